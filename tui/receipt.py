@@ -139,7 +139,7 @@ def _cost(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     elif call.rates is not None:
         card.row("cost", arithmetic(call, call.rates, glyphs))
     elif call.usage_source != "none":
-        card.row("cost", ("no price: counted, not charged; set one on page 5 or with 'tollkeeper price set'", "warn"))
+        card.row("cost", ("no price: counted, not charged, and no budget stops it; page 5 sets one", "warn"))
     else:
         card.row("cost", "$0: nothing was used")
     text = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []

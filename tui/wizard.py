@@ -16,7 +16,7 @@ from gateway.domain.money import dollars, nanos_of
 from gateway.domain.units import Nanos
 from gateway.domain.upstream_views import PresetView
 from gateway.domain.urls import base_url_warning, checked_base_url
-from gateway.domain.views import ChannelView, NewToken, Offer
+from gateway.domain.views import ChannelView, NewToken, Offer, PriceView, SavedChannel
 from tui import format as fmt
 from tui.board import Board
 from tui.cli_commands import cli_command
@@ -146,8 +146,20 @@ def offer_only(models: Sequence[Served]) -> Body:
 
 def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[str, str]]:
     """Step 3: the models of a channel, as ids and texts."""
-    priced = {model.name for model in session.board.models if model.price is not None}
-    return [(model.name, _model_text(model.name, model.context, priced)) for model in channel.models]
+    prices = {model.name: model.price for model in session.board.models if model.price is not None}
+    if isinstance(channel, SavedChannel):  # its prices may be newer than the board
+        prices |= {price.model: price for price in channel.new_prices}
+    return [(model.name, _model_text(model.name, model.context, prices.get(model.name))) for model in channel.models]
+
+
+def models_intro(channel: ChannelView) -> str:
+    """How many there are to choose from, and what they cost."""
+    text = f"{safe(channel.name)} has {len(channel.models)}; selected ones are offered to clients."
+    priced = channel.new_prices if isinstance(channel, SavedChannel) else ()
+    if priced:
+        sources = ", ".join(dict.fromkeys(safe(price.source, 40) for price in priced))
+        text += f" Known prices were set for {len(priced)} of them ({sources}; dollars per million tokens, in / out)."
+    return f"{text} Models without a price are counted but not charged. Page 5 changes prices."
 
 
 def _body(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> Body:
@@ -200,9 +212,15 @@ def _offer_text(offer: Offer) -> str:
     return safe(f"{offer.name} on this machine, {count}", 60)
 
 
-def _model_text(name: str, context: int | None, priced: set[str]) -> str:
+def _model_text(name: str, context: int | None, price: PriceView | None) -> str:
     length = f"   {fmt.short_count(context)} tokens" if context else ""
-    return f"{name}{length}{'' if name in priced else '   no price yet'}"
+    if price is None:
+        return f"{name}{length}   no price yet"
+    return f"{name}{length}   {'free' if price.free else _rates(price)}"
+
+
+def _rates(price: PriceView) -> str:
+    return f"{fmt.price(price.input_nanos)} / {fmt.price(price.output_nanos)}"
 
 
 def _name_of(url: str) -> str:
@@ -313,10 +331,7 @@ class WizardSteps:
             return BACK
         names = [model.name for model in channel.models]
         command = cli_command("channel", "edit", safe(channel.name), models="NAMES")
-        about = (
-            f"{channel.name} has {len(names)}; selected ones are offered to clients. Models without a price are "
-            f"counted but not charged: page 5 sets prices.\n\n$ tollkeeper {command}"
-        )
+        about = f"{models_intro(channel)}\n\n$ tollkeeper {command}"
         options = model_options(session, channel)
         on = await self._app.push_screen_wait(
             MultiSelect("First steps, 3 of 4: models", about, options, names, back=True)

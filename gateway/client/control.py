@@ -26,6 +26,7 @@ from gateway.domain.views import (
     NewToken,
     Offer,
     PriceView,
+    SavedChannel,
     Status,
     Step,
     Summary,
@@ -130,14 +131,14 @@ class ChannelRequests(Caller):
     async def channel(self, ref: str) -> ChannelView:
         return await self.get(f"/channels/{segment(ref)}", ChannelView)
 
-    async def add_channel(self, body: Body) -> ChannelView:
+    async def add_channel(self, body: Body) -> SavedChannel:
         """Without ``models`` the upstream's list is fetched."""
-        return await self.post("/channels", ChannelView, body, timeout_s=PROBE_S)
+        return await self.post("/channels", SavedChannel, body, timeout_s=PROBE_S)
 
-    async def edit_channel(self, ref: str, patch: Body) -> ChannelView:
+    async def edit_channel(self, ref: str, patch: Body) -> SavedChannel:
         """May contact the upstream, to find its root and the models that new patterns select from."""
         answer = await self.send("PATCH", f"/channels/{segment(ref)}", patch, timeout_s=PROBE_S)
-        return self.read(answer, ChannelView)
+        return self.read(answer, SavedChannel)
 
     async def remove_channel(self, ref: str) -> None:
         await self.delete(f"/channels/{segment(ref)}")

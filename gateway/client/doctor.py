@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.client import doctor_checks
 from gateway.client.control import ControlClient
-from gateway.client.doctor_checks import START, Case, CheckFailed, check_everything
+from gateway.client.doctor_checks import START, Case, CheckFailed, Concern, check_everything
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
 from gateway.domain.errors import GatewayError, Unavailable
@@ -18,6 +18,8 @@ from gateway.domain.text import plain, word
 from gateway.domain.views import Step
 
 TEXT_LIMIT = 500
+
+Question = Callable[[Case], Awaitable[str | Concern]]
 
 
 async def examine(
@@ -57,9 +59,12 @@ async def ask(
             yield step
 
 
-async def _answered(name: str, question: Callable[[Case], Awaitable[str]], case: Case) -> Step:
+async def _answered(name: str, question: Question, case: Case) -> Step:
     try:
-        return Step(name=name, result="ok", text=await question(case))
+        found = await question(case)
+        if isinstance(found, Concern):
+            return Step(name=name, result="warning", text=plain(found.text, TEXT_LIMIT), fix=found.fix)
+        return Step(name=name, result="ok", text=found)
     except CheckFailed as ill:
         text = plain(ill.text.removesuffix(f"; {ill.fix}"), TEXT_LIMIT)
         return Step(name=name, result="fail", text=text, fix=ill.fix, code=ill.code, status=ill.status)
@@ -82,7 +87,7 @@ def _look(error: GatewayError) -> str:
     return f"'tollkeeper usage {f'show {word(call)}' if call else 'list'}' shows what happened to the call"
 
 
-QUESTIONS: tuple[tuple[str, Callable[[Case], Awaitable[str]]], ...] = (
+QUESTIONS: tuple[tuple[str, Question], ...] = (
     ("the gateway answers", doctor_checks.check_gateway),
     ("the token is accepted", doctor_checks.check_token),
     ("the model exists", doctor_checks.check_model),

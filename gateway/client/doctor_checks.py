@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from difflib import get_close_matches
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -41,6 +42,13 @@ class CheckFailed(Exception):
         self.fix = fix
         self.code = code
         self.status = status
+
+
+class Concern(NamedTuple):
+    """What lets the call through and should be known all the same."""
+
+    text: str
+    fix: str
 
 
 class Case:
@@ -149,18 +157,21 @@ UNPRICED = "model_price_missing"
 _LIMITS = {"concurrent": "calls at once", "streams": "streams at once"}
 
 
-async def check_quota(case: Case) -> str:
+async def check_quota(case: Case) -> str | Concern:
     """Whether there is money, and a price."""
     for obstacle in _obstacles(case.why):
         if obstacle.code == UNPRICED or issubclass(error_class(obstacle.status, obstacle.code), QuotaExceeded):
             raise _ill(obstacle)
     price = case.why.price
     if price is None:
-        return "no price is set: calls are counted, not charged"
+        text = f"'{plain(case.model)}' has no price: calls are counted, not charged, and no budget stops them"
+        return Concern(text, f"'tollkeeper price set {word(case.model)} --like OTHER', or --input and --output")
     if price.free or not case.why.multiplier:
         return f"'{plain(case.model)}' is free" + ("" if price.free else f" in group '{plain(case.why.group)}'")
     rates = f"{brief_dollars(price.input_nanos)} and {brief_dollars(price.output_nanos)}"
-    return f"{brief_dollars(case.why.available_nanos)} are available; a million tokens cost {rates} (input, output)"
+    target = f", the price of '{plain(price.inherited_from)}'" if price.inherited_from else ""
+    left = brief_dollars(case.why.available_nanos)
+    return f"{left} are available; a million tokens cost {rates} (input, output){target}"
 
 
 async def check_limits(case: Case) -> str:

@@ -7,7 +7,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun, former_name
-from gateway.commands.channel_fields import channel_options, channel_patch, warn_of_unset
+from gateway.commands.channel_fields import channel_options, channel_patch, dialect_option, warn_of_unset
 from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
@@ -19,7 +19,7 @@ from gateway.domain.fields import CHANNEL, details
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.urls import base_url_warning
-from gateway.domain.views import ChannelView
+from gateway.domain.views import ChannelView, SavedChannel
 
 COLUMNS = [
     ("Name", lambda c: c.name),
@@ -75,21 +75,19 @@ def show_channel(ref: str, *, as_json: bool) -> None:
         "tollkeeper channel add openai --preset openai --key env:OPENAI_API_KEY --models 'gpt-*,!*-preview'",
         "tollkeeper channel add mine --base-url https://models.example.com/v1 --key env:MY_KEY --models a,b",
         "tollkeeper channel add local --base-url http://127.0.0.1:11434/v1 --models qwen3:8b",
+        "tollkeeper channel add work --preset openai --key env:WORK_KEY --models gpt-4o --no-prices",
         "tollkeeper channel add slow --dialect mock --models test --option latency=2000",
     ],
 )
 @click.argument("name")
-@click.option(
-    "--dialect",
-    type=click.Choice([d.value for d in Dialect]),
-    help="Wire format (default: the preset's, else openai); mock needs no upstream.",
-)
+@dialect_option("Wire format (default: the preset's, else openai); mock needs no upstream.")
 @channel_options("name")
 @json_option
 def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) -> None:
     """Create a channel.
 
     A preset fills in the dialect and the base URL. Without --models all models that the upstream lists are offered.
+    Models without a price get their vendor's list price, unless you say --no-prices.
     """
     if not given["preset"]:
         dialect = dialect or Dialect.OPENAI.value
@@ -107,21 +105,34 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
     warn_of_unset(view)
     offer = f"{formatting.count(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
     words(f"Channel '{view.name}' created: {offer}.")
+    for line in formatting.price_notes(view):
+        words(line)
     words(f"Try it: tollkeeper channel test {word(view.name)}")
 
 
-@channel.command("edit", examples=["tollkeeper channel edit openai --priority 10 --map fast=gpt-4o-mini"])
+@channel.command(
+    "edit",
+    examples=[
+        "tollkeeper channel edit openai --priority 10 --map fast=gpt-4o-mini",
+        "tollkeeper channel edit proxy --dialect anthropic --base-url https://models.example.com",
+    ],
+)
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
+@dialect_option("Another wire format; if it is at another address, give --base-url too.")
 @channel_options()
 @json_option
-def edit_channel(ref: str, *, as_json: bool, **given: Any) -> None:
+def edit_channel(ref: str, dialect: str | None, *, as_json: bool, **given: Any) -> None:
     """Change a channel. Only the given options change."""
 
-    async def work(client: ControlClient) -> ChannelView:
+    async def work(client: ControlClient) -> SavedChannel:
         view = await client.channel(ref)
-        return await client.edit_channel(view.id, options.something(channel_patch(given, view)))
+        patch = options.given(dialect=dialect) | channel_patch(given, view)
+        return await client.edit_channel(view.id, options.something(patch))
 
-    _saved(run(work), "saved", as_json=as_json)
+    view = run(work)
+    _saved(view, "saved", as_json=as_json)
+    for line in formatting.price_notes(view) if view.new_prices else []:
+        words(line)
 
 
 @channel.command("rename", examples=["tollkeeper channel rename openai openai-work"])

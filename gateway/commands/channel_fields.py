@@ -14,7 +14,7 @@ from gateway.commands import stdin
 from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import NAMES, NO_MATTER, RENAMING, Patch
 from gateway.commands.output import words
-from gateway.domain.channel import ChannelFields, Served
+from gateway.domain.channel import ChannelFields, Dialect, Served
 from gateway.domain.fields import CHANNEL
 from gateway.domain.kinds import once
 from gateway.domain.patterns import is_pattern
@@ -52,6 +52,11 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         help="Offer a model by another name.",
     ),
 )
+
+
+def dialect_option(text: str) -> Callable[[F], F]:
+    """``--dialect``."""
+    return click.option("--dialect", type=click.Choice([dialect.value for dialect in Dialect]), help=text)
 
 
 def channel_options(*but: str) -> Callable[[F], F]:

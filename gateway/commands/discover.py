@@ -18,7 +18,7 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
 from gateway.domain.upstream_views import PresetView
-from gateway.domain.views import ChannelView, Offer
+from gateway.domain.views import Offer, SavedChannel
 
 COLUMNS = [
     ("Name", lambda o: o.name),
@@ -42,7 +42,7 @@ class DiscoverResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, added and not added."""
 
     offers: list[Offer]
-    added: list[ChannelView]
+    added: list[SavedChannel]
     failed: list[Failed]
 
 
@@ -78,6 +78,8 @@ def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
         out_json(found)
     for view in found.added:
         words(f"Channel '{view.name}' created: {formatting.count(len(view.models), 'model')}")
+        for line in formatting.price_notes(view):
+            words(line)
     if found.failed:
         told = "; ".join(f"{failed.name}: {failed.message}" for failed in found.failed)
         raise Quit(f"not added: {told}", Exit.UPSTREAM)

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from gateway.commands.options import now
-from gateway.domain.channel import UpstreamPrices
+from gateway.domain.channel import Dialect, UpstreamPrices
 from gateway.domain.human_values import brief_multiplier, brief_span, local_time
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
-from gateway.domain.views import BudgetView, CallView, ChannelView, KeyView, PriceView, Status
+from gateway.domain.text import word
+from gateway.domain.views import BudgetView, CallView, ChannelView, KeyView, PriceView, SavedChannel, Status
 
 UNPRICED = "unpriced"
 
@@ -61,13 +62,15 @@ def channel_state(view: ChannelView | KeyView) -> str:
 def source(view: PriceView) -> str:
     """Where a price is from, of which day, and whether that is long ago."""
     day = f" of {local_time(view.as_of_ms)[:10]}" if view.as_of_ms else ""
-    return f"{view.source}{day}{', stale' if view.stale else ''}"
+    inherited = f", as {view.inherited_from}" if view.inherited_from else ""
+    return f"{view.source}{day}{', stale' if view.stale else ''}{inherited}"
 
 
 def asked(view: PriceView | None, told: UpstreamPrices | None) -> str:
     """A price; of an unpriced model also what its upstream says it costs there."""
-    there = f" (there {dollars(told.input)} / {dollars(told.output)})" if view is None and told is not None else ""
-    return price(view) + there
+    if view is None:
+        return price(view) + (f" (there {dollars(told.input)} / {dollars(told.output)})" if told is not None else "")
+    return price(view) + (f" (as {view.inherited_from})" if view.inherited_from else "")
 
 
 def price(view: PriceView | None) -> str:
@@ -78,6 +81,22 @@ def price(view: PriceView | None) -> str:
         return "free"
     call = f" + {dollars(view.per_call_nanos)} a call" if view.per_call_nanos else ""
     return f"{dollars(view.input_nanos)} / {dollars(view.output_nanos)}{call}"
+
+
+def price_notes(saved: SavedChannel) -> list[str]:
+    """Which prices a channel's new models got and how to change them, and which of its models have none."""
+    notes = []
+    if saved.new_prices:
+        some_prices = some([f"{view.model} {price(view)}" for view in saved.new_prices])
+        sources = ", ".join(dict.fromkeys(source(view) for view in saved.new_prices))
+        notes.append(f"Prices of {count(len(saved.new_prices), 'model')} set from {sources}: {some_prices}")
+        notes.append("Change one: tollkeeper price set MODEL; see all: tollkeeper price list; set none: --no-prices")
+    if saved.unpriced and saved.dialect is not Dialect.MOCK:
+        first = word(saved.unpriced[0])
+        verb = "has" if len(saved.unpriced) == 1 else "have"
+        notes.append(f"note: {some(saved.unpriced)} {verb} no price: counted, not charged, and no budget stops them")
+        notes.append(f"Price one: tollkeeper price set {first} --like OTHER, or --input and --output")
+    return notes
 
 
 def multiplier(millionths: int) -> str:

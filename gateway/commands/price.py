@@ -1,5 +1,6 @@
 """``price``: what models cost, and ``price import``: vendors' prices, with a preview."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -137,24 +138,41 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
     examples=[
         "tollkeeper price set gpt-4o --input 2.50 --cached 1.25 --output 10",
         "tollkeeper price set claude-sonnet-4-5 --input 3 --output 15 --tier 200k=6/22.50",
+        "tollkeeper price set my-proxy/gpt --like gpt-4o",
         "tollkeeper price set qwen3:8b --free",
     ],
 )
 @click.argument("model", shell_complete=MODELS)
 @field_options(PRICE)
 @click.option("--free", is_flag=True, help="Free of charge.")
+@click.option(
+    "--like",
+    metavar="MODEL",
+    type=SOME,
+    shell_complete=MODELS,
+    help="Copy the price of this model: one that has a price here, or one of the price list.",
+)
 @json_option
-def set_price(model: str, *, free: bool, as_json: bool, **given: Any) -> None:
+def set_price(model: str, *, free: bool, like: str | None, as_json: bool, **given: Any) -> None:
     """Set the price of a model. It replaces the whole price."""
     amounts = patch_of(PRICE, given, PriceDraft())
-    if free and any(amounts.values()):
-        raise click.UsageError("--free cannot be combined with amounts", click.get_current_context())
-    if not free and "per_call" not in amounts and not {"input", "output"} <= amounts.keys():
-        raise click.UsageError("give --input and --output, or --free", click.get_current_context())
-    view = run(lambda client: client.set_price(model, {"input": 0, "output": 0} | amounts), create=True)
+    _check_options(amounts, free=free, like=like)
+    body = {"like": like} if like else {"input": 0, "output": 0} | amounts
+    view = run(lambda client: client.set_price(model, body), create=True)
     if as_json:
         out_json(view)
     words(f"Price of '{view.model}': {formatting.price(view)}")
+
+
+def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None) -> None:
+    """Raises UsageError unless the price is given in exactly one form."""
+    ctx = click.get_current_context()
+    if like and (free or amounts):
+        raise click.UsageError("--like cannot be combined with amounts or --free", ctx)
+    if free and any(amounts.values()):
+        raise click.UsageError("--free cannot be combined with amounts", ctx)
+    if not (free or like) and "per_call" not in amounts and not {"input", "output"} <= amounts.keys():
+        raise click.UsageError("give --input and --output, or --like, or --free", ctx)
 
 
 @price.command("remove", examples=["tollkeeper price remove gpt-4o"])

@@ -25,7 +25,7 @@ from gateway.commands.usage_tail import tail
 from gateway.domain.call import outcome_text
 from gateway.domain.human_values import brief_count, local_time
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.views import REPEATED, CallView, Summary, SumRow
 
 MONTH_MS = 30 * 86_400_000
@@ -325,7 +325,7 @@ def _print(call: CallView, usual: SumRow | None) -> None:
             ("in the gateway", overhead if call.attempts else ""),
             ("usage", f"{_usage(call)} ({call.usage_source})"),
             *(("", line) for line in formatting.receipt(call)),
-            ("cost", formatting.UNPRICED if formatting.cost(call) == formatting.UNPRICED else dollars(call.cost_nanos)),
+            ("cost", _cost(call)),
             ("held", dollars(call.held_nanos) if call.held_nanos else ""),
             ("balance", f"{dollars(call.balance_nanos)} after the call" if call.balance_nanos is not None else ""),
             ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
@@ -353,6 +353,14 @@ def _ending(call: CallView) -> str:
 def _repeated(call: CallView) -> str:
     more = call.count - 1
     return f"{more:,} more like this {'was' if more == 1 else 'were'} not listed" if more else ""
+
+
+def _cost(call: CallView) -> str:
+    if formatting.cost(call) != formatting.UNPRICED:
+        return dollars(call.cost_nanos)
+    return (
+        f"{formatting.UNPRICED}: counted, not charged; 'tollkeeper price set {word(call.model)} --like OTHER' sets one"
+    )
 
 
 def _usage(call: CallView) -> str:

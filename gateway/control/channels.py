@@ -1,23 +1,26 @@
 """Channels and their keys: add, edit, remove, list models, test, resume. Keys are never shown."""
 
+from collections.abc import Sequence
+
 import msgspec
 from aiohttp import web
 
-from gateway.control import model_lists, validation
+from gateway.control import model_lists, validation, vendor_prices
 from gateway.control.edits import ConfigEdits
 from gateway.control.probe import probe
 from gateway.control.request_bodies import fields, patched, required
 from gateway.control.usage import tallies
-from gateway.control.views import channel_view, channel_views
+from gateway.control.views import channel_view, channel_views, price_view
 from gateway.core.auth import new_id
 from gateway.core.offered_models import chosen_by_hand, fixed
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, Served, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
-from gateway.domain.registry import Change
+from gateway.domain.price import Price
+from gateway.domain.registry import Change, Registry
 from gateway.domain.units import ChannelId
 from gateway.domain.upstream_views import ListingView
 from gateway.domain.urls import checked_base_url
-from gateway.domain.views import ChannelView
+from gateway.domain.views import ChannelView, SavedChannel
 from gateway.upstream import mock_options
 from gateway.upstream.vendors import ANTHROPIC, GEMINI, PRESETS
 
@@ -45,14 +48,15 @@ async def list_channels(edits: ConfigEdits, _: web.Request) -> list[ChannelView]
 
 async def show_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """GET /channels/{ref}."""
-    return await view(edits, found(edits, request))
+    return await view_of(edits, found(edits, request))
 
 
-async def add_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
+async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     """POST /channels: the fields of a channel; ``name`` is required, and either ``dialect`` or ``preset``.
 
     A preset implies dialect and ``base_url``, a dialect of one vendor the ``base_url``; without ``models`` and
-    ``patterns`` all that the upstream lists is offered, and kept up to date.
+    ``patterns`` all that the upstream lists is offered, and kept up to date. Models without a price get the known one,
+    unless ``known_prices`` is false.
     """
     body = await request.read()
     values = fields(body, Channel, (*ChannelFields.__struct_fields__, "dialect"))
@@ -63,35 +67,89 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
     channel = _checked(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
     changes = await model_lists.saved(_dated(channel, None, edits), None, edits)
+    prices = await _new_prices(changes, None, edits)
     channel = _checked(channel, edits)  # others may have come meanwhile
-    edits.commit(f"added channel '{channel.name}'", f"channel '{channel.name}' is removed", *changes)
-    return await view(edits, edits.registry.channels[channel.id])
+    undone = f"channel '{channel.name}' is removed"
+    return await _saved(edits, changes, prices, f"added channel '{channel.name}'", undone)
 
 
-async def edit_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
+async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     """PATCH /channels/{ref}; its past failures are forgotten, because they may be fixed."""
     old = found(edits, request)
-    asked = patched(old, await request.read(), ChannelFields.__struct_fields__)
+    asked = patched(old, await request.read(), (*ChannelFields.__struct_fields__, "dialect"))
     if asked.preset != old.preset:
         validation.preset(asked.preset)
-    channel = _dated(_checked(fixed(chosen_by_hand(old, asked)), edits), old, edits)
+    channel = _dated(_checked(fixed(chosen_by_hand(old, _at_home(asked, old))), edits), old, edits)
     changes = await model_lists.saved(channel, old, edits)
+    prices = await _new_prices(changes, old, edits)
     if edits.registry.channels.get(old.id) != old:
         raise Conflict(
             f"channel '{old.name}' has changed in the meantime; review it and try again", code="changed_meanwhile"
         )
-    edits.commit(f"changed channel '{old.name}'", f"channel '{old.name}' is as before", *changes)
+    undone = f"channel '{old.name}' is as before"
+    view = await _saved(edits, changes, prices, f"changed channel '{old.name}'", undone)
     edits.engine.health.clear(channel.id)
-    return await view(edits, edits.registry.channels[channel.id])
+    return view
+
+
+def _at_home(asked: Channel, old: Channel) -> Channel:
+    """A channel that got another dialect, at the address that goes with it unless another was given too."""
+    if asked.dialect is old.dialect or asked.base_url != old.base_url:
+        return asked
+    if not asked.dialect.info.needs_url:
+        return msgspec.structs.replace(asked, base_url="", preset="" if asked.preset == old.preset else asked.preset)
+    url = old.base_url or default_base_url(asked.dialect, asked.preset)
+    if not url:
+        raise BadRequest(f"base_url: the {asked.dialect} dialect needs the address of its upstream", param="base_url")
+    return msgspec.structs.replace(asked, base_url=url)
+
+
+async def _new_prices(changes: Sequence[Change], old: Channel | None, edits: ConfigEdits) -> list[Price]:
+    """Known prices for the models that a channel newly offers, or for all if it is to have such prices from now on."""
+    channel = changes[0].value
+    if not isinstance(channel, Channel) or not channel.known_prices:
+        return []
+    names = {model.name for model in channel.models}
+    if old is not None and old.known_prices:
+        names -= {model.name for model in old.models}
+    return await vendor_prices.new_prices(channel, edits.registry, names, edits.now)
+
+
+async def _saved(
+    edits: ConfigEdits, changes: Sequence[Change], prices: Sequence[Price], done: str, undone: str
+) -> SavedChannel:
+    """Commit a channel with the prices of its new models, except for those that were set meanwhile."""
+    prices = [price for price in prices if price.model not in edits.registry.prices]
+    if prices:
+        count = f"{len(prices)} price{'' if len(prices) == 1 else 's'}"
+        done, undone = f"{done} with {count} known to the program", f"{undone}, without {count} it brought"
+    edits.commit(done, undone, *changes, *(Change("prices", price.model, price) for price in prices))
+    channel = edits.registry.channels[ChannelId(changes[0].key)]
+    view = await view_of(edits, channel)
+    return SavedChannel(
+        **{name: getattr(view, name) for name in view.__struct_fields__},
+        new_prices=tuple(price_view(price, edits.now) for price in prices),
+        unpriced=tuple(model.name for model in channel.models if edits.engine.catalog.price(model.name) is None),
+    )
 
 
 async def remove_channel(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /channels/{ref}."""
+    """DELETE /channels/{ref}; prices from a list go with it if no other channel has their models."""
     channel = found(edits, request)
     changes = [Change("channels", channel.id, None)]
     if channel.id in edits.registry.lists:
         changes.append(Change("lists", channel.id, None))
+    changes += [Change("prices", model, None) for model in _idle_prices(channel, edits.registry)]
     return edits.commit(f"removed channel '{channel.name}'", f"channel '{channel.name}' is back", *changes)
+
+
+def _idle_prices(channel: Channel, registry: Registry) -> list[str]:
+    """The models of a channel whose imported prices nobody needs without it."""
+    names = {name for model in channel.models for name in (model.name, model.upstream_name)}
+    for other in registry.channels.values():
+        if other.id != channel.id:
+            names -= {name for model in other.models for name in (model.name, model.upstream_name)}
+    return sorted(name for name in names if name in registry.prices and registry.prices[name].as_of)
 
 
 async def models(edits: ConfigEdits, request: web.Request) -> list[Served]:
@@ -137,7 +195,7 @@ async def resume_channel(edits: ConfigEdits, request: web.Request) -> ChannelVie
     """POST /channels/{ref}/clear: what the machine holds against it is forgotten."""
     channel = found(edits, request)
     edits.engine.health.clear(channel.id)
-    return await view(edits, channel)
+    return await view_of(edits, channel)
 
 
 def found(edits: ConfigEdits, request: web.Request) -> Channel:
@@ -145,7 +203,7 @@ def found(edits: ConfigEdits, request: web.Request) -> Channel:
     return edits.engine.catalog.channel(request.match_info["ref"])
 
 
-async def view(edits: ConfigEdits, channel: Channel) -> ChannelView:
+async def view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
     """The channel as clients of this API see it."""
     return channel_view(edits.engine, channel, await tallies(edits.engine))
 
@@ -199,7 +257,7 @@ async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/keys/{number}/clear: its past failures are forgotten."""
     channel, at = found(edits, request), _place(edits, request)
     edits.engine.health.clear(key_id(channel.id, at + 1) if channel.keys else channel.id)
-    return await view(edits, channel)
+    return await view_of(edits, channel)
 
 
 async def _given(request: web.Request) -> str:
@@ -227,4 +285,4 @@ async def _keep(edits: ConfigEdits, channel: Channel, keys: tuple[str, ...], sen
     edits.commit(
         sentence, f"the keys of channel '{channel.name}' are as before", Change("channels", channel.id, changed)
     )
-    return await view(edits, changed)
+    return await view_of(edits, changed)

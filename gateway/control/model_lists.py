@@ -4,6 +4,7 @@ Asking is free. The last good list is kept: its models stay offered while the up
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -11,6 +12,7 @@ import msgspec
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
+from gateway.control.vendor_prices import new_prices
 from gateway.core.engine import Engine
 from gateway.core.offered_models import newly_listed, offered_models
 from gateway.domain.channel import Channel, Served, UpstreamModels
@@ -21,6 +23,8 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import ListedModel, ListingView
 from gateway.upstream.vendors import vendor_of
+
+_log = logging.getLogger("tollkeeper")
 
 ALL = ("*",)
 LOOK_S = 60.0
@@ -80,6 +84,18 @@ async def refreshed(engine: Engine, channel: Channel) -> None:
     channel = offered_models(current, models, now)
     changes = [Change("lists", channel.id, listed)]
     engine.change(changes if channel == current else [*changes, Change("channels", channel.id, channel)])
+    await _price_new_ones(engine, channel, current)
+
+
+async def _price_new_ones(engine: Engine, channel: Channel, before: Channel) -> None:
+    """Give the models that are new at a channel their known prices, where they have none."""
+    names = {model.name for model in channel.models} - {model.name for model in before.models}
+    if not names or not channel.known_prices:
+        return
+    prices = await new_prices(channel, engine.catalog.registry, names, engine.now())
+    if wanted := [price for price in prices if price.model not in engine.catalog.registry.prices]:
+        engine.change([Change("prices", price.model, price) for price in wanted])
+        _log.info("channel '%s' lists new models; %d got known prices", plain(channel.name), len(wanted))
 
 
 async def keep_fresh(engine: Engine) -> None:

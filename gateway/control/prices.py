@@ -1,28 +1,28 @@
 """Prices, one model at a time, and the public models with their prices."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import fields, query, required
+from gateway.control.request_bodies import fields, members, query, required
 from gateway.control.usage import tallies
 from gateway.control.vendor_prices import load, proposed
 from gateway.control.views import model_views, price_view
+from gateway.core.model_prices import LIKE, set_by_owner
 from gateway.core.price_change import change_of, differs, guard_of
 from gateway.domain.channel import Channel
-from gateway.domain.errors import NotFound
+from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.price import Price
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
+from gateway.domain.units import Millis
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import ModelView, PriceView
 from gateway.upstream.vendors import vendor_of
-
-MANUAL = "manual"
-"""Source of a price that the owner set."""
 
 
 class PriceBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +37,15 @@ class PriceBody(msgspec.Struct, frozen=True, kw_only=True):
     """Also import steep rises and prices that look like another unit."""
 
 
+class LikeBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose price to copy."""
+
+    like: str
+    """A model that has a price here, or a model of the price list: ``gpt-4o``, ``groq/llama-3.1-8b-instant``."""
+
+
+MOST_VENDORS = 6
+"""Of those that have a model, as many are named."""
 EDITABLE = ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call", "tiers", "source")
 
 
@@ -46,13 +55,38 @@ async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
 
 
 async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
-    """PUT /prices/{model}: the whole price; ``input`` and ``output`` are required."""
+    """PUT /prices/{model}: the whole price with ``input`` and ``output``, or ``like``, another model's name."""
     body, model = await request.read(), request.match_info["model"]
-    required(body, "input", "output")
-    price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE))
+    if "like" in members(body):
+        price = await _price_like(edits, model, LikeBody(**fields(body, LikeBody, ("like",))).like)
+    else:
+        required(body, "input", "output")
+        price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE))
     validation.price(price)
     edits.commit(f"set the price of '{model}'", f"the price of '{model}' is as before", Change("prices", model, price))
     return price_view(price, edits.now)
+
+
+async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
+    """A copy of another model's price: of one that has a price here, else of one in the price list."""
+    price = edits.engine.catalog.price(other)
+    if price is None or other == model:
+        price = _only_one(other, (await load()).named(other, edits.now))
+    return msgspec.structs.replace(
+        price, model=model, updated=edits.now, source=LIKE + other, as_of=Millis(0), context=None
+    )
+
+
+def _only_one(name: str, by_vendor: Mapping[str, Price]) -> Price:
+    """The price that all vendors ask. Raises NotFound if none does, BadRequest if they ask different ones."""
+    prices = list(by_vendor.values())
+    if not prices:
+        msg = f"no price is known for '{plain(name)}': it has none here, and the price list does not have it"
+        raise NotFound(msg, param="like")
+    if any(differs(prices[0], price) for price in prices):
+        some = ", ".join(f"{vendor}/{plain(name)}" for vendor in list(by_vendor)[:MOST_VENDORS])
+        raise BadRequest(f"vendors ask different prices for '{plain(name)}'; name one of them: {some}", param="like")
+    return prices[0]
 
 
 async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceProposal]:
@@ -68,7 +102,8 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
         there = ", ".join(sorted({name for c in edits.registry.channels.values() for name in _names(c)}))
         msg = f"there is no channel or vendor '{plain(asked.channel)}'; there are: {there or 'none'}"
         raise NotFound(msg, param="channel")
-    found = proposed(channels, edits.registry.lists, await load(), edits.now)
+    find = await load()
+    found = await asyncio.to_thread(proposed, channels, edits.registry, find, edits.now)
     wanted = [(c, p) for c, p in found if asked.models is None or p.model in asked.models]
     proposals = [_proposal(edits, channel, price, asked) for channel, price in wanted]
     news = {proposal.model for proposal in proposals if proposal.applied}
@@ -93,7 +128,7 @@ def _names(channel: Channel) -> Sequence[str]:
 
 def _proposal(edits: ConfigEdits, channel: Channel, list_prices: Price, asked: PriceBody) -> PriceProposal:
     now = edits.registry.prices.get(list_prices.model)
-    kept = now is not None and now.source == MANUAL
+    kept = now is not None and set_by_owner(now)
     changes, guard = differs(now, list_prices), guard_of(now, list_prices)
     return PriceProposal(
         model=list_prices.model,
@@ -112,7 +147,9 @@ async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, st
     """DELETE /prices/{model}: it is unpriced from now on."""
     model = request.match_info["model"]
     if model not in edits.registry.prices:
-        raise NotFound(f"there is no price for '{plain(model)}'", param="model")
+        target = edits.engine.catalog.price(model)
+        other = "" if target is None else f"; it is another name of '{plain(target.model)}' and has that price"
+        raise NotFound(f"there is no price for '{plain(model)}'{other}", param="model")
     return edits.commit(
         f"removed the price of '{model}'", f"the price of '{model}' is back", Change("prices", model, None)
     )

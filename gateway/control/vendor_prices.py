@@ -1,23 +1,28 @@
-"""Price list: what vendors charge, from the data inside the package ``genai-prices``; nothing is fetched.
+"""Known prices: what vendors charge, from the data inside the package ``genai-prices``, and what upstreams publish.
 
-A channel's vendor is known by its base URL, a model by the name the vendor calls it. The package loads slowly, so it is
-loaded when somebody asks for it, in a thread.
+Nothing is fetched. A channel's vendor is known by its base URL, or by its preset if that is at another address; a model
+by the name the vendor calls it. The package loads slowly, so it is loaded when somebody asks for it, and searched in a
+thread.
 """
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.core.model_prices import is_mapping, set_by_owner
+from gateway.core.price_change import differs, guard_of
 from gateway.domain.channel import Channel, Served, UpstreamModels
 from gateway.domain.errors import Unavailable
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.price import Price, Tier
+from gateway.domain.registry import Registry
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
+from gateway.upstream.vendors import vendor_of
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice, Provider, TieredPrices
@@ -28,24 +33,74 @@ Find = Callable[[Channel, Served, Millis], Price | None]
 """The list price of a channel's model at a moment; None if the list does not know it."""
 
 
-async def load() -> Find:
+async def load() -> "PriceList":
     """Raises Unavailable if the package is missing."""
     return await asyncio.to_thread(_load)
 
 
-def proposed(
-    channels: Iterable[Channel], lists: Mapping[ChannelId, UpstreamModels], find: Find, now: Millis
-) -> list[tuple[Channel, Price]]:
+def proposed(channels: Iterable[Channel], registry: Registry, find: Find, now: Millis) -> list[tuple[Channel, Price]]:
     """The list price of every model that is served, from the first of its channels whose vendor is known.
 
-    Of a model that is in no list of ours the price is taken that its upstream itself tells.
+    Of a model that is in no list of ours the price is used that its upstream publishes. A mapping that has the same
+    price from its target needs none of its own.
     """
     found: dict[str, tuple[Channel, Price]] = {}
+    targets: dict[str, str] = {}
     for channel in sorted(channels, key=lambda c: (-c.priority, c.name)):
         for served in channel.models:
-            if served.name not in found and (price := find(channel, served, now) or told(channel, served, lists, now)):
+            price = None if served.name in found else known_price(channel, served, registry, find, now)
+            if price is not None:
                 found[served.name] = (channel, price)
-    return [found[name] for name in sorted(found)]
+                targets[served.name] = served.upstream_name
+    known = {name: price for name, (_, price) in found.items()} | registry.prices
+    return [
+        found[name]
+        for name in sorted(found)
+        if name in registry.prices or not _inherits(found[name][1], targets[name], known)
+    ]
+
+
+async def new_prices(channel: Channel, registry: Registry, names: Collection[str], now: Millis) -> list[Price]:
+    """Known prices of those of a channel's models that are named and have none, unless they look wrong.
+
+    Without the price list only what the upstream itself publishes is known.
+    """
+    wanted = [served for served in channel.models if served.name in names and served.name not in registry.prices]
+    if not wanted:
+        return []
+    try:
+        find: Find = await load()
+    except Unavailable:
+        find = _nothing
+    return await asyncio.to_thread(_priced, channel, wanted, registry, find, now)
+
+
+def _priced(channel: Channel, wanted: Sequence[Served], registry: Registry, find: Find, now: Millis) -> list[Price]:
+    found: dict[str, Price] = {}
+    for served in sorted(wanted, key=is_mapping):  # the targets first
+        price = known_price(channel, served, registry, find, now)
+        if price is None or guard_of(None, price):
+            continue
+        if not _inherits(price, served.upstream_name, found | registry.prices):
+            found[served.name] = price
+    return list(found.values())
+
+
+def known_price(channel: Channel, served: Served, registry: Registry, find: Find, now: Millis) -> Price | None:
+    """The vendor's list price of a channel's model, else the one that its upstream publishes."""
+    return find(channel, served, now) or told(channel, served, registry.lists, now)
+
+
+def _inherits(price: Price, target: str, prices: Mapping[str, Price]) -> bool:
+    """Whether a model need not have this price, because its target's applies: the owner's, or the same one."""
+    there = prices.get(target) if target != price.model else None
+    if there is None or set_by_owner(there):
+        return there is not None
+    return not differs(msgspec.structs.replace(there, model=price.model), price)
+
+
+def _nothing(_channel: Channel, _served: Served, _now: Millis) -> None:
+    """The price list of a program that has none."""
 
 
 def told(channel: Channel, served: Served, lists: Mapping[ChannelId, UpstreamModels], now: Millis) -> Price | None:
@@ -65,7 +120,51 @@ def told(channel: Channel, served: Served, lists: Mapping[ChannelId, UpstreamMod
     )
 
 
-def _load() -> Find:
+class PriceList:
+    """The list, loaded."""
+
+    def __init__(self, providers: "Sequence[Provider]", version: str) -> None:
+        self._vendors = providers
+        self._source = f"genai-prices {version}"
+        days = _days(providers)
+        self._dates = [Millis(round(datetime.combine(day, time(), UTC).timestamp() * 1000)) for day in days]
+
+    def __call__(self, channel: Channel, served: Served, now: Millis) -> Price | None:
+        """The list price of a channel's model."""
+        for url in (channel.base_url, vendor_of(channel.preset, "").base_url):
+            for vendor in self._vendors:
+                if url and re.match(vendor.api_pattern, url):
+                    return self._price(vendor, served.upstream_name, served.name, now)
+        return None
+
+    def named(self, name: str, now: Millis) -> dict[str, Price]:
+        """The list prices of a model by its name alone, by vendor; of ``vendor/model`` only that vendor's.
+
+        If a vendor makes the model itself, that one's price counts.
+        """
+        maker, _, short = name.partition("/")
+        named = [vendor for vendor in self._vendors if vendor.id == maker and short]
+        makers = [v for v in self._vendors if v.model_match is not None and v.model_match.is_match(name.lower())]
+        for vendors, model in ((named, short), (makers[:1], name), (self._vendors, name)):
+            found = {vendor.id: self._price(vendor, model, name, now) for vendor in vendors}
+            known = {vendor: price for vendor, price in found.items() if price is not None}
+            if known:
+                return known
+        return {}
+
+    def _price(self, vendor: "Provider", upstream: str, model: str, now: Millis) -> Price | None:
+        row = vendor.find_model(upstream, all_providers=list(self._vendors))
+        if row is None:
+            return None
+        at = datetime.fromtimestamp(now / 1000, UTC)
+        found = price_of(model, row.get_prices(at), self._source, now, upstream)
+        if found is None:
+            return None
+        as_of = max((day for day in self._dates if day <= now), default=Millis(0))
+        return msgspec.structs.replace(found, as_of=as_of, context=row.context_window)
+
+
+def _load() -> PriceList:
     try:
         from genai_prices import __version__  # noqa: PLC0415 - slow
         from genai_prices.data import providers  # noqa: PLC0415 - the same
@@ -74,24 +173,7 @@ def _load() -> Find:
             f"the price list cannot be loaded here ({exc}): install the package genai-prices, or set prices by hand",
             code="no_price_list",
         ) from exc
-    source = f"genai-prices {__version__}"
-    dates = [Millis(round(datetime.combine(day, time(), UTC).timestamp() * 1000)) for day in _days(providers)]
-
-    def find(channel: Channel, served: Served, now: Millis) -> Price | None:
-        for vendor in providers:
-            if re.match(vendor.api_pattern, channel.base_url):
-                model = vendor.find_model(served.upstream_name, all_providers=providers)
-                at = datetime.fromtimestamp(now / 1000, UTC)
-                if model is None:
-                    return None
-                found = price_of(served.name, model.get_prices(at), source, now, served.upstream_name)
-                if found is None:
-                    return None
-                as_of = max((day for day in dates if day <= now), default=Millis(0))
-                return msgspec.structs.replace(found, as_of=as_of, context=model.context_window)
-        return None
-
-    return find
+    return PriceList(providers, __version__)
 
 
 def _days(providers: "Sequence[Provider]") -> set[date]:

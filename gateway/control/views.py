@@ -171,10 +171,12 @@ def _waiting(engine: Engine, kind: str, key: str) -> int:
     return lines.waiting((kind, key)) + lines.waiting((f"{kind} streams", key))
 
 
-def price_view(price: Price, now: Millis) -> PriceView:
-    """A price as it is shown."""
+def price_view(price: Price, now: Millis, model: str = "") -> PriceView:
+    """A price as it is shown, of the model that has it or of another one that has the same."""
+    model = model or price.model
     return PriceView(
-        model=price.model,
+        model=model,
+        inherited_from=price.model if price.model != model else "",
         input_nanos=price.input,
         cached_input_nanos=price.cached_input,
         cache_write_nanos=price.cache_write,
@@ -207,7 +209,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
             groups=groups.get(name, []),
             context=next((model.context for _, model in names[name] if model.context), None),
             told=next((model.told for _, model in names[name] if model.told), None),
-            price=price_view(price, engine.now()) if (price := catalog.price(name)) else None,
+            price=price_view(price, engine.now(), name) if (price := catalog.price(name)) else None,
             calls=tallies.of_model(name).calls,
             spent_nanos=Nanos(tallies.of_model(name).cost),
         )

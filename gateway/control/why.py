@@ -81,9 +81,10 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
     found = dry_run(wanted, ways, now)
     error = found.error or _store_error(engine)
     token, group = wanted.token, group_of(wanted.token, catalog)
-    seen, price = visibility_of(wanted.model, token, group, catalog), catalog.price(wanted.model)
+    seen = visibility_of(wanted.model, token, group, catalog)
     admitted = found.admission.hold_plan if found.admission is not None else None
     entry = found.admission.entry if found.admission is not None else catalog.visible(token).get(wanted.model)
+    price = catalog.price_shown(entry) if entry is not None else catalog.price(wanted.model)
     need = needed(wanted, catalog, now)
     room = ChannelTickets(engine.limiter, need.rate_tokens if need is not None else 0)
     routes = list(_routes(engine, entry, found, room)) if entry is not None else []
@@ -107,7 +108,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         visible=seen.visible,
         rule=seen.rule,
         price_state=_price_state(price),
-        price=price_view(price, now) if price is not None else None,
+        price=price_view(price, now, wanted.model) if price is not None else None,
         multiplier=group.multiplier,
         hold_nanos=admitted.nanos if admitted is not None else None,
         hold_tokens=admitted.tokens if admitted is not None else None,

@@ -75,7 +75,7 @@ def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> 
     if call.demand is not None:
         return call.demand
     context, hold = call.context, call.context.token.hold_output
-    prices, multiplier = context.catalog.registry.prices, context.group.multiplier
+    prices, multiplier = context.catalog.prices, context.group.multiplier
     if not entry.fallbacks:
         price = prices.get(entry.name)
         return need_of(context.request, entry.effects, price, multiplier, recall, hold_output=hold)

@@ -278,6 +278,8 @@ class Call:
             out["x-gateway-channel"] = _header(attempt.route.channel.name)
             out["x-gateway-model"] = _header(attempt.route.served.upstream or attempt.route.served.name)
             out["x-gateway-route"] = _header(attempt.route_reason)
+            if attempt.price is None:
+                out["x-gateway-price"] = "unpriced"
         out["x-gateway-attempts"] = str(max(1, attempt.number))
         out["x-gateway-overhead-ms"] = f"{self.result.overhead_us / 1000:.2f}"
         if attempt.dropped:

@@ -3,12 +3,13 @@
 A new one is made on each change; a running call keeps the one it began with.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from gateway.core.group_policy import Offer, Rank, models_after, ranked
+from gateway.core.model_prices import prices_in_effect
 from gateway.core.quota import NO_EFFECTS, ChannelEffects, effects_of, with_limit
 from gateway.core.rate_scopes import (
     CallScopes,
@@ -23,6 +24,7 @@ from gateway.domain.channel import Channel, Served, UpstreamPrices, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.patterns import matches
+from gateway.domain.price import Price
 from gateway.domain.registry import Registry
 from gateway.domain.text import mask
 from gateway.domain.token import Token
@@ -117,11 +119,18 @@ class Catalog:
         self.registry = registry
         self.token_by_digest = {t.digest: t for t in registry.tokens.values()}.get
         """Gives the token whose key has this digest; None if there is none."""
-        self.price = registry.prices.get
+        self.prices: Mapping[str, Price] = prices_in_effect(registry)
+        """What each model costs, mappings included."""
+        self.price = self.prices.get
         """Gives the price of a model; None if it has none."""
-        self._groups = {name: _group_models(group, registry) for name, group in registry.groups.items()}
+        self._groups = {name: _group_models(group, registry, self.prices) for name, group in registry.groups.items()}
         self._visible: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}
         self._terms: dict[TokenId, CallScopes] = {}
+
+    def price_shown(self, entry: ModelEntry) -> Price | None:
+        """The price of a model, or of the first that answers for it if no channel serves it: an alias of a group."""
+        stands_for = entry.fallbacks[0].name if entry.fallbacks and not entry.routes else ""
+        return self.price(entry.name) or self.price(stands_for)
 
     def token(self, ref: str) -> Token:
         """A token by id or name. Raises NotFound, naming those that exist."""
@@ -176,7 +185,7 @@ class Catalog:
         return found
 
 
-def _group_models(group: Group, registry: Registry) -> dict[str, ModelEntry]:
+def _group_models(group: Group, registry: Registry, priced: Container[str]) -> dict[str, ModelEntry]:
     offers: dict[str, list[tuple[Channel, Served]]] = {}
     ways: dict[ChannelId, _Way] = {}
     for channel in registry.channels.values():
@@ -184,29 +193,31 @@ def _group_models(group: Group, registry: Registry) -> dict[str, ModelEntry]:
             ways[channel.id] = _Way(channel_scope(channel, registry.settings), _with_one_key(channel))
             for served in channel.models:
                 if matches(served.name, group.models):
-                    offer = (channel, with_limit(channel, served, registry.prices.get(served.name)))
+                    price = registry.prices.get(served.name) or registry.prices.get(served.upstream_name)
+                    offer = (channel, with_limit(channel, served, price))
                     offers.setdefault(served.name, []).append(offer)
     entries = {}
     for name in sorted(offers):
         order = ranked(group.policy, offers[name], registry)
         entries[name] = _entry(name, [_route(offer, rank, ways[offer[0].id]) for offer, rank in order])
-    return _with_fallbacks(entries, group, registry) if group.fallbacks else entries
+    if not group.fallbacks:
+        return entries
+    refuse = registry.settings.refuse_unpriced
+    return _with_fallbacks(entries, group, {name for name in entries if not refuse or name in priced})
 
 
-def _with_fallbacks(entries: dict[str, ModelEntry], group: Group, registry: Registry) -> dict[str, ModelEntry]:
+def _with_fallbacks(entries: dict[str, ModelEntry], group: Group, usable: Container[str]) -> dict[str, ModelEntry]:
     """The models with those that may answer for them, as far as the group has them and they may be used at all.
 
     A model that no channel serves is there as well if a rule names it: the others answer for it.
     """
     out = dict(entries)
     for name, entry in entries.items():
-        others = [other for other in models_after(name, group.fallbacks) if other in entries]
-        if registry.settings.refuse_unpriced:
-            others = [other for other in others if other in registry.prices]
+        others = [other for other in models_after(name, group.fallbacks) if other in usable]
         if others:
             out[name] = _lent(entry, [entries[other] for other in others])
     for rule in group.fallbacks:
-        others = [other for other in rule.to if other in entries]
+        others = [other for other in rule.to if other in usable]
         if others and rule.model not in out and matches(rule.model, group.models) and not WILD & set(rule.model):
             first = entries[others[0]]
             out[rule.model] = _lent(

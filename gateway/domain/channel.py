@@ -237,6 +237,8 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Mark prompts for the vendor's cache where the client sets no marks, if the preset says that it wants them."""
     options: dict[str, str | int | float | bool] = {}
     """Options of the ``mock`` dialect."""
+    known_prices: bool = True
+    """New models that have no price get the one that the program knows, if it knows one."""
     note: str = ""
 
 

@@ -268,6 +268,13 @@ CHANNEL: Table = (
         help="Whether prompts get cache marks that their client did not set, where the preset wants them: Anthropic.",
         option="--cache-marks/--no-cache-marks",
     ),
+    Field(
+        name="known_prices",
+        kind=Flag("set for new models", "not set"),
+        label="Known prices",
+        help="Whether new models without a price get their vendor's list price.",
+        option="--prices/--no-prices",
+    ),
     _NOTE,
 )
 
@@ -450,8 +457,8 @@ PRICE: Table = (
         name="per_call",
         kind=Dollars(),
         label="Per call",
-        help="Dollars added to each call.",
-        placeholder="none, or dollars added to every call",
+        help="Extra dollars per call (optional).",
+        placeholder="optional: extra dollars per call",
     ),
     Field(
         name="tiers",

@@ -166,6 +166,17 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     """The date of the list it was imported from; None: it is from none."""
     stale: bool = False
     """That list is old: look whether there is a newer one."""
+    inherited_from: str = ""
+    """The model whose price this is, if ``model`` is another name of it and has no price of its own."""
+
+
+class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
+    """Answer to creating or editing a channel."""
+
+    new_prices: tuple[PriceView, ...] = ()
+    """Known prices that its new models got."""
+    unpriced: tuple[str, ...] = ()
+    """Its models that have no price: their calls are counted, not charged."""
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):

@@ -136,7 +136,7 @@ def one(name: str, token: Token, catalog: Catalog, *, aliases: bool = False) -> 
 
 
 def _model(name: str, entry: ModelEntry, catalog: Catalog) -> Model:
-    price = catalog.price(entry.name) or entry.told
+    price = catalog.price_shown(entry) or entry.told
     return Model(
         id=name,
         created=entry.created // 1000,

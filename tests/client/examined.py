@@ -20,12 +20,12 @@ async def steps(owner: ControlClient, *, key: str = "", token: str = "", model: 
     asked, looked_at = found[: len(NAMES)], found[len(NAMES) :]
     assert [step.name for step in asked] == NAMES
     assert looked_at
-    results = [step.result for step in asked]
+    results = [step.result.replace("warning", "ok") for step in asked]
     assert results == sorted(results, key=["ok", "fail", "skipped"].index)
     assert results.count("fail") <= 1
     for step in found:
         assert step.text == plain(step.text, 1000)
-        assert bool(step.fix) == (step.result == "fail")
+        assert bool(step.fix) == (step.result in ("fail", "warning"))
     return {step.name: step for step in asked}
 
 

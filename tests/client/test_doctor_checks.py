@@ -251,9 +251,16 @@ async def test_a_key_that_is_nowhere_was_refused_by_nobody(owner: ControlClient,
     assert not any("chat/completions" in exchange.path for exchange in provider.exchanges)
 
 
-async def test_no_price_is_no_ill(owner: ControlClient) -> None:
+async def test_a_missing_price_is_a_warning_that_says_what_to_do(owner: ControlClient) -> None:
     await owner.remove_price("m")
-    assert "no price" in (await steps(owner))["the quota is enough"].text
+    step = (await steps(owner))["the quota is enough"]
+    assert (step.result, step.fix.split(" --")[0]) == ("warning", "'tollkeeper price set m")
+    assert step.text == "'m' has no price: calls are counted, not charged, and no budget stops them"
+
+
+async def test_a_price_that_is_another_model_s_is_named(owner: ControlClient) -> None:
+    await owner.edit_channel("up", {"models": [{"name": "fast", "upstream": "m"}]})
+    assert (await steps(owner, model="fast"))["the quota is enough"].text.endswith(", the price of 'm'")
 
 
 @pytest.mark.parametrize("price", [None, {"input": 0, "output": 0}])
@@ -262,7 +269,7 @@ async def test_what_costs_nothing_is_stopped_by_no_budget_in_dollars(
 ) -> None:
     await (owner.remove_price("m") if price is None else owner.set_price("m", price))
     await owner.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 0}]})
-    assert {step.result for step in (await steps(owner)).values()} == {"ok"}
+    assert {step.result for step in (await steps(owner)).values()} == {"ok", *(["warning"] if price is None else [])}
 
 
 @pytest.mark.parametrize(("amounts", "option"), [({"nanos": 0}, "--budget"), ({"tokens": 0}, "--tokens-budget")])

@@ -4,8 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
+from gateway.domain.views import SavedChannel
 from tests.commands.runner import Control, run
-from tests.commands.samples import CHANNEL, GROUP, TOKEN
+from tests.commands.samples import CHANNEL, GROUP, PRICE, TOKEN
 
 
 def test_channels_are_listed_with_state_and_reason() -> None:
@@ -78,6 +79,41 @@ def test_a_preset_is_enough() -> None:
     control = Control({"POST /channels": CHANNEL})
     ran = run("channel", "add", "c", "--preset", "anthropic", "--key", "env:X", control=control)
     assert (ran.code, control.bodies) == (0, [{"name": "c", "key": "env:X", "keys": [], "preset": "anthropic"}])
+
+
+SAVED = SavedChannel(
+    **{name: getattr(CHANNEL, name) for name in CHANNEL.__struct_fields__},
+    new_prices=(replace(PRICE, source="genai-prices 0.2.3"),),
+    unpriced=("my own",),
+)
+
+
+def test_a_new_channel_says_which_prices_it_brought_and_what_has_none() -> None:
+    ran = run("channel", "add", "c", "--preset", "openai", control=Control({"POST /channels": SAVED}))
+    assert "Prices of 1 model set from genai-prices 0.2.3: gpt-4o $2.50 / $10.00\nChange one: " in ran.err
+    assert "note: my own has no price: counted, not charged, and no budget stops them\n" in ran.err
+    assert "tollkeeper price set 'my own' --like OTHER" in ran.err
+
+
+def test_prices_can_be_left_out() -> None:
+    control = Control({"POST /channels": CHANNEL, "GET /channels/c": CHANNEL, "PATCH /channels/ch_1": SAVED})
+    ran = run("channel", "add", "c", "--preset", "openai", "--no-prices", control=control)
+    assert "rices" not in ran.err
+    run("channel", "edit", "c", "--no-prices", control=control)
+    assert [body["known_prices"] for body in control.bodies] == [False, False]
+
+
+def test_an_edit_says_which_prices_new_models_got() -> None:
+    control = Control({"GET /channels/c": CHANNEL, "PATCH /channels/ch_1": SAVED})
+    assert "Prices of 1 model set" in run("channel", "edit", "c", "--models", "a", control=control).err
+    quiet = Control({"GET /channels/c": CHANNEL, "PATCH /channels/ch_1": replace(SAVED, new_prices=())})
+    assert "no price" not in run("channel", "edit", "c", "--models", "a", control=quiet).err
+
+
+def test_the_dialect_can_be_changed() -> None:
+    control = Control({"GET /channels/c": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
+    run("channel", "edit", "c", "--dialect", "anthropic", "--base-url", "https://x.example", control=control)
+    assert control.bodies == [{"dialect": "anthropic", "base_url": "https://x.example"}]
 
 
 def test_an_edit_keeps_what_is_known_of_models() -> None:

@@ -99,9 +99,23 @@ def test_a_free_model_has_a_price_of_nothing() -> None:
     assert control.bodies == [{"input": 0, "output": 0}]
 
 
+def test_a_price_is_copied_from_another_model() -> None:
+    control = Control({"PUT /prices/mine": PRICE})
+    ran = run("price", "set", "mine", "--like", "gpt-4o", control=control)
+    assert (ran.code, control.bodies) == (0, [{"like": "gpt-4o"}])
+
+
 @pytest.mark.parametrize(
     "args",
-    [(), ("--input", "1"), ("--free", "--input", "1"), ("--input", "1", "--output", "x"), ("--input", "-1x")],
+    [
+        ("--like", "x", "--free"),
+        ("--like", "x", "--input", "1"),
+        (),
+        ("--input", "1"),
+        ("--free", "--input", "1"),
+        ("--input", "1", "--output", "x"),
+        ("--input", "-1x"),
+    ],
 )
 def test_half_a_price_is_a_usage_error(args: tuple[str, ...]) -> None:
     control = Control({})

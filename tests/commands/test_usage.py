@@ -193,7 +193,7 @@ def test_a_receipt_tells_how_the_cost_came_about() -> None:
 
 def test_an_unpriced_call_says_so() -> None:
     ran = run("usage", "show", CALL.id, control=Control({URL: replace(CALL, rates=None, cost_nanos=Nanos(0)), **USUAL}))
-    assert "cost            unpriced\n" in ran.out
+    assert "cost            unpriced: counted, not charged; 'tollkeeper price set fast --like OTHER'" in ran.out
 
 
 def test_nothing_from_outside_reaches_the_terminal() -> None:

@@ -86,7 +86,8 @@ def test_the_decision_and_its_reasons() -> None:
     assert ran.code == 0
     lines = ran.out.splitlines()
     assert lines[0] == "result         200: channel 'demo' would be tried first: priority 5"
-    assert "price          unpriced x1.5" in lines
+    (price,) = [line for line in lines if line.startswith("price ")]
+    assert price.startswith("price          unpriced: counted, not charged; 'tollkeeper price set gpt-4o --like OTHER'")
     assert "hold           $0.0017384, 5,096 tokens (1,000 input tokens, no limit of output)" in lines
     assert "fallbacks      small, tiny" in lines
     assert "account        $9.00 available" in lines

@@ -158,9 +158,22 @@ async def test_models_keep_the_time_they_were_added(owner: ControlClient) -> Non
     assert later[1].created >= first
 
 
-async def test_the_dialect_is_for_life(owner: ControlClient) -> None:
-    with pytest.raises(BadRequest):
-        await owner.edit_channel("up", {"dialect": "mock"})
+async def test_another_dialect_goes_to_its_own_address(owner: ControlClient, gateway: Gateway) -> None:
+    mock = await owner.edit_channel("up", {"dialect": "mock", "models": [{"name": "m"}]})
+    assert (mock.dialect, mock.base_url) == ("mock", "")
+    assert (await gateway.client.chat()).status == 200
+    claude = await owner.edit_channel("up", {"dialect": "anthropic"})
+    assert (claude.dialect, claude.base_url) == ("anthropic", "https://api.anthropic.com/v1")
+    await owner.edit_channel("up", {"dialect": "mock"})
+    with pytest.raises(BadRequest, match="needs the address"):
+        await owner.edit_channel("up", {"dialect": "openai"})
+
+
+async def test_another_dialect_at_the_same_address_is_undone_in_one_step(owner: ControlClient) -> None:
+    before = await owner.channel("up")
+    assert (await owner.edit_channel("up", {"dialect": "anthropic"})).base_url == before.base_url
+    await owner.undo()
+    assert (await owner.channel("up")).dialect == "openai"
 
 
 async def test_a_switched_off_channel_takes_no_calls(owner: ControlClient, gateway: Gateway) -> None:

@@ -183,7 +183,7 @@ async def test_what_the_upstream_asks_stands_beside_the_model(
 ) -> None:
     pricing = {"prompt": "0.0000025", "completion": "0.00001"}
     provider.on("/v1/models", reply({"data": [{"id": "x", "context_length": 9, "pricing": pricing}]}))
-    await owner.add_channel(body)
+    await owner.add_channel({**body, "known_prices": False})
     (model,) = (m for m in await owner.models() if m.name == "x")
     assert model.told is not None
     assert (model.context, model.price, model.told.input, model.told.output) == (9, None, 2_500_000_000, 10**10)

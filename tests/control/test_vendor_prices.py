@@ -12,6 +12,7 @@ from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
+from tests.core.kit import registry
 
 NOW = Millis(1_790_000_000_000)
 
@@ -91,7 +92,10 @@ def test_the_channel_asked_first_decides() -> None:
     def find(channel: Channel, served: Served, now: Millis) -> Price:
         return Price(model=served.name, input=Nanos(1), output=Nanos(1), source=channel.name)
 
-    assert [(c.name, p.model) for c, p in proposed([late, early], {}, find, NOW)] == [("early", "m"), ("late", "n")]
+    assert [(c.name, p.model) for c, p in proposed([late, early], registry(), find, NOW)] == [
+        ("early", "m"),
+        ("late", "n"),
+    ]
 
 
 async def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,5 +117,5 @@ def test_a_model_for_embeddings_needs_no_price_for_output() -> None:
 
 async def test_the_list_prices_embedding_models() -> None:
     models = ("text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002")
-    found = proposed([channel("c", *models)], {}, await load(), NOW)
+    found = proposed([channel("c", *models)], registry(), await load(), NOW)
     assert {p.model: (p.output, p.free) for _, p in found} == dict.fromkeys(models, (0, False))

@@ -54,6 +54,7 @@ def test_headers_tell_of_the_channel_and_pass_on_a_few_of_the_upstreams() -> Non
     made = call()
     made.begin_attempt(kit.route("up", "m=n"), "priority 0", 2)
     made.result.overhead_us = 1234
+    made.attempt.price = kit.PRICE
     made.attempt.dropped = ("seed", "top_k")
     theirs = {
         "retry-after": "5",
@@ -78,6 +79,12 @@ def test_headers_tell_of_the_channel_and_pass_on_a_few_of_the_upstreams() -> Non
         "x-gateway-overhead-ms": "1.23",
         "x-gateway-dropped-params": "seed,top_k",
     }
+
+
+def test_a_call_to_a_model_without_a_price_says_so() -> None:
+    made = call()
+    made.begin_attempt(kit.route("up", "m"), "priority 0", 1)
+    assert made.headers()["x-gateway-price"] == "unpriced"
 
 
 def test_our_own_limits_win() -> None:

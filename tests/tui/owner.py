@@ -29,6 +29,7 @@ from gateway.domain.views import (
     NewToken,
     Offer,
     PriceView,
+    SavedChannel,
     Status,
     Step,
     TokenView,
@@ -76,6 +77,9 @@ class Owner(FakeClient):
         )
         self.check = Check(time=NOW, ok=True, ms=Millis(412), text="it lists 2 models")
         self.offered: list[Offer] = []
+        self.new_prices: tuple[PriceView, ...] = ()
+        """What a channel's models get when it is created or edited."""
+        self.unpriced: tuple[str, ...] = ()
         self.address = ADDRESS
         self.answer = refused()
         self.proposals = [
@@ -171,16 +175,21 @@ class Owner(FakeClient):
     async def remove_group(self, name: str, move: str = "") -> None:
         self.note("remove_group", name, move)
 
-    async def add_channel(self, body: Any) -> ChannelView:
+    async def add_channel(self, body: Any) -> SavedChannel:
         self.note("add_channel", body)
         served = [Served(name="model-a"), Served(name="model-b")]
         self.channels_now.append(made := channel(body["name"], models=served))
         self.changed()
-        return made
+        return self.saved(made)
 
-    async def edit_channel(self, ref: str, patch: Any) -> ChannelView:
+    async def edit_channel(self, ref: str, patch: Any) -> SavedChannel:
         self.note("edit_channel", ref, patch)
-        return self.channels_now[0]
+        return self.saved(self.channels_now[0])
+
+    def saved(self, view: ChannelView) -> SavedChannel:
+        """The answer to an edit, with the prices that the channel's models got."""
+        fields = {name: getattr(view, name) for name in view.__struct_fields__}
+        return SavedChannel(**fields, new_prices=self.new_prices, unpriced=self.unpriced)
 
     async def remove_channel(self, ref: str) -> None:
         self.note("remove_channel", ref)

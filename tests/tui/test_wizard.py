@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from gateway.domain.channel import Served
@@ -5,7 +6,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.units import Nanos
 from gateway.domain.views import ChannelView, Offer
 from tests.tui.owner import KEY, Owner, preset, press, public, said, screen, settle, shown, until
-from tests.tui.stage import DOLLAR, channel, console, token, words
+from tests.tui.stage import DOLLAR, channel, console, model, token, words
 from tui.pages.live import LivePage
 from tui.widgets.connect import Connect
 from tui.widgets.form import Form, Values
@@ -151,6 +152,20 @@ async def test_an_address_makes_a_channel_and_its_models_are_chosen() -> None:
             ("add_channel", made),
             ("edit_channel", "ch_acme", {"models": [{"name": "model-b"}], "patterns": []}),
         ]
+
+
+async def test_known_prices_stand_beside_the_models_to_choose_from() -> None:
+    owner, price = fresh(), model("claude-sonnet-4-5").price
+    assert price is not None
+    owner.new_prices = (msgspec.structs.replace(price, model="model-a", source="genai-prices 0.2.3"),)
+    async with shown("live", owner) as (app, pilot, _):
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "right", "down", "=https://api.acme.com/v1", "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        assert "Known prices were set for 1 of them" in screen(app)
+        assert "model-a   3 / 15" in screen(app)
+        assert "model-b   no price yet" in screen(app)
 
 
 async def test_what_is_found_on_this_machine_comes_first() -> None:

@@ -11,7 +11,7 @@ import msgspec
 from gateway.domain.channel import Check
 from gateway.domain.errors import GatewayError
 from gateway.domain.upstream_views import ListingView, PresetView
-from gateway.domain.views import ChannelView, KeyView, Offer
+from gateway.domain.views import ChannelView, KeyView, Offer, SavedChannel
 from tui import format as fmt
 from tui.cli_commands import cli_command
 from tui.pages import channel_fields
@@ -62,8 +62,10 @@ async def edit(page: AnyPage) -> None:
         command=form.command,
         live=lambda values: warning(values, presets),
     )
-    if await page.ask(Form(plan)) is not None:
-        toast(page, f"Channel {channel.name} saved. Press u to undo.")
+    saved = await page.ask(Form(plan))
+    if saved is not None:
+        news = channel_fields.price_news(saved) if saved.new_prices else ""
+        toast(page, f"Channel {channel.name} saved. Press u to undo.{news}")
 
 
 async def toggle(page: AnyPage) -> None:
@@ -157,10 +159,8 @@ async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingVie
     view = await page.session.client.edit_channel(
         channel.id, channel_fields.offering_with(channel, listing, on).patch()
     )
-    toast(
-        page,
-        f"{channel.name} now offers {len(view.models)} model{'' if len(view.models) == 1 else 's'}. Press u to undo.",
-    )
+    news = channel_fields.price_news(view) if view.new_prices else ""
+    toast(page, f"{channel.name} now offers {fmt.counted(len(view.models), 'model')}. Press u to undo.{news}")
 
 
 async def discover(page: AnyPage) -> None:
@@ -183,9 +183,9 @@ async def discover(page: AnyPage) -> None:
     made, failed = await page.ask(ask) or ([], [])
     if made:
         select_row(page, made[-1].id)
-        toast(
-            page, f"Created {', '.join(safe(one.name, 40) for one in made)}. Press t to test one, u to undo the last."
-        )
+        names = ", ".join(safe(one.name, 40) for one in made)
+        news = channel_fields.price_news(*made)
+        toast(page, f"Created {names}. Press t to test one, u to undo the last.{news}")
     if failed:
         toast(page, "\n".join(failed), bad=True)
 
@@ -250,7 +250,8 @@ async def _create(page: AnyPage, like: ChannelView | None) -> None:
     if made is not None:
         select_row(page, made.id)
         count = f"{len(made.models)} model{'' if len(made.models) == 1 else 's'}"
-        toast(page, f"Channel {made.name} created with {count}. Press t to test it, u to undo.")
+        news = channel_fields.price_news(made)
+        toast(page, f"Channel {made.name} created with {count}. Press t to test it, u to undo.{news}")
 
 
 VERBS: Mapping[str, Verb] = {
@@ -337,7 +338,7 @@ def discovered_options(offers: Sequence[Offer]) -> list[tuple[str, str]]:
 
 async def add_discovered(
     session: ConsoleSession, offers: Sequence[Offer], on: Collection[str]
-) -> tuple[list[ChannelView], list[str]]:
+) -> tuple[list[SavedChannel], list[str]]:
     """The created channels, and a sentence about each failure; one failure does not stop the others."""
     taken = {channel.name for channel in session.board.channels}
     made, failed = [], []

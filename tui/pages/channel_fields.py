@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Served
+from gateway.domain.channel import Dialect, Served
 from gateway.domain.errors import BadRequest
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, REFERENCE
 from gateway.domain.patterns import NOT, is_pattern
 from gateway.domain.quoting import comma_list, pair_name, quote_name, split_names, split_pair, unquote
 from gateway.domain.upstream_views import ListedModel, ListingView
-from gateway.domain.views import ChannelView
+from gateway.domain.views import ChannelView, SavedChannel
 from tui import format as fmt
 from tui.text import safe
 
@@ -120,6 +120,23 @@ def _listed_text(one: ListedModel) -> str:
     context = f"   {fmt.short_count(one.context)} tokens" if one.context else ""
     price = f"   {fmt.price(one.told.input)} / {fmt.price(one.told.output)} $/M list price" if one.told else ""
     return f"{STATE_NAMES.get(one.state, one.state):<12}{safe(one.name)}{public}{context}{price}"
+
+
+def price_news(*saved: SavedChannel) -> str:
+    """A sentence about the known prices that new models got, and one about those without a price; empty if neither."""
+    priced = [price for one in saved for price in one.new_prices]
+    unpriced = [name for one in saved if one.dialect is not Dialect.MOCK for name in one.unpriced]
+    text = ""
+    if priced:
+        sources = ", ".join(dict.fromkeys(safe(price.source, 40) for price in priced))
+        first = priced[0]
+        rates = "free" if first.free else f"{fmt.price(first.input_nanos)} / {fmt.price(first.output_nanos)}"
+        more = f", and {len(priced) - 1} more" if len(priced) > 1 else ""
+        text += f"\nPrices from {sources}: {safe(first.model, 40)} {rates}{more}. Page 5 changes them."
+    if unpriced:
+        verb = "has" if len(unpriced) == 1 else "have"
+        text += f"\n{fmt.counted(len(unpriced), 'model')} {verb} no price: counted, not charged. Page 5 sets prices."
+    return text
 
 
 def has_secrets(headers: Mapping[str, str]) -> bool:

@@ -170,6 +170,8 @@ def price_text(price: PriceView | None) -> Iterator[tuple[str, str]]:
             yield f"   {what} {fmt.price(nanos)}", ""
     if price.per_call_nanos:
         yield f"   {dollars(price.per_call_nanos)} a call", ""
+    if price.inherited_from:
+        yield f"   the price of {safe(price.inherited_from)}, which it stands for", "dim"
     tiers = f"; above {', above '.join(map(written_tier, price.tier_prices))}" if price.tier_prices else ""
     listed = f" of {fmt.day(price.as_of_ms)}" if price.as_of_ms else ""
     yield f"   $ per million tokens, {safe(price.source)}{listed}{tiers}", "dim"
@@ -244,6 +246,8 @@ def _source(row: ModelRow) -> str:
     if price is None:
         return "! no price"
     source = "list" if price.source.startswith(LIST_PRICE) else safe(price.source)
+    if price.inherited_from:
+        return f"as {safe(price.inherited_from)}"
     return "free" if price.free else f"{source}{' old' if price.stale else ''}"
 
 

@@ -7,9 +7,9 @@ from gateway.domain.channel import Served
 from gateway.domain.errors import BadRequest, UpstreamError
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import ListingView
-from gateway.domain.views import ChannelView, KeyView, Offer
+from gateway.domain.views import ChannelView, KeyView, Offer, SavedChannel
 from tests.tui.owner import Owner, listed, listing, press, said, screen, shown
-from tests.tui.stage import NOW, channel, words
+from tests.tui.stage import NOW, channel, model, words
 from tui.pages.channel_actions import KEEP, REMOVE, RESUME, discovered_body, discovered_options, keys_command
 from tui.widgets.choices import MultiSelect
 
@@ -29,6 +29,19 @@ async def test_a_channel_is_made_of_an_address_and_a_key() -> None:
         )
         assert (body["key"], "models" in body) == ("sk-secret-1", False)
         assert words(app) == ["Channel mine created with 2 models. Press t to test it, u to undo."]
+
+
+async def test_a_new_channel_says_which_prices_it_brought() -> None:
+    owner = Owner()
+    price = model("claude-sonnet-4-5").price
+    assert price is not None
+    owner.new_prices = (msgspec.structs.replace(price, model="model-a", source="genai-prices 0.2.3"),)
+    owner.unpriced = ("model-b",)
+    async with shown("channels", owner) as (app, pilot, _):
+        await press(app, pilot, "n", "=mine", "down", "down", "down", "=https://host/v1/", "enter")
+        (news,) = words(app)
+        assert "Prices from genai-prices 0.2.3: model-a 3 / 15. Page 5 changes them." in news
+        assert "1 model has no price: counted, not charged. Page 5 sets prices." in news
 
 
 async def test_an_address_is_needed() -> None:
@@ -251,7 +264,7 @@ async def test_what_is_chosen_becomes_a_channel() -> None:
 
 async def test_one_that_fails_stops_no_other() -> None:
     class Picky(Owner):
-        async def add_channel(self, discovered_body: Any) -> ChannelView:
+        async def add_channel(self, discovered_body: Any) -> SavedChannel:
             if discovered_body["name"] == "ollama-2":
                 raise BadRequest("it does not answer")
             return await super().add_channel(discovered_body)

@@ -1,0 +1,54 @@
+"""Model prices: which price applies to a model, and who set it.
+
+A price is set by the owner, or imported from a price list. A model that a channel offers under another name (a mapping)
+has the price of its target, the model it stands for there, unless it has one of its own. A price that the owner set
+comes before an imported one: a mapping whose own price was imported follows its target once the owner prices that.
+"""
+
+from collections.abc import Iterable
+
+from gateway.domain.channel import Channel, Served
+from gateway.domain.price import Price
+from gateway.domain.registry import Registry
+
+MANUAL = "manual"
+"""Source of a price that the owner set."""
+LIKE = "like "
+"""How the source of a price begins that the owner copied from another model."""
+
+
+def set_by_owner(price: Price) -> bool:
+    """Whether the owner chose this price; then no list replaces it."""
+    return price.source == MANUAL or price.source.startswith(LIKE)
+
+
+def prices_in_effect(registry: Registry) -> dict[str, Price]:
+    """The price of each model that has one, by public name; of a mapping that has none of its own its target's."""
+    own = registry.prices
+    found = dict(own)
+    targets: dict[str, list[str]] = {}
+    models: set[str] = set()
+    """Those that some channel offers under its upstream's name: they are more than a mapping."""
+    for channel in in_order(registry.channels.values()):
+        for served in channel.models:
+            if is_mapping(served):
+                targets.setdefault(served.name, []).append(served.upstream)
+            else:
+                models.add(served.name)
+    for name, others in targets.items():
+        price = own.get(name)
+        if price is None or (name not in models and not set_by_owner(price)):
+            target = next((own[other] for other in others if other in own), None)
+            if target is not None and (price is None or set_by_owner(target)):
+                found[name] = target
+    return found
+
+
+def in_order(channels: Iterable[Channel]) -> list[Channel]:
+    """Channels as their prices count: those in use first, then by priority and name."""
+    return sorted(channels, key=lambda channel: (not channel.enabled, -channel.priority, channel.name))
+
+
+def is_mapping(served: Served) -> bool:
+    """Whether the channel offers the model under another name than its upstream's."""
+    return served.upstream not in ("", served.name)

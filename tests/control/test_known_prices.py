@@ -1,0 +1,154 @@
+"""Known prices: models that a channel newly offers get them, unless the owner set one or wants none."""
+
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.control import model_lists
+from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.units import DOLLAR
+from tests.fakes.gateway import INPUT, Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import reply, speak
+
+OPENAI = {"name": "openai", "preset": "openai", "key": "env:NOT_SET"}
+
+
+def named(*models: str) -> list[dict[str, str]]:
+    """Models, each ``public`` or ``public=upstream``."""
+    pairs = [model.partition("=") for model in models]
+    return [{"name": public, "upstream": upstream} if upstream else {"name": public} for public, _, upstream in pairs]
+
+
+async def rates(owner: ControlClient) -> dict[str, int | None]:
+    """Input prices of the models, inherited ones included."""
+    return {m.name: None if m.price is None else m.price.input_nanos for m in await owner.models()}
+
+
+async def test_a_new_channel_s_models_get_known_prices(owner: ControlClient) -> None:
+    saved = await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "unheard-of")})
+    assert [(price.model, price.input_nanos) for price in saved.new_prices] == [("gpt-4.1", 2 * DOLLAR)]
+    assert saved.new_prices[0].source.startswith("genai-prices")
+    assert saved.unpriced == ("unheard-of",)
+    assert (await rates(owner))["gpt-4.1"] == 2 * DOLLAR
+
+
+async def test_a_preset_is_known_at_another_address_too(owner: ControlClient) -> None:
+    body = {**OPENAI, "base_url": "http://127.0.0.1:9/v1", "models": named("gpt-4.1")}
+    assert [price.model for price in (await owner.add_channel(body)).new_prices] == ["gpt-4.1"]
+
+
+async def test_channel_and_prices_are_undone_in_one_step(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "gpt-4.1-mini")})
+    assert (await owner.undo()).text == "channel 'openai' is removed, without 2 prices it brought"
+    assert [price.model for price in await owner.prices()] == ["m"]
+    assert [channel.name for channel in await owner.channels()] == ["up"]
+
+
+async def test_a_channel_without_known_prices_gets_none(owner: ControlClient) -> None:
+    saved = await owner.add_channel({**OPENAI, "models": named("gpt-4.1"), "known_prices": False})
+    assert (saved.new_prices, saved.unpriced, saved.known_prices) == ((), ("gpt-4.1",), False)
+    assert [price.model for price in await owner.prices()] == ["m"]
+
+
+async def test_wanting_them_later_prices_what_has_none(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "gpt-4.1-mini"), "known_prices": False})
+    await owner.set_price("gpt-4.1", {"input": 1, "output": 1})
+    saved = await owner.edit_channel("openai", {"known_prices": True})
+    assert [price.model for price in saved.new_prices] == ["gpt-4.1-mini"]
+
+
+async def test_the_owner_s_price_stays(owner: ControlClient) -> None:
+    await owner.set_price("gpt-4.1", {"input": 1, "output": 1})
+    saved = await owner.add_channel({**OPENAI, "models": named("gpt-4.1")})
+    assert (saved.new_prices, saved.unpriced) == ((), ())
+    assert (await rates(owner))["gpt-4.1"] == 1
+
+
+async def test_models_that_an_edit_adds_are_priced_and_others_are_left_alone(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("gpt-4.1")})
+    await owner.remove_price("gpt-4.1")
+    saved = await owner.edit_channel("openai", {"models": named("gpt-4.1", "gpt-4.1-mini")})
+    assert [price.model for price in saved.new_prices] == ["gpt-4.1-mini"]
+    assert saved.unpriced == ("gpt-4.1",)
+    assert (await owner.undo()).text.endswith("is as before, without 1 price it brought")
+    assert (await rates(owner)) == {"m": INPUT, "gpt-4.1": None}
+
+
+async def test_a_mapping_follows_its_target(owner: ControlClient) -> None:
+    saved = await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "fast=gpt-4.1", "mini=gpt-4.1-mini")})
+    assert sorted(price.model for price in saved.new_prices) == ["gpt-4.1", "mini"]
+    await owner.set_price("gpt-4.1", {"input": 7, "output": 7})
+    found = {model.name: model.price for model in await owner.models()}
+    assert found["fast"] is not None
+    assert (found["fast"].model, found["fast"].inherited_from, found["fast"].input_nanos) == ("fast", "gpt-4.1", 7)
+    assert [p.model for p in await owner.import_prices()] == ["gpt-4.1", "mini"]
+    with pytest.raises(NotFound, match=r"another name of 'gpt-4.1' and has that price"):
+        await owner.remove_price("fast")
+
+
+async def test_calls_of_a_mapping_are_charged_like_its_target(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("inner", speak())
+    gateway.channel(provider.base_url, "alias=inner", name="mapped")
+    await owner.set_price("inner", {"input": 0, "output": 0, "per_call": 7})
+    await gateway.client.chat(model="alias")
+    (record,) = await gateway.settled()
+    assert (record.model, record.cost) == ("alias", 7)
+
+
+async def test_models_that_are_listed_later_are_priced_unless_the_owner_did(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("/v1/models", reply({"data": [{"id": "gpt-4.1"}]}))
+    body = {**OPENAI, "key": "sk-x", "base_url": provider.base_url}
+    await owner.add_channel(body)
+    await owner.remove_price("gpt-4.1")
+    await owner.set_price("gpt-4.1-mini", {"input": 1, "output": 1})
+    listed = [{"id": name} for name in ("gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano")]
+    provider.on("/v1/models", reply({"data": listed}))
+    await model_lists.refreshed(gateway.engine, gateway.engine.catalog.channel("openai"))
+    found = await rates(owner)
+    assert (found["gpt-4.1"], found["gpt-4.1-mini"], found["gpt-4.1-nano"]) == (None, 1, DOLLAR // 10)
+
+
+async def test_a_removed_channel_takes_list_prices_that_nobody_needs_along(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "gpt-4.1-mini")})
+    await owner.add_channel({**OPENAI, "name": "second", "models": named("gpt-4.1")})
+    await owner.set_price("mine", {"input": 1, "output": 1})
+    await owner.remove_channel("openai")
+    assert [price.model for price in await owner.prices()] == ["gpt-4.1", "m", "mine"]
+    await owner.undo()
+    assert [price.model for price in await owner.prices()] == ["gpt-4.1", "gpt-4.1-mini", "m", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("like", "dollars"), [("m", INPUT), ("gpt-4.1", 2 * DOLLAR), ("openai/gpt-4.1-mini", 2 * DOLLAR // 5)]
+)
+async def test_a_model_is_priced_like_one_that_has_a_price_here_or_in_the_list(
+    owner: ControlClient, like: str, dollars: int
+) -> None:
+    price = await owner.set_price("local", {"like": like})
+    assert (price.model, price.input_nanos, price.source, price.as_of_ms) == ("local", dollars, f"like {like}", None)
+
+
+async def test_a_model_is_priced_like_an_inherited_price(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", "fast=m", name="mapped")
+    assert (await owner.set_price("local", {"like": "fast"})).input_nanos == INPUT
+
+
+async def test_likeness_to_nothing_or_to_several_is_refused(owner: ControlClient) -> None:
+    with pytest.raises(NotFound, match="no price is known for 'nothing-like-it'") as missing:
+        await owner.set_price("local", {"like": "nothing-like-it"})
+    with pytest.raises(BadRequest, match=r"name one of them: huggingface_.*/meta-llama") as several:
+        await owner.set_price("local", {"like": "meta-llama/llama-3.3-70b-instruct"})
+    with pytest.raises(BadRequest):
+        await owner.set_price("local", {"like": "m", "input": 1})
+    assert (missing.value.param, several.value.param) == ("like", "like")
+
+
+async def test_prices_like_another_are_not_replaced_by_a_list(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("gpt-4.1")})
+    await owner.set_price("gpt-4.1", {"like": "m"})
+    (proposal,) = await owner.import_prices(apply=True)
+    assert (proposal.kept, (await rates(owner))["gpt-4.1"]) == (True, INPUT)
