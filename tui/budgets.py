@@ -75,8 +75,8 @@ def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
     """
     part = used_share(budget)
     if part >= 1:
-        until = f" until {_moment(budget.resets_at_ms, now)}" if budget.resets_at_ms else ""
-        return f"used up{until}"
+        resets = f"; resets {_moment(budget.resets_at_ms, now)}" if budget.resets_at_ms else ""
+        return f"used up{resets}"
     begun = window_start(budget.window, now) or since
     until_ms = budget.resets_at_ms
     whole = (until_ms or now + WEEK_MS) - begun

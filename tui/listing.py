@@ -1,9 +1,11 @@
 """Listing: what a table page shows: its columns, rows, lead line and detail pane, as functions of the board.
 
-Columns that matter least are dropped first when the width runs out. A Source holds the rows, first on top; rows have
-keys, so the cursor stays on its row. A RowCache keeps a row the same object until something in it changes, because a
-table repaints only rows that are new objects; so ages and countdowns belong into the row. All text returned is safe:
-foreign strings passed ``tui/text.py``.
+Columns that matter least are dropped first when the width runs out. Where there is room, columns grow until their
+texts are seldom cut; then extra columns come in; a flexible column gets what is left after that.
+
+A Source holds the rows, first on top; rows have keys, so the cursor stays on its row. A RowCache keeps a row the same
+object until something in it changes, because a table repaints only rows that are new objects; so ages and countdowns
+belong into the row. All text returned is safe: foreign strings passed ``tui/text.py``.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
@@ -28,23 +30,31 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     id: str
     title: str
     width: int
+    """Cells; also the least that it gets."""
     text: Callable[[R], str]
     tone: Callable[[R], Tone] | None = None
     rank: int = 0
-    """0: always shown; otherwise the highest rank is dropped first when space is short."""
+    """0: always shown; otherwise the highest rank is dropped first when space is short. Extra columns come in by it."""
     right: bool = False
+    most: int = 0
+    """Cells that it grows to where there is room, so that longer texts are not cut. A flexible one has no bound."""
     flex: bool = False
-    """Takes the remaining width."""
+    """Takes what is left when all columns that fit are there and have grown."""
     sort: Callable[[R], Any] | None = None
     """The sort key; None: not sortable."""
     extra: bool = False
-    """Shown only on request."""
+    """Shown where there is room after all other columns, or on request."""
     short: str = ""
     """The title where the whole one does not fit."""
 
     def head(self, width: int, mark: str = "") -> str:
         """The title, or its short form where there is no room for it and a mark."""
         return self.title if len(self.title) + len(mark) <= width else self.short or self.title
+
+    @property
+    def wanted(self) -> int:
+        """The width that its texts and its whole title need."""
+        return max(self.width, self.most, len(self.title) if self.short else 0)
 
 
 class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
@@ -54,30 +64,51 @@ class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
     width: int
 
 
-ROOMY = 12
-"""Cells that a flexible column has more than it needs before others get room for a whole title."""
-
-
 def fit_columns(columns: Sequence[Column[R]], width: int, chosen: Collection[str] = ()) -> list[PlacedColumn[R]]:
     """The columns that fit side by side with one cell between them, and the widths they get.
 
-    ``chosen``: the ids to show; if empty, all but the extra ones.
+    ``chosen``: the ids to show; if empty, all but the extra ones, and these too as far as there is room.
     """
     shown = [c for c in columns if (c.id in chosen if chosen else not c.extra)]
-    while sum(c.width + 1 for c in shown) > width + 1:
+    usual = len(shown)
+    while _total(shown) > width:
         worst = max(shown, key=lambda c: c.rank)
         if worst.rank == 0:
             break
         shown.remove(worst)
-    spare = width + 1 - sum(c.width + 1 for c in shown)
-    flexible = [c for c in shown if c.flex]
-    extra = {c.id: 0 for c in shown}
-    for c in shown:
-        more = len(c.title) - c.width if c.short else 0
-        if 0 < more <= spare - ROOMY * len(flexible):
-            extra[c.id], spare = more, spare - more
-    extra |= {c.id: spare // len(flexible) if spare > 0 else 0 for c in flexible}
-    return [PlacedColumn(c, c.width + extra.get(c.id, 0)) for c in shown]
+    if not chosen and len(shown) == usual:
+        shown = _with_extra(columns, shown, width)
+    return _grown(shown, width - _total(shown))
+
+
+def _total(columns: Sequence[Column[R]]) -> int:
+    """Their least width."""
+    return sum(c.width + 1 for c in columns) - 1
+
+
+def _with_extra(columns: Sequence[Column[R]], shown: Sequence[Column[R]], width: int) -> list[Column[R]]:
+    """With extra columns by rank up to the first without room, so that a wider screen never shows fewer."""
+    wanted = list(shown)
+    growth = sum(c.wanted - c.width for c in shown)
+    for column in sorted((c for c in columns if c.extra), key=lambda c: c.rank):
+        if _total([*wanted, column]) + growth > width:
+            break
+        wanted.append(column)
+    return [c for c in columns if c in wanted]
+
+
+def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
+    """Each in turn gets a cell until it has its most, extra ones last; flexible ones share the rest."""
+    widths = {c.id: c.width for c in shown}
+    for extra in (False, True):
+        while spare > 0 and (growing := [c.id for c in shown if c.extra is extra and widths[c.id] < c.wanted]):
+            for id_ in growing[:spare]:
+                widths[id_] += 1
+            spare -= min(spare, len(growing))
+    flexible = [c.id for c in shown if c.flex]
+    for id_ in flexible:
+        widths[id_] += max(0, spare) // len(flexible)
+    return [PlacedColumn(c, widths[c.id]) for c in shown]
 
 
 def sortable_columns(columns: Sequence[Column[R]]) -> list[Column[R]]:

@@ -293,7 +293,7 @@ async def run(app: Console) -> None:
         at += -1 if found is BACK else 1
     await app.push_screen_wait(Connect(app.session, found.token, found.key, first=steps.model))
     await app.action_page("live")
-    toast(app, "All set: clients can connect now, and every call appears here.")
+    toast(app, "All set. Calls will appear here.")
 
 
 class WizardSteps:

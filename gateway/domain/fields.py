@@ -75,7 +75,7 @@ TOKEN: Table = (
     Field(
         name="stop_when_empty",
         kind=_STREAMS,
-        label="When used up",
+        label="When the budget runs out",
         help="Whether running streams are stopped when a budget is used up.",
         option="--stop-when-empty/--finish-when-empty",
     ),
@@ -116,13 +116,13 @@ GROUP: Table = (
         name="policy",
         kind=Choice(
             {
-                Policy.PRIORITY: "the highest priority",
-                Policy.CHEAPEST: "the cheapest",
-                Policy.FASTEST: "the fastest recently",
-                Policy.LOCAL: "local, unless busy",
+                Policy.PRIORITY: "highest priority first",
+                Policy.CHEAPEST: "cheapest first",
+                Policy.FASTEST: "fastest first",
+                Policy.LOCAL: "local first, unless busy",
             }
         ),
-        label="Try first",
+        label="Routing order",
         help="Which of its channels is tried first.",
     ),
     Field(
@@ -289,7 +289,7 @@ ACCOUNT: Table = (
     Field(
         name="stop_when_empty",
         kind=_STREAMS,
-        label="When used up",
+        label="When the budget runs out",
         help="Whether running streams are stopped when the money is gone.",
         option="--stop-when-empty/--finish-when-empty",
     ),

@@ -51,7 +51,7 @@ def test_a_group_has_a_policy() -> None:
     run("group", "edit", "default", "--policy", "local", "--sticky", control=control)
     assert control.bodies == [{"policy": "local", "sticky": True}]
     ran = run("group", "show", "default", control=Control({"GET /groups/default": GROUP}))
-    assert "try first      the highest priority\n" in ran.out
+    assert "routing order  highest priority first\n" in ran.out
     assert run("group", "edit", "default", "--policy", "best", control=control).code == Exit.USAGE
 
 

@@ -52,7 +52,7 @@ def test_the_forecast_is_that_of_the_pace_so_far() -> None:
     assert forecast(budget(4.87, 5), NOW, LONG_AGO) == "at this pace used up on Tue 03:24"
     assert forecast(budget(2, 5), NOW, LONG_AGO) == "lasts at this pace"
     assert forecast(budget(0, 5), NOW, LONG_AGO) == ""
-    assert forecast(budget(6, 5), NOW, LONG_AGO) == "used up until 1 Oct"
+    assert forecast(budget(6, 5), NOW, LONG_AGO) == "used up; resets 1 Oct"
 
 
 def test_a_window_without_end_began_with_its_owner() -> None:

@@ -32,7 +32,36 @@ def test_what_never_leaves_stays_however_narrow_it_is() -> None:
 
 
 def test_flexible_columns_take_what_is_left() -> None:
-    assert ids(40)[0] == ("name", 22)
+    assert ids(33) == [("name", 15), ("note", 10), ("cost", 6)]
+
+
+def test_extra_columns_come_in_before_the_flexible_one_grows() -> None:
+    assert ids(34) == [("name", 10), ("note", 10), ("cost", 6), ("more", 5)]
+    assert ids(50) == [("name", 26), ("note", 10), ("cost", 6), ("more", 5)]
+
+
+def test_a_wider_screen_never_shows_fewer_columns() -> None:
+    columns = [Column[str](str(i), "T", 3 + i * 7 % 5, str, rank=i % 4, extra=i > 3, most=i * 3) for i in range(12)]
+    counts = [len(fit_columns(columns, width)) for width in range(4, 160)]
+    assert counts == sorted(counts)
+    assert counts[-1] == len(columns)
+
+
+def test_columns_grow_then_extra_ones_come_in_and_the_flexible_one_takes_the_rest() -> None:
+    columns = [
+        Column[str]("a", "A", 10, str, flex=True),
+        Column[str]("b", "B", 4, str, most=8),
+        Column[str]("c", "C", 4, str, most=6, extra=True),
+    ]
+    widths = {width: [place.width for place in fit_columns(columns, width)] for width in (15, 18, 23, 24, 26, 30)}
+    assert widths == {
+        15: [10, 4],
+        18: [10, 7],
+        23: [14, 8],
+        24: [10, 8, 4],
+        26: [10, 8, 6],
+        30: [14, 8, 6],
+    }
 
 
 def test_chosen_columns_replace_the_usual_ones() -> None:

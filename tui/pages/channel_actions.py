@@ -25,7 +25,7 @@ from tui.widgets.dialogs import Busy, toast
 from tui.widgets.form import Field, Form, FormPlan, Values
 from tui.widgets.text_block import Detail, IncidentList
 
-NO_CALL = "no, list models only"
+NO_CALL = "list models only"
 ASKING = "contacting the upstream ..."
 
 
@@ -104,7 +104,7 @@ async def test(page: AnyPage) -> None:
             "channel", "test", channel.name, model=None if values["model"] == NO_CALL else values["model"]
         )
 
-    asked = Field(id="model", label="Test completion", value=NO_CALL, options=models)
+    asked = Field(id="model", label="Test", value=NO_CALL, options=models)
     plan = FormPlan(title=f"Test {channel.name}", fields=[asked], save=save, command=command, verb="Test")
     model = await page.ask(Form(plan))
     if model is None:

@@ -249,6 +249,7 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         "First byte 24 h",
         SPARK + 7,
         lambda r: _speed(r, glyphs),
+        most=SPARK + 24,
         tone=lambda r: _tone(r) if r.view.reason else "",
         sort=lambda r: r.first_byte_ms or 0,
     )
@@ -282,12 +283,13 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         rank=1,
         sort=lambda r: r.view.spent_nanos,
     )
-    texts: tuple[tuple[str, str, int, Callable[[ChannelRow], str]], ...] = (
-        ("groups", "Groups", 12, lambda r: safe(", ".join(r.view.groups))),
-        ("url", "Base URL", 24, lambda r: safe(r.view.base_url)),
+    texts: tuple[tuple[str, str, int, int, int, Callable[[ChannelRow], str]], ...] = (
+        ("groups", "Groups", 12, 24, 8, lambda r: safe(", ".join(r.view.groups))),
+        ("url", "Base URL", 24, 48, 9, lambda r: safe(r.view.base_url)),
+        ("note", "Note", 10, 40, 10, lambda r: safe(r.view.note)),
     )
-    for id_, title, width, text in texts:
-        yield Column(id_, title, width, text, rank=8, tone=_dim, extra=True, sort=text)
+    for id_, title, width, most, rank, text in texts:
+        yield Column(id_, title, width, text, rank=rank, tone=_dim, most=most, extra=True, sort=text)
 
 
 STATE_ORDER = ("attention", "cooling", "half_open", "ok", "off")

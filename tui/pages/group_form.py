@@ -24,5 +24,5 @@ def visible_models(session: ConsoleSession, group: GroupView | None, values: Val
     offered = sorted({model.name for one in channels if one.enabled for model in one.models})
     found = [name for name in offered if matches(name, tuple(values["models"]))]
     if group is None:
-        return "then add it to the groups of a channel: page 4, e"
+        return "no channel lists this group; add it on page 4 (e)"
     return f"its tokens see {len(found)} of the {len(offered)} models its channels offer"

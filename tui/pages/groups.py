@@ -124,7 +124,7 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
 
 
 def _route_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
-    yield Column("name", "Group", 12, lambda r: safe(r.view.name), sort=lambda r: r.view.name.casefold())
+    yield Column("name", "Group", 12, lambda r: safe(r.view.name), flex=True, sort=lambda r: r.view.name.casefold())
     yield Column(
         "multiplier",
         "Price",
@@ -145,7 +145,7 @@ def _route_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         "Channels",
         20,
         lambda r: _route_text(r, glyphs),
-        flex=True,
+        most=40,
         tone=_route_tone,
         sort=lambda r: [name.casefold() for name, _ in r.route],
     )
@@ -189,6 +189,21 @@ def _limit_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         extra=True,
         sort=lambda r: r.view.calls,
     )
+    texts: tuple[tuple[str, str, int, int, int, Callable[[GroupRow], str]], ...] = (
+        ("policy", "Routing order", 13, 23, 7, lambda r: _order(r.view)),
+        ("note", "Note", 10, 40, 8, lambda r: safe(r.view.note)),
+    )
+    for id_, title, width, most, rank, text in texts:
+        yield Column(id_, title, width, text, rank=rank, tone=_dim, most=most, extra=True, sort=text)
+
+
+def _dim(_row: GroupRow) -> str:
+    return "dim"
+
+
+def _order(group: GroupView) -> str:
+    """In which order its channels are tried."""
+    return next(field.show(group.policy) for field in GROUP if field.name == "policy")
 
 
 def _counted(count: Callable[[GroupRow], int], glyphs: Glyphs, row: GroupRow) -> str:
@@ -229,7 +244,7 @@ def _route_tone(row: GroupRow) -> str:
 
 def _route(row: GroupRow, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
     if not row.route:
-        yield "none: add this group to a channel (4, e)", "warn"
+        yield "no channel lists this group; add it on page 4 (e)", "warn"
     for number, (name, state) in enumerate(row.route):
         yield f" {glyphs.right} " if number else "", "dim"
         yield safe(name), ""

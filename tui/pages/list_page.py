@@ -85,7 +85,9 @@ def reverse(page: AnyPage) -> None:
 
 async def columns(page: AnyPage) -> None:
     """Choose which columns are shown."""
-    chosen = await page.ask(ChooseColumns(page.columns, page.table.chosen))
+    chosen = await page.ask(
+        ChooseColumns(page.columns, page.table.chosen, [column.id for column in shown_columns(page.table)])
+    )
     if chosen is not None:
         page.table.chosen = page.view.columns = chosen
         page.table.rearrange()

@@ -1,6 +1,7 @@
 """Live page: every call as it happens and what it costs; running calls change in place, old ones are a scroll away."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 from textual.content import Content
@@ -88,8 +89,8 @@ def columns(glyphs: Glyphs) -> list[Column[CallView]]:
 
 def _first_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
     yield Column("time", "Time", 8, lambda c: fmt.clock(c.time_ms), sort=lambda c: c.time_ms)
-    yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=6, tone=_dim, extra=True)
-    yield Column("model", "Model", 18, lambda c: _what(c, glyphs), flex=True, sort=lambda c: c.model)
+    yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=11, tone=_dim, extra=True)
+    yield Column("model", "Model", 18, lambda c: _what(c, glyphs), most=26, flex=True, sort=lambda c: c.model)
     yield Column("status", "St", 4, lambda c: _status(c, glyphs), tone=tone_of, sort=lambda c: c.status)
 
 
@@ -128,13 +129,31 @@ def _count_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
 
 
 def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
-    yield Column("channel", "Channel", 11, lambda c: safe(c.channel), rank=4, tone=_dim, sort=lambda c: c.channel)
-    yield Column("api", "API", 11, lambda c: safe(c.api), rank=10, tone=_dim, sort=lambda c: c.api)
-    yield Column("token", "Token", 7, lambda c: safe(c.token), rank=3, sort=lambda c: c.token)
-    yield Column("group", "Group", 8, lambda c: safe(c.group), rank=9, tone=_dim, extra=True)
-    yield Column("app", "App", 10, lambda c: safe(c.app), rank=8, tone=_dim, sort=lambda c: c.app, extra=True)
-    yield Column("tries", "Try", 3, lambda c: _tries(c, glyphs), rank=8, tone=_dim, right=True, extra=True)
-    yield Column("end", "End", 10, end_of, rank=9, tone=_dim, extra=True)
+    names: list[tuple[str, str, int, int, int, Callable[[CallView], str]]] = [
+        ("channel", "Channel", 11, 18, 4, lambda c: c.channel),
+        ("api", "API", 11, 11, 10, lambda c: c.api),
+        ("token", "Token", 7, 16, 3, lambda c: c.token),
+        ("app", "App", 10, 20, 8, lambda c: c.app),
+        ("group", "Group", 8, 12, 9, lambda c: c.group),
+    ]
+    for id_, title, width, most, rank, name in names:
+        yield Column(
+            id_,
+            title,
+            width,
+            partial(_name, name),
+            tone=None if id_ == "token" else _dim,
+            rank=rank,
+            most=most,
+            sort=None if id_ == "group" else name,
+            extra=id_ in ("app", "group"),
+        )
+    yield Column("tries", "Try", 3, lambda c: _tries(c, glyphs), rank=9, tone=_dim, right=True, extra=True)
+    yield Column("end", "End", 10, end_of, rank=10, tone=_dim, most=14, extra=True)
+
+
+def _name(name: Callable[[CallView], str], call: CallView) -> str:
+    return safe(name(call))
 
 
 def _dim(_call: CallView) -> str:

@@ -218,7 +218,7 @@ def _use_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
     )
     yield Column("month", "30 days", 9, lambda r: _month(r, glyphs), right=True, rank=3, sort=lambda r: r.month)
     yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=6, extra=True, sort=_calls)
-    yield Column("groups", "Groups", 12, _groups, rank=7, tone=_dim, extra=True, sort=_groups)
+    yield Column("groups", "Groups", 12, _groups, rank=7, tone=_dim, most=24, extra=True, sort=_groups)
 
 
 def _dim(_row: ModelRow) -> str:

@@ -176,7 +176,7 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         sort=lambda r: r.view.name.casefold(),
     )
     yield Column("key", "Key", 15, lambda r: safe(r.view.hint), rank=5, tone=_dim, sort=lambda r: r.view.hint)
-    yield Column("group", "Group", 9, lambda r: safe(r.view.group), rank=2, sort=lambda r: r.view.group)
+    yield Column("group", "Group", 9, lambda r: safe(r.view.group), rank=2, most=14, sort=lambda r: r.view.group)
 
 
 def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
@@ -214,6 +214,12 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
     )
     for id_, title, width, rank, text, order in counts:
         yield Column(id_, title, width, text, right=True, rank=rank, extra=True, sort=order)
+    texts: tuple[tuple[str, str, int, int, Callable[[TokenRow], str]], ...] = (
+        ("limits", "Limits", 16, 9, lambda r: limits_text(r.view.limits)),
+        ("note", "Note", 10, 10, lambda r: safe(r.view.note)),
+    )
+    for id_, title, width, rank, text in texts:
+        yield Column(id_, title, width, text, rank=rank, tone=_dim, most=40, extra=True, sort=text)
 
 
 def _dim(_row: TokenRow) -> str:

@@ -203,7 +203,7 @@ class MultiSelect(ModalScreen[Any]):
 
 
 class ChooseColumns(ModalScreen[list[str] | None]):
-    """The ids of the columns to show; an empty list for the default; None if cancelled."""
+    """The ids of the columns to show; an empty list for as many as fit; None if cancelled."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "leave(False)", "Cancel"),
@@ -211,21 +211,24 @@ class ChooseColumns(ModalScreen[list[str] | None]):
         Binding("r", "usual", "Reset"),
     ]
 
-    def __init__(self, columns: Sequence[Column[Any]], chosen: Collection[str]) -> None:
+    def __init__(self, columns: Sequence[Column[Any]], chosen: Collection[str], fitting: Collection[str]) -> None:
+        """``chosen``: ids chosen before, empty for as many as fit; these are ``fitting``."""
         super().__init__()
         self._columns = columns
-        self._chosen = chosen or [c.id for c in columns if not c.extra]
+        self._automatic = not chosen
+        self._on = set(chosen or fitting)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(Content.styled("Columns", "bold"), classes="title")
             with VerticalScroll(classes="choices", can_focus=False):
-                yield CheckList([(c.id, c.title or c.id) for c in self._columns], self._chosen)
-            yield Static(Content("space toggles, enter saves, r resets, esc cancels"), classes="hint")
+                yield CheckList([(c.id, c.title or c.id) for c in self._columns], self._on)
+            yield Static(Content("space toggles, enter saves, r shows as many as fit, esc cancels"), classes="hint")
 
     def action_leave(self, done: bool) -> None:  # noqa: FBT001 - Textual calls it
         on = self.query_one(CheckList).on
-        self.dismiss([c.id for c in self._columns if c.id in on] if done else None)
+        kept = self._automatic and on == self._on
+        self.dismiss([c.id for c in self._columns if c.id in on and not kept] if done else None)
 
     def action_usual(self) -> None:
         self.dismiss([])

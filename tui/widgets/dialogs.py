@@ -132,9 +132,13 @@ ERROR_SECONDS = 8.0
 
 
 def toast(node: DOMNode, text: str, *, bad: bool = False) -> None:
-    """Show a message for some seconds; the text may contain anything."""
+    """Show a message for some seconds; the text may contain anything. One that is still shown starts again."""
+    text = safe_lines(text, lines=8)
+    for shown in list(node.app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
+        if shown.message == text:
+            node.app._unnotify(shown)  # noqa: SLF001 - nor another way to take back one of them
     node.app.notify(
-        safe_lines(text, lines=8),
+        text,
         severity="error" if bad else "information",
         timeout=ERROR_SECONDS if bad else SECONDS,
         markup=False,

@@ -23,7 +23,7 @@ def test_a_form_that_is_left_as_it_is_changes_nothing() -> None:
 
 
 def test_the_command_names_policy_stickiness_and_fallbacks() -> None:
-    body, command = form(group("x"), policy="the cheapest", sticky="stay on one channel", fallbacks="gpt-*=a,b")
+    body, command = form(group("x"), policy="cheapest first", sticky="stay on one channel", fallbacks="gpt-*=a,b")
     assert command == "group edit x --policy cheapest --sticky --fallback 'gpt-*=a,b'"
     assert body == {"policy": "cheapest", "sticky": True, "fallbacks": [{"model": "gpt-*", "to": ["a", "b"]}]}
 

@@ -141,15 +141,16 @@ COLUMNS = [
 async def answer(*keys: str) -> object:
     app = WidgetStage()
     async with app.run_test() as pilot:
-        app.ask(ChooseColumns(COLUMNS, []))
+        app.ask(ChooseColumns(COLUMNS, [], ["name", "size"]))
         await pilot.pause()
         await pilot.press(*keys)
         await pilot.pause()
         return app.answers[0]
 
 
-async def test_the_usual_columns_are_on_at_first() -> None:
-    assert await answer("enter") == ["name", "size"]
+async def test_what_fits_is_on_at_first_and_stays_automatic_if_nothing_is_changed() -> None:
+    assert await answer("enter") == []
+    assert await answer("space", "enter") == ["size"]
 
 
 async def test_columns_come_in_their_own_order() -> None:

@@ -136,7 +136,7 @@ async def test_each_part_is_copied_by_itself() -> None:
         assert KEY not in app.clipboard
         await press(app, pilot, "n", "y")
         assert app.clipboard == f"export TOLLKEEPER_TOKEN='{KEY}'"
-        assert words(app) == ["Copied: Codex", "Copied: Codex"]
+        assert words(app) == ["Copied: Codex"]
 
 
 async def test_in_the_texts_the_key_is_masked_until_it_is_asked_for() -> None:

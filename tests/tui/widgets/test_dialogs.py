@@ -1,11 +1,15 @@
 import asyncio
 
 import pytest
+from textual.app import App
 from textual.widgets import Static
+from textual.widgets._toast import Toast
 
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
 from tests.tui.widgets.stage import WidgetStage
+from tui.app import STYLESHEET
+from tui.themes import DARK
 from tui.widgets.dialogs import Busy, Confirm, Prompt, toast
 
 
@@ -32,6 +36,45 @@ async def test_cancel_has_the_focus_and_only_a_yes_does_it(keys: list[str], done
 
 def check(text: str) -> str:
     return "" if text.isdigit() else f"{text} is no number"
+
+
+async def test_the_button_with_the_focus_stands_out_most() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Confirm("Delete laptop?", "Its clients get 401.", "Delete"))
+        await pilot.pause()
+        cancel, delete = app.screen.query_one("#cancel"), app.screen.query_one("#do")
+        panel = app.theme_variables["panel"].casefold()
+        assert delete.styles.background.hex.casefold() == panel
+        assert cancel.styles.background.hex.casefold() != panel
+        await pilot.press("tab")
+        assert delete.styles.background.hex.casefold() != panel
+        assert cancel.styles.background.hex.casefold() == panel
+
+
+async def test_a_message_that_is_still_shown_is_not_shown_twice() -> None:
+    app = App[None]()
+    async with app.run_test() as pilot:
+        for text in ("same", "other", "same"):
+            toast(app, text)
+            await pilot.pause()
+        assert [one.message for one in app._notifications] == ["other", "same"]  # noqa: SLF001 - there is no other list
+
+
+async def test_messages_leave_the_lowest_lines_of_a_dialog_free() -> None:
+    app = App[None](css_path=STYLESHEET)
+    app.register_theme(DARK)
+    app.theme = DARK.name
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        app.push_screen(Confirm("Delete laptop?", "Its clients get 401.", "Delete"))
+        await pilot.pause()
+        toast(app, "Copied")
+        for _ in range(100):
+            await pilot.pause()
+            if app.screen.query(Toast) and app.screen.query_one(Toast).region.height:
+                break
+        shown = app.screen.query_one(Toast)
+        assert shown.region.bottom <= 6
 
 
 async def test_a_text_is_checked_while_it_is_typed() -> None:
