@@ -1,7 +1,7 @@
 """Listing: what a table page shows: its columns, rows, lead line and detail pane, as functions of the board.
 
-Columns that matter least are dropped first when the width runs out. Where there is room, columns grow until their
-texts are seldom cut; then extra columns come in; a flexible column gets what is left after that.
+Columns that matter least are dropped first when the width runs out. Where there is room, columns first grow until
+their texts usually fit, then extra columns are added, and a flexible column takes the rest.
 
 A Source holds the rows, first on top; rows have keys, so the cursor stays on its row. A RowCache keeps a row the same
 object until something in it changes, because a table repaints only rows that are new objects; so ages and countdowns

@@ -136,7 +136,7 @@ def toast(node: DOMNode, text: str, *, bad: bool = False) -> None:
     text = safe_lines(text, lines=8)
     for shown in list(node.app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
         if shown.message == text:
-            node.app._unnotify(shown)  # noqa: SLF001 - nor another way to take back one of them
+            node.app._unnotify(shown)  # noqa: SLF001 - nor another way to remove one
     node.app.notify(
         text,
         severity="error" if bad else "information",
