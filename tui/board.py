@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from gateway.domain.events import (
     AnyEvent,
     Balance,
+    CallLeft,
     CallProgress,
     CallSettled,
     CallStarted,
+    CallWaiting,
     Changed,
     Snapshot,
     Stopping,
@@ -51,8 +53,10 @@ class Board:
 
     def apply(self, event: AnyEvent, at: Millis = UNKNOWN_TIME) -> None:
         """Apply one event; ``at``: when it arrived."""
-        if isinstance(event, CallStarted | CallProgress):
+        if isinstance(event, CallStarted | CallProgress | CallWaiting):
             self.calls.move(event.call)
+        elif isinstance(event, CallLeft):
+            self.calls.leave(event.call_id)
         elif isinstance(event, CallSettled):
             self.calls.settle(event.call)
             self.pulse.add(event.call)
@@ -88,7 +92,7 @@ class Board:
             if not self.calls.knows(call):
                 self.pulse.add(call)
                 self.incidents.add_call(call)
-        self.calls.begin(event.status.records, event.recent, event.running)
+        self.calls.begin(event.status.records, event.recent, [*event.running, *event.waiting])
 
     def _set_tables(self, event: Snapshot | Changed) -> None:
         self.account = event.account

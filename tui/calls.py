@@ -7,7 +7,7 @@ receipts handle both.
 """
 
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -51,6 +51,10 @@ class CallRing:
         """Whether the call is in the ring, and ended."""
         return isinstance(self.by_id.get(CallId(call.id)), CallView)
 
+    def waits(self) -> Counter[str]:
+        """For what running calls wait, and how many."""
+        return Counter(call.waits_for for call in self.running.values() if call.waits_for)
+
     @property
     def edge(self) -> CallId | None:
         """The call of the ring that ended first: calls not in the ring ended before it. None if no call ended yet."""
@@ -82,6 +86,13 @@ class CallRing:
             self._place(call.id)
         self.by_id[call.id] = self.running[call.id] = call
         self._touch(call.id)
+
+    def leave(self, call_id: CallId) -> None:
+        """A call that waited was not admitted; one that ended stays."""
+        if self.running.pop(call_id, None) is not None:
+            del self.by_id[call_id]
+            self.order.remove(call_id)
+            self._touch(call_id)
 
     def settle(self, call: CallView) -> None:
         """A call ended, or was rejected immediately."""

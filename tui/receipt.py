@@ -42,6 +42,8 @@ def receipt(call: CallView, now: int, glyphs: Glyphs, width: int) -> Content:
 def state_of(call: CallView, glyphs: Glyphs) -> Part:
     """The call's state, as a mark and words."""
     if isinstance(call, RunningView):
+        if call.waits_for:
+            return f"{glyphs.half} waiting for {safe(call.waits_for, 120)}", "warn"
         doing = "streaming" if call.first_byte_ms is not None else "waiting" if call.channel else "routing"
         return f"{glyphs.running} running, {doing}", "live"
     ending = outcome_text(call.outcome, call.finish_reason)
@@ -63,7 +65,7 @@ def mark_of(call: CallView, glyphs: Glyphs) -> str:
 def tone_of(call: CallView) -> str:
     """The tone of that mark."""
     if call.state == "running":
-        return "live"
+        return "warn" if call.waits_for else "live"
     if not failed(call):
         return "ok"
     return "warn" if call.status in (429, 499) or call.outcome in ("cancelled", "stopped") else "bad"

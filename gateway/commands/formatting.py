@@ -107,7 +107,7 @@ def multiplier(millionths: int) -> str:
 def status(call: CallView) -> str:
     """The HTTP status, and how the call ended where that says more."""
     if call.state == "running":
-        return "running"
+        return "waiting" if call.waits_for else "running"
     if call.outcome in ("done", "refused", "error"):
         return str(call.status)
     return f"{call.status} {call.outcome}" if call.status else call.outcome

@@ -115,6 +115,12 @@ def hand_over(address: str, token: str, key: str, model: str) -> None:
     out(f"\nSettings for SDKs:\n\n{connect_card.environment(address, key)}")
 
 
+def _calls(view: Status) -> str:
+    """``32 running · 28 waiting``."""
+    waiting = sum(view.waits.values())
+    return f"{view.in_flight + view.queued - waiting} running · {waiting} waiting"
+
+
 def _print(view: Status) -> None:
     ollama = view.ollama_address or view.ollama_error
     out_pairs(
@@ -126,7 +132,8 @@ def _print(view: Status) -> None:
             ("version", view.version),
             ("process", str(view.pid)),
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
-            ("running calls", str(view.in_flight)),
+            ("calls", _calls(view)),
+            *(("", f"{count} waiting for {plain(what)}") for what, count in view.waits.items()),
             ("open consoles", str(view.watchers)),
             ("connections", formatting.connections(view)),
             (

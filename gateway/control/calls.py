@@ -81,7 +81,8 @@ async def _searched(edits: ConfigEdits, where: CallFilter, words: Query, before:
     running = list(islice(_running(engine, where, words, before, edits.now), limit))
     if len(running) == limit:
         return _encode(CallPage(calls=running, cursor=running[-1].id, left=engine.store.calls.count))
-    after = "" if before in engine.store.books.running else before
+    is_running = before in engine.store.books.running or engine.pipeline.waiting.get(CallId(before)) is not None
+    after = "" if is_running else before
     patience = SearchDeadline(SEARCH_S)
     async with edits.searching:
         try:
@@ -115,7 +116,8 @@ def _numbered(calls: CallLog, at: int, limit: int) -> bytes:
 async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
     """GET /calls/{id}: running or ended."""
     call_id = CallId(request.match_info["id"])
-    if (running := edits.engine.store.books.running.get(call_id)) is not None:
+    running = edits.engine.store.books.running.get(call_id) or edits.engine.pipeline.waiting.get(call_id)
+    if running is not None:
         return running_view(running, edits.now)
     kept = next((record for record in edits.engine.bus.recent if record.id == call_id), None)
     record = kept or await asyncio.to_thread(edits.engine.store.calls.get, call_id)
@@ -176,7 +178,7 @@ def _running(engine: Engine, where: CallFilter, words: Query, before: str, now: 
     """Running calls that fit, newest first; none on the pages that go on from an ended call."""
     if where.status is not None or where.outcome is not None or where.failed is not None:
         return
-    calls = engine.store.books.running
+    calls = {**engine.store.books.running, **{call.id: call for call in engine.pipeline.waiting.all()}}
     if before and before not in calls:
         return
     for call_id in sorted(calls, reverse=True):

@@ -17,7 +17,18 @@ from gateway.control.request_bodies import query
 from gateway.control.usage import tallies
 from gateway.control.views import account_view, channel_views, group_views, model_views, token_views
 from gateway.core.engine import Engine
-from gateway.core.event_bus import Batch, Notice, ProgressNotice, SettledNotice, StartedNotice, StoreNotice, Watcher
+from gateway.core.event_bus import (
+    Batch,
+    LeftNotice,
+    Notice,
+    ProgressNotice,
+    SettledNotice,
+    StartedNotice,
+    StoppingNotice,
+    StoreNotice,
+    WaitingNotice,
+    Watcher,
+)
 from gateway.domain import events
 from gateway.domain.errors import BadRequest
 from gateway.domain.views import AccountView, call_view
@@ -81,6 +92,7 @@ class WatcherStream:
                 models=model_views(engine, sums),
                 running=list(engine.store.books.running.values()),
                 recent=[call_view(record) for record in recent],
+                waiting=engine.pipeline.waiting.all(),
             )
         )
 
@@ -115,16 +127,12 @@ class WatcherStream:
             self._tables_due = max(now, self._tables_told) + max(SUMS_GAP_S, SHARE * self._tables_cost)
 
     def _event(self, notice: Notice) -> events.Event:
-        if isinstance(notice, ProgressNotice):
-            return events.CallProgress(seq=self._next(), call=notice.call)
-        if isinstance(notice, StartedNotice):
-            return events.CallStarted(seq=self._next(), call=notice.call)
-        if isinstance(notice, SettledNotice):
-            return events.CallSettled(seq=self._next(), call=call_view(notice.record))
         if isinstance(notice, StoreNotice):
             return events.StoreChanged(seq=self._next(), status=self._engine.status())
-        running = list(self._engine.store.books.running)
-        return events.Stopping(seq=self._next(), until_ms=notice.until, running=running)
+        if isinstance(notice, StoppingNotice):
+            running = list(self._engine.store.books.running)
+            return events.Stopping(seq=self._next(), until_ms=notice.until, running=running)
+        return _call_event(notice, self._next())
 
     async def _tables(self, now: float) -> events.Event:
         began = self._clock()
@@ -159,6 +167,19 @@ class WatcherStream:
     def _line(self, event: events.Event) -> bytes:
         self._spoken = self._clock()
         return self._encoder.encode(event) + b"\n"
+
+
+def _call_event(
+    notice: StartedNotice | ProgressNotice | WaitingNotice | LeftNotice | SettledNotice, seq: int
+) -> events.Event:
+    if isinstance(notice, SettledNotice):
+        return events.CallSettled(seq=seq, call=call_view(notice.record))
+    if isinstance(notice, LeftNotice):
+        return events.CallLeft(seq=seq, call_id=notice.call_id)
+    if isinstance(notice, WaitingNotice):
+        return events.CallWaiting(seq=seq, call=notice.call)
+    kind = events.CallStarted if isinstance(notice, StartedNotice) else events.CallProgress
+    return kind(seq=seq, call=notice.call)
 
 
 async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse:

@@ -64,6 +64,9 @@ class AttemptProgress(Protocol):
     def routed(self, call: Call) -> None:
         """A channel is about to be asked."""
 
+    def waits(self, call: Call, what: str) -> None:
+        """It waits before its next try."""
+
     def moved(self, call: Call) -> None:
         """Something of the answer came. Raises Broke when the call's money is gone."""
 
@@ -100,6 +103,7 @@ class Attempts:
         )
         """Whether a channel speaks the call's API itself, as far as is known."""
         self._rooms = rooms
+        rooms.on_wait = progress.waits
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Input tokens that a dialect may put back into a request from memory, at most."""
@@ -145,6 +149,7 @@ class Attempts:
             return False
         if wait_s:
             self._rooms.forgo(call)
+            self._progress.waits(call, f"its next try at channel '{plain(step.route.channel.name)}'")
             await self._clock.sleep(wait_s)
         return not call.context.client.gone and await self._rooms.make(call, step.route)
 

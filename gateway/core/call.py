@@ -254,6 +254,21 @@ class Call:
             attempt=number,
         )
 
+    def described(self) -> Running:
+        """What is known of it before it has a channel."""
+        context = self.context
+        return Running(
+            id=context.visit.id,
+            ts=context.visit.ts,
+            token=context.token.id,
+            token_name=context.token.name,
+            group=context.group.name,
+            model=context.request.model,
+            app=context.visit.app,
+            api=context.visit.api.name,
+            stream=context.request.stream,
+        )
+
     def note_native(self, *, native: bool) -> bool:
         """Whether the attempt that runs passes request and answer on as they are; whether watchers should know it."""
         self.attempt.native = native

@@ -21,6 +21,7 @@ import msgspec
 from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import ChannelHealth
+from gateway.core.concurrency import wait_text
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, headers_of
 from gateway.core.retry import NextStep, RetryBudget, RetryState, instead
@@ -63,6 +64,8 @@ class ChannelLimits:
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
+        self.on_wait: Callable[[Call, str], None] = lambda _call, _what: None
+        """Called with what a running call is about to wait for."""
 
     def of(self, call: Call) -> ChannelTickets:
         """What there is for this call."""
@@ -105,6 +108,7 @@ class ChannelLimits:
     async def wait(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> bool:
         """Until the call has a place at one of these; False if there was none in time."""
         self.forgo(call)
+        self.on_wait(call, wait_text(gates))
         try:
             call.limits.channel_slot = await self._limiter.lines.wait(gates)
         except GatewayError:

@@ -172,6 +172,14 @@ class ConcurrencyLimiter:
                 del self._lines[gate.key]
 
 
+def wait_text(gates: Iterable[ConcurrencyGate]) -> str:
+    """For what a call waits: ``channel 'openai' (4 calls at once)``."""
+    return " or ".join(
+        f"{gate.label} ({gate.limit} {'stream' if gate.name == STREAMS else 'call'}{'s' * (gate.limit > 1)} at once)"
+        for gate in gates
+    )
+
+
 def too_many(gate: ConcurrencyGate, *, waited: bool = False) -> RateLimited:
     """The refusal of a call that found no place."""
     what = "its limit of streams at a time" if gate.name == STREAMS else "its limit of calls in flight"

@@ -7,6 +7,7 @@ new lookups made, health of what was edited forgotten, watchers notified.
 import asyncio
 import os
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -159,13 +160,18 @@ class Engine:
 
     def cancel(self, call: CallId) -> bool:
         """End a running call; False if it does not run."""
-        return self.live.cancel(call)
+        return self.live.cancel(call) or self.pipeline.waiting.cancel(call)
 
     def close_doors(self) -> None:
         """Reject new calls; running ones continue."""
         msg = "the gateway is stopping; try again when it is back"
         self.pipeline.closed = Unavailable(msg, code="gateway_stopping", retry_after_s=5)
         self.limiter.lines.close(self.pipeline.closed)
+
+    def waits(self) -> Counter[str]:
+        """For what calls wait, and how many; those of the queue, and those that wait for their next try."""
+        running = self.store.books.running.values()
+        return Counter(call.waits_for for call in (*self.pipeline.waiting.all(), *running) if call.waits_for)
 
     def status(self) -> Status:
         """The server as its owner sees it."""
@@ -184,6 +190,8 @@ class Engine:
             started_ms=self.started,
             uptime_s=self.uptime_s,
             in_flight=len(self.live),
+            waits=dict(self.waits().most_common()),
+            queued=len(self.pipeline.waiting.all()),
             watchers=self.bus.watchers,
             state=self._state(),
             store_error=self.store.books.trouble.text,

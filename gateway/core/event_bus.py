@@ -42,6 +42,18 @@ class ProgressNotice(msgspec.Struct, frozen=True):
     call: Running
 
 
+class WaitingNotice(msgspec.Struct, frozen=True):
+    """A call waits for a place; nothing is held for it yet."""
+
+    call: Running
+
+
+class LeftNotice(msgspec.Struct, frozen=True):
+    """A call that waited was not admitted."""
+
+    call_id: CallId
+
+
 class SettledNotice(msgspec.Struct, frozen=True):
     """A call ended or was refused."""
 
@@ -58,7 +70,7 @@ class StoreNotice(msgspec.Struct, frozen=True):
     """The store has failed, or works again."""
 
 
-Notice = StartedNotice | ProgressNotice | SettledNotice | StoppingNotice | StoreNotice
+Notice = StartedNotice | ProgressNotice | WaitingNotice | LeftNotice | SettledNotice | StoppingNotice | StoreNotice
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,6 +203,16 @@ class EventBus:
         """A running call moved."""
         for watcher in self._watchers:
             watcher.move(call)
+
+    def waiting(self, call: Running) -> None:
+        """A call waits, for something else than before."""
+        for watcher in self._watchers:
+            watcher.offer(WaitingNotice(call))
+
+    def left(self, call_id: CallId) -> None:
+        """A call that waited was refused, cancelled, or its client went away."""
+        for watcher in self._watchers:
+            watcher.offer(LeftNotice(call_id))
 
     def settled(self, record: Record) -> None:
         """A call ended or was refused, and its record is written."""

@@ -157,6 +157,11 @@ class ProgressReporter:
         if self._bus.watchers:
             self._bus.progress(call.running)
 
+    def waits(self, call: Call, what: str) -> None:
+        """It waits for its next try."""
+        call.running = msgspec.structs.replace(call.running, waits_for=what)
+        self.routed(call)
+
     def moved(self, call: Call) -> None:
         """Something of the answer came. Raises Broke when the call's money is gone."""
         context, delivery = call.context, call.delivery

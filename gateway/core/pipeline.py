@@ -82,7 +82,8 @@ class Pipeline:
         self.attempts = deps.attempts
         self.calibration = deps.meter.calibration
         self.refusals = Refusals(deps.books.note, deps.bus, deps.clock, _later)
-        self._queue = CallQueue(deps.limiter, deps.books, deps.attempts, deps.catalog, deps.clock)
+        self._queue = CallQueue(deps.limiter, deps.books, deps.attempts, deps.catalog, deps.clock, deps.bus)
+        self.waiting = self._queue.calls
         self._failures, self._broken = RecentFailures(deps.clock.mono), BrokenStreams(deps.clock.mono)
         self._soon: list[tuple[Call, Record]] = []
         """Calls whose answers go out in the loop's next turn; their records are written in it, before them."""

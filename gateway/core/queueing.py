@@ -6,8 +6,10 @@ has cost nothing.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+
+import msgspec
 
 from gateway.core.admission import Admission, admit
 from gateway.core.attempts import Attempts
@@ -16,11 +18,15 @@ from gateway.core.call import Call, Client
 from gateway.core.catalog import Catalog
 from gateway.core.chooser import ChannelLimits
 from gateway.core.clock import Clock
+from gateway.core.concurrency import wait_text
+from gateway.core.event_bus import EventBus
 from gateway.core.quota import Purse
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import RouteChoice
-from gateway.domain.errors import RateLimited
+from gateway.domain.call import Running
+from gateway.domain.errors import RateLimited, Unavailable
+from gateway.domain.units import CallId
 
 Commit = Callable[[Call, Admission, RouteChoice], None]
 
@@ -46,12 +52,82 @@ def until_gone(client: Client) -> Iterator[None]:
         client.on_gone = previous
 
 
+class _WaitingCall:
+    """A call in the queue, and the task that waits for it."""
+
+    __slots__ = ("cancelled", "running", "task")
+
+    def __init__(self, running: Running) -> None:
+        self.running = running
+        self.task = asyncio.current_task()
+        self.cancelled = False
+
+
+class WaitingCalls:
+    """The calls that nothing is held for yet, as watchers see them."""
+
+    def __init__(self, bus: EventBus) -> None:
+        self._bus = bus
+        self._calls: dict[CallId, _WaitingCall] = {}
+
+    def all(self) -> list[Running]:
+        """Oldest first."""
+        return [one.running for one in self._calls.values()]
+
+    def get(self, call_id: CallId) -> Running | None:
+        """The call with this id, if it waits."""
+        found = self._calls.get(call_id)
+        return None if found is None else found.running
+
+    def note(self, call: Call, gates: Iterable[ConcurrencyGate]) -> None:
+        """The call waits at one of these now."""
+        context = call.context
+        found = self._calls.get(context.visit.id)
+        if found is None:
+            found = self._calls[context.visit.id] = _WaitingCall(call.described())
+        found.running = msgspec.structs.replace(found.running, waits_for=wait_text(gates))
+        self._bus.waiting(found.running)
+
+    def cancel(self, call_id: CallId) -> bool:
+        """End a waiting call; False if it does not wait."""
+        found = self._calls.get(call_id)
+        if found is None or found.task is None:
+            return False
+        found.cancelled = True
+        found.task.cancel()
+        return True
+
+    @contextmanager
+    def until_admitted(self, call_id: CallId) -> Iterator[None]:
+        """The call may wait inside. Raises Unavailable if its owner cancelled it there."""
+        try:
+            yield
+        except BaseException as error:
+            found = self._calls.get(call_id)
+            if found is not None:
+                self._bus.left(call_id)
+            if isinstance(error, asyncio.CancelledError) and found is not None and found.cancelled and found.task:
+                found.task.uncancel()
+                msg = "the call was cancelled by the gateway's owner while it waited"
+                raise Unavailable(msg, code="call_cancelled") from error
+            raise
+        finally:
+            self._calls.pop(call_id, None)
+
+
 class CallQueue:
     """Where calls wait. Nothing is awaited between a call's last check and its commit."""
 
     def __init__(
-        self, limiter: Limiter, books: Purse, attempts: Attempts, catalog: Callable[[], Catalog], clock: Clock
+        self,
+        limiter: Limiter,
+        books: Purse,
+        attempts: Attempts,
+        catalog: Callable[[], Catalog],
+        clock: Clock,
+        bus: EventBus,
     ) -> None:
+        self.calls = WaitingCalls(bus)
         self._limiter = limiter
         self._books = books
         self._attempts = attempts
@@ -65,7 +141,7 @@ class CallQueue:
         The places are noted on the call and passed on to its ticket and its first attempt. Raises GatewayError, or
         ConnectionError if the client left meanwhile.
         """
-        with until_gone(call.context.client):
+        with self.calls.until_admitted(call.context.visit.id), until_gone(call.context.client):
             try:
                 admission, first = await self._take_places(call, admission)
                 commit(call, admission, first)
@@ -85,6 +161,7 @@ class CallQueue:
                 if waited or not first.gates:
                     return admission, first
                 waited = True
+                self.calls.note(call, first.gates)
                 with suppress(RateLimited):  # then the last resort is tried, or the error says what is in the way
                     call.limits.channel_slot = await self._limiter.lines.wait(first.gates)
             still(call.context.token, self._catalog(), self._clock.wall())
@@ -93,6 +170,7 @@ class CallQueue:
     async def _wait_at(self, call: Call, gates: tuple[ConcurrencyGate, ...], full: ConcurrencyGate) -> None:
         """Wait at one gate, with places at all before it."""
         self._enter(call, gates[: gates.index(full)])
+        self.calls.note(call, (full,))
         call.limits.gates += (await self._limiter.lines.wait((full,)),)
 
     def _enter(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:

@@ -177,6 +177,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Output tokens so far, estimated while the stream runs."""
     cost: Nanos = Nanos(0)
     """Cost so far, estimated."""
+    waits_for: str = ""
+    """What it waits for now: a place at a channel, or its next try; empty: it goes on."""
 
 
 _LOST = "bad_chunks="

@@ -36,12 +36,26 @@ class Snapshot(Event, frozen=True, kw_only=True, tag="snapshot"):
     running: list[Running]
     recent: list[CallView]
     """The newest settled calls, newest first."""
+    waiting: list[Running] = []
+    """Calls that wait for a place; nothing is held for them yet."""
 
 
 class CallStarted(Event, frozen=True, kw_only=True, tag="started"):
     """A call was admitted; its hold is written."""
 
     call: Running
+
+
+class CallWaiting(Event, frozen=True, kw_only=True, tag="waiting"):
+    """A call waits for a place, see ``waits_for``; nothing is held for it yet."""
+
+    call: Running
+
+
+class CallLeft(Event, frozen=True, kw_only=True, tag="left"):
+    """A call that waited was not admitted; its refusal, if it is recorded, is an event of its own."""
+
+    call_id: CallId
 
 
 class CallProgress(Event, frozen=True, kw_only=True, tag="progress"):
@@ -91,4 +105,16 @@ class Stopping(Event, frozen=True, kw_only=True, tag="stopping"):
     running: list[CallId]
 
 
-AnyEvent = Snapshot | CallStarted | CallProgress | CallSettled | Changed | Balance | Beat | StoreChanged | Stopping
+AnyEvent = (
+    Snapshot
+    | CallStarted
+    | CallProgress
+    | CallWaiting
+    | CallLeft
+    | CallSettled
+    | Changed
+    | Balance
+    | Beat
+    | StoreChanged
+    | Stopping
+)

@@ -59,7 +59,8 @@ _FULL_NAMES = {
 }
 FIELDS = (*_PATTERNS, "st", *_NUMBERS, "since", "until")
 """What may stand before a colon."""
-_STATES = ("running", "settled", *Outcome)
+WAITING = "waiting"
+_STATES = ("running", WAITING, "settled", *Outcome)
 
 _SEPARATOR = "\0"
 """Between the texts of a call when they are searched at once."""
@@ -113,7 +114,7 @@ class StateCondition(msgspec.Struct, frozen=True):
     value: str
 
     def fits(self, call: Any) -> bool:
-        return self.value in (call.outcome, call.state)
+        return self.value in (call.outcome, call.state) or (self.value == WAITING and bool(call.waits_for))
 
 
 class FailureCondition(msgspec.Struct, frozen=True):

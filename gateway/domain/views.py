@@ -246,6 +246,8 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     """It was passed on as it came: the channel speaks that API itself. Never set for chat completions."""
     request: str = ""
     """Method and path of a request that reached no API."""
+    waits_for: str = ""
+    """What a call that has not ended waits for."""
 
     @property
     def count(self) -> int:
@@ -372,6 +374,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Of the second port, for programs that speak Ollama's API; empty: it is not open."""
     ollama_error: str = ""
     """Why it is not open, although it should be."""
+    waits: dict[str, int] = {}
+    """How many calls wait, by what they wait for."""
+    queued: int = 0
+    """Of these, the ones that nothing is held for yet; ``in_flight`` counts all others."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -494,4 +500,5 @@ def running_view(call: Running, now: Millis) -> CallView:
         marks=[],
         api=call.api,
         native=call.native,
+        waits_for=call.waits_for,
     )

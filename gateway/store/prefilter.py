@@ -15,6 +15,7 @@ from gateway.domain.query import (
     INFINITE,
     SUCCESS,
     TEXTS,
+    WAITING,
     Condition,
     FailureCondition,
     Negation,
@@ -103,7 +104,7 @@ def never(condition: Wanted) -> bool:
     """Whether no ended call can fit."""
     match condition:
         case StateCondition(value):
-            return value == "running"
+            return value in ("running", WAITING)
         case Negation(inner):
             return always(inner)
     return False

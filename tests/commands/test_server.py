@@ -92,3 +92,10 @@ def test_what_is_no_number_of_seconds_is_a_usage_error(home: Path, command: str,
 
 def test_a_port_that_is_none_is_a_usage_error(home: Path) -> None:
     assert tollkeeper(home, "serve", "--port", "70000").code == Exit.USAGE
+
+
+def test_the_status_says_how_many_calls_run_and_wait_and_for_what() -> None:
+    busy = replace(STATUS, in_flight=33, queued=27, waits={"channel 'a' (32 calls at once)": 27, "its next try": 1})
+    out = run("status", control=Control({"GET /status": busy})).out
+    assert "32 running · 28 waiting\n" in out
+    assert "27 waiting for channel 'a' (32 calls at once)\n" in out

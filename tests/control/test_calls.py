@@ -1,4 +1,5 @@
 import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -8,8 +9,9 @@ from gateway.client.control import ControlClient
 from gateway.control.calls import newest
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.events import Snapshot
 from gateway.domain.text import plain
-from gateway.domain.views import call_view
+from gateway.domain.views import CallView, call_view
 from gateway.store.calls import CallLog, SearchResult
 from gateway.store.search import SearchDeadline
 from tests.fakes.gateway import Gateway
@@ -215,3 +217,33 @@ async def test_a_wrong_group_or_api_names_the_right_ones(owner: ControlClient, p
     with pytest.raises(BadRequest, match="unknown API 'nope'; use one of chat, "):
         await owner.calls(api="nope")
     assert len((await owner.calls(group="work", api="chat")).calls) == 1
+
+
+async def test_a_waiting_call_is_listed_shown_counted_and_can_be_cancelled(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", silence)
+    await owner.edit_token("laptop", {"limits": {"concurrent": 1}})
+    first = asyncio.create_task(gateway.client.chat())
+    await provider.asked()
+    second = asyncio.create_task(gateway.client.chat())
+    found: list[CallView] = []
+    for _ in range(1000):
+        if found := (await owner.calls(words="st:waiting")).calls:
+            break
+        await asyncio.sleep(0.01)
+    (waiting,) = found
+    assert (waiting.state, waiting.waits_for) == ("running", "token 'laptop' (1 call at once)")
+    assert (await owner.call(waiting.id)).waits_for == waiting.waits_for
+    status = await owner.status()
+    assert (status.in_flight, status.queued, status.waits) == (1, 1, {waiting.waits_for: 1})
+    async with aclosing(owner.events(0)) as events:
+        snapshot = await anext(events)
+        assert isinstance(snapshot, Snapshot)
+        assert [call.id for call in snapshot.waiting] == [waiting.id]
+    await owner.cancel(waiting.id)
+    assert (await second).status == 503
+    assert (await owner.status()).waits == {}
+    for call in (await owner.calls(words="st:running")).calls:
+        await owner.cancel(call.id)
+    await first

@@ -197,6 +197,9 @@ class NoProgress:
     def routed(self, call: Call) -> None:
         pass
 
+    def waits(self, call: Call, what: str) -> None:
+        pass
+
     def moved(self, call: Call) -> None:
         pass
 

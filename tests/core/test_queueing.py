@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gateway.core.event_bus import LeftNotice
 from gateway.domain.account import AccountStatus
 from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.errors import InvalidToken, QuotaExceeded, RateLimited, Unavailable
@@ -387,3 +388,58 @@ async def caught_task(task: "asyncio.Task[Answered]") -> Any:
 
 async def _answer(task: "asyncio.Task[Answered]") -> Answered:
     return await task
+
+
+async def test_watchers_see_who_waits_and_for_what_until_it_is_admitted(ward: Ward) -> None:
+    ward.limit("channel", concurrent=1)
+    with ward.rig.bus.watch() as watcher:
+        first, second = ward.start(), ward.start()
+        await until(lambda: ward.gates and ward.rig.pipeline.waiting.all())
+        (waiting,) = ward.rig.pipeline.waiting.all()
+        assert waiting.waits_for == "channel 'up' (1 call at once)"
+        assert (waiting.held, waiting.token_name) == (0, "laptop")
+        ward.release()
+        await first
+        await until(lambda: len(ward.gates) == 2)
+        assert ward.rig.pipeline.waiting.all() == []
+        ward.release()
+        await second
+        notices = (await watcher.take(0)).notices
+    kinds = [type(one).__name__ for one in notices if getattr(one, "call", waiting).id == waiting.id]
+    assert kinds[0] == "WaitingNotice"
+    assert "StartedNotice" in kinds
+    assert "LeftNotice" not in kinds
+
+
+async def test_a_waiting_call_can_be_cancelled_by_its_owner(ward: Ward) -> None:
+    ward.limit("token", concurrent=1)
+    with ward.rig.bus.watch() as watcher:
+        first, second = ward.start(), ward.start()
+        await until(lambda: ward.gates and ward.rig.pipeline.waiting.all())
+        (waiting,) = ward.rig.pipeline.waiting.all()
+        assert ward.rig.pipeline.waiting.cancel(waiting.id)
+        error = await caught_task(second)
+        assert (type(error), error.code) == (Unavailable, "call_cancelled")
+        assert not ward.rig.pipeline.waiting.cancel(waiting.id)
+        assert LeftNotice(waiting.id) in (await watcher.take(0)).notices
+    ward.release()
+    await first
+
+
+async def test_a_call_that_waits_for_its_next_try_says_so(ward: Ward) -> None:
+    ward.limit("channel", concurrent=1)
+    first = ward.start()
+    await until(lambda: ward.gates)
+    ward.rig.channel("bad", priority=5)
+    ward.rig.upstreams.on("bad", lambda: FakeReply(error_body(), status=500))
+    second = ward.start()
+    await until(lambda: any(call.waits_for for call in ward.rig.books.running.values()))
+    await ward.settle()
+    (waits,) = [call.waits_for for call in ward.rig.books.running.values() if call.waits_for]
+    assert waits == "channel 'up' (1 call at once)"
+    ward.release()
+    await first
+    await until(lambda: len(ward.gates) == 2)
+    assert not any(call.waits_for for call in ward.rig.books.running.values())
+    ward.release()
+    await second

@@ -373,6 +373,7 @@ class FakeClient(ControlClient):
         self.records = list(records)
         """Newest first."""
         self.recent = recent
+        self.now_waiting: list[Running] = []
         self.now_running = [running(1, NOW - 4_000), running(2, NOW - 1_500, ttft=None, output=0, cost=Nanos(0))]
         self.account_now = account()
         self.tokens_now = [
@@ -423,6 +424,7 @@ class FakeClient(ControlClient):
             channels=self.channels_now,
             models=self.models_now,
             running=self.now_running,
+            waiting=self.now_waiting,
             recent=self.records[: self.recent],
         )
 

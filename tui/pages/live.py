@@ -25,7 +25,7 @@ from tui.pages.list_page import ListPage
 from tui.pages.live_source import FOUND_LIMIT, LiveSource, SearchProgress
 from tui.receipt import mark_of, receipt, tone_of
 from tui.session import ConsoleSession
-from tui.text import content, lines, safe
+from tui.text import Part, content, cut, lines, safe
 
 SPARK = 24
 """Minutes in the line above the table."""
@@ -57,12 +57,23 @@ class LiveListing(PageListing[CallView]):
         pulse, glyphs = self.session.board.pulse, self.session.glyphs
         room = max(6, min(SPARK, width - 54))
         minutes = pulse.minutes(self.session.now(), room)
-        parts = [("   calls/min ", "dim"), (spark(minutes, room, glyphs), "live"), (f" {minutes[-1]}", "")]
+        parts = self._waiting(width)
+        parts += [("   calls/min ", "dim"), (spark(minutes, room, glyphs), "live"), (f" {minutes[-1]}", "")]
         if pulse.failed is not None:
             parts += [("   errors ", "dim"), (fmt.percent(pulse.failed), "bad" if pulse.failed > 0.05 else "")]
         if pulse.first_byte_ms is not None:
             parts += [("   first token ", "dim"), (fmt.seconds(pulse.first_byte_ms), "")]
         return content(*parts)
+
+    def _waiting(self, width: int) -> list[Part]:
+        """``32 running · 28 waiting: 20 for channel 'a' (4 calls at once)``; empty while no call waits."""
+        calls, dot = self.session.board.calls, self.session.glyphs.dot
+        waits = calls.waits()
+        if not waits:
+            return []
+        count = waits.total()
+        text = f"{count} waiting: " + ", ".join(f"{n} for {safe(what, 60)}" for what, n in waits.most_common(3))
+        return [(f"   {len(calls.running) - count} running {dot} ", "live"), (cut(text, max(12, width - 24)), "warn")]
 
     def detail(self, row: CallView, width: int) -> Content:
         return receipt(row, self.session.now(), self.session.glyphs, width)
@@ -168,11 +179,14 @@ def end_of(call: CallView) -> str:
 
 def _what(call: CallView, glyphs: Glyphs) -> str:
     """The model, or the request that reached no API; and how many calls the row stands for."""
-    return safe(call.model or call.request) + (f" {glyphs.times}{call.count:,}" if call.count > 1 else "")
+    waits = f" {glyphs.dot} waits for {safe(call.waits_for, 80)}" if call.waits_for else ""
+    return safe(call.model or call.request) + (f" {glyphs.times}{call.count:,}" if call.count > 1 else "") + waits
 
 
 def _status(call: CallView, glyphs: Glyphs) -> str:
     """A mark and a number, never colour alone."""
+    if call.waits_for:
+        return "wait"
     if isinstance(call, RunningView):
         return f"{glyphs.running} {call.attempt}." if call.attempt > 1 else f"{glyphs.running} {glyphs.ellipsis}"
     return f"{mark_of(call, glyphs)}{call.status or '---'}"

@@ -152,8 +152,11 @@ def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     mark, tone = (glyphs.half, "warn") if board.stopping else (glyphs.on, "ok")
     address = safe(board.status.address or "no public address", 60)
     parts += [(mark, tone), (f" {address.removeprefix('http://') if brief > 2 else address}", "")]
-    running = len(board.calls.running)
-    parts.append((f"   running {running:<{COUNT}}", "live" if running else "dim"))
+    waiting = board.calls.waits().total()
+    running = len(board.calls.running) - waiting
+    parts.append((f"   running {running:<{0 if waiting else COUNT}}", "live" if running else "dim"))
+    if waiting:
+        parts.append((f" {glyphs.dot} {waiting} waiting", "warn"))
     return [*parts, (_today(board, glyphs, brief), "")] if brief < BRIEFEST else parts
 
 

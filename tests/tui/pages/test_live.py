@@ -7,7 +7,7 @@ from textual.widgets import Input, Static
 
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
-from gateway.domain.events import CallProgress, CallSettled, CallStarted
+from gateway.domain.events import CallLeft, CallProgress, CallSettled, CallStarted, CallWaiting
 from gateway.domain.views import CallView
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.app import Console
@@ -17,6 +17,7 @@ from tui.glyphs import UNICODE
 from tui.pages.live import LiveListing, LivePage, columns
 from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession
+from tui.widgets.header import Header
 from tui.widgets.text_block import Detail
 
 
@@ -264,3 +265,32 @@ async def test_column_heads_are_whole_words_where_there_is_room() -> None:
         await pilot.resize_terminal(80, 24)
         await settle(app, pilot)
         assert "Dur " in live(app).table.render_line(0).text
+
+
+async def test_waiting_calls_are_rows_that_say_for_what() -> None:
+    async with shown() as (app, pilot, client):
+        waits = "channel 'anthropic' (4 calls at once)"
+        queued = running(90, NOW + 5, waits_for=waits, channel="", channel_name="", ttft=None, output=0)
+        client.tell(CallWaiting(seq=1, call=queued))
+        client.tell(CallProgress(seq=2, call=running(91, NOW + 6, waits_for="its next try at channel 'x'")))
+        await settle(app, pilot)
+        assert cells(running_view(queued, NOW))["status"] == "wait"
+        assert "waits for channel 'anthropic'" in cells(running_view(queued, NOW))["model"]
+        assert "2 running · 2 waiting: 1 for channel 'anthropic'" in str(LiveListing(app.session).lead(200))
+        assert "2 running · 2 waiting" in lead(app)
+        assert "running 2 · 2 waiting" in app.query_one(Header).render().plain
+        client.tell(CallLeft(seq=3, call_id=queued.id))
+        await settle(app, pilot)
+        assert live(app).calls.index(queued.id) is None
+        client.tell(CallStarted(seq=4, call=running(91, NOW + 6)))
+        await settle(app, pilot)
+        assert "waiting" not in lead(app)
+
+
+async def test_a_console_that_opens_sees_who_waits() -> None:
+    client = FakeClient(calls(5))
+    client.now_waiting = [running(90, NOW + 5, waits_for="token 'ci' (1 call at once)")]
+    app = console(client)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(app, pilot)
+        assert "2 running · 1 waiting: 1 for token 'ci'" in lead(app)
