@@ -160,19 +160,27 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.upstream or self.name
 
 
+DEFAULT_HEAD_S = 120.0
+
+
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Deadlines of one attempt, in seconds."""
 
     connect: float = 10.0
     """DNS, TCP and TLS together."""
-    head: float = 120.0
-    """From the request being sent to the upstream's response head."""
+    head: float = DEFAULT_HEAD_S
+    """From the request being sent to the upstream's response head. Most upstreams send the head of a plain answer only
+    with all of it, so for plain calls only a deadline below the default counts; see ``head_s``."""
     idle: float = 300.0
     """Between two data events of a stream; comments do not count."""
     comments: float = 900.0
     """How long a stream may send nothing but comments."""
     total: float = 600.0
     """All attempts of a plain call; a stream that keeps sending may go on."""
+
+    def head_s(self, *, stream: bool) -> float:
+        """How long the head of an answer may take: ``head``, but of a plain call ``total`` unless ``head`` is short."""
+        return self.head if stream or self.head < DEFAULT_HEAD_S else max(self.head, self.total)
 
 
 class TokenLimitField(StrEnum):

@@ -55,7 +55,7 @@ class Upstreams:
             return await self._mock.answer(channel, prepared)
         if self._retired:
             await self._bury()
-        return await self._pool(channel).send("POST", prepared, channel.timeouts.head)
+        return await self._pool(channel).send("POST", prepared, channel.timeouts.head_s(stream=stream))
 
     async def complete(self, channel: Channel, order: Order, served: Served, learned: Learned, limit: int) -> Whole:
         """One plain call with an answer of at most ``limit`` bytes. Raises UpstreamError."""

@@ -3,7 +3,16 @@
 import msgspec
 import pytest
 
-from gateway.domain.channel import SYSTEM_LIMIT, Channel, Dialect, Overrides, Served, UpstreamModels, check_overrides
+from gateway.domain.channel import (
+    SYSTEM_LIMIT,
+    Channel,
+    Dialect,
+    Overrides,
+    Served,
+    Timeouts,
+    UpstreamModels,
+    check_overrides,
+)
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import ChannelId, Millis
 
@@ -91,3 +100,19 @@ def test_values_of_the_right_type_and_of_unknown_parameters_pass() -> None:
     check_overrides(
         Overrides(set={"temperature": 1, "top_p": None, "stop": ["a"], "max_tokens": 5, "of_a_vendor": "x"})
     )
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "streamed", "plain"),
+    [
+        (Timeouts(), 120, 600),
+        (Timeouts(total=1800), 120, 1800),
+        (Timeouts(head=20), 20, 20),
+        (Timeouts(head=300), 300, 600),
+        (Timeouts(head=900), 900, 900),
+    ],
+)
+def test_in65_the_head_of_a_plain_answer_may_take_as_long_as_all_of_it(
+    timeouts: Timeouts, streamed: float, plain: float
+) -> None:
+    assert (timeouts.head_s(stream=True), timeouts.head_s(stream=False)) == (streamed, plain)

@@ -8,6 +8,8 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import UpstreamError
 from gateway.upstream.adapter import Prepared, Reply, Unlimited
+from gateway.upstream.http.pool import Pool
+from gateway.upstream.http.reply import HttpReply
 from gateway.upstream.upstreams import Upstreams
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply, silence, speak
@@ -40,6 +42,25 @@ async def test_the_request_arrives_as_prepared(upstreams: Upstreams, provider: P
     assert (head.line, provider.last.body) == ("POST /v1/chat/completions HTTP/1.1", ASKED)
     assert (head.get("authorization"), head.get("x-title"), head.get("cookie")) == ("Bearer sk-1", "me", "")
     assert head.get("user-agent").startswith("tollkeeper/")
+
+
+async def test_in65_a_plain_answer_may_take_nine_minutes(
+    upstreams: Upstreams, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but the limit of the whole call ends it."""
+    provider.on("m", speak())
+    asked: list[float] = []
+    send = Pool.send
+
+    async def noting(pool: Pool, method: str, prepared: Prepared, head_s: float) -> HttpReply:
+        asked.append(head_s)
+        return await send(pool, method, prepared, head_s)
+
+    monkeypatch.setattr(Pool, "send", noting)
+    up = channel(provider.base_url)
+    for stream in (False, True):
+        await (await upstreams.send(up, _prepared(up), stream=stream)).read(10_000, Unlimited())
+    assert asked == [600, 120]
 
 
 async def test_headers_are_asked_for_in_lower_case(upstreams: Upstreams, provider: Provider) -> None:
