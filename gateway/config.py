@@ -1,7 +1,6 @@
 """Config: where this gateway lives and listens, read once from flags and environment into one frozen value."""
 
 import os
-import shlex
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -111,12 +110,6 @@ def load(
         address_given=any(hosts) or any(value is not None for value in ports),
         drain_s=_seconds(env.get(ENV_PREFIX + "DRAIN_S", "30")),
     )
-
-
-def program_for(config: Config, environ: Mapping[str, str] | None = None) -> str:
-    """``tollkeeper``, with ``--home`` where the same shell would otherwise find another data folder."""
-    usual = load(environ=os.environ if environ is None else environ).home
-    return "tollkeeper" if config.home == usual else f"tollkeeper --home {shlex.quote(str(config.home))}"
 
 
 def is_home(folder: Path) -> bool:

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, NoColor
 from textual.widgets import ContentSwitcher
 
-from gateway.config import Config, program_for
+from gateway.config import Config
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import Snapshot
 from gateway.domain.units import Millis
@@ -216,7 +216,7 @@ def run(config: Config) -> int:
 def run_with(config: Config, link: ServerLink) -> int:
     """The same with the server of a given link."""
     if reason := terminal.plain_reason(os.environ):
-        return plain_mode.run(link, reason, program_for(config))
+        return plain_mode.run(link, reason, f"tollkeeper{config.home_option}")
     state, note = saved_state.load(config.home)
     ascii_only = wants_ascii(os.environ) if state.ascii is None else state.ascii
     own = preferences.load(config.home, actions_by_page(), state.keys)

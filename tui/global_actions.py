@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from gateway.client import launch
-from gateway.config import program_for
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.limits import Window, window_start
 from tui import exit_status, saved_state, themes, wizard
@@ -137,14 +136,14 @@ async def stop_and_leave(app: Console) -> None:
     except Unavailable:
         app.exit(exit_status.while_draining())
         return
-    app.exit(exit_status.after_stopping(program_for(app.session.config)))
+    app.exit(exit_status.after_stopping(app.session.program))
 
 
 async def leave(app: Console) -> None:
     """Quit as the settings say: the server keeps running, unless it was started here and ``stop_on_leave`` is set."""
     session = app.session
     if session.link != "attached":  # also after a stop, which the board still shows
-        app.exit(exit_status.without_server(program_for(session.config)))
+        app.exit(exit_status.without_server(session.program))
     elif session.board.stopping is not None:
         app.exit(exit_status.while_draining())
     elif session.started_here and await _stops_on_leave(session):
@@ -155,7 +154,7 @@ async def leave(app: Console) -> None:
 
 def detach(app: Console) -> None:
     """Quit and always keep the server running."""
-    app.exit(exit_status.after_leaving(app.session.address, program_for(app.session.config)))
+    app.exit(exit_status.after_leaving(app.session.address, app.session.program))
 
 
 def how_to_leave(app: Console) -> None:

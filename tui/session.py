@@ -61,6 +61,11 @@ class ConsoleSession:
         return self._client
 
     @property
+    def program(self) -> str:
+        """The command line that finds this data folder."""
+        return f"tollkeeper{self.config.home_option}"
+
+    @property
     def address(self) -> str:
         """Base URL of /v1; empty before the first snapshot."""
         return self.board.status.address if self.board.status else ""

@@ -1,15 +1,9 @@
-"""Terminal: it may vanish, a signal may end us, it may not support a screen; and the clipboard, which goes through it.
-
-Copying uses the escape sequence OSC 52, which works over ssh and in tmux but not in every terminal (not in macOS'
-Terminal), and also the system's own program, which works only on this machine.
-"""
+"""Terminal: it may vanish, a signal may end us, it may not support a screen."""
 
 import asyncio
 import os
 import select
-import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -68,46 +62,3 @@ def plain_reason(environ: Mapping[str, str]) -> str:
     if environ.get("TERM") == "dumb":
         return "TERM is dumb"
     return ""
-
-
-LIMIT = 70_000
-"""Bytes of text that terminals take in one sequence."""
-
-WAIT_S = 2.0
-
-
-def copy(app: App[object], text: str) -> None:
-    """Put a text into the clipboard, as far as possible."""
-    if len(text.encode()) <= LIMIT:
-        app.copy_to_clipboard(text)
-    command = clipboard_program(os.environ)
-    if command:
-        app.run_worker(lambda: _pipe_to(command, text), thread=True, exit_on_error=False, group="clipboard")
-
-
-def clipboard_program(environ: Mapping[str, str], platform: str = sys.platform) -> list[str]:
-    """The command that takes a text on its standard input; empty if there is none, or no display."""
-    candidates: list[list[str]] = []
-    if platform == "darwin":
-        candidates = [["pbcopy"]]
-    elif platform == "win32" or "WSL_DISTRO_NAME" in environ:
-        candidates = [["clip.exe"]]
-    elif environ.get("WAYLAND_DISPLAY"):
-        candidates = [["wl-copy"]]
-    elif environ.get("DISPLAY"):
-        candidates = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
-    return next((command for command in candidates if shutil.which(command[0])), [])
-
-
-def _pipe_to(command: list[str], text: str) -> None:
-    try:
-        subprocess.run(
-            command,
-            input=text.encode(),
-            timeout=WAIT_S,
-            check=False,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return  # the terminal's own way may have worked

@@ -1,9 +1,12 @@
-"""Connect: the card that tells how to use a token, as texts to paste. None of the programs contains the key itself."""
+"""Connect: the card that shows how to use a token, as texts to paste. No program contains the key itself."""
 
+from collections.abc import Mapping
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
+from gateway.domain.call import CHAT_API
 from gateway.domain.text import plain
 
 Shell = Literal["sh", "fish", "powershell"]
@@ -23,13 +26,13 @@ class ConnectCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def card(base_url: str, model: str, key: str = "") -> ConnectCard:
-    """All texts for a base URL that ends in ``/v1``. ``key`` appears only in the environment lines, if it is known."""
+    """All texts for a base URL that ends in ``/v1``. A known key is in the environment lines and in the curl line."""
     shells: tuple[Shell, ...] = ("sh", "fish", "powershell")
     return ConnectCard(
         environment={shell: environment(base_url, key, shell) for shell in shells},
         python=python(model),
         node=node(model),
-        curl=curl(base_url, model),
+        curl=curl(base_url, model, key),
     )
 
 
@@ -71,17 +74,65 @@ def node(model: str) -> str:
     )
 
 
-def curl(base_url: str, model: str, key: str = PLACEHOLDER) -> str:
-    """One call for bash and zsh; the shell puts the key in, so that it stays out of its history."""
-    body = msgspec.json.encode({"model": model, "messages": [{"role": "user", "content": "Hello"}]}).decode()
-    return " \\\n".join(
-        (
-            f"curl {_quoted(base_url + '/chat/completions')}",
-            f'  -H "Authorization: Bearer {key}"',
-            '  -H "Content-Type: application/json"',
-            f"  -d {_quoted(body)}",
-        )
+def curl(base_url: str, model: str, key: str = "", *, api: str = CHAT_API, stream: bool = False) -> str:
+    """One call of an API for bash and zsh. Without a key the shell puts in the one of the environment."""
+    how = SAMPLES.get(api, SAMPLES[CHAT_API])
+    body = {"model": model, **how.body, **({"stream": stream} if stream or how.streams_by_default else {})}
+    root = base_url.removesuffix("/v1") if how.path.startswith("/api/") else base_url
+    lines = [f"curl {'-N ' if stream else ''}{_quoted(root + how.path)}"]
+    lines += [f"-H {_header(name, key)}" for name in (how.key_header, *how.headers, "Content-Type: application/json")]
+    return " \\\n  ".join([*lines, f"-d {_quoted(msgspec.json.encode(body).decode())}"])
+
+
+def request_curl(base_url: str, request: str) -> str:
+    """A request that reached no API, by its method and path."""
+    method, _, path = request.partition(" ")
+    parts = urlsplit(base_url)
+    return " \\\n  ".join(
+        [
+            f"curl -i -X {_quoted(method)} {_quoted(f'{parts.scheme}://{parts.netloc}{path}')}",
+            f"-H {_header(BEARER, '')}",
+        ]
     )
+
+
+BEARER = "Authorization: Bearer "
+_TALK = {"messages": [{"role": "user", "content": "Hello"}]}
+
+
+class SampleCall(msgspec.Struct, frozen=True, kw_only=True):
+    """The smallest call of an API."""
+
+    path: str
+    body: Mapping[str, object]
+    """Without model and stream."""
+    key_header: str = BEARER
+    """Up to the key."""
+    headers: tuple[str, ...] = ()
+    streams_by_default: bool = False
+
+
+SAMPLES = {
+    CHAT_API: SampleCall(path="/chat/completions", body=_TALK),
+    "completions": SampleCall(path="/completions", body={"prompt": "Hello", "max_tokens": 64}),
+    "responses": SampleCall(path="/responses", body={"input": "Hello"}),
+    "messages": SampleCall(
+        path="/messages",
+        body={"max_tokens": 64, **_TALK},
+        key_header="x-api-key: ",
+        headers=("anthropic-version: 2023-06-01",),
+    ),
+    "embeddings": SampleCall(path="/embeddings", body={"input": "Hello"}),
+    "ollama": SampleCall(path="/api/chat", body=_TALK, streams_by_default=True),
+}
+"""By the name of the API."""
+
+
+def _header(text: str, key: str) -> str:
+    """One header; the key, or the variable that holds it, belongs behind a name that ends in a blank."""
+    if not text.endswith(" "):
+        return f'"{text}"'
+    return _quoted(text + key) if key else f'"{text}{PLACEHOLDER}"'
 
 
 def assign(name: str, value: str, shell: Shell) -> str:

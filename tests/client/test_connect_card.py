@@ -5,7 +5,17 @@ import subprocess
 
 import pytest
 
-from gateway.client.connect_card import PLACEHOLDER, Shell, card, curl, environment, node, python
+from gateway.client.connect_card import (
+    PLACEHOLDER,
+    SAMPLES,
+    Shell,
+    card,
+    curl,
+    environment,
+    node,
+    python,
+    request_curl,
+)
 
 URL = "http://127.0.0.1:8655/v1"
 NASTY = "x'\"; echo pwned; $(id) `id` \\ {model}"
@@ -59,9 +69,34 @@ def test_curl_sends_a_whole_body_and_the_key_of_the_environment(model: str) -> N
     assert json.loads(body)["model"] == model
 
 
-def test_the_key_stands_in_the_environment_lines_only() -> None:
+def test_a_known_key_is_in_the_environment_and_the_curl_line_only() -> None:
     made = card(URL, "m", "sk-tk-abc")
     shells: tuple[Shell, ...] = ("sh", "fish", "powershell")
     assert all("sk-tk-abc" in made.environment[name] for name in shells)
-    assert not any("sk-tk-abc" in text for text in (made.python, made.node, made.curl))
-    assert PLACEHOLDER in made.curl
+    assert not any("sk-tk-abc" in text for text in (made.python, made.node))
+    assert "-H 'Authorization: Bearer sk-tk-abc'" in made.curl
+    assert PLACEHOLDER in card(URL, "m").curl
+
+
+def words_of(command: str) -> list[str]:
+    """What a shell makes of a curl line."""
+    script = 'curl() { printf "%s\\n" "$@"; }\nOPENAI_API_KEY=secret\n' + command
+    return subprocess.run([shell("sh"), "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+@pytest.mark.parametrize("api", list(SAMPLES))
+@pytest.mark.parametrize("model", ["gpt-5", NASTY])
+def test_each_api_has_a_curl_line_of_its_own(api: str, model: str) -> None:
+    words = words_of(curl(URL, model, "sk-'$(id)", api=api, stream=api == "chat"))
+    body = json.loads(words[-1])
+    assert (body["model"], body.get("stream")) == (model, {"chat": True, "ollama": False}.get(api))
+    headers = [words[i + 1] for i, text in enumerate(words) if text == "-H"]
+    assert headers[0].endswith("sk-'$(id)")
+    path = {"ollama": "http://127.0.0.1:8655/api/chat", "messages": f"{URL}/messages"}.get(api)
+    assert path is None or path in words
+
+
+def test_a_request_that_reached_no_api_is_repeated_as_it_was() -> None:
+    words = words_of(request_curl(URL, "GET /v2/nope?'$(id)"))
+    assert words[:4] == ["-i", "-X", "GET", "http://127.0.0.1:8655/v2/nope?'$(id)"]
+    assert words[-1] == "Authorization: Bearer secret"

@@ -12,12 +12,12 @@ from textual.widgets import Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import Millis
+from tui.clipboard import copied
 from tui.export import export_path, write
 from tui.listing import Column, ListRows, PageListing, RowSource, fit_columns, row_filter, sortable_columns
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.saved_state import PageState
 from tui.session import ConsoleSession
-from tui.terminal import copy
 from tui.text import content, safe
 from tui.trends import Trends, days, hours, trends
 from tui.widgets.choices import ChooseColumns
@@ -133,16 +133,14 @@ def copy_name(page: AnyPage) -> None:
     """Copy the row's name or id."""
     if (row := page.table.current) is not None:
         name = page.listing.name(row)
-        copy(page.app, name)
-        toast(page, f"Copied: {name}")
+        copied(page, name, f"Copied: {name}")
 
 
 def copy_command(page: AnyPage) -> None:
     """Copy the command that does the same."""
     if (row := page.table.current) is not None:
         command = page.listing.command(row)
-        copy(page.app, command)
-        toast(page, f"Copied:\n{command}")
+        copied(page, command, f"Copied:\n{command}")
 
 
 def back(page: AnyPage) -> None:

@@ -50,7 +50,9 @@ class LiveListing(PageListing[CallView]):
         return row.id
 
     def command(self, row: CallView) -> str:
-        return connect_card.curl(self.session.address, safe(row.model))
+        if row.request:
+            return connect_card.request_curl(self.session.address, safe(row.request))
+        return connect_card.curl(self.session.address, safe(row.model), api=row.api, stream=row.stream)
 
     def lead(self, width: int) -> Content:
         """Calls per minute, errors and time to the first token; the page adds its own words in front."""
@@ -237,7 +239,11 @@ class LivePage(ListPage[CallView]):
     scopes = ("live", "list")
     largest_first = True
     BINDINGS = bindings("live", "list")
-    verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **live_actions.VERBS}
+    verbs: ClassVar[Mapping[str, Verb]] = {
+        **list_page.VERBS,
+        **live_actions.VERBS,
+        "curl": list_page.copy_command,
+    }
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "live", LiveListing(session), LiveSource(session))

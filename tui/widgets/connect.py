@@ -19,9 +19,9 @@ from gateway.client.apps import APPS, best_model
 from gateway.client.test_call import public_api
 from gateway.domain.errors import GatewayError
 from gateway.domain.views import CallView, TokenView
+from tui.clipboard import copied
 from tui.receipt import receipt
 from tui.session import ConsoleSession
-from tui.terminal import copy
 from tui.text import Part, content, lines, safe, safe_lines
 from tui.widgets.app_guide import AppGuide
 from tui.widgets.dialogs import toast
@@ -144,14 +144,13 @@ class Connect(ModalScreen[None]):
             self.draw_text()
 
     def action_copy(self) -> None:
-        copy(self.app, self.text())
         kind = KINDS[self._kind]
-        toast(self, f"Copied: {APPS[self.query_one(AppGuide).name_now].title if kind == 'Apps' else kind}")
+        what = APPS[self.query_one(AppGuide).name_now].title if kind == "Apps" else kind
+        copied(self, self.text(), f"Copied: {what}")
 
     def action_copy_key(self) -> None:
         if self._key:
-            copy(self.app, self._key)
-            toast(self, "Key copied.")
+            copied(self, self._key, "Key copied.")
         else:
             toast(self, "The key was shown only once. R on the Tokens page issues a new one.", bad=True)
 

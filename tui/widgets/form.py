@@ -19,10 +19,10 @@ from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.kinds import NONE_WORDS
-from tui.terminal import copy
+from tui.clipboard import copied
 from tui.text import content, safe, safe_lines
 from tui.widgets.choices import Picker
-from tui.widgets.dialogs import BACK, toast
+from tui.widgets.dialogs import BACK
 
 T = TypeVar("T")
 
@@ -171,8 +171,7 @@ class Form(ModalScreen[Any]):
         if event.button.id == "save":
             self.action_save()
         elif event.button.id == "copy":
-            copy(self.app, self._command())
-            toast(self, "Command copied.")
+            copied(self, self._command(), "Command copied.")
         elif event.button.id == "back":
             self.action_back()
         else:

@@ -22,13 +22,12 @@ from tui import format as fmt
 from tui.alerts import used_share
 from tui.budgets import budget_line, budget_tone, by_unit
 from tui.cli_commands import cli_command
+from tui.clipboard import copied
 from tui.glyphs import Glyphs
 from tui.pages.models_table import price_text
 from tui.session import ConsoleSession
-from tui.terminal import copy
 from tui.text import Part, TextCard, content, lines, safe, safe_lines
 from tui.widgets.choices import Picker
-from tui.widgets.dialogs import toast
 from tui.widgets.text_block import TextBlock
 
 AGAIN_S = 2.0
@@ -103,8 +102,7 @@ class WhyScreen(ModalScreen[None]):
         self.ask()
 
     def action_copy(self) -> None:
-        copy(self.app, self.command())
-        toast(self, f"Copied:\n{self.command()}")
+        copied(self, self.command(), f"Copied:\n{self.command()}")
 
     async def _ask(self) -> None:
         try:

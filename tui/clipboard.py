@@ -1,0 +1,125 @@
+"""Clipboard: texts are copied through the terminal and by programs of this machine; else they are shown.
+
+The escape sequence OSC 52 works over ssh, but not in every terminal, and none says whether it took a text. tmux ignores
+it by default, but has a command. A program such as ``xclip`` works only where the console runs.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.dom import DOMNode
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from tui.text import content, safe_lines
+from tui.widgets.dialogs import toast
+
+LIMIT = 70_000
+"""Bytes of text that terminals take in one sequence."""
+WAIT_S = 2.0
+LINES = 400
+CHARACTERS = 20_000
+"""Of one line that is shown to be selected by hand."""
+
+UNABLE = "this terminal does not accept copied text"
+NOTE = "If nothing arrives, your terminal may block it: docs/console.md, Copying."
+
+TAKES_OSC52 = ("KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "GHOSTTY_RESOURCES_DIR", "WT_SESSION")
+"""Variables of terminals that accept it."""
+GOOD_PROGRAMS = ("iTerm.app", "WezTerm", "ghostty", "vscode", "rio")
+GOOD_TERMS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "contour")
+
+
+def copied(node: DOMNode, text: str, said: str) -> None:
+    """Copy a text, and say so; or show it, to be selected by hand."""
+    small = len(text.encode()) <= LIMIT
+    programs = clipboard_programs(os.environ)
+    osc = accepts_osc52(os.environ) if small else False
+    if osc is not False:
+        node.app.copy_to_clipboard(text)
+    if programs:
+        _run(node.app, programs, text)
+    if node.app.is_headless or programs or osc:
+        toast(node, said)
+    elif osc is None:
+        toast(node, f"{said}\n{NOTE}")
+    else:
+        node.app.push_screen(CopyByHand(text, UNABLE if small else "the text is too long for the terminal to copy"))
+
+
+def accepts_osc52(environ: Mapping[str, str]) -> bool | None:
+    """Whether the terminal accepts OSC 52, as far as the environment shows; None: it cannot be known."""
+    term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
+    if program == "Apple_Terminal" or term.startswith("linux") or environ.get("STY"):
+        return False
+    if environ.get("TMUX"):
+        return None  # as its option set-clipboard says
+    known = any(environ.get(name) for name in TAKES_OSC52) or program in GOOD_PROGRAMS
+    return True if known or term.startswith(GOOD_TERMS) else None
+
+
+def clipboard_programs(environ: Mapping[str, str], platform: str = sys.platform) -> list[list[str]]:
+    """Commands that take a text on their standard input: tmux's, and one of the system if it has a display."""
+    candidates: list[list[str]] = []
+    if platform == "darwin":
+        candidates = [["pbcopy"]]
+    elif platform == "win32" or "WSL_DISTRO_NAME" in environ:
+        candidates = [["clip.exe"]]
+    elif environ.get("WAYLAND_DISPLAY"):
+        candidates = [["wl-copy"]]
+    elif environ.get("DISPLAY"):
+        candidates = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
+    found = [command for command in candidates if shutil.which(command[0])][:1]
+    if environ.get("TMUX") and shutil.which("tmux"):
+        found.append(["tmux", "load-buffer", "-w", "-"])
+    return found
+
+
+def _run(app: App[object], commands: Sequence[list[str]], text: str) -> None:
+    for command in commands:
+        app.run_worker(partial(_pipe, command, text), thread=True, exit_on_error=False, group="clipboard")
+
+
+def _pipe(command: list[str], text: str) -> None:
+    quiet = subprocess.DEVNULL
+    try:
+        subprocess.run(command, input=text.encode(), timeout=WAIT_S, check=False, stdout=quiet, stderr=quiet)
+    except (OSError, subprocess.TimeoutExpired):
+        return  # another way may have worked
+
+
+class CopyByHand(ModalScreen[None]):
+    """The text as it is, without a border at its sides, so that selected lines hold nothing else."""
+
+    DEFAULT_CSS = """
+    CopyByHand .sheet { width: 100%; height: auto; max-height: 90%; background: $surface;
+                        border-top: heavy $border; border-bottom: heavy $border; }
+    CopyByHand VerticalScroll { height: auto; max-height: 70vh; }
+    """
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("escape,q,enter", "dismiss", "Close"),
+        Binding("j,down", "scroll(1)", show=False),
+        Binding("k,up", "scroll(-1)", show=False),
+    ]
+
+    def __init__(self, text: str, why: str) -> None:
+        super().__init__()
+        self._text = text
+        self._why = why
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="sheet"):
+            yield Static(content((f"Not copied: {self._why}. Select it with shift and the mouse; esc closes.", "warn")))
+            with VerticalScroll(can_focus=False):
+                yield Static(Content(safe_lines(self._text, CHARACTERS, LINES)))
+
+    def action_scroll(self, by: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
