@@ -136,10 +136,6 @@ class CallRing:
                 self._changed = None
 
 
-AT_ONCE_MS = 20
-"""An output that arrived within this time gives no meaningful speed."""
-
-
 class RunningView(CallView, frozen=True, kw_only=True):
     """A call that is not settled yet: duration, counts and cost are current estimates."""
 
@@ -155,14 +151,6 @@ def as_view(call: AnyCall, now: Millis) -> CallView:
 def running_view(call: Running, now: Millis) -> RunningView:
     """What is known of a running call."""
     return RunningView(**msgspec.structs.asdict(views.running_view(call, now)), attempt=call.attempt)
-
-
-def speed(call: CallView) -> float | None:
-    """Output tokens a second after the first byte; None before there is something to count, or if it came at once."""
-    if call.first_byte_ms is None or not call.output_tokens:
-        return None
-    ms = call.duration_ms - call.first_byte_ms
-    return call.output_tokens * 1000 / ms if ms >= AT_ONCE_MS else None
 
 
 def failed(call: CallView) -> bool:

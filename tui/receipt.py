@@ -8,10 +8,11 @@ from gateway.domain.call import CHAT_API, lost_events, outcome_text
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.price import Rates
+from gateway.domain.query import speed_of
 from gateway.domain.units import MILLION
 from gateway.domain.views import REPEATED, CallView
 from tui import format as fmt
-from tui.calls import RunningView, failed, speed
+from tui.calls import RunningView, failed
 from tui.glyphs import Glyphs
 from tui.text import Part, TextCard, safe
 
@@ -117,7 +118,7 @@ def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
         room = 0
     card.row("timing", (glyphs.wait * wait + glyphs.fills[0] * (room - wait), "live"), words)
     rest = [f"{call.overhead_us / 1000:.1f}ms in the gateway before the upstream call"] if call.overhead_us else []
-    if (rate := speed(call)) is not None:
+    if (rate := speed_of(call)) is not None:
         rest.append(f"{rate:.0f} tok/s")
     if rest:
         card.row("", (f" {glyphs.dot} ".join(rest), "dim"))

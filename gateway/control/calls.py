@@ -14,7 +14,7 @@ from gateway.core.engine import Engine
 from gateway.domain.call import Outcome, Record, Running
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.query import Query, parse
+from gateway.domain.query import SORT_KEYS, CallOrder, Query, parse
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
@@ -46,6 +46,8 @@ _PARAMETERS: dict[str, type] = {
     "words": str,
     "limit": int,
     "before": str,
+    "sort": str,
+    "ascending": bool,
 }
 
 
@@ -54,10 +56,16 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
 
     ``before`` is the cursor of the page before, or the id of a call. ``words`` are those of a query. A page that takes
     long to find ends before it is full, so that the client can tell how far the search came, and give it up.
+
+    With ``sort``, a key of ``SORT_KEYS``, a page has the first calls in that order, largest first unless ``ascending``,
+    of the ended ones that were looked at; the first of all are among those of all pages.
     """
     asked = query(request.query, _PARAMETERS)
     limit, before = _limit(asked), asked.pop("before", "")
     words = parse(asked.pop("words", ""), edits.now)
+    if order := _order(asked):
+        body = await _best(edits, _filter(edits, asked), words, (order, before, limit))
+        return web.Response(body=body, content_type="application/json")
     body = await _searched(edits, _filter(edits, asked), words, before, limit)
     return web.Response(body=body, content_type="application/json")
 
@@ -74,6 +82,37 @@ def _limit(asked: dict[str, Any]) -> int:
     if not 1 <= limit <= PAGE_LIMIT:
         raise BadRequest(f"limit: must be from 1 to {PAGE_LIMIT}", param="limit")
     return limit
+
+
+def _order(asked: dict[str, Any]) -> CallOrder | None:
+    key, ascending = asked.pop("sort", ""), asked.pop("ascending", False)
+    if key and key not in SORT_KEYS:
+        raise BadRequest(f"sort: must be one of {', '.join(SORT_KEYS)}", param="sort")
+    return CallOrder(key, ascending) if key else None
+
+
+async def _best(edits: ConfigEdits, where: CallFilter, words: Query, page: tuple[CallOrder, str, int]) -> bytes:
+    calls, patience = edits.engine.store.calls, SearchDeadline(SEARCH_S)
+    order, before, limit = page
+
+    def work() -> bytes:
+        found = calls.best(where, words, order, limit=limit, below=_place(calls, before), patience=patience)
+        cursor = None if found.progress.cursor is None else str(found.progress.cursor)
+        back_to, left = found.progress.back_to, found.progress.left
+        return _encode(CallPage(calls=found.calls, cursor=cursor, back_to_ms=back_to, left=left))
+
+    async with edits.searching:
+        try:
+            return await asyncio.to_thread(work)
+        finally:
+            patience.cancel()  # nobody waits for it any more
+
+
+def _place(calls: CallLog, after: str) -> int:
+    """The number below which a search goes on from a cursor, or from a call's id."""
+    if not after:
+        return FOREVER
+    return int(after) if after.isascii() and after.isdecimal() else calls.place(CallId(after))
 
 
 async def _searched(edits: ConfigEdits, where: CallFilter, words: Query, before: str, limit: int) -> bytes:
@@ -96,10 +135,7 @@ def _search(
 ) -> bytes:
     """The page as JSON: making it takes as long as finding it, and other threads may go on meanwhile."""
     running, after, limit = page
-    below = FOREVER
-    if after:
-        below = int(after) if after.isascii() and after.isdecimal() else calls.place(CallId(after))
-    found = calls.search(where, words, limit=limit - len(running), below=below, patience=patience)
+    found = calls.search(where, words, limit=limit - len(running), below=_place(calls, after), patience=patience)
     parts = [_encode(view) for view in running]
     for record in found.records:
         parts.append(_encode(call_view(record)))

@@ -17,7 +17,7 @@ A parsed word is a condition: a value, so that the store can derive from it what
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from operator import attrgetter
@@ -158,6 +158,48 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EVERYTHING = Query()
+
+
+def speed_of(call: CallView) -> float | None:
+    """Output tokens a second after the first token; None before there is something to count, or if all came at once."""
+    if call.first_byte_ms is None or not call.output_tokens:
+        return None
+    ms = call.duration_ms - call.first_byte_ms
+    return call.output_tokens * 1000 / ms if ms >= AT_ONCE_MS else None
+
+
+AT_ONCE_MS = 20
+"""An output that arrived within this time gives no meaningful speed."""
+
+SORT_KEYS: Mapping[str, Callable[[CallView], Any]] = {
+    "time": attrgetter("time_ms"),
+    "model": attrgetter("model"),
+    "status": attrgetter("status"),
+    "duration": attrgetter("duration_ms"),
+    "first": lambda call: call.first_byte_ms or 0,
+    "speed": lambda call: speed_of(call) or 0,
+    "input": attrgetter("input_tokens"),
+    "cached": attrgetter("cached_tokens"),
+    "output": attrgetter("output_tokens"),
+    "cost": attrgetter("cost_nanos"),
+    "channel": attrgetter("channel"),
+    "api": attrgetter("api"),
+    "token": attrgetter("token"),
+    "app": attrgetter("app"),
+}
+"""By what calls can be sorted."""
+
+
+class CallOrder(msgspec.Struct, frozen=True):
+    """An order of calls; of equal ones the newest comes first."""
+
+    key: str
+    """Of ``SORT_KEYS``."""
+    ascending: bool = False
+
+    def best(self, calls: Iterable[CallView], limit: int) -> list[CallView]:
+        """The first of them in this order. ``calls`` are newest first."""
+        return sorted(calls, key=SORT_KEYS[self.key], reverse=not self.ascending)[:limit]
 
 
 def parse(text: str, now: Millis) -> Query:

@@ -11,8 +11,9 @@ import msgspec
 
 from gateway.domain.call import Record
 from gateway.domain.limits import Window, window_start
-from gateway.domain.query import EVERYTHING, Query
+from gateway.domain.query import EVERYTHING, CallOrder, Query
 from gateway.domain.units import CallId, Millis
+from gateway.domain.views import CallView, call_view
 from gateway.store import sums
 from gateway.store.files import body_of, fit, id_of, intact, pack
 from gateway.store.latency import LatencyCache, LatencyTable
@@ -41,6 +42,14 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """When the oldest call that was looked at began."""
     left: int = 0
     """How many calls were not looked at."""
+
+
+class SortedCalls(msgspec.Struct, frozen=True, kw_only=True):
+    """The first calls in an order, of those that were looked at, and how far that came."""
+
+    calls: list[CallView]
+    progress: SearchResult
+    """Without records."""
 
 
 class CallLog:
@@ -138,13 +147,44 @@ class CallLog:
                 elif (number := id_of(line)) < below:
                     records.append(_decode(body_of(line)))
                     if len(records) >= limit:
-                        return self._so_far(records, number, records[-1].ts)
+                        return _so_far(self.log.segments, records, number, records[-1].ts)
                     patience.over()
             if patience.over():
                 number, back_to = step.oldest()
                 if 0 < number < below:
-                    return self._so_far(records, number, back_to)
+                    return _so_far(self.log.segments, records, number, back_to)
         return SearchResult(records=records)
+
+    def best(
+        self,
+        where: CallFilter,
+        query: Query,
+        order: CallOrder,
+        *,
+        limit: int,
+        below: int = FOREVER,
+        patience: SearchDeadline,
+    ) -> SortedCalls:
+        """The first calls in an order among those wanted that are looked at until the patience is over.
+
+        The best of all are among those that a search and the ones that continue it find.
+        """
+        found: list[CallView] = []
+        for step in LogSearch(where, query).steps(self.log.segments[::-1], below):
+            for line in step.lines:
+                if not intact(line):
+                    step.segment.damaged = True
+                elif id_of(line) < below:
+                    found.append(call_view(_decode(body_of(line))))
+                    patience.over()
+            if len(found) > 2 * limit:
+                found = order.best(found, limit)
+            number, back_to = step.oldest() if patience.over() else (0, Millis(0))
+            if 0 < number < below:
+                return SortedCalls(
+                    calls=order.best(found, limit), progress=_so_far(self.log.segments, [], number, back_to)
+                )
+        return SortedCalls(calls=order.best(found, limit), progress=SearchResult(records=[]))
 
     def sums(self, by: Dimension, since: Millis, until: Millis, step: Literal["hour", "day", ""]) -> Sums:
         """Sums of calls that began in ``since <= ts < until``, in total, by value and over time.
@@ -188,9 +228,10 @@ class CallLog:
         needle = [b'"id":"%s"' % call_id.encode()]
         return next((line for segment in (*near, *far) for line in segment.newest(needle)), None)
 
-    def _so_far(self, records: list[Record], number: int, back_to: Millis) -> SearchResult:
-        left = sum(min(one.n, max(0, number - one.first)) for one in self.log.segments if one.n and not one.gone)
-        return SearchResult(records=records, cursor=number, back_to=back_to, left=left)
+
+def _so_far(segments: Iterable[Segment], records: list[Record], number: int, back_to: Millis) -> SearchResult:
+    left = sum(min(one.n, max(0, number - one.first)) for one in segments if one.n and not one.gone)
+    return SearchResult(records=records, cursor=number, back_to=back_to, left=left)
 
 
 def _series(table: dict[str, dict[int, Counts]], start_of: Callable[[int], int]) -> list[Bucket]:

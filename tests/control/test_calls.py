@@ -10,6 +10,7 @@ from gateway.control.calls import newest
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.events import Snapshot
+from gateway.domain.query import CallOrder
 from gateway.domain.text import plain
 from gateway.domain.views import CallView, call_view
 from gateway.store.calls import CallLog, SearchResult
@@ -247,3 +248,13 @@ async def test_a_waiting_call_is_listed_shown_counted_and_can_be_cancelled(
     for call in (await owner.calls(words="st:running")).calls:
         await owner.cancel(call.id)
     await first
+
+
+async def test_the_first_in_an_order_are_those_of_all_calls(owner: ControlClient, past: list[str]) -> None:
+    every = (await owner.calls()).calls
+    longest = await owner.calls(sort="duration", limit=2)
+    assert [call.id for call in longest.calls] == [c.id for c in CallOrder("duration").best(every, 2)]
+    first = await owner.calls(sort="time", ascending=True, limit=1, words="st:ok")
+    assert [call.id for call in first.calls] == [past[0]]
+    with pytest.raises(BadRequest, match="sort: must be one of time, "):
+        await owner.calls(sort="beauty")

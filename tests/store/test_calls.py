@@ -9,11 +9,13 @@ import pytest
 
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record
 from gateway.domain.price import Rates
+from gateway.domain.query import EVERYTHING, CallOrder
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
+from gateway.domain.views import call_view
 from gateway.store.calls import CallLog
 from gateway.store.rollup import DAY, HOUR
-from gateway.store.search import CallFilter
+from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER
 from tests.store.samples import T0, busy, call_id, log_of, record, segments, sums_of
 
@@ -193,3 +195,18 @@ def pages(calls: CallLog, where: CallFilter, size: int) -> Iterator[Record]:
         if len(page) < size:
             return
         before = page[-1].id
+
+
+@pytest.mark.parametrize("order", [CallOrder("cost"), CallOrder("duration", ascending=True), CallOrder("model")])
+def test_the_first_of_all_in_an_order_are_found_in_one_search_or_in_many(calls: CallLog, order: CallOrder) -> None:
+    wanted = order.best([call_view(call) for call in reversed(CALLS)], 20)
+    at_once = calls.best(CallFilter(), EVERYTHING, order, limit=20, patience=SearchDeadline())
+    assert (at_once.calls, at_once.progress.cursor) == (wanted, None)
+    found, below = [], FOREVER
+    for _ in range(len(CALLS)):
+        part = calls.best(CallFilter(), EVERYTHING, order, limit=20, below=below, patience=SearchDeadline(0))
+        found += part.calls
+        if part.progress.cursor is None:
+            break
+        below = part.progress.cursor
+    assert order.best(found, 20) == wanted

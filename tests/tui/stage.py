@@ -24,7 +24,7 @@ from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
 from gateway.domain.group import Policy
 from gateway.domain.limits import Limits, Window
 from gateway.domain.price import Price, cost, rates
-from gateway.domain.query import parse
+from gateway.domain.query import CallOrder, parse
 from gateway.domain.settings import Settings
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import Usage, UsageSource
@@ -462,10 +462,12 @@ class FakeClient(ControlClient):
             older = int(before)
         elif before:
             older = next((older - 1 - i for i, one in enumerate(self.records) if one.id == before), 0)
-        query = parse(filters["words"], Millis(NOW))
+        query = parse(filters.get("words", ""), Millis(NOW))
         since, until = filters.get("since") or 0, filters.get("until") or 2**62
         looked_at = self.records[len(self.records) - older :][:SEARCHED]
         found = [one for one in looked_at if since <= one.time_ms < until and query.fits(one)]
+        if sort := filters.get("sort"):
+            found = CallOrder(sort, bool(filters["ascending"])).best(found, filters["limit"])
         left = older - len(looked_at)
         back_to = looked_at[-1].time_ms if left else Millis(0)
         return CallPage(calls=found, cursor=str(left) if left else None, left=left, back_to_ms=back_to)

@@ -1,7 +1,8 @@
+from gateway.domain.query import speed_of
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
 from tests.tui.stage import NOW, call, call_id, calls, running
-from tui.calls import CallRing, RunningView, as_view, failed, running_view, speed
+from tui.calls import CallRing, RunningView, as_view, failed, running_view
 
 
 def snapshot(count: int = 5, records: int = 5) -> CallRing:
@@ -120,9 +121,9 @@ def test_a_clock_that_went_back_makes_no_negative_duration() -> None:
 
 
 def test_speed_counts_from_the_first_byte() -> None:
-    assert speed(call(1, output_tokens=100, duration_ms=2_500, first_byte_ms=500)) == 50
-    assert speed(call(1, output_tokens=100, first_byte_ms=None)) is None
-    assert speed(call(1, output_tokens=100, duration_ms=500, first_byte_ms=500)) is None
+    assert speed_of(call(1, output_tokens=100, duration_ms=2_500, first_byte_ms=500)) == 50
+    assert speed_of(call(1, output_tokens=100, first_byte_ms=None)) is None
+    assert speed_of(call(1, output_tokens=100, duration_ms=500, first_byte_ms=500)) is None
 
 
 def test_only_an_ended_call_can_have_failed() -> None:

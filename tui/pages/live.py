@@ -4,25 +4,26 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
+import msgspec
 from textual.content import Content
 from textual.widgets import Static
 
 from gateway.client import connect_card
 from gateway.domain.call import lost_events
 from gateway.domain.errors import GatewayError
-from gateway.domain.query import parse
+from gateway.domain.query import SORT_KEYS, parse, speed_of
 from gateway.domain.units import CallId
 from gateway.domain.views import CallView
 from tui import format as fmt
 from tui.actions import bindings
-from tui.calls import RunningView, speed
+from tui.calls import RunningView
 from tui.charts import spark
 from tui.glyphs import Glyphs
 from tui.listing import Column, PageListing
 from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
-from tui.pages.live_source import FOUND_LIMIT, LiveSource, SearchProgress
+from tui.pages.live_source import FOUND_LIMIT, TOP, LiveSource, SearchProgress
 from tui.receipt import mark_of, receipt, tone_of
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
@@ -96,27 +97,20 @@ class LiveListing(PageListing[CallView]):
 
 
 def columns(glyphs: Glyphs) -> list[Column[CallView]]:
-    """All columns of the Live page."""
-    return [*_first_columns(glyphs), *_count_columns(glyphs), *_name_columns(glyphs)]
+    """All columns of the Live page. They are sorted by the server's keys, which also sorts what is not loaded here."""
+    found = (*_first_columns(glyphs), *_count_columns(glyphs), *_name_columns(glyphs))
+    return [msgspec.structs.replace(column, sort=SORT_KEYS.get(column.id)) for column in found]
 
 
 def _first_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
-    yield Column("time", "Time", 8, lambda c: fmt.clock(c.time_ms), sort=lambda c: c.time_ms)
+    yield Column("time", "Time", 8, lambda c: fmt.clock(c.time_ms))
     yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=11, tone=_dim, extra=True)
-    yield Column("model", "Model", 18, lambda c: _what(c, glyphs), most=26, flex=True, sort=lambda c: c.model)
-    yield Column("status", "St", 4, lambda c: _status(c, glyphs), tone=tone_of, sort=lambda c: c.status)
+    yield Column("model", "Model", 18, lambda c: _what(c, glyphs), most=26, flex=True)
+    yield Column("status", "St", 4, lambda c: _status(c, glyphs), tone=tone_of)
 
 
 def _count_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
-    yield Column(
-        "duration",
-        "Duration",
-        6,
-        lambda c: fmt.seconds(c.duration_ms),
-        right=True,
-        sort=lambda c: c.duration_ms,
-        short="Dur",
-    )
+    yield Column("duration", "Duration", 6, lambda c: fmt.seconds(c.duration_ms), right=True, short="Dur")
     yield Column(
         "first",
         "First token",
@@ -124,21 +118,18 @@ def _count_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
         lambda c: fmt.seconds(c.first_byte_ms),
         rank=2,
         right=True,
-        sort=lambda c: c.first_byte_ms or 0,
         short="First",
     )
-    columns: list[tuple[str, str, int, int, Callable[[CallView], str], Callable[[CallView], float]]] = [
-        ("speed", "Tok/s", 5, 5, lambda c: _speed(c, glyphs), lambda c: speed(c) or 0),
-        ("input", "In", 6, 1, lambda c: _tokens(c, c.input_tokens, glyphs), lambda c: c.input_tokens),
-        ("cached", "Cached", 7, 7, lambda c: _tokens(c, c.cached_tokens, glyphs), lambda c: c.cached_tokens),
-        ("output", "Out", 6, 1, lambda c: _tokens(c, c.output_tokens, glyphs), lambda c: c.output_tokens),
+    columns: list[tuple[str, str, int, int, Callable[[CallView], str]]] = [
+        ("speed", "Tok/s", 5, 5, lambda c: _speed(c, glyphs)),
+        ("input", "In", 6, 1, lambda c: _tokens(c, c.input_tokens, glyphs)),
+        ("cached", "Cached", 7, 7, lambda c: _tokens(c, c.cached_tokens, glyphs)),
+        ("output", "Out", 6, 1, lambda c: _tokens(c, c.output_tokens, glyphs)),
     ]
-    for id_, title, width, rank, text, sort in columns:
+    for id_, title, width, rank, text in columns:
         tone = _dim if id_ in ("speed", "cached") else None
-        yield Column(id_, title, width, text, tone=tone, rank=rank, right=True, sort=sort)
-    yield Column(
-        "cost", "Cost", 9, lambda c: _cost(c, glyphs), tone=_cost_tone, right=True, sort=lambda c: c.cost_nanos
-    )
+        yield Column(id_, title, width, text, tone=tone, rank=rank, right=True)
+    yield Column("cost", "Cost", 9, lambda c: _cost(c, glyphs), tone=_cost_tone, right=True)
 
 
 def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
@@ -158,7 +149,6 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
             tone=None if id_ == "token" else _dim,
             rank=rank,
             most=most,
-            sort=None if id_ == "group" else name,
             extra=id_ in ("app", "group"),
         )
     yield Column("tries", "Try", 3, lambda c: _tries(c, glyphs), rank=9, tone=_dim, right=True, extra=True)
@@ -195,7 +185,7 @@ def _status(call: CallView, glyphs: Glyphs) -> str:
 
 
 def _speed(call: CallView, glyphs: Glyphs) -> str:
-    rate = speed(call)
+    rate = speed_of(call)
     return glyphs.nothing if rate is None else fmt.short_count(round(rate))
 
 
@@ -283,8 +273,8 @@ class LivePage(ListPage[CallView]):
         if self.shows_marked:
             return content((f" {glyphs.marked} marked", "warn"), f"  {count}")
         if self.view.sort:
-            newest = f"the newest {calls.count:,} calls" if calls.query is None else count
-            return content((f" {glyphs.stay} sorted", "warn"), f"  {newest}{self.searching()}")
+            top = f"the first {count} of " if calls.search.cut else ""
+            return content((f" {glyphs.stay} sorted", "warn"), f"  {top or count}{self.searching(sorts=bool(top))}")
         if table.following:
             calls.unseen.forget(self.session.board.calls.order)
             return content((f" {glyphs.follow} following", "live"), f"  {count}{self.searching()}")
@@ -296,17 +286,18 @@ class LivePage(ListPage[CallView]):
         count = calls.unseen.count(self.session.board.calls.order, calls.fits)
         return f" {glyphs.dot} {count:,} new {glyphs.up} (g)" if count else ""
 
-    def searching(self) -> str:
-        """How far back a filter has searched."""
-        search, board = self.calls.search, self.session.board
-        if self.calls.query is None:
+    def searching(self, *, sorts: bool = False) -> str:
+        """How far back a filter or a sort has searched; after ``the first 2,000 calls of`` which those are."""
+        search, every = self.calls.search, fmt.counted(self.session.board.calls.total, "call")
+        if self.calls.query is None and not self.view.sort:
             return ""
+        if search.done and self.calls.query is None:
+            return f"all {every}" if sorts else ""
         if search.done:
-            full = search.cursor and len(self.calls.found) >= FOUND_LIMIT
-            return ", more are older" if full else f", searched all {fmt.counted(board.calls.total, 'call')}"
-        if not search.time_ms:
-            return ", searching older calls"
-        return f", searched back to {fmt.moment(search.time_ms, self.session.now()).strip()}"
+            full = not self.view.sort and search.cursor and len(self.calls.found) >= FOUND_LIMIT
+            return f"{'those that match' if sorts else ''}, {'more are older' if full else f'searched all {every}'}"
+        back = fmt.moment(search.time_ms, self.session.now()).strip() if search.time_ms else ""
+        return f"{'those found' if sorts else ''}, {f'searched back to {back}' if back else 'searching older calls'}"
 
     def load(self) -> None:
         """Fetch records that are in view and missing, one request at a time."""
@@ -316,6 +307,8 @@ class LivePage(ListPage[CallView]):
 
     def _wants_more(self) -> bool:
         calls = self.calls
+        if self.view.sort:
+            return not calls.search.done
         if calls.query is None:
             return calls.history.waiting
         ahead = 2 * self.size.height
@@ -323,10 +316,10 @@ class LivePage(ListPage[CallView]):
 
     async def _load(self) -> None:
         try:
-            if self.calls.query is None:
-                await self._load_page()
-            else:
+            if self.view.sort or self.calls.query is not None:
                 await self._search()
+            else:
+                await self._load_page()
         except GatewayError:
             self.set_timer(AGAIN_S, self._loaded)  # if the server is gone, the header says so
         else:
@@ -349,16 +342,17 @@ class LivePage(ListPage[CallView]):
 
     async def _search(self) -> None:
         """Let the server look for what fits among older records; it takes as many requests as it has patience for."""
-        calls, query = self.calls, self.calls.query
-        if query is None:
-            return
+        calls, query, order = self.calls, self.calls.query, self.calls.order_wanted
         before = calls.search.cursor or self.session.board.calls.edge
         if before is None:  # nothing ended yet
             calls.extend([], SearchProgress(done=True))
             return
-        page = await self.session.client.calls(
-            limit=SEARCH_PAGE, before=before, words=" ".join(query.words), since=query.since, until=query.until
-        )
-        if calls.query is query:
+        wanted: dict[str, object] = {"limit": SEARCH_PAGE, "before": before}
+        if query is not None:
+            wanted |= {"words": " ".join(query.words), "since": query.since, "until": query.until}
+        if order is not None:
+            wanted |= {"sort": order.key, "ascending": order.ascending or None, "limit": TOP}
+        page = await self.session.client.calls(**wanted)
+        if calls.query is query and calls.order_wanted is order:
             done = page.cursor is None
             calls.extend(page.calls, SearchProgress(cursor=page.cursor or "", time_ms=page.back_to_ms, done=done))

@@ -5,7 +5,7 @@ Three ways of looking, all newest first unless sorted:
 - plain: the ring, then every older record by its number; only pages in view are fetched, so a million records can be
   scrolled without loading them;
 - filtered: what matches in the ring, then what was found so far among older records, walked page by page;
-- sorted: what matches in the ring (and was found) in another order.
+- sorted: what matches in the ring, and the first in that order of all older records, which the server finds.
 
 The rows do not change between two calls of ``renew``.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 
 import msgspec
 
-from gateway.domain.query import Query
+from gateway.domain.query import CallOrder, Query
 from gateway.domain.units import CallId
 from gateway.domain.views import CallView
 from tui.calls import CallRing, as_view
@@ -25,6 +25,9 @@ from tui.session import ConsoleSession
 
 FOUND_LIMIT = 20_000
 """Most older records that one filter keeps."""
+
+TOP = 2_000
+"""Most older records that are kept of all that are sorted."""
 
 
 class SearchProgress(msgspec.Struct):
@@ -36,6 +39,8 @@ class SearchProgress(msgspec.Struct):
     """When the last record searched began."""
     done: bool = False
     """Whether there is nothing more to search."""
+    cut: bool = False
+    """Whether more was found than is kept, because all of it is sorted."""
 
 
 class UnseenCalls:
@@ -70,8 +75,7 @@ class LiveSource:
         self.search = SearchProgress()
         self.query: Query | None = None
         self._kept: Collection[Hashable] | None = None
-        self._sort: Column[CallView] | None = None
-        self._reverse = False
+        self.order_wanted: CallOrder | None = None
         self.paused = False
         self.unseen = UnseenCalls()
 
@@ -120,8 +124,8 @@ class LiveSource:
 
     def order(self, column: Column[CallView] | None, *, reverse: bool) -> None:
         """Largest first, unless reversed, since that is what one looks for among calls."""
-        self._sort, self._reverse = column, reverse
-        self._version = -1
+        self.order_wanted = CallOrder(column.id, ascending=reverse) if column is not None else None
+        self.narrow(self.query)  # what is first of all older records has to be found
 
     def narrow(self, query: Query | None) -> None:
         """Show only what matches; None for everything."""
@@ -144,14 +148,19 @@ class LiveSource:
 
     def extend(self, rows: Sequence[CallView], search: SearchProgress) -> None:
         """More records were found; ``search`` is the new progress."""
-        self.found.extend(rows)
+        search.cut = self.search.cut
         self.search = search
-        search.done = search.done or len(self.found) >= FOUND_LIMIT
+        if self.order_wanted is None:
+            self.found.extend(rows)
+            search.done = search.done or len(self.found) >= FOUND_LIMIT
+        else:
+            search.cut = search.cut or len(rows) >= TOP or len(self.found) + len(rows) > TOP
+            self.found = self.order_wanted.best([*self.found, *rows], TOP)
         self._version = -1
 
     def _arranged(self, calls: CallRing) -> list[CallView] | None:
         """The rows sorted or restricted; None if they are neither."""
-        if self._kept is None and self._sort is None:
+        if self._kept is None and self.order_wanted is None:
             return None
         rows = [*(as_view(calls.by_id[i], self._session.now()) for i in reversed(self._view)), *self.found]
         if self._kept is not None:
@@ -159,13 +168,15 @@ class LiveSource:
                 self.history.row(key) for key in sorted((k for k in self._kept if isinstance(k, int)), reverse=True)
             )
             rows = [*(row for row in rows if row.id in self._kept), *(row for row in older if row is not None)]
-        if self._sort is not None and self._sort.sort is not None:
-            rows.sort(key=self._sort.sort, reverse=not self._reverse)
-        return rows
+        if self.order_wanted is None:
+            return rows
+        return self.order_wanted.best(rows, TOP if self.search.cut else len(rows))
 
     def _take(self, calls: CallRing) -> None:
         changed = calls.changes()
         if self.query is None:
+            if self.order_wanted is not None and calls.below != self._below:
+                self.narrow(None)  # calls fell out of the ring: they are to be found below it now
             self._view, self._below = list(calls.order), calls.below
         elif changed is None or self._version < 0:
             if calls.below != self._below:  # calls fell out of the ring: they are to be found below it now

@@ -2,6 +2,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
@@ -294,3 +295,41 @@ async def test_a_console_that_opens_sees_who_waits() -> None:
     async with app.run_test(size=(120, 30)) as pilot:
         await settle(app, pilot)
         assert "2 running · 1 waiting: 1 for token 'ci'" in lead(app)
+
+
+async def test_a_sort_covers_all_calls_not_only_those_that_are_loaded() -> None:
+    async with shown(900, recent=20) as (app, pilot, client):
+        live(app).sort_by("cost", reverse=False)
+        await until_searched(app, pilot)
+        wanted = sorted((one.cost_nanos for one in client.records), reverse=True)[:50]
+        found = [row.cost_nanos for i in range(50) if (row := live(app).calls.row(i))]
+        assert found == wanted
+        assert live(app).calls.count == 902
+        live(app).sort_by("cost", reverse=True)
+        app.page.view.filter = "st:ok"
+        await until_searched(app, pilot)
+        assert live(app).calls.count == sum(one.status == 200 for one in client.records)
+        row = live(app).calls.row(0)
+        assert row is not None
+        assert row.cost_nanos == min(one.cost_nanos for one in client.records if one.status == 200)
+
+
+async def test_of_very_many_calls_the_first_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("live", "live_source"):
+        monkeypatch.setattr(f"tui.pages.{module}.TOP", 30)
+    async with shown(900, recent=20) as (app, pilot, client):
+        live(app).sort_by("cost", reverse=False)
+        await until_searched(app, pilot)
+        wanted = sorted((one.cost_nanos for one in client.records), reverse=True)[:30]
+        assert [row.cost_nanos for i in range(30) if (row := live(app).calls.row(i))] == wanted
+        assert lead(app).startswith("▹ sorted  the first 30 calls of all 902 calls")
+
+
+async def until_searched(app: Console, pilot: Pilot[ExitStatus]) -> None:
+    for _ in range(200):
+        await settle(app, pilot)
+        if live(app).calls.search.done:
+            break
+        await pilot.pause(0.02)
+    await settle(app, pilot)
+    assert live(app).calls.search.done
