@@ -306,7 +306,7 @@ async def test_a_sort_covers_all_calls_not_only_those_that_are_loaded() -> None:
         assert found == wanted
         assert live(app).calls.count == 902
         live(app).sort_by("cost", reverse=True)
-        app.page.view.filter = "st:ok"
+        live(app).view.filter = "st:ok"
         await until_searched(app, pilot)
         assert live(app).calls.count == sum(one.status == 200 for one in client.records)
         row = live(app).calls.row(0)
