@@ -1,6 +1,6 @@
 """The client of the control surface, with a method for each route. The console and the commands both use it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 import msgspec
@@ -259,6 +259,15 @@ class HistoryRequests(Caller):
     async def redo(self, number: int = 0, *, accept: bool = False) -> UndoView:
         """Redo what was undone, by default the newest one; it raises what ``undo`` does."""
         return await self.post("/redo", UndoView, {"id": number, "accept": accept})
+
+    async def batch(self, kind: str, patches: Mapping[str, object]) -> str:
+        """Edit several ``tokens``, ``groups``, ``channels`` or ``prices`` in one change; what was done, in words.
+
+        ``patches``: the fields that each gets, by id or name; None removes it.
+        """
+        edits = [{"ref": ref, "patch": patch} for ref, patch in patches.items()]
+        answer = await self.post("/batch", dict[str, str], {"kind": kind, "edits": edits}, timeout_s=PROBE_S)
+        return answer["done"]
 
     async def clear_history(self) -> None:
         """Delete it; nothing older can be undone then."""

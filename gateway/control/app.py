@@ -12,6 +12,7 @@ from aiohttp.typedefs import Middleware
 from gateway.control import (
     account,
     admin,
+    batch,
     calls,
     channels,
     config_import,
@@ -52,6 +53,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/stop", admin.stop),
     ("GET", "/verify", admin.verified),
     ("GET", "/machine", machine.list_machine_checks),
+    ("POST", "/batch", batch.edit_many),
     ("GET", "/history", history.list_history),
     ("DELETE", "/history", history.clear_history),
     ("GET", "/history/{id}", history.show_entry),

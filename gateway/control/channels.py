@@ -16,7 +16,7 @@ from gateway.core.offered_models import chosen_by_hand, fixed
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, Served, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
 from gateway.domain.price import Price
-from gateway.domain.registry import Change, Registry
+from gateway.domain.registry import Change, Registry, Table
 from gateway.domain.units import ChannelId
 from gateway.domain.upstream_views import ListingView
 from gateway.domain.urls import checked_base_url
@@ -76,11 +76,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
 async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     """PATCH /channels/{ref}; its past failures are forgotten, because they may be fixed."""
     old = found(edits, request)
-    asked = patched(old, await request.read(), (*ChannelFields.__struct_fields__, "dialect"))
-    if asked.preset != old.preset:
-        validation.preset(asked.preset)
-    channel = _dated(_checked(fixed(chosen_by_hand(old, _at_home(asked, old))), edits), old, edits)
-    changes = await model_lists.saved(channel, old, edits)
+    changes = await _edited(edits, old, await request.read())
     prices = await _new_prices(changes, old, edits)
     if edits.registry.channels.get(old.id) != old:
         raise Conflict(
@@ -88,7 +84,7 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
         )
     undone = f"channel '{old.name}' is as before"
     view = await _saved(edits, changes, prices, f"changed channel '{old.name}'", undone)
-    edits.engine.health.clear(channel.id)
+    edits.engine.health.clear(old.id)
     return view
 
 
@@ -136,11 +132,32 @@ async def _saved(
 async def remove_channel(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /channels/{ref}; prices from a list go with it if no other channel has their models."""
     channel = found(edits, request)
-    changes = [Change("channels", channel.id, None)]
-    if channel.id in edits.registry.lists:
-        changes.append(Change("lists", channel.id, None))
-    changes += [Change("prices", model, None) for model in _idle_prices(channel, edits.registry)]
+    changes = _removed(edits, channel)
     return edits.commit(f"removed channel '{channel.name}'", f"channel '{channel.name}' is back", *changes)
+
+
+async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
+    """For a batch: the channel's name, and what an edit changes; without a body, what its removal changes."""
+    channel = edits.engine.catalog.channel(ref)
+    if body is None:
+        return channel.name, _removed(edits, channel)
+    changes = await _edited(edits, channel, body)
+    prices = await _new_prices(changes, channel, edits)
+    return channel.name, [*changes, *(Change("prices", price.model, price) for price in prices)]
+
+
+async def _edited(edits: ConfigEdits, old: Channel, body: bytes) -> list[Change]:
+    asked = patched(old, body, (*ChannelFields.__struct_fields__, "dialect"))
+    if asked.preset != old.preset:
+        validation.preset(asked.preset)
+    channel = _dated(_checked(fixed(chosen_by_hand(old, _at_home(asked, old))), edits), old, edits)
+    return await model_lists.saved(channel, old, edits)
+
+
+def _removed(edits: ConfigEdits, channel: Channel) -> list[Change]:
+    tables: tuple[Table, ...] = ("channels", "lists") if channel.id in edits.registry.lists else ("channels",)
+    idle = (Change("prices", model, None) for model in _idle_prices(channel, edits.registry))
+    return [*(Change(table, channel.id, None) for table in tables), *idle]
 
 
 def _idle_prices(channel: Channel, registry: Registry) -> list[str]:

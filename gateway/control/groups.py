@@ -1,6 +1,6 @@
 """Groups: what they tie together moves with them. One in use is not removed, and a new name reaches all who use it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from aiohttp import web
@@ -38,21 +38,37 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 
 async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """PATCH /groups/{name}; with a new ``name``, tokens and channels follow in the same change."""
-    old = _found(edits, request)
-    group = patched(old, await request.read(), GroupFields.__struct_fields__)
-    validation.group(group)
-    changes = [Change("groups", group.name, group)]
-    if group.name != old.name:
-        _check_unused(group.name, edits.registry)
-        changes += [Change("groups", old.name, None), *_moves(edits.registry, old.name, group.name)]
+    old, body = _found(edits, request), await request.read()
+    changes = _edited(edits.registry, old, body)
     edits.commit(f"changed group '{old.name}'", f"group '{old.name}' is as before", *changes)
-    return group_view(edits.engine, group)
+    return group_view(edits.engine, edits.registry.groups[changes[0].key])
 
 
 async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /groups/{name}[?move=OTHER]. Raises Conflict while it is in use, unless its users move to another."""
-    group, registry = _found(edits, request), edits.registry
+    group = _found(edits, request)
     target = query(request.query, {"move": str}).get("move", "")
+    changes = _removed(edits.registry, group, target)
+    return edits.commit(f"removed group '{group.name}'", f"group '{group.name}' is back", *changes)
+
+
+async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
+    """For a batch: the group's name, and what an edit changes; without a body, what its removal changes."""
+    group, registry = edits.engine.catalog.group(ref), edits.registry
+    return group.name, _removed(registry, group, "") if body is None else _edited(registry, group, body)
+
+
+def _edited(registry: Registry, old: Group, body: bytes) -> list[Change]:
+    group = patched(old, body, GroupFields.__struct_fields__)
+    validation.group(group)
+    changes = [Change("groups", group.name, group)]
+    if group.name != old.name:
+        _check_unused(group.name, registry)
+        changes += [Change("groups", old.name, None), *_moves(registry, old.name, group.name)]
+    return changes
+
+
+def _removed(registry: Registry, group: Group, target: str) -> list[Change]:
     users = _users(registry, group.name)
     if target:
         validation.group_exists(target, registry, field="move")
@@ -64,9 +80,7 @@ async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, st
             param="name",
         )
     moves = _moves(registry, group.name, target) if target else ()
-    return edits.commit(
-        f"removed group '{group.name}'", f"group '{group.name}' is back", Change("groups", group.name, None), *moves
-    )
+    return [Change("groups", group.name, None), *moves]
 
 
 def _found(edits: ConfigEdits, request: web.Request) -> Group:

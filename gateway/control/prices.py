@@ -56,13 +56,8 @@ async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
 
 async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
     """PUT /prices/{model}: the whole price with ``input`` and ``output``, or ``like``, another model's name."""
-    body, model = await request.read(), request.match_info["model"]
-    if "like" in members(body):
-        price = await _price_like(edits, model, LikeBody(**fields(body, LikeBody, ("like",))).like)
-    else:
-        required(body, "input", "output")
-        price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE))
-    validation.price(price)
+    model = request.match_info["model"]
+    price = await _priced(edits, model, await request.read())
     edits.commit(f"set the price of '{model}'", f"the price of '{model}' is as before", Change("prices", model, price))
     return price_view(price, edits.now)
 
@@ -146,13 +141,34 @@ def _proposal(edits: ConfigEdits, channel: Channel, list_prices: Price, asked: P
 async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /prices/{model}: it is unpriced from now on."""
     model = request.match_info["model"]
+    return edits.commit(
+        f"removed the price of '{model}'", f"the price of '{model}' is back", _removed(edits, model)
+    )
+
+
+async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
+    """For a batch: the model, and the price it gets; without a body, it gets none."""
+    if body is None:
+        return ref, [_removed(edits, ref)]
+    return ref, [Change("prices", ref, await _priced(edits, ref, body))]
+
+
+async def _priced(edits: ConfigEdits, model: str, body: bytes) -> Price:
+    if "like" in members(body):
+        price = await _price_like(edits, model, LikeBody(**fields(body, LikeBody, ("like",))).like)
+    else:
+        required(body, "input", "output")
+        price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE))
+    validation.price(price)
+    return price
+
+
+def _removed(edits: ConfigEdits, model: str) -> Change:
     if model not in edits.registry.prices:
         target = edits.engine.catalog.price(model)
         other = "" if target is None else f"; it is another name of '{plain(target.model)}' and has that price"
         raise NotFound(f"there is no price for '{plain(model)}'{other}", param="model")
-    return edits.commit(
-        f"removed the price of '{model}'", f"the price of '{model}' is back", Change("prices", model, None)
-    )
+    return Change("prices", model, None)
 
 
 async def list_models(edits: ConfigEdits, request: web.Request) -> list[ModelView]:

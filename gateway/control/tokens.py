@@ -1,5 +1,7 @@
 """Tokens: created, edited, rotated, removed; their keys are shown once."""
 
+from collections.abc import Sequence
+
 import msgspec
 from aiohttp import web
 
@@ -47,19 +49,32 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
 
 async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
     """PATCH /tokens/{ref}."""
-    old = _found(edits, request)
-    token = patched(old, await request.read(), TokenFields.__struct_fields__)
-    _check(token, edits.registry)
-    changes = [Change("tokens", token.id, token), *_without_key(edits, old.name, token.name)]
+    old, body = _found(edits, request), await request.read()
+    changes = _edited(edits, old, body)
     edits.commit(f"changed token '{old.name}'", f"token '{old.name}' is as before", *changes)
-    return token_view(edits.engine, token)
+    return token_view(edits.engine, edits.registry.tokens[old.id])
 
 
 async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /tokens/{ref}; its calls and what they cost stay in the records."""
     token = _found(edits, request)
-    changes = [Change("tokens", token.id, None), *_without_key(edits, token.name, "")]
-    return edits.commit(f"removed token '{token.name}'", f"token '{token.name}' is back", *changes)
+    return edits.commit(f"removed token '{token.name}'", f"token '{token.name}' is back", *_removed(edits, token))
+
+
+async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
+    """For a batch: the token's name, and what an edit changes; without a body, what its removal changes."""
+    token = edits.engine.catalog.token(ref)
+    return token.name, _removed(edits, token) if body is None else _edited(edits, token, body)
+
+
+def _edited(edits: ConfigEdits, old: Token, body: bytes) -> list[Change]:
+    token = patched(old, body, TokenFields.__struct_fields__)
+    _check(token, edits.registry)
+    return [Change("tokens", token.id, token), *_without_key(edits, old.name, token.name)]
+
+
+def _removed(edits: ConfigEdits, token: Token) -> list[Change]:
+    return [Change("tokens", token.id, None), *_without_key(edits, token.name, "")]
 
 
 async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:

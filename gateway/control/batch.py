@@ -1,0 +1,97 @@
+"""Batches: the same kind of edit of several tokens, groups, channels or prices, as one change and one undo."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+from aiohttp import web
+
+from gateway.control import channels, groups, prices, tokens
+from gateway.control.edits import ConfigEdits
+from gateway.control.request_bodies import fields, members, required
+from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.registry import Change
+from gateway.domain.text import plain
+from gateway.domain.units import ChannelId
+
+Kind = Literal["tokens", "groups", "channels", "prices"]
+Planner = Callable[[ConfigEdits, str, bytes | None], Awaitable[tuple[str, Sequence[Change]]]]
+"""Gives the name of an entity and the changes that an edit makes; without a body, those that remove it."""
+
+MANY = 1000
+NAMED = 5
+"""Names in the sentence about a batch."""
+
+
+class BatchEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entity, by id or name, and the fields that it gets; null removes it."""
+
+    ref: str
+    patch: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class BatchBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The edits, all or none of which are made."""
+
+    kind: Kind
+    edits: list[BatchEdit]
+
+
+_PLANNERS: Mapping[Kind, Planner] = {
+    "tokens": tokens.planned,
+    "groups": groups.planned,
+    "channels": channels.planned,
+    "prices": prices.planned,
+}
+_NOUNS: Mapping[Kind, str] = {"tokens": "token", "groups": "group", "channels": "channel", "prices": "price"}
+
+
+async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
+    """POST /batch {kind, edits}: all or none, as one change. A name cannot be changed here."""
+    body = await request.read()
+    required(body, "kind", "edits")
+    asked = BatchBody(**fields(body, BatchBody, BatchBody.__struct_fields__))
+    if not 1 <= len(asked.edits) <= MANY:
+        raise BadRequest(f"edits: must be 1 to {MANY}", param="edits")
+    before = edits.registry
+    names: list[str] = []
+    changes: dict[tuple[str, str], Change] = {}
+    for one in asked.edits:
+        patch = None if bytes(one.patch) == b"null" else bytes(one.patch)
+        if patch is not None and "name" in members(patch):
+            raise BadRequest("name: cannot be changed for several at once", param="name")
+        name, planned = await _PLANNERS[asked.kind](edits, one.ref, patch)
+        names.append(name)
+        for change in planned:
+            if change.table == asked.kind and (change.table, change.key) in changes:
+                raise BadRequest(f"edits: '{plain(name)}' is edited twice", param="edits")
+            changes[change.table, change.key] = change
+    if edits.registry is not before:
+        raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
+    done, undone = _sentences(asked, names)
+    result = edits.commit(done, undone, *changes.values())
+    for table, key in changes:
+        if table == "channels":
+            edits.engine.health.clear(ChannelId(key))
+    return result
+
+
+def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:
+    """What was done, and what is so once it is undone."""
+    noun = _NOUNS[asked.kind]
+    count = f"{len(names)} {noun}{'' if len(names) == 1 else 's'}"
+    listed = ", ".join(f"'{name}'" for name in names[:NAMED])
+    listed += f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    patches = [msgspec.json.decode(one.patch) for one in asked.edits]
+    alike = patches[0] if all(patch == patches[0] for patch in patches) else None
+    if None in patches:
+        done = f"{'removed' if alike is None and not any(patches) else 'edited'} {count}: {listed}"
+    elif alike in ({"enabled": True}, {"enabled": False}):
+        done = f"{'enabled' if alike == {'enabled': True} else 'disabled'} {count}: {listed}"
+    elif alike is not None and [*alike] == ["group"]:
+        done = f"moved {count} to group '{plain(str(alike['group']))}': {listed}"
+    else:
+        changed = sorted({plain(name, 40) for patch in patches for name in patch})
+        verb = "set" if asked.kind == "prices" else f"changed {', '.join(changed)} of"
+        done = f"{verb} {count}: {listed}"
+    return done, f"{count} {'is' if len(names) == 1 else 'are'} as before: {listed}"

@@ -1,0 +1,95 @@
+"""Several edits are one change, all or none, and one undo."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.domain.errors import BadRequest, Conflict, GatewayError, NotFound
+from gateway.domain.units import DOLLAR
+
+NAMES = ("a", "b", "c")
+
+
+@pytest.fixture
+async def owner(owner: ControlClient) -> ControlClient:
+    for name in NAMES:
+        await owner.add_token({"name": name})
+    await owner.add_group({"name": "friends"})
+    await owner.clear_history()
+    return owner
+
+
+@pytest.mark.parametrize(
+    ("patch", "done"),
+    [
+        ({"enabled": False}, "disabled 3 tokens: 'a', 'b', 'c'"),
+        ({"enabled": True}, "enabled 3 tokens: 'a', 'b', 'c'"),
+        ({"group": "friends"}, "moved 3 tokens to group 'friends': 'a', 'b', 'c'"),
+        ({"limits": {"rpm": 5}}, "changed limits of 3 tokens: 'a', 'b', 'c'"),
+        ({"budgets": [{"window": "day", "nanos": DOLLAR}]}, "changed budgets of 3 tokens: 'a', 'b', 'c'"),
+        (None, "removed 3 tokens: 'a', 'b', 'c'"),
+    ],
+)
+async def test_a_batch_is_one_change_and_one_undo(owner: ControlClient, patch: object, done: str) -> None:
+    before = await owner.tokens()
+    assert await owner.batch("tokens", dict.fromkeys(NAMES, patch)) == done
+    (entry,) = await owner.history()
+    assert entry.text == done
+    after = await owner.tokens()
+    assert (await owner.undo()).text == "3 tokens are as before: 'a', 'b', 'c'"
+    assert await owner.tokens() == before
+    await owner.redo()
+    assert await owner.tokens() == after
+
+
+async def test_each_may_get_something_else(owner: ControlClient) -> None:
+    await owner.batch("tokens", {"a": {"limits": {"rpm": 1}}, "b": {"limits": {"rpm": 2}}})
+    assert [(await owner.token(name)).limits.rpm for name in "ab"] == [1, 2]
+
+
+async def test_groups_channels_and_prices_too(owner: ControlClient) -> None:
+    for name in ("x", "y"):
+        await owner.add_group({"name": name})
+        await owner.add_channel({"name": name, "dialect": "mock", "models": [{"name": f"m-{name}"}]})
+    await owner.batch("channels", {"x": {"enabled": False, "groups": ["friends"]}, "y": {"limits": {"rpm": 3}}})
+    assert ((await owner.channel("x")).groups, (await owner.channel("y")).limits.rpm) == (("friends",), 3)
+    await owner.batch("groups", {"x": {"limits": {"tpm": 9}}, "y": {"limits": {"tpm": 9}}})
+    assert (await owner.group("y")).limits.tpm == 9
+    assert await owner.batch("groups", {"x": None, "y": None}) == "removed 2 groups: 'x', 'y'"
+    free = {"input": 0, "output": 0}
+    assert await owner.batch("prices", {"m-x": free, "m-y": free}) == "set 2 prices: 'm-x', 'm-y'"
+    assert [price.free for price in await owner.prices() if price.model.startswith("m-")] == [True, True]
+    assert await owner.batch("channels", {"x": None, "y": None}) == "removed 2 channels: 'x', 'y'"
+
+
+@pytest.mark.parametrize(
+    ("patches", "error"),
+    [
+        ({"a": {"enabled": False}, "nobody": {"enabled": False}}, NotFound),
+        ({"a": {"group": "friends"}, "b": {"group": "nowhere"}}, BadRequest),
+        ({"a": {"limits": {"rpm": 0}}}, BadRequest),
+        ({"a": {"name": "z"}}, BadRequest),
+        ({"a": {"nonsense": 1}}, BadRequest),
+        ({"a": 5}, BadRequest),
+        ({}, BadRequest),
+    ],
+)
+async def test_all_or_none(owner: ControlClient, patches: Mapping[str, object], error: type[GatewayError]) -> None:
+    before = await owner.tokens()
+    with pytest.raises(error):
+        await owner.batch("tokens", patches)
+    assert (await owner.tokens(), await owner.history()) == (before, [])
+
+
+async def test_one_entity_by_two_names_is_refused(owner: ControlClient) -> None:
+    token = await owner.token("a")
+    with pytest.raises(BadRequest, match="twice"):
+        await owner.batch("tokens", {"a": {"enabled": False}, token.id: {"enabled": True}})
+
+
+async def test_a_group_in_use_stops_the_whole_batch(owner: ControlClient) -> None:
+    with pytest.raises(Conflict) as caught:
+        await owner.batch("groups", {"friends": None, "default": None})
+    assert caught.value.code == "group_in_use"
+    assert {group.name for group in await owner.groups()} == {"default", "friends"}
