@@ -221,6 +221,10 @@ class Owner(FakeClient):
         self.note("clear_key", ref, number)
         return self.channels_now[0]
 
+    async def batch(self, kind: str, patches: Any) -> str:
+        self.note("batch", kind, patches)
+        return f"changed {len(patches)} {kind}"
+
     async def clear_channel(self, ref: str) -> ChannelView:
         self.note("clear_channel", ref)
         return self.channels_now[0]

@@ -14,7 +14,7 @@ from gateway.domain.upstream_views import ListingView, PresetView
 from gateway.domain.views import ChannelView, KeyView, Offer, SavedChannel
 from tui import format as fmt
 from tui.cli_commands import cli_command
-from tui.pages import channel_fields
+from tui.pages import channel_fields, marked
 from tui.pages.base import AnyPage, Verb
 from tui.pages.channel_form import ChannelForm, warning
 from tui.pages.list_page import select_row
@@ -24,6 +24,9 @@ from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import Busy, toast
 from tui.widgets.form import Field, Form, FormPlan, Values
 from tui.widgets.text_block import Detail, IncidentList
+
+HEALTHY = ("ok", "off")
+"""States of a channel that nothing has to be resumed in."""
 
 NO_CALL = "list models only"
 ASKING = "contacting the upstream ..."
@@ -70,6 +73,8 @@ async def edit(page: AnyPage) -> None:
 
 async def toggle(page: AnyPage) -> None:
     """Disable or enable the channel."""
+    if await marked.acts_on_marks(page, "toggle"):
+        return
     if (channel := selected_channel(page)) is not None:
         await page.session.client.edit_channel(channel.id, {"enabled": not channel.enabled})
         toast(page, f"Channel {channel.name} {'disabled' if channel.enabled else 'enabled'}. Press u to undo.")
@@ -77,6 +82,8 @@ async def toggle(page: AnyPage) -> None:
 
 async def delete(page: AnyPage) -> None:
     """Delete the channel after confirmation, which names models that no other channel serves."""
+    if await marked.acts_on_marks(page, "delete"):
+        return
     channel = selected_channel(page)
     if channel is None:
         return
@@ -199,8 +206,14 @@ async def keys(page: AnyPage) -> None:
 
 async def resume(page: AnyPage) -> None:
     """Resume a channel that is paused or needs attention."""
-    if (channel := selected_channel(page)) is not None:
-        await page.session.client.clear_channel(channel.id)
+    channel = selected_channel(page)
+    if channel is None:
+        return
+    await page.session.client.clear_channel(channel.id)  # of a healthy one, single models may be paused
+    if channel.state in HEALTHY and all(key.state == "ok" for key in channel.keys):
+        off = " It is disabled: space enables it." if channel.state == "off" else ""
+        toast(page, f"Channel {channel.name} is not paused.{off}")
+    else:
         toast(page, f"Channel {channel.name} resumed.")
 
 
@@ -266,6 +279,7 @@ VERBS: Mapping[str, Verb] = {
     "incidents": incidents,
     "discover": discover,
     "keys": keys,
+    "bulk": marked.bulk,
     "raise": raise_priority,
     "lower": lower_priority,
 }

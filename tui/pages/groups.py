@@ -24,7 +24,7 @@ from tui.budgets import budget_line, budget_tone, by_unit, forecast, tightest
 from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
 from tui.listing import Column, PageListing, RowCache
-from tui.pages import list_page
+from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb
 from tui.pages.group_form import group_form, visible_models
 from tui.pages.list_page import ListPage, select_row
@@ -295,6 +295,8 @@ async def edit(page: AnyPage) -> None:
 
 async def delete(page: AnyPage) -> None:
     """Delete the group; what uses it moves to another group."""
+    if await marked.acts_on_marks(page, "delete"):
+        return
     group, session = selected_group(page), page.session
     if group is None:
         return
@@ -351,7 +353,7 @@ def _users(group: GroupView) -> str:
     return ", ".join(parts[:8]) + more
 
 
-VERBS: Mapping[str, Verb] = {"new": new, "edit": edit, "delete": delete, "duplicate": duplicate}
+VERBS: Mapping[str, Verb] = {"new": new, "edit": edit, "delete": delete, "duplicate": duplicate, "bulk": marked.bulk}
 
 
 class GroupsPage(ListPage[GroupRow]):

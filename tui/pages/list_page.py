@@ -284,6 +284,9 @@ class ListPage(ConsolePage, Generic[R]):
         if isinstance(self.source, ListRows):
             self.listing.shown = self.source.count if self.source.hidden else None
         lead = content((f" {safe(self.complaint)}", "bad")) if self.complaint else self.listing.lead(self.size.width)
+        if self.table.marks and not self.complaint:
+            act = ": b changes them all" if "bulk" in self.verbs else ""
+            lead = content((f" {len(self.table.marks)} marked{act}  ", "live"), lead)
         self.query_one(".lead", Static).update(lead, layout=False)
 
     def draw_detail(self) -> None:

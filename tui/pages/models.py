@@ -14,7 +14,7 @@ from gateway.domain.views import ModelView, PriceView
 from tui import format as fmt
 from tui.actions import bindings
 from tui.entity_form import EntityForm
-from tui.pages import list_page
+from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import TrendPage
 from tui.pages.models_table import ModelRow, ModelsListing, example
@@ -103,6 +103,8 @@ async def edit(page: AnyPage) -> None:
 
 async def free(page: AnyPage) -> None:
     """Make it free, with a price of zero."""
+    if await marked.acts_on_marks(page, "free"):
+        return
     model = selected_model(page)
     if model is None:
         return
@@ -114,6 +116,8 @@ async def free(page: AnyPage) -> None:
 
 async def delete(page: AnyPage) -> None:
     """Remove the price: the model is then unpriced."""
+    if await marked.acts_on_marks(page, "delete"):
+        return
     model = selected_model(page)
     if model is None:
         return
@@ -199,7 +203,14 @@ async def why(page: AnyPage) -> None:
         toast(page, "No tokens yet. Create one on page 2.")
 
 
-VERBS: Mapping[str, Verb] = {"edit": edit, "free": free, "delete": delete, "import": import_prices, "why": why}
+VERBS: Mapping[str, Verb] = {
+    "edit": edit,
+    "free": free,
+    "delete": delete,
+    "import": import_prices,
+    "why": why,
+    "bulk": marked.bulk,
+}
 
 
 class ModelsPage(TrendPage[ModelRow]):

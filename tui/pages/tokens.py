@@ -20,7 +20,7 @@ from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
 from tui.listing import Column, RowCache
-from tui.pages import list_page
+from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import TrendListing, TrendPage, select_row
 from tui.pages.token_form import token_form, token_inputs, visible_models
@@ -282,6 +282,8 @@ async def edit(page: AnyPage) -> None:
 
 async def toggle(page: AnyPage) -> None:
     """Disable or enable the token."""
+    if await marked.acts_on_marks(page, "toggle"):
+        return
     if (token := selected_token(page)) is not None:
         await page.session.client.edit_token(token.id, {"enabled": not token.enabled})
         toast(
@@ -302,6 +304,8 @@ async def rotate(page: AnyPage) -> None:
 
 async def delete(page: AnyPage) -> None:
     """Delete the token, after confirmation."""
+    if await marked.acts_on_marks(page, "delete"):
+        return
     token = selected_token(page)
     if token is None:
         return
@@ -356,6 +360,7 @@ async def why(page: AnyPage) -> None:
 
 VERBS: Mapping[str, Verb] = {
     "why": why,
+    "bulk": marked.bulk,
     "new": new,
     "edit": edit,
     "toggle": toggle,

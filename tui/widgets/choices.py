@@ -12,7 +12,8 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
 
 from tui.listing import Column, row_filter
 from tui.text import content, lines, safe, safe_lines
@@ -200,6 +201,46 @@ class MultiSelect(ModalScreen[Any]):
 
     def action_done(self) -> None:
         self.dismiss(set(self.query_one(CheckList).on))
+
+
+class Menu(ModalScreen[str | None]):
+    """The id of the line that was chosen, or None if cancelled."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("escape,q", "leave", "Cancel"),
+        Binding("down,j", "move('down')", show=False),
+        Binding("up,k", "move('up')", show=False),
+    ]
+
+    def __init__(self, title: str, about: str, options: Sequence[tuple[str, str]]) -> None:
+        """``options``: ids and texts."""
+        super().__init__()
+        self._title = title
+        self._about = about
+        self._options = options
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Content.styled(safe(self._title), "bold"), classes="title")
+            yield Static(content((safe_lines(self._about), "dim")))
+            yield OptionList(*(Option(Content(safe(text)), id=id_) for id_, text in self._options), compact=True)
+            yield Static(content(("enter", "key"), " chooses   ", ("esc", "key"), " cancels"), classes="hint")
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).focus()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option_id)
+
+    def action_move(self, where: str) -> None:
+        options = self.query_one(OptionList)
+        if where == "down":
+            options.action_cursor_down()
+        else:
+            options.action_cursor_up()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
 
 
 class ChooseColumns(ModalScreen[list[str] | None]):

@@ -73,6 +73,18 @@ async def test_one_key_clears() -> None:
         assert words(app) == ["Channel deepseek resumed."]
 
 
+async def test_a_healthy_channel_is_not_said_to_be_resumed() -> None:
+    async with shown("channels") as (app, pilot, _):
+        await press(app, pilot, "z")
+        assert words(app) == ["Channel anthropic is not paused."]
+
+
+async def test_nor_is_one_that_is_disabled() -> None:
+    async with shown("channels") as (app, pilot, _):
+        await press(app, pilot, "G", "z")
+        assert words(app) == ["Channel openrouter is not paused. It is disabled: space enables it."]
+
+
 async def test_priorities_go_up_and_down() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "K", "J")

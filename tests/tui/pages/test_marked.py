@@ -1,0 +1,160 @@
+"""What is marked is changed together, after one confirmation."""
+
+import pytest
+from textual.pilot import Pilot
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.limit_kinds import CLIENT_LIMITS
+from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.units import DOLLAR, Millis, Nanos
+from tests.tui.owner import press, screen, shown
+from tests.tui.stage import words
+from tui.app import Console
+from tui.exit_status import ExitStatus
+from tui.pages.marked import budgets_of, limits_of
+
+TWO = ("m", "m")
+FREE = {"input": 0, "output": 0}
+
+
+async def choose(app: Console, pilot: Pilot[ExitStatus], *keys: str) -> None:
+    """Mark two rows, open the menu and press keys in it."""
+    await press(app, pilot, *TWO, "b", *keys)
+
+
+@pytest.mark.parametrize(
+    ("page", "keys", "question", "sent"),
+    [
+        ("tokens", ["enter"], "Enable 2 tokens?", ("tokens", {"enabled": True})),
+        ("tokens", ["j", "enter"], "Disable 2 tokens?", ("tokens", {"enabled": False})),
+        ("tokens", ["j", "j", "enter", "enter"], "Move 2 tokens to group batch?", ("tokens", {"group": "batch"})),
+        (
+            "tokens",
+            ["j", "j", "j", "enter", "=rpm=60", "enter"],
+            "Set limits of 2 tokens to rpm=60?",
+            ("tokens", {"limits": Limits(rpm=60, tpm=200_000, concurrent=8)}),
+        ),
+        ("tokens", ["k", "enter"], "Delete 2 tokens?", ("tokens", None)),
+        ("groups", ["k", "enter"], "Delete 2 groups?", ("groups", None)),
+        ("channels", ["j", "enter"], "Disable 2 channels?", ("channels", {"enabled": False})),
+        ("channels", ["j", "j", "enter", "j", "enter"], "Move 2 channels to", ("channels", {"groups": ["default"]})),
+        ("models", ["enter"], "Make 2 models free?", ("prices", FREE)),
+        ("models", ["j", "enter"], "Remove the price of 2 models?", ("prices", None)),
+    ],
+)
+async def test_the_menu_changes_all_marked_rows(
+    page: str, keys: list[str], question: str, sent: tuple[str, object]
+) -> None:
+    async with shown(page) as (app, pilot, owner):
+        names = [app.page.listing.name(app.page.source.row(at)) for at in (0, 1)]  # type: ignore[attr-defined]
+        await choose(app, pilot, *keys)
+        assert question in screen(app)
+        assert ", ".join(names) in screen(app)
+        assert owner.did == []
+        await press(app, pilot, "y")
+        ((verb, kind, patches),) = owner.did
+        assert (verb, kind, len(patches)) == ("batch", sent[0], 2)
+        for patch in patches.values():
+            if isinstance(patch, dict) and "limits" in patch:
+                patch["limits"] = Limits(**patch["limits"])
+            assert patch == sent[1]
+        assert words(app) == [f"Changed 2 {kind}. Press u to undo."]
+        assert app.page.table.marks == set()  # type: ignore[attr-defined]
+
+
+async def test_each_row_keeps_its_other_budgets() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await choose(app, pilot, "j", "j", "j", "j", "enter", "=day=5", "enter", "y")
+        (ci, editor) = owner.did[0][2].values()
+        assert [(one["window"], one["nanos"]) for one in ci["budgets"]][:1] == [("day", 5 * DOLLAR)]
+        assert {one["window"] for one in ci["budgets"]} == {"day", "month"} == {o["window"] for o in editor["budgets"]}
+
+
+@pytest.mark.parametrize(
+    ("page", "key", "question"),
+    [
+        ("tokens", "space", "Disable 2 tokens?"),
+        ("tokens", "d", "Delete 2 tokens?"),
+        ("channels", "space", "Disable 2 channels?"),
+        ("channels", "d", "Delete 2 channels?"),
+        ("groups", "d", "Delete 2 groups?"),
+        ("models", "0", "Make 2 models free?"),
+        ("models", "d", "Remove the price of 2 models?"),
+    ],
+)
+async def test_keys_of_one_row_act_on_the_marked_ones(page: str, key: str, question: str) -> None:
+    async with shown(page) as (app, pilot, owner):
+        await press(app, pilot, *TWO, key)
+        assert question in screen(app)
+        await press(app, pilot, "escape")
+        assert owner.did == []
+        assert len(app.page.table.marks) == 2  # type: ignore[attr-defined]
+
+
+async def test_the_confirmation_says_what_stops_working() -> None:
+    async with shown("channels") as (app, pilot, _):
+        await press(app, pilot, "m", "d")
+        assert "No other channel serves" in screen(app)
+
+
+async def test_rows_that_the_filter_hides_are_named_and_changed() -> None:
+    async with shown("tokens") as (app, pilot, _):
+        await press(app, pilot, *TWO, "slash", "=phone", "enter", "d")
+        assert "Delete 2 tokens?" in screen(app)
+        assert "ci, editor" in screen(app)
+
+
+async def test_without_marks_the_menu_is_about_the_selected_row() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "b", "j", "enter", "y")
+        assert owner.did == [("batch", "tokens", {"tok_ci": {"enabled": False}})]
+
+
+async def test_the_lead_line_counts_the_marks() -> None:
+    async with shown("tokens") as (app, pilot, _):
+        await press(app, pilot, *TWO)
+        assert "2 marked: b changes them all" in screen(app)
+
+
+async def test_a_refused_batch_keeps_the_marks() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        owner.refuses = BadRequest("no")
+        await press(app, pilot, *TWO, "d", "y")
+        assert words(app) == ["no"]
+        assert len(app.page.table.marks) == 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("rpm=60", Limits(rpm=60, tpm=5)),
+        ("rpm=60, tpm=none", Limits(rpm=60)),
+        ("none", Limits()),
+        ("concurrent=2", Limits(rpm=1, tpm=5, concurrent=2)),
+    ],
+)
+def test_limits_that_are_not_named_stay(text: str, after: Limits) -> None:
+    assert limits_of(text, CLIENT_LIMITS, Limits(rpm=1, tpm=5)) == after
+
+
+@pytest.mark.parametrize("text", ["rpm", "rpm=0", "nonsense=3", "rpm=x", "streams=1"])
+def test_other_words_are_refused(text: str) -> None:
+    with pytest.raises(BadRequest):
+        limits_of(text, ("rpm", "tpm"), Limits())
+    with pytest.raises(BadRequest):
+        budgets_of("hour=3", (), Millis(0))
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("day=5", {"day": 5, "month": 20}),
+        ("day=5 month=none", {"day": 5}),
+        ("none", {}),
+        ("month=7", {"month": 7}),
+    ],
+)
+def test_budgets_that_are_not_named_stay(text: str, after: dict[str, int]) -> None:
+    before = [Budget(window=Window.MONTH, nanos=Nanos(20 * DOLLAR))]
+    found = budgets_of(text, before, Millis(0))
+    assert {one["window"]: one["nanos"] // DOLLAR for one in found} == after

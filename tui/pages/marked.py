@@ -1,0 +1,232 @@
+"""Marked rows: what is done to all of them at once, after one confirmation, as one change and one undo.
+
+Without marks it is done to the selected row. Rows that a filter hides keep their marks, and change with the others.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.fields import TOKEN
+from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, RateLimits
+from gateway.domain.limits import Limits
+from gateway.domain.units import Millis
+from tui import format as fmt
+from tui.pages.base import AnyPage
+from tui.text import safe
+from tui.widgets.choices import Menu
+from tui.widgets.dialogs import Prompt, toast
+
+NAMED = 12
+"""Names in a confirmation."""
+
+Patches = dict[str, Any]
+"""What each row gets, by its id; None removes it."""
+
+_NONE = ("none", "never")
+_BUDGET = next(field for field in TOKEN if field.name == "budgets")
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """What can be done to the rows of a page, by the name of the server's table."""
+
+    table: str
+    noun: str
+    acts: tuple[str, ...]
+
+
+_KINDS: Mapping[str, Kind] = {
+    "tokens": Kind("tokens", "token", ("enable", "disable", "move", "limits", "budgets", "delete")),
+    "groups": Kind("groups", "group", ("limits", "budgets", "delete")),
+    "channels": Kind("channels", "channel", ("enable", "disable", "move", "limits", "delete")),
+    "models": Kind("prices", "price", ("free", "delete")),
+}
+_LABELS: Mapping[str, str] = {
+    "enable": "Enable",
+    "disable": "Disable",
+    "move": "Move to a group ...",
+    "limits": "Set rate limits ...",
+    "budgets": "Set a budget ...",
+    "free": "Make free",
+    "delete": "Delete",
+}
+
+
+async def bulk(page: AnyPage) -> None:
+    """Choose what to do to the marked rows."""
+    views, kind = _views(page), _KINDS[page.id]
+    if not views:
+        toast(page, "Nothing is marked or selected. Press m to mark a row.")
+        return
+    options = [
+        (act, "Remove the price" if act == "delete" and page.id == "models" else _LABELS[act]) for act in kind.acts
+    ]
+    act = await page.ask(Menu(_counted(page, views), _listed(views), options))
+    if act is not None:
+        await _do(page, act, views)
+
+
+async def acts_on_marks(page: AnyPage, verb: str) -> bool:
+    """Whether there are marks: then the verb is done to all marked rows instead of the selected one."""
+    views = _views(page) if page.table.marks else []
+    if not views:
+        return False
+    act = verb
+    if verb == "toggle":
+        act = "disable" if any(view.enabled for view in views) else "enable"
+    await _do(page, act, views)
+    return True
+
+
+async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
+    planned = await _planned(page, act, views)
+    if planned is None:
+        return
+    patches, what, effect = planned
+    verb = what.partition(" ")[0]
+    count = _counted(page, views)
+    question = f"{what.replace('{}', count)}?"
+    if not await page.confirm(question, f"{_listed(views)}\n\n{effect}".strip(), verb):
+        return
+    done = await page.session.client.batch(_KINDS[page.id].table, patches)
+    page.table.marks.clear()
+    page.source.keep(None)
+    page.shows_marked = False
+    page.table.rearrange()
+    page.renew()
+    toast(page, f"{done[:1].upper()}{done[1:]}. Press u to undo.")
+
+
+async def _planned(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
+    """What each row gets, the question with ``{}`` for the rows, and what follows; None if cancelled."""
+    if act in ("enable", "disable"):
+        patches = {_ref(page, view): {"enabled": act == "enable"} for view in views}
+        return patches, f"{_LABELS[act]} {{}}", _effect(page, act, views)
+    if act == "free":
+        price = {"input": 0, "output": 0}
+        effect = "Their calls will cost nothing, and no dollar budget will limit them."
+        return {view.name: price for view in views}, "Make {} free", effect
+    if act == "delete" and page.id == "models":
+        priced = [view for view in views if view.price is not None]
+        if not priced:
+            toast(page, "None of them has a price.")
+            return None
+        effect = "Calls will be counted but not charged, and no dollar budget will limit them."
+        return {view.name: None for view in priced}, "Remove the price of {}", effect
+    if act == "delete":
+        return {_ref(page, view): None for view in views}, "Delete {}", _effect(page, act, views)
+    asks = {"move": _moved, "limits": _limited, "budgets": _budgeted}
+    return await asks[act](page, views)
+
+
+async def _moved(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
+    names = sorted(group.name for group in page.session.board.groups)
+    group = await page.ask(Menu(f"Move {_counted(page, views)} to", _listed(views), [(name, name) for name in names]))
+    if group is None:
+        return None
+    patch = {"groups": [group]} if page.id == "channels" else {"group": group}
+    effect = "They will serve this group only." if page.id == "channels" else "They will see its models, at its prices."
+    return {_ref(page, view): patch for view in views}, f"Move {{}} to group {safe(group)}", effect
+
+
+async def _limited(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
+    names = CHANNEL_LIMITS if page.id == "channels" else CLIENT_LIMITS
+    example = "rpm=60 tpm=200k; rpm=none removes one, none removes all"
+    text = await page.ask(
+        Prompt(
+            f"Rate limits of {_counted(page, views)}",
+            example,
+            _complaint(lambda text: limits_of(text, names, Limits())),
+        )
+    )
+    if text is None:
+        return None
+    kind = RateLimits(names)
+    patches = {_ref(page, view): {"limits": kind.body(limits_of(text, names, view.limits))} for view in views}
+    return patches, f"Set limits of {{}} to {safe(text)}", "Other limits stay as they are."
+
+
+async def _budgeted(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
+    example = "day=5 month=50 (dollars); day=none removes one, none removes all"
+    now = page.session.now()
+    text = await page.ask(
+        Prompt(f"Budget of {_counted(page, views)}", example, _complaint(lambda text: budgets_of(text, (), now)))
+    )
+    if text is None:
+        return None
+    patches = {_ref(page, view): {"budgets": budgets_of(text, view.budgets, now)} for view in views}
+    return patches, f"Set the budget of {{}} to {safe(text)}", "Budgets for other times stay as they are."
+
+
+def limits_of(text: str, names: Sequence[str], before: Limits) -> Limits:
+    """The limits with those of a text; ``none`` removes one, and alone all of them. Raises BadRequest."""
+    if text.strip().lower() in _NONE:
+        return Limits()
+    given = RateLimits(names).read(text, Millis(0))
+    named = [word.partition("=")[0] for word in text.replace(",", " ").split()]
+    return msgspec.structs.replace(before, **{name: getattr(given, name) for name in named})
+
+
+def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, Any]]:
+    """The budgets with those of a text, as they are sent; ``none`` removes one, and alone all. Raises BadRequest."""
+    kind = Budgets()
+    (option, _) = kind.options(_BUDGET)
+    if option.read is None:
+        raise BadRequest("a budget cannot be read")
+    pairs = [option.read(word, now) for word in text.replace(",", " ").split()]
+    after: list[dict[str, Any]] = kind.body(kind.change(_BUDGET, {"dollar_budgets": pairs}, tuple(before)))
+    return after
+
+
+def _complaint(read: Callable[[str], object]) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        try:
+            read(text)
+        except BadRequest as error:
+            return error.message
+        return ""
+
+    return check
+
+
+def _views(page: AnyPage) -> list[Any]:
+    """The marked rows that are still there, or the selected one."""
+    rows = {page.listing.key(row): row.view for row in page.listing.rows()}
+    marked = [rows[key] for key in rows if key in page.table.marks]
+    if marked or page.table.marks:
+        return marked
+    return [] if page.table.current is None else [page.table.current.view]
+
+
+def _ref(page: AnyPage, view: Any) -> str:
+    return str(view.id if page.id in ("tokens", "channels") else view.name)
+
+
+def _counted(page: AnyPage, views: Sequence[Any]) -> str:
+    noun = page.id.removesuffix("s")
+    return fmt.counted(len(views), noun)
+
+
+def _listed(views: Sequence[Any]) -> str:
+    more = f" and {len(views) - NAMED} more" if len(views) > NAMED else ""
+    return ", ".join(safe(view.name, 40) for view in views[:NAMED]) + more
+
+
+def _effect(page: AnyPage, act: str, views: Sequence[Any]) -> str:
+    """What stops working."""
+    if act == "enable":
+        return ""
+    if page.id == "tokens":
+        calls = sum(view.calls for view in views)
+        used = f" They made {fmt.counted(calls, 'call')}." if calls else " They have never been used."
+        return f"Their clients get 401 immediately.{used}"
+    if page.id == "channels":
+        names = {view.name for view in views}
+        lost = [model.name for model in page.session.board.models if model.channels and set(model.channels) <= names]
+        if lost:
+            more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
+            return f"No other channel serves {', '.join(safe(name, 40) for name in lost[:NAMED])}{more}."
+        return "Other channels serve all their models. Running calls finish."
+    return ""
