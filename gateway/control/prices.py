@@ -141,9 +141,7 @@ def _proposal(edits: ConfigEdits, channel: Channel, list_prices: Price, asked: P
 async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /prices/{model}: it is unpriced from now on."""
     model = request.match_info["model"]
-    return edits.commit(
-        f"removed the price of '{model}'", f"the price of '{model}' is back", _removed(edits, model)
-    )
+    return edits.commit(f"removed the price of '{model}'", f"the price of '{model}' is back", _removed(edits, model))
 
 
 async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
