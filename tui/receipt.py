@@ -178,6 +178,7 @@ def _other_rows(card: TextCard, call: CallView) -> None:
     if (more := call.count - 1) > 0:
         card.row("repeated", f"{more:,} more like this {'was' if more == 1 else 'were'} not listed")
     marks = [mark for mark in call.marks if not mark.startswith(REPEATED)]
-    marks += [f"SDK retry {call.retry}"] if call.retry else []
+    if call.retry:
+        card.row("retry", f"{call.retry} of the same call, as its SDK counts")
     if marks:
         card.row("marks", (safe(", ".join(marks)), "dim"))

@@ -113,6 +113,12 @@ def status(call: CallView) -> str:
     return f"{call.status} {call.outcome}" if call.status else call.outcome
 
 
+def what(call: CallView) -> str:
+    """The model, or the request that reached no API; how many calls the row stands for; which retry it is."""
+    times = f" x{call.count:,}" if call.count > 1 else ""
+    return f"{call.model or call.request}{times}{f' retry {call.retry}' if call.retry else ''}"
+
+
 def cost(call: CallView) -> str:
     """What the call cost, briefly; a call that used something without a price is marked."""
     unpriced = call.state == "settled" and call.rates is None and call.usage_source != "none"

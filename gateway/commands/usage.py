@@ -19,12 +19,13 @@ from gateway.commands.base import Command, Noun
 from gateway.commands.call_filters import CallQuery, filter_options, found, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SINCE, UNTIL, json_option, now
-from gateway.commands.output import ProgressLine, json_value, out, out_json, out_list, out_pairs, words
+from gateway.commands.output import Columns, ProgressLine, json_value, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.commands.usage_tail import tail
 from gateway.domain.call import outcome_text
 from gateway.domain.human_values import brief_count, local_time
 from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.retries import earlier_attempts, repeated_calls
 from gateway.domain.text import plain, word
 from gateway.domain.views import REPEATED, CallView, Summary, SumRow
 
@@ -193,6 +194,9 @@ def _target(output: Path | None) -> Iterator[Write]:
         yield file.write
 
 
+RETRY_MS = 600_000
+"""How long before a call the one may have begun that it repeats."""
+NEAR_CALLS = 500
 LAST = "last"
 """Instead of an id: the newest call."""
 
@@ -200,7 +204,7 @@ COLUMNS = [
     ("Time", lambda c: formatting.moment(c.time_ms)),
     ("Id", lambda c: c.id),
     ("Token", lambda c: c.token),
-    ("Model", lambda c: (c.model or c.request) + (f" x{c.count:,}" if c.count > 1 else "")),
+    ("Model", formatting.what),
     ("API", lambda c: c.api),
     ("Channel", lambda c: c.channel),
     ("Status", formatting.status),
@@ -244,7 +248,20 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
         with ProgressLine(shown=not as_json) as progress:
             return [call async for call in found(client, wanted, limit, progress)]
 
-    out_list(run(work), COLUMNS, as_json=as_json, empty="no matching calls")
+    calls = run(work)
+    out_list(calls, _columns(calls), as_json=as_json, empty="no matching calls")
+
+
+def _columns(calls: Sequence[CallView]) -> Columns[CallView]:
+    """Those of a list; the status of a call says whether the client tried again."""
+    again = set(repeated_calls(calls).values())
+    return [
+        (
+            name,
+            (lambda c: f"{formatting.status(c)}{', retried' if c.id in again else ''}") if name == "Status" else cell,
+        )
+        for name, cell in COLUMNS
+    ]
 
 
 @usage.command("show", examples=["tollkeeper usage show last", "tollkeeper usage show req_019aa0c3d2f15b8e3c5e4d6a7b"])
@@ -258,8 +275,8 @@ def show_call(call_id: str, *, as_json: bool) -> None:
     if as_json:
         out_json(run(lambda client: _call(client, call_id)))
         return
-    view, usual = run(lambda client: _with_usual(client, call_id))
-    _print(view, usual)
+    view, repeats, usual = run(lambda client: _with_usual(client, call_id))
+    _print(view, repeats, usual)
 
 
 async def _call(client: ControlClient, call_id: str) -> CallView:
@@ -270,12 +287,23 @@ async def _call(client: ControlClient, call_id: str) -> CallView:
     return await client.call(newest[0])
 
 
-async def _with_usual(client: ControlClient, call_id: str) -> tuple[CallView, SumRow | None]:
-    """The call, and the sums of its model in the days before it; None if there were no other calls."""
+async def _earlier(client: ControlClient, call: CallView) -> str:
+    """Which retry it is, and the calls before it."""
+    if not call.retry:
+        return ""
+    page = await client.calls(
+        model=call.model, since=call.time_ms - call.retry * RETRY_MS, until=call.time_ms + 1, limit=NEAR_CALLS
+    )
+    before = ", ".join(f"{one.id} ({formatting.status(one)})" for one in earlier_attempts(call, page.calls))
+    return f"{call.retry} of the same call{f'; before it: {before}' if before else ''}"
+
+
+async def _with_usual(client: ControlClient, call_id: str) -> tuple[CallView, str, SumRow | None]:
+    """The call, what it repeats, and the sums of its model in the days before it; None if there were no other calls."""
     view = await _call(client, call_id)
     summary = await client.summary(by="model", since=view.time_ms - USUAL_MS, until=view.time_ms + 1, percentiles=True)
     row = next((one for one in summary.rows if view.model and one.key == view.model), None)
-    return view, row if row is not None and row.calls > 1 else None
+    return view, await _earlier(client, view), row if row is not None and row.calls > 1 else None
 
 
 def _usual(row: SumRow | None) -> str:
@@ -302,7 +330,7 @@ def cancel_call(call_id: str) -> None:
     words(f"Call {call_id} cancelled.")
 
 
-def _print(call: CallView, usual: SumRow | None) -> None:
+def _print(call: CallView, repeats: str, usual: SumRow | None) -> None:
     first = "" if call.first_byte_ms is None else f", first token after {formatting.span(call.first_byte_ms)}"
     overhead = f"{call.overhead_us / 1000:.2f}ms before the upstream request"
     out_pairs(
@@ -317,6 +345,7 @@ def _print(call: CallView, usual: SumRow | None) -> None:
                 "model",
                 call.model if call.upstream_model in ("", call.model) else f"{call.model} ({call.upstream_model})",
             ),
+            ("retry", repeats),
             ("channel", call.channel or "none"),
             ("status", _ending(call)),
             ("error", f"{call.code}: {call.error}" if call.code else call.error),

@@ -47,7 +47,7 @@ from gateway.domain.errors import (
 from gateway.domain.money import number
 from gateway.domain.settings import Durability
 from gateway.domain.token import Token
-from gateway.domain.usage import UsageSource
+from gateway.domain.usage import COUNTED_HERE, UsageSource
 from gateway.inbound.api import LARGE, HttpRequest
 from gateway.store.books import Books
 from gateway.store.inflight import refusal
@@ -365,7 +365,10 @@ def _is_strict(call: Call) -> bool:
 def _tail(call: Call, stream: AnswerStream) -> bytes:
     """The end of a stream, with the facts that an early head left out, and a note of events that were left out."""
     usage, lost = call.result.usage, lost_events(stream.marks)
-    note = call.context.visit.api.comment({"x-gateway-lost-events": str(lost)}) if lost else b""
+    facts = {"x-gateway-lost-events": str(lost)} if lost else {}
+    if usage.source in COUNTED_HERE:
+        facts["x-gateway-usage"] = usage.source.value
+    note = call.context.visit.api.comment(facts) if facts else b""
     return call.late_facts() + note + stream.tail(usage, estimated=usage.source is not UsageSource.REPORTED)
 
 
@@ -378,6 +381,8 @@ async def _beside(worker: Worker, client: Client, work: Callable[[], Result]) ->
 def _plain_headers(call: Call, record: Record) -> dict[str, str]:
     out = call.headers()
     out["x-gateway-cost"] = number(record.cost)
+    if record.source in COUNTED_HERE:
+        out["x-gateway-usage"] = record.source.value
     if record.balance is not None:
         out["x-gateway-balance"] = number(record.balance)
     return out

@@ -16,6 +16,10 @@ class UsageSource(StrEnum):
     """Nothing was used: the call was refused or failed before any output."""
 
 
+COUNTED_HERE = frozenset({UsageSource.PARTIAL, UsageSource.ESTIMATED})
+"""Some of it, or all, is the gateway's own count."""
+
+
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Token counts of one call, all >= 0.
 

@@ -307,28 +307,25 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     marks: tuple[str, ...] = ()
 
     def parts(self, usage: Usage) -> tuple[Buffer, ...]:
-        """The client's bytes, uncopied; where the upstream reported no usage, with this estimate, marked so."""
+        """The client's bytes, uncopied; where the upstream reported no usage, with this estimate."""
         if self.reported is not None:
             return (self.body,)
-        estimate = msgspec.json.encode(as_object(usage, estimated=True))
+        estimate = msgspec.json.encode(as_object(usage))
         return memoryview(self.body)[:-1], b',"usage":' + estimate + b"}"
 
 
-def as_object(usage: Usage, *, estimated: bool = False) -> dict[str, object]:
+def as_object(usage: Usage) -> dict[str, object]:
     """The usage as clients read it: OpenAI's names, the details always present."""
     details = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write}
     if usage.cache_write_long:
         details["cache_write_long_tokens"] = usage.cache_write_long
-    out: dict[str, object] = {
+    return {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
         "total_tokens": usage.total,
         "prompt_tokens_details": details,
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     }
-    if estimated:
-        out["estimated"] = True
-    return out
 
 
 class Adapter(Protocol):

@@ -4,6 +4,8 @@ There is no framework of routes: the paths are few, and finding one is on the ho
 """
 
 import logging
+import re
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 
@@ -30,6 +32,8 @@ from gateway.web.response import Response
 _log = logging.getLogger("tollkeeper")
 
 KEY_PATH = "/k/"
+APP_LIMIT = 200
+"""Characters that are read of what names a program."""
 OLLAMA_ROOT = "/api/"
 
 
@@ -127,6 +131,9 @@ class Surface:
         if handler is None:
             allow = ", ".join(endpoint.handlers)
             msg = f"{plain(request.method, 20)} is not allowed here; use {allow}"
+            if path == "/":
+                advice, _ = address_advice(path, self._engine.address)
+                msg = f"there is no {plain(request.method, 20)} / here: {advice}. The paths are: {existing()}"
             raise BadRequest(msg, code="method_not_allowed", details={"allow": allow})
         if request.method != "POST":
             _no_body(request)
@@ -169,7 +176,7 @@ def _visit(
         path=path,
         key=credentials[0],
         trusted=credentials[1],
-        app=_app(headers.get("User-Agent", "")),
+        app=_app_of(headers),
         retry=_retry(count) if (count := headers.get("x-stainless-retry-count")) else 0,
         ts=when[0],
         began=when[1],
@@ -204,10 +211,30 @@ def _no_body(request: web.BaseRequest) -> None:
         raise BadRequest("this path does not accept a body", code="unexpected_body")
 
 
+def _app_of(headers: Mapping[str, str]) -> str:
+    """The client program's name: what it tells gateways (``X-App``, ``X-Title``, the host of ``HTTP-Referer``), or the
+    first word of its User-Agent, without the version.
+    """
+    if "X-App" in headers and "anthropic-version" not in headers:  # Claude Code's X-App says how it was started
+        name = headers["X-App"]
+    elif "X-Title" in headers:
+        name = headers["X-Title"]
+    elif "HTTP-Referer" in headers:
+        name = _REFERER.sub("", headers["HTTP-Referer"])
+    else:
+        name = ""
+    return (name and _app_name(name[:APP_LIMIT])) or _app_name(
+        headers.get("User-Agent", "").partition("/")[0][:APP_LIMIT]
+    )
+
+
+_REFERER = re.compile(r"^[a-z]+://(?:[^/?#]*@)?(?:www\.)?|[/?#].*", re.DOTALL)
+"""Of a URL all but the host."""
+
+
 @lru_cache(maxsize=256)
-def _app(agent: str) -> str:
-    """The client program's name: the first word of its User-Agent, without the version."""
-    return plain(agent.partition("/")[0].strip(), 40)
+def _app_name(text: str) -> str:
+    return plain(text.strip(), 40)
 
 
 def _retry(count: str) -> int:

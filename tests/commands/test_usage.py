@@ -223,3 +223,14 @@ def test_the_last_call_is_shown_without_its_id() -> None:
     assert CALL.id in run("usage", "show", "last", control=Control({"GET /calls": page, URL: CALL, **USUAL})).out
     ran = run("usage", "show", "last", control=Control({"GET /calls": none}))
     assert (ran.code, "there are no calls yet" in ran.err) == (Exit.NOT_FOUND, True)
+
+
+def test_retries_of_a_client_are_grouped() -> None:
+    first = replace(CALL, id="req_1", status=503, outcome="error", retry=0)
+    again = replace(CALL, id="req_2", time_ms=CALL.time_ms + CALL.duration_ms + 900, retry=1)
+    page = CallPage(calls=[again, first])
+    listed = run("usage", "list", control=Control({"GET /calls": page})).out.splitlines()
+    assert f"{CALL.model} retry 1" in listed[1]
+    assert "503, retried" in listed[2]
+    control = Control({"GET /calls/req_2": again, "GET /calls": page, **USUAL})
+    assert "1 of the same call; before it: req_1 (503)\n" in run("usage", "show", "req_2", control=control).out

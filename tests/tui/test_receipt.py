@@ -126,6 +126,8 @@ def test_a_call_without_an_answer_says_so() -> None:
 
 
 def test_refusals_that_were_not_listed_are_counted_in_words() -> None:
+    assert "2 of the same call, as its SDK counts" in text(retry=2)
+    assert "of the same call" not in text(retry=0)
     assert "1 more like this was not listed" in text(marks=["repeated=1"])
     assert "59 more like this were not listed" in text(marks=["repeated=59", "no_done"])
     assert "repeated=" not in text(marks=["repeated=59"])

@@ -385,3 +385,28 @@ async def test_a_bug_is_told_without_a_trace(
     assert answer.refusal == (500, "internal_error", None)
     assert b"secret" not in answer.body
     assert json.loads(answer.body)["error"]["gateway"]["call_id"] in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "name"),
+    [
+        ({"x-app": "My tool"}, "My tool"),
+        ({"x-title": "Cline", "http-referer": "https://cline.bot"}, "Cline"),
+        ({"http-referer": "https://user@www.roocode.com:8443/path?x=1"}, "roocode.com:8443"),
+        ({"x-app": "A", "x-title": "B"}, "A"),
+        ({"x-app": "cli", "anthropic-version": "2023-06-01"}, "OpenAI"),
+        ({"x-title": "  "}, "OpenAI"),
+        ({"x-title": "a\u202e" + "x" * 300}, "a\N{REPLACEMENT CHARACTER}" + "x" * 37 + "…"),
+    ],
+)
+async def test_a_program_may_give_its_name_in_a_header(gateway: Gateway, headers: dict[str, str], name: str) -> None:
+    sent = {key: value.encode().decode("latin-1") for key, value in headers.items()}
+    await ask(gateway, "GET", "/v1/no-such-path", **{"user-agent": "OpenAI/Python 2.0", **sent})
+    assert [record.app for record in gateway.records] == [name]
+
+
+async def test_a_post_to_the_root_is_told_the_base_url(gateway: Gateway) -> None:
+    answer = await ask(gateway, "POST", "/")
+    message = answer.json["error"]["message"]
+    assert message.startswith("there is no POST / here: check the program's base URL: it is http://127.0.0.1:")
+    assert "//" not in message.replace("http://", "")

@@ -170,9 +170,13 @@ def end_of(call: CallView) -> str:
 
 
 def _what(call: CallView, glyphs: Glyphs) -> str:
-    """The model, or the request that reached no API; and how many calls the row stands for."""
+    """The model, or the request that reached no API; how many calls the row stands for, which retry it is, or what it
+    waits for.
+    """
+    times = f" {glyphs.times}{call.count:,}" if call.count > 1 else ""
+    retry = f" retry {call.retry}" if call.retry else ""
     waits = f" {glyphs.dot} waits for {safe(call.waits_for, 80)}" if call.waits_for else ""
-    return safe(call.model or call.request) + (f" {glyphs.times}{call.count:,}" if call.count > 1 else "") + waits
+    return f"{safe(call.model or call.request)}{times}{retry}{waits}"
 
 
 def _status(call: CallView, glyphs: Glyphs) -> str:

@@ -169,7 +169,7 @@ class CompletionReader:
         if not self._order.include_usage:
             return DONE
         sent = None if estimated else self._reports.as_sent()
-        report = rawjson.raw(as_object(usage, estimated=estimated)) if sent is None else sent
+        report = rawjson.raw(as_object(usage)) if sent is None else sent
         return self._own(None, usage=report) + DONE
 
     def _chunk(self, chunk: Fields) -> bytes | None:
@@ -329,7 +329,7 @@ class CompletionRenderer:
         """See ``events.Renderer``."""
         if not self._order.include_usage:
             return DONE
-        return self._event([], usage=rawjson.raw(as_object(usage, estimated=estimated))) + DONE
+        return self._event([], usage=rawjson.raw(as_object(usage))) + DONE
 
     def _event(self, choices: list[Fields], **more: msgspec.Raw) -> bytes:
         return _event({**self._head, "choices": rawjson.raw(choices), **more})
@@ -347,9 +347,6 @@ def whole_renderer(order: Order, _: Channel, events: list[AnswerEvent]) -> Calla
     choice = _choice(0, joined(pieces) if pieces else _EMPTY, reason)
 
     def write(usage: Usage) -> bytes:
-        estimated = usage.source != "reported"
-        return rawjson.encode(
-            {**head, "choices": [choice], "usage": rawjson.raw(as_object(usage, estimated=estimated))}
-        )
+        return rawjson.encode({**head, "choices": [choice], "usage": rawjson.raw(as_object(usage))})
 
     return write

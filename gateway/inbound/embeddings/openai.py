@@ -122,7 +122,7 @@ class EmbeddingsWhole(Whole, frozen=True, kw_only=True, gc=False):
         """See ``Whole``."""
         if self.reported is not None:
             return (self.body,)
-        estimate = msgspec.json.encode({"prompt_tokens": usage.input, "total_tokens": usage.total, "estimated": True})
+        estimate = msgspec.json.encode({"prompt_tokens": usage.input, "total_tokens": usage.total})
         return memoryview(self.body)[:-1], b',"usage":' + estimate + b"}"
 
 

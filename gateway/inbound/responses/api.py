@@ -19,7 +19,7 @@ from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import PASSED_STATUS, BadRequest, GatewayError, QuotaExceeded, TooLarge, UpstreamError
 from gateway.domain.long_strings import NOTHING_LONG
 from gateway.domain.units import CallId, Millis
-from gateway.domain.usage import Usage, UsageSource
+from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import CHAT, error_object
 from gateway.inbound.events import AnswerEvent
@@ -249,7 +249,7 @@ def _whole(
     writer = renderer(order)
     for event in events:
         writer.take(event)
-    return lambda usage: writer.response(usage, estimated=usage.source is not UsageSource.REPORTED)
+    return writer.response
 
 
 def _unknown_plan(call: str) -> ResponsePlan:

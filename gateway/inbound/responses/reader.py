@@ -137,7 +137,7 @@ class ResponsesReader:
         status, response = rawjson.maybe(self._response.get("status")), rawjson.raw(self._response)
         if self._cut:
             status, details = "incomplete", {"reason": "max_output_tokens"}
-            spent = usage_object(usage, estimated=estimated)
+            spent = usage_object(usage)
             response = rawjson.raw({**self._response, "status": status, "incomplete_details": details, "usage": spent})
         out = self._made("incomplete" if status == "incomplete" else "completed", {"response": response})
         self._next -= 1  # it is kept back, and replaced by ``failed`` if the record cannot be written

@@ -133,7 +133,7 @@ class ResponseRenderer:
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``Renderer``."""
         kind = b"incomplete" if self._finish in INCOMPLETE else b"completed"
-        out = self._begin() + self._event(kind, field(b"response", self.response(usage, estimated=estimated)))
+        out = self._begin() + self._event(kind, field(b"response", self.response(usage)))
         self._number -= 1  # it is kept back, and replaced by ``failed`` if the record cannot be written
         return out
 
@@ -154,14 +154,14 @@ class ResponseRenderer:
             return b": keep-alive\n\n"
         return self._begin() or self._event(b"in_progress", field(b"response", self._plan.response("in_progress", ())))
 
-    def response(self, usage: Usage, *, estimated: bool) -> bytes:
+    def response(self, usage: Usage) -> bytes:
         """The whole response."""
         reason = INCOMPLETE.get(self._finish)
         return self._plan.response(
             "incomplete" if reason else COMPLETED,
             self._items,
             incomplete_details={"reason": reason} if reason else None,
-            usage=usage_object(usage, estimated=estimated),
+            usage=usage_object(usage),
         )
 
     def _begin(self) -> bytes:
@@ -228,15 +228,12 @@ def _item(plan: ResponsePlan, next_id: Callable[[str], str], kind: object) -> Ou
     return MessageItem(next_id("msg"), refusal=kind is RefusalPiece)
 
 
-def usage_object(usage: Usage, *, estimated: bool) -> dict[str, Any]:
+def usage_object(usage: Usage) -> dict[str, Any]:
     """The usage as clients of this API read it."""
-    out: dict[str, Any] = {
+    return {
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write},
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.total,
     }
-    if estimated:
-        out["estimated"] = True
-    return out

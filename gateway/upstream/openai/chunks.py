@@ -289,9 +289,9 @@ class Chunks:
     def usage_chunk(self, usage: Usage, *, estimated: bool) -> bytes:
         """The client's last chunk, which has no choices."""
         sent = None if estimated else self.reports.as_sent()
-        report = rawjson.raw(as_object(usage, estimated=estimated)) if sent is None else sent
+        report = rawjson.raw(as_object(usage)) if sent is None else sent
         if self._order.screen.hides(report):
-            report = rawjson.raw(as_object(usage, estimated=estimated))
+            report = rawjson.raw(as_object(usage))
         head = self._head or identity({}, self.upstream_id, self._order, CHUNK)
         return rawjson.encode({**head, "choices": [], "usage": report})
 

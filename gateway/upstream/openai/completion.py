@@ -9,7 +9,6 @@ from typing import TypeVar
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.usage import UsageSource
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, Whole, as_object
 from gateway.upstream.error_body import excerpt, read_error
@@ -272,8 +271,7 @@ def _finished(answer: Fields, finish: str, order: Order, tally: OutputCounter) -
     if reported is None:
         answer.pop("usage", None)
     elif reports.corrected:
-        estimated = reported.source is UsageSource.PARTIAL
-        answer["usage"] = reports.as_sent() or rawjson.raw(as_object(reported, estimated=estimated))
+        answer["usage"] = reports.as_sent() or rawjson.raw(as_object(reported))
     if reported is not None and order.screen.hides(answer.get("usage", rawjson.NULL)):
         answer["usage"] = rawjson.raw(as_object(reported))
     name = upstream_id(answer, order.screen)

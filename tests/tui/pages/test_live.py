@@ -52,6 +52,10 @@ def test_a_request_that_reached_no_api_is_named_with_its_count() -> None:
     assert cells(call(1, model="m", marks=["repeated=x"]))["model"] == "m"
 
 
+def test_a_retry_of_a_client_is_named_as_one() -> None:
+    assert cells(call(1, model="m", retry=2))["model"] == "m retry 2"
+
+
 def test_free_and_unpriced_and_unused_are_three_things() -> None:
     free = call(3, status=200, cost_nanos=0)
     assert cells(free)["cost"] == "free"

@@ -1,0 +1,46 @@
+"""Retries: which calls repeat an earlier one, as the client's SDK counts them.
+
+SDKs number their attempts (``x-stainless-retry-count``), but give them nothing in common. The call before is the one
+of the same token, program, API and model with the number before that ended last, not long ago, and has no retry yet.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gateway.domain.views import CallView
+
+WINDOW_MS = 120_000
+"""SDKs wait up to a minute before they try again."""
+
+
+def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
+    """The id of the call before each retry, by the retry's id, as far as it is among these calls."""
+    found: dict[str, str] = {}
+    waiting: dict[tuple[object, ...], list[CallView]] = {}
+    for call in sorted(calls, key=lambda call: call.id):
+        if call.retry:
+            candidates = waiting.get((*_common(call), call.retry - 1), [])
+            before = next((one for one in reversed(candidates) if _ended_shortly_before(one, call)), None)
+            if before is not None:
+                candidates.remove(before)
+                found[call.id] = before.id
+        if not 200 <= call.status < 300:
+            waiting.setdefault((*_common(call), call.retry), []).append(call)
+    return found
+
+
+def earlier_attempts(call: CallView, calls: Iterable[CallView]) -> Sequence[CallView]:
+    """The calls that this one repeats, the last one first, as far as they are among these calls."""
+    by_id = {one.id: one for one in calls} | {call.id: call}
+    before, found = repeated_calls(by_id.values()), []
+    while (earlier := before.get(call.id)) is not None:
+        call = by_id[earlier]
+        found.append(call)
+    return found
+
+
+def _common(call: CallView) -> tuple[str, str, str, str]:
+    return call.token_id, call.app, call.api, call.model
+
+
+def _ended_shortly_before(before: CallView, call: CallView) -> bool:
+    return 0 <= call.time_ms - (before.time_ms + before.duration_ms) <= WINDOW_MS
