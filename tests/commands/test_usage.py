@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.commands.output import json_value
-from gateway.commands.usage import FIELDS, csv_line
+from gateway.commands.usage_export import FIELDS, csv_line
 from gateway.domain.human_values import local_time
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage, Point, SumRow

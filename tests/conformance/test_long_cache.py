@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.commands.formatting import receipt
-from gateway.commands.usage import FIELDS, json_line
+from gateway.commands.usage_export import FIELDS, json_line
 from gateway.domain.channel import Dialect
 from gateway.domain.price import Price, Rates, cost, highest_cost, rates
 from gateway.domain.units import MILLION, Nanos

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.commands.usage import FIELDS, csv_line
+from gateway.commands.usage_export import FIELDS, csv_line
 from gateway.domain.errors import GatewayError
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view

@@ -1,0 +1,113 @@
+"""``usage export``: calls as CSV or JSON lines, for other programs."""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gateway.client.control import ControlClient
+from gateway.commands import formatting
+from gateway.commands.base import Command
+from gateway.commands.call_filters import filter_options, found, wanted_of
+from gateway.commands.exit_codes import Exit, Quit
+from gateway.commands.output import ProgressLine, json_value, out, words
+from gateway.commands.session import run
+from gateway.domain.text import plain
+from gateway.domain.views import CallView
+
+Write = Callable[[str], object]
+
+FIELDS = CallView.__struct_fields__
+"""The columns; their names and order are stable, new ones are added at the end."""
+
+
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a spreadsheet takes for a formula at the beginning of a cell; the wide forms it takes, too."""
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "tollkeeper usage export --since 2026-11-01 --until 2026-11-30 > november.csv",
+        "tollkeeper usage export --format jsonl --token laptop --output laptop.jsonl",
+    ],
+)
+@filter_options
+@click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to this new file (mode 0600) instead of stdout.",
+)
+def export(form: str, output: Path | None, **given: Any) -> None:
+    """Write calls that have ended, newest first, to stdout or to a new file.
+
+    In CSV, control characters are replaced, and text that a spreadsheet would read as a formula is prefixed
+    before it; JSON lines are exact.
+    """
+    wanted = wanted_of(given)
+    line_of = csv_line if form == "csv" else json_line
+
+    async def work(client: ControlClient, write: Write) -> int:
+        count = 0
+        if form == "csv":
+            write(_csv(FIELDS))
+        with ProgressLine(shown=output is not None) as progress:
+            async for call in found(client, wanted, progress=progress):
+                if call.state == "settled":
+                    write(line_of(call))
+                    count += 1
+        return count
+
+    with _target(output) as write:
+        count = run(lambda client: work(client, write))
+    words(formatting.count(count, "call") + (f" written to {output}" if output else ""))
+
+
+def json_line(call: CallView) -> str:
+    """The view as it is, in ASCII."""
+    return json.dumps(json_value(call)) + "\n"
+
+
+def csv_line(call: CallView) -> str:
+    """The view's fields in order: text made harmless, lists as JSON, nothing for null."""
+    return _csv(map(_cell, _values_of(call)))
+
+
+_values_of = attrgetter(*FIELDS)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, str):
+        text = plain(value, limit=len(value) + 1)
+        return f"'{text}" if text[:1] in FORMULA else text
+    if value is None:
+        return ""
+    return str(value) if type(value) is int else json.dumps(json_value(value))
+
+
+def _csv(cells: Any) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
+@contextmanager
+def _target(output: Path | None) -> Iterator[Write]:
+    """Stdout, or a file that only the owner may read. Raises Quit when the file exists."""
+    if output is None:
+        yield lambda text: out(text, end="")
+        return
+    try:
+        handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Quit(f"{output} exists; name another file or remove it first", Exit.CONFLICT) from None
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        yield file.write
