@@ -138,10 +138,10 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert (ran.code, ran.err.count("\n")) == (Exit.FAILED, 1)
 
 
-def test_the_api_is_the_last_column_and_a_filter() -> None:
+def test_new_columns_are_the_last_ones_and_the_api_is_a_filter() -> None:
     control = Control(CONTROL)
     row = next(csv.DictReader(io.StringIO(run("usage", "export", "--api", "messages", control=control).out)))
-    assert list(row)[-3:] == ["api", "native", "request"]
+    assert list(row)[-4:] == ["api", "native", "request", "waits_for"]
     assert "api=messages" in control.asked[0][0]
 
 
