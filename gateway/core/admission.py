@@ -4,7 +4,7 @@ The order is part of the contract: a wrong model name never consumes a rate limi
 never holds money.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import ceil
 
 import msgspec
@@ -67,7 +67,8 @@ def admit(call: Call, limiter: Limiter, books: Purse, recall: Recall = nothing_r
         limiter.check(terms.bounds, need.rate_tokens)
     plan = plan_hold(books, catalog.registry.account, context.group, context.token, need, now=context.visit.ts)
     gates = terms.stream_gates if context.request.stream else terms.gates
-    return Admission(entry, terms.bounds, plan, gates, limiter.lines.full(gates, call.limits.gates))
+    full = limiter.lines.full(gates, call.limits.gates) if gates else None
+    return Admission(entry, terms.bounds, plan, gates, full)
 
 
 def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> Need:
@@ -90,7 +91,10 @@ def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> 
 def entry_for(call: Call) -> ModelEntry:
     """The model as the call's API can have it. Raises NotFound, and BadRequest if none of its channels can answer."""
     context = call.context
-    api, entry = context.visit.api, visible_entry(context.request.model, context.token, context.catalog)
+    api, seen = context.visit.api, context.catalog.visible(context.token)
+    entry = seen.get(context.request.model)
+    if entry is None:
+        raise _not_visible(context.request.model, context.token, seen)
     if not api.selective:
         return entry
     obstacles = {route.channel.name: api.obstacle(context.request, route.channel) for route in entry.routes}
@@ -110,10 +114,8 @@ def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:
 
 
 def visible_name(model: str, api: InboundApi, token: Token, catalog: Catalog) -> str:
-    """The model's name as this gateway spells it, if the API has other spellings of it."""
+    """The model's name as this gateway spells it, if the API has other spellings of it (``respells``)."""
     others = api.other_names(model)
-    if not others:
-        return model
     seen = catalog.visible(token)
     return next((name for name in (model, *others) if name in seen), model)
 
@@ -121,8 +123,12 @@ def visible_name(model: str, api: InboundApi, token: Token, catalog: Catalog) ->
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
     """The model if the token sees it. Raises NotFound, the same for unknown and hidden ones, with what it does see."""
     seen = catalog.visible(token)
-    if (entry := seen.get(model)) is not None:
-        return entry
+    if (entry := seen.get(model)) is None:
+        raise _not_visible(model, token, seen)
+    return entry
+
+
+def _not_visible(model: str, token: Token, seen: Collection[str]) -> NotFound:
     names = [plain(name, 60) for name in list(seen)[:NAMED_MODELS]]
     more = f" … ({len(seen)} in all)" if len(seen) > NAMED_MODELS else ""
     visible = f"visible: {', '.join(names)}{more}" if names else "no model is visible to it"
@@ -131,7 +137,7 @@ def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
         f"model '{plain(model, 80)}' is not visible to token '{plain(token.name)}' (group '{plain(token.group)}'); "
         f"{visible}; 'tollkeeper why {word(token.name)} {named}' shows the rule"
     )
-    raise NotFound(msg, code="model_not_found", param="model")
+    return NotFound(msg, code="model_not_found", param="model")
 
 
 def today_of(books: Purse, wall: Callable[[], Millis]) -> Today:

@@ -76,7 +76,7 @@ def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
     token = token_of(key, catalog, passes, now)
     if token is None:
         raise _unknown()
-    return usable(token, now)
+    return token if token.enabled and token.expires is None else usable(token, now)
 
 
 def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token | None:

@@ -81,13 +81,6 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     told: UpstreamPrices | None = None
     """The price at the first channel whose upstream publishes one."""
 
-    @property
-    def remembers(self) -> bool:
-        """Whether a channel, also one of a fallback, may get back in a request what its vendor wants to see again."""
-        if not self.fallbacks:
-            return self.effects.remembers
-        return self.effects.remembers or any(other.effects.remembers for other in self.fallbacks)
-
 
 WILD = frozenset("*?")
 """What makes a pattern of a name."""

@@ -155,16 +155,15 @@ class Pressure:
 
 
 class Share(msgspec.Struct, eq=False):
-    """What one request has of it, for as long as the block runs."""
+    """What one request has of it, until ``close``."""
 
     _pressure: Pressure
     _size: int = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Its body is no longer needed."""
         self._pressure.bodies -= self._size
+        self._size = 0
 
     def grow(self, size: int) -> None:
         """Some more of its body has come. Raises Unavailable when all bodies together are too large."""
@@ -259,7 +258,10 @@ class AnswerMemory:
 
 
 class AnswerShare(msgspec.Struct, eq=False):
-    """What one call has of it, for as long as the block runs. Implements ``adapter.Memory``."""
+    """What one call has of it, until it ``keep``s nothing, or for as long as its block runs.
+
+    Implements ``adapter.Memory``.
+    """
 
     _memory: AnswerMemory
     held: int = 0

@@ -120,7 +120,7 @@ class Pipeline:
                 failure.add(f" [it failed less than {KEEP_FAILURE_S:.0f} s ago and was not sent again]")
                 raise failure
             token = still(token, catalog, visit.ts)
-            if (name := visible_name(model, visit.api, token, catalog)) != model:
+            if visit.api.respells and (name := visible_name(model, visit.api, token, catalog)) != model:
                 model, request = name, msgspec.structs.replace(request, model=name)
             call = Call(CallContext(visit, request, client, catalog, token, group_of(token, catalog)))
             if large:
@@ -138,18 +138,19 @@ class Pipeline:
             self.refuse(visit, Unavailable(str(error), code="client_closed"), token, model)
             raise
         call.share, call.result.after_break = AnswerShare(deps.answers), self._broken.repeated(token.id, request)
-        gates = admission.gates, call.limits.gates
-        with deps.limiter.take(admission.bounds, call.need.rate_tokens, *gates) as ticket:
-            deps.live.enter(call)
-            try:
-                with call.share:
-                    await self._answer(call, admission, first, ticket)
-            except UpstreamError as error:
-                if visit.api.repeats_blindly:
-                    self._failures.note(token.id, received.body, error)
-                raise
-            finally:
-                deps.live.leave(call)
+        ticket = deps.limiter.take(admission.bounds, call.need.rate_tokens, admission.gates, call.limits.gates)
+        deps.live.enter(call)
+        try:
+            await self._answer(call, admission, first, ticket)
+        except UpstreamError as error:
+            if visit.api.repeats_blindly:
+                self._failures.note(token.id, received.body, error)
+            raise
+        finally:
+            if call.share.counted:
+                call.share.keep(0)
+            deps.live.leave(call)
+            ticket.close()
 
     async def _find_demand(self, call: Call) -> None:
         """Find out in the worker what a large request may use. Raises GatewayError if it may no longer be admitted."""
@@ -204,7 +205,7 @@ class Pipeline:
         order = visit.api.order(context.request, visit.id, visit.ts)
         if visit.api.timed:
             order = msgspec.structs.replace(order, clock=self._deps.clock.wall, began=visit.ts)
-        if admission.entry.remembers:
+        if admission.entry.effects.remembers or admission.entry.fallbacks:
             order = msgspec.structs.replace(order, owner=context.token.id)
         if context.catalog.registry.settings.strict_streams:
             order = msgspec.structs.replace(order, strict_events=True)

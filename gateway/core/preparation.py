@@ -67,7 +67,7 @@ class Preparer:
         api, channel = call.context.visit.api, route.channel
         lacking = bool(self._lessons.lacking) and self._lessons.lacks(channel.id, api.name, now)
         try:
-            if not call.context.request.large:
+            if call.context.request.prompt is None:
                 return api.plan(order, channel, adapter, lacking=lacking)
             return await self.run(call, partial(api.plan, order, channel, adapter, lacking=lacking))
         except BadRequest as fault:
@@ -87,18 +87,19 @@ class Preparer:
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
         """The result of work that takes the longer the larger the call's request is."""
-        return await self._worker.run(work) if call.context.request.large else work()
+        return await self._worker.run(work) if call.context.request.prompt is not None else work()
 
     async def prepare(self, call: Call, adapter: Adapter, order: Order, route: Route, now: Millis) -> Prepared:
         """The request as this channel wants it. Raises AttemptFailed or BadRequest if it cannot be put so."""
         channel, mask = route.channel, call.context.request.mask
         learned = self._lessons.of(channel.id, route.served, now) if self._lessons.known else NOTHING
-        budget = affordable_output(
-            call.need, call.held, call.held_tokens, call.attempt.price, call.context.group.multiplier
-        )
-        if budget is not None:
+        need = call.need
+        if call.held < need.nanos or call.held_tokens < need.input + need.output:
+            budget = affordable_output(
+                need, call.held, call.held_tokens, call.attempt.price, call.context.group.multiplier
+            )
             order = msgspec.structs.replace(order, output_budget=budget)
-        if call.context.request.large:
+        if call.context.request.prompt is not None:
             return await self._worker.run(partial(prepare_large, adapter, order, route, learned, mask))
         prepared = adapter.prepare(order, channel, route.served, learned)
         return _unmasked(prepared, mask) if mask else prepared

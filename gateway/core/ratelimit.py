@@ -7,7 +7,6 @@ in no span of 60 seconds are more admitted than the limit. Days are read from th
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from math import ceil
-from typing import Self
 
 import msgspec
 
@@ -69,17 +68,17 @@ class Over(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ticket(msgspec.Struct, eq=False):
-    """What one admitted call has taken: places for as long as its block runs, and tokens, corrected at the end."""
+    """What one admitted call has taken: places until ``close``, and tokens, corrected at the end."""
 
     _entries: "list[_Entry]"
     _lines: ConcurrencyLimiter
-    _gates: Iterable[ConcurrencyGate]
+    _gates: Collection[ConcurrencyGate]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._lines.leave(self._gates)
+    def close(self) -> None:
+        """The call has ended: its places are free again."""
+        if self._gates:
+            self._lines.leave(self._gates)
+            self._gates = ()
 
     def true_up(self, tokens: int) -> None:
         """Replace the estimate by what was really used: credit goes back, excess becomes debt of the same minute."""
@@ -175,14 +174,15 @@ class Limiter:
         self,
         bounds: Iterable[RateScope],
         tokens: int,
-        gates: Iterable[ConcurrencyGate] = (),
+        gates: Collection[ConcurrencyGate] = (),
         held: Collection[ConcurrencyGate] = (),
     ) -> Ticket:
         """Count one call with this many estimated tokens against all bounds, now, and at all gates.
 
-        Its places at the gates, of which it has those ``held`` already, are free again when the ticket's block ends.
+        Its places at the gates, of which it has those ``held`` already, are free again after ``Ticket.close``.
         """
-        self.lines.enter(gates, held)
+        if gates:
+            self.lines.enter(gates, held)
         entries: list[_Entry] = []
         for bound in bounds:
             now = self._mono()

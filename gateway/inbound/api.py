@@ -74,7 +74,8 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     long: LongStrings = NOTHING_LONG
     """What is missing in ``fields``, if the request is large; ``body`` is whole."""
     prompt: int | None = None
-    """Estimate of the input tokens, of a large request alone: it takes a while."""
+    """Estimate of the input tokens, of a large request alone: it takes a while. Work on such a request is done beside
+    the event loop."""
     output_rule: OutputRule | None = None
     """None: that of the channel's dialect for chat completions."""
     turns: str = "messages"
@@ -89,11 +90,6 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The client's headers that go on to a channel that speaks the API. Names are in lower case."""
     query: str = ""
     """The part of the query that goes on to such a channel."""
-
-    @property
-    def large(self) -> bool:
-        """Whether work on it takes so long that it is done beside the event loop."""
-        return self.prompt is not None
 
     @property
     def conversation(self) -> Fields:
@@ -132,6 +128,8 @@ class InboundApi(Protocol):
     """Names of the response headers that carry the call's id."""
     selective: bool = False
     """Some channels cannot answer; see ``obstacle``."""
+    respells: bool = False
+    """Programs write names of models in ways of their own; see ``other_names``."""
     falls_back: bool = True
     """Another model may answer when no channel can serve the requested one."""
     answer_limit: int = ANSWER_LIMIT
@@ -151,7 +149,7 @@ class InboundApi(Protocol):
         """
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """What the model may be called instead, if the token sees no model of this name."""
+        """What the model may be called instead, if the token sees no model of this name. Only asked if it ``respells``."""
         return ()
 
     def prompt_tokens(self, request: InboundRequest) -> int:

@@ -135,7 +135,8 @@ async def answer_call(
     """Run one call. Raises GatewayError while nothing has been sent."""
     pipeline = engine.pipeline
     token = pipeline.identify(visit)
-    with Share(engine.pressure) as share:
+    share, client = Share(engine.pressure), None
+    try:
         try:
             check_json(request)
             engine.pressure.check(visit.began)
@@ -146,14 +147,15 @@ async def answer_call(
             pipeline.refuse(visit, error, token)
             raise
         client = HttpClient(request, visit.id, visit.api, engine.live.calls)
-        try:
-            received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
-            await pipeline.run(visit, token, received, client)
-        finally:
+        received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
+        await pipeline.run(visit, token, received, client)
+    finally:
+        share.close()
+        if client is not None:
             client.leave()
-        response = client.response
-        if response is None:
-            raise InternalError("the call ended without an answer")
-        if isinstance(response, web.StreamResponse):
-            await response.write_eof()
-        return response
+    response = client.response
+    if response is None:
+        raise InternalError("the call ended without an answer")
+    if isinstance(response, web.StreamResponse):
+        await response.write_eof()
+    return response

@@ -7,7 +7,7 @@ something: a program that gets an error here makes real calls to find out (Claud
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 
 import msgspec
@@ -43,7 +43,7 @@ CLIENT_STATUSES = frozenset({400, 413, 422})
 async def answer_count_tokens(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
     """Count. Raises GatewayError."""
     token = engine.pipeline.identify(visit)
-    with Share(engine.pressure) as share, _counting(engine, token):
+    with closing(Share(engine.pressure)) as share, _counting(engine, token):
         check_json(request)
         body = await read_body(request, share)
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -152,7 +153,7 @@ def _moment(ts: Millis) -> str:
 
 async def _body(engine: Engine, request: web.BaseRequest) -> dict[str, Any]:
     check_json(request)
-    with Share(engine.pressure) as share:
+    with closing(Share(engine.pressure)) as share:
         found = rawjson.maybe(await read_body(request, share))
     if not isinstance(found, dict):
         raise BadRequest("the body must be one JSON object", code="invalid_type")

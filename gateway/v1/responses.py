@@ -4,6 +4,7 @@ The gateway keeps no response, so there is none to fetch, cancel or delete. Code
 configuration says that there are any: status 426 makes it go on with POST at once, any other only after many tries.
 """
 
+from contextlib import closing
 from functools import partial
 
 import msgspec
@@ -45,7 +46,7 @@ async def answer_kept_response(engine: Engine, _request: web.BaseRequest, visit:
 async def answer_input_tokens(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
     """POST /v1/responses/input_tokens: an estimate. It costs nothing and counts against no limit."""
     token = engine.pipeline.identify(visit)
-    with Share(engine.pressure) as share:
+    with closing(Share(engine.pressure)) as share:
         check_json(request)
         engine.pressure.check(visit.began)
         received = HttpRequest(body=await read_body(request, share), target=request.raw_path, headers=request.headers)

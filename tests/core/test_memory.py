@@ -3,6 +3,7 @@
 import ctypes
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def test_a_system_that_does_not_tell_refuses_nothing() -> None:
 def test_all_bodies_together_are_bounded(size: int, fits: bool) -> None:
     pressure = Machine(bodies_mib=5).pressure
     pressure.check(0.0)
-    with Share(pressure) as first, Share(pressure) as second:
+    with closing(Share(pressure)) as first, closing(Share(pressure)) as second:
         first.grow(MIB)
         if fits:
             second.grow(size)
@@ -119,7 +120,7 @@ def test_all_bodies_together_are_bounded(size: int, fits: bool) -> None:
 def test_without_a_limit_bodies_are_of_any_size() -> None:
     pressure = Machine(bodies_mib=0).pressure
     pressure.check(0.0)
-    with Share(pressure) as share:
+    with closing(Share(pressure)) as share:
         share.grow(10_000 * MIB)
 
 

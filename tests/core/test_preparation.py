@@ -155,7 +155,7 @@ def sent(request: InboundRequest, channel: Channel) -> object:
         if channel.overrides is not None:
             order = apply_overrides(order, channel.overrides)
         adapter = dialects.adapters()(channel.dialect)
-        if request.large:
+        if request.prompt is not None:
             prepared = prepare_large(adapter, order, route, Learned(), request.mask)
             body = b"".join(prepared.parts)
         else:

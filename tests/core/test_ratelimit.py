@@ -2,6 +2,7 @@
 
 import os
 import random
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +49,7 @@ def limiter(mono: Mono, days: Days) -> Limiter:
 def spend(limiter: Limiter, *bounds: RateScope, tokens: int = 0, real: int | None = None) -> None:
     """One whole call."""
     limiter.check(bounds, tokens)
-    with limiter.take(bounds, tokens) as ticket:
+    with closing(limiter.take(bounds, tokens)) as ticket:
         ticket.true_up(tokens if real is None else real)
 
 
@@ -120,7 +121,7 @@ def test_excess_of_a_dear_call_is_debt(limiter: Limiter, mono: Mono) -> None:
 def test_a_call_longer_than_a_minute_leaves_no_trace(limiter: Limiter, mono: Mono, real: int) -> None:
     """Its minute was over when it told what it had used."""
     one = bound(tpm=100)
-    with limiter.take([one], 50) as ticket:
+    with closing(limiter.take([one], 50)) as ticket:
         mono.now += 61
         limiter.check([one], 100)
         ticket.true_up(real)
@@ -131,7 +132,7 @@ def test_a_call_longer_than_a_minute_leaves_no_trace(limiter: Limiter, mono: Mon
 
 def test_calls_in_flight_are_counted_until_they_end(limiter: Limiter) -> None:
     gates = scopes_of([bound(concurrent=2)]).gates
-    with limiter.take([], 0, gates), limiter.take([], 0, gates):
+    with closing(limiter.take([], 0, gates)), closing(limiter.take([], 0, gates)):
         assert limiter.in_flight(gates[0].key) == 2
         assert limiter.lines.full(gates) == gates[0]
     assert limiter.lines.full(gates) is None
@@ -140,7 +141,7 @@ def test_calls_in_flight_are_counted_until_they_end(limiter: Limiter) -> None:
 
 def test_a_call_that_ends_in_an_error_flies_no_more(limiter: Limiter) -> None:
     gates = scopes_of([bound(concurrent=1)]).gates
-    with pytest.raises(ZeroDivisionError), limiter.take([], 0, gates):
+    with pytest.raises(ZeroDivisionError), closing(limiter.take([], 0, gates)):
         raise ZeroDivisionError
     assert limiter.lines.full(gates) is None
 
@@ -348,7 +349,7 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
             ticket, call = running.pop(chance.randrange(len(running)))
             call.tokens, call.runs = chance.choice((0, 1, 5, 50)), False
             ticket.true_up(call.tokens)
-            ticket.__exit__()
+            ticket.close()
             continue
         tokens = chance.randint(1, 10) + chance.choice((0, 3, 100))
         admits = _admits(limiter, terms, tokens)

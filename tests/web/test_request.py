@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import closing
 
 import pytest
 from aiohttp import web
@@ -23,7 +24,7 @@ async def look(request: web.BaseRequest) -> web.StreamResponse:
     keys = keys_of(request)
     if request.method == "POST":
         check_json(request)
-    with Share(PRESSURE) as share:
+    with closing(Share(PRESSURE)) as share:
         body = await read_body(request, share)
         assert PRESSURE.bodies == len(body)
     assert PRESSURE.bodies == 0

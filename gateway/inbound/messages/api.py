@@ -46,6 +46,7 @@ class Messages(InboundApi):
     """The Messages API as an ``InboundApi``."""
 
     name = "messages"
+    respells = True
     stream_type = "text/event-stream; charset=utf-8"
     keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
     id_headers: tuple[str, ...] = ("x-request-id", "request-id")

@@ -39,6 +39,7 @@ class _Ollama(InboundApi):
     """What its paths have in common."""
 
     name = "ollama"
+    respells = True
     stream_type = "application/x-ndjson"
     keep_alive = b""
     id_headers: tuple[str, ...] = ("x-request-id",)

@@ -31,7 +31,7 @@ def received(body: bytes) -> HttpRequest:
 def test_a_body_is_read_as_a_large_one_only_if_it_is(size: int) -> None:
     begin, end = b'{"model":"m","messages":[{"role":"user","content":"', b'"}]}'
     request = CHAT.parse(received(begin + b"x" * (size - len(begin + end)) + end))
-    assert (request.model, request.large) == ("m", size > LARGE)
+    assert (request.model, request.prompt is not None) == ("m", size > LARGE)
 
 
 def test_an_order_has_the_request_and_the_names_of_its_answer() -> None:

