@@ -12,7 +12,7 @@ from gateway.core.catalog import Catalog
 from gateway.core.dry_run import TICKETS, DryRun, DryRunState, PlannedCall, chances, dry_run
 from gateway.core.routing import RouteChoice, SkippedRoute
 from gateway.domain.account import Account, AccountStatus
-from gateway.domain.call import FailureKind
+from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.channel import Overrides
 from gateway.domain.errors import GatewayError, InvalidToken, Unavailable
 from gateway.domain.group import Fallback, Group, Policy
@@ -91,7 +91,8 @@ async def _compared(rig: Rig, told: DryRun, cap: int | None) -> str:
     assert told.admission is not None
     assert told.choice is not None
     assert told.choice.route is not None
-    record = next(record for record in rig.records[before:] if record.held)  # sums of refusals come in between
+    made = (record for record in rig.records[before:] if record.outcome is not Outcome.REFUSED)
+    record = next(made)  # counts of refusals, which come later, may stand before it
     assert (told.admission.hold_plan.nanos, told.choice.route.channel.id) == (record.held, record.channel)
     return "done"
 
