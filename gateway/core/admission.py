@@ -61,7 +61,7 @@ def admit(call: Call, limiter: Limiter, books: Purse, recall: Recall = nothing_r
             f"'tollkeeper price set {word(name)} --input DOLLARS --output DOLLARS' (per million tokens)"
         )
         raise BadRequest(msg, code="model_price_missing", param="model")
-    terms = catalog.terms(context.token)
+    terms = catalog.scopes.get(context.token.id) or catalog.terms(context.token)
     need = call.need = demand(call, entry, recall)
     if terms.bounds:
         limiter.check(terms.bounds, need.rate_tokens)
@@ -91,10 +91,11 @@ def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> 
 def entry_for(call: Call) -> ModelEntry:
     """The model as the call's API can have it. Raises NotFound, and BadRequest if none of its channels can answer."""
     context = call.context
-    api, seen = context.visit.api, context.catalog.visible(context.token)
+    api, token = context.visit.api, context.token
+    seen = context.catalog.seen.get((token.group, token.models)) or context.catalog.visible(token)
     entry = seen.get(context.request.model)
     if entry is None:
-        raise _not_visible(context.request.model, context.token, seen)
+        raise _not_visible(context.request.model, token, seen)
     if not api.selective:
         return entry
     obstacles = {route.channel.name: api.obstacle(context.request, route.channel) for route in entry.routes}

@@ -20,7 +20,7 @@ from gateway.core.quota import REMEMBERING
 from gateway.core.retry import NextStep, RetryState, fault_of
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import billed_unseen
-from gateway.domain.call import Attempt, FailureKind
+from gateway.domain.call import CHAT_API, Attempt, FailureKind
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, UpstreamError
 from gateway.domain.text import plain
@@ -119,7 +119,6 @@ class Attempts:
         if route is None:
             raise no_channel(call, choice)
         tries: RetryState | None = None
-        call.limits.scopes = call.context.catalog.terms(call.context.token).bounds + entry.bounds
         current = entry
         if route.served.name != entry.name:
             current = next(other for other in entry.fallbacks if other.name == route.served.name)
@@ -219,7 +218,8 @@ class Attempts:
 
     async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> Whole | AnswerStream:
         channel, adapter, order = route.channel, plan.adapter, plan.order
-        if call.note_native(native=plan.native):
+        if plan.native is not call.attempt.native and call.context.visit.api.name != CHAT_API:
+            call.note_native(native=plan.native)
             self._progress.routed(call)
         prepared = await self._preparer.prepare(call, adapter, order, route, self._clock.wall())
         call.attempt.dropped = (*order.removed, *prepared.dropped) if order.removed else prepared.dropped

@@ -84,7 +84,7 @@ def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token |
 
     The lookup is by SHA-256 digest: what is compared is not the secret, so its timing reveals nothing.
     """
-    fingerprint = digest(key)
+    fingerprint = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
     token = catalog.token_by_digest(fingerprint)
     if token is None and (holder := passes.holder(fingerprint, now)) is not None:
         token = catalog.registry.tokens.get(holder)

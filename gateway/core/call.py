@@ -17,7 +17,7 @@ from gateway.core.memory import AnswerShare
 from gateway.core.quota import Need
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Ticket
-from gateway.domain.call import CHAT_API, Attempt, Outcome, Running
+from gateway.domain.call import Attempt, Outcome, Running
 from gateway.domain.errors import GatewayError
 from gateway.domain.group import Group
 from gateway.domain.long_strings import Buffer
@@ -121,7 +121,8 @@ class AttemptState(msgspec.Struct):
     dropped: tuple[str, ...] = ()
     """Parameters that were left out of the request."""
     native: bool = False
-    """The channel speaks the client's API: request and answer pass as they are, except for the model's name."""
+    """The channel speaks the client's API: request and answer pass as they are, except for the model's name. Not said
+    of chat completions, which every channel is asked for; see ``Record.native``."""
     lowered: int | None = None
     """The model's own output limit, if the client's was higher and was lowered."""
     parts: int = 0
@@ -235,7 +236,7 @@ class Call:
         """The next attempt goes to this channel."""
         context, attempt = self.context, self.attempt
         attempt.route, attempt.route_reason, attempt.number = route, reason, number
-        attempt.stream, attempt.reply_headers, attempt.parts = None, {}, 0
+        attempt.stream, attempt.reply_headers, attempt.parts, attempt.native = None, {}, 0, False
         self.running = Running(
             id=context.visit.id,
             ts=context.visit.ts,
@@ -269,18 +270,10 @@ class Call:
             stream=context.request.stream,
         )
 
-    def note_native(self, *, native: bool) -> bool:
-        """Whether the attempt that runs passes request and answer on as they are; whether watchers should know it."""
+    def note_native(self, *, native: bool) -> None:
+        """The attempt that runs passes request and answer on as they are, or it does not any more."""
         self.attempt.native = native
-        if self.native is self.running.native:
-            return False
-        self.running = msgspec.structs.replace(self.running, native=self.native)
-        return True
-
-    @property
-    def native(self) -> bool:
-        """What its record says of that, see ``Record.native``."""
-        return self.attempt.native and self.context.visit.api.name != CHAT_API
+        self.running = msgspec.structs.replace(self.running, native=native)
 
     def headers(self) -> dict[str, str]:
         """The answer's headers, as far as they are known now (``features.md`` 2.10, ``wire.md`` X8)."""

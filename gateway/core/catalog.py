@@ -117,8 +117,10 @@ class Catalog:
         self.price = self.prices.get
         """Gives the price of a model; None if it has none."""
         self._groups = {name: _group_models(group, registry, self.prices) for name, group in registry.groups.items()}
-        self._visible: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}
-        self._terms: dict[TokenId, CallScopes] = {}
+        self.seen: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}
+        """What tokens see that were asked for, by their group and patterns; see ``visible``."""
+        self.scopes: dict[TokenId, CallScopes] = {}
+        """What limits those tokens; see ``terms``."""
 
     def price_shown(self, entry: ModelEntry) -> Price | None:
         """The price of a model, or of the first that answers for it if no channel serves it: an alias of a group."""
@@ -164,17 +166,17 @@ class Catalog:
 
     def terms(self, token: Token) -> CallScopes:
         """What limits a token's calls before a channel is chosen."""
-        if (found := self._terms.get(token.id)) is None:
-            found = self._terms[token.id] = scopes_of(self.parties(token))
+        if (found := self.scopes.get(token.id)) is None:
+            found = self.scopes[token.id] = scopes_of(self.parties(token))
         return found
 
     def visible(self, token: Token) -> Mapping[str, ModelEntry]:
         """What a token sees: its group's models that fit its own patterns, sorted by name."""
         key = (token.group, token.models)
-        if (found := self._visible.get(key)) is None:
+        if (found := self.seen.get(key)) is None:
             models = self.group_models(token.group)
             found = _only(models, token.models) if token.models else models
-            self._visible[key] = found
+            self.seen[key] = found
         return found
 
 

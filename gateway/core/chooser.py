@@ -64,6 +64,7 @@ class ChannelLimits:
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
+        self.lines = limiter.lines
         self.on_wait: Callable[[Call, str], None] = lambda _call, _what: None
         """Called with what a running call is about to wait for."""
 
@@ -72,11 +73,6 @@ class ChannelLimits:
         slot = call.limits.channel_slot
         held = slot.key if slot is not None else None
         return ChannelTickets(self._limiter, call.need.rate_tokens, held)
-
-    def has_room(self, route: Route) -> bool:
-        """Whether a channel without rates takes a call now."""
-        gate = route.bound.gate if route.bound is not None else None
-        return gate is None or self._limiter.lines.has_room(gate)
 
     def enter(self, call: Call, route: Route) -> None:
         """An attempt begins, in the same moment in which its channel was chosen."""
@@ -222,7 +218,8 @@ class Chooser:
         if entry.easy and not self._health.failing and call.limits.channel_slot is None and not sticky:
             tier = entry.easy
             choice = RouteChoice(tier[0], tier[0].rank.place, (), None) if len(tier) == 1 else easy(tier, self._draw)
-            if choice.route is not None and self._rooms.has_room(choice.route):
+            bound = choice.route.bound if choice.route is not None else None
+            if bound is None or bound.gate is None or self._rooms.lines.has_room(bound.gate):
                 return choice
         choice = (self._stay(call, entry) if sticky else None) or self._choose(call, entry.routes)
         if entry.fallbacks and (choice.route is None or choice.resting):

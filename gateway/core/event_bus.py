@@ -184,7 +184,7 @@ class EventBus:
     def __init__(self, clock: Callable[[], float]) -> None:
         """``clock`` gives monotonic seconds."""
         self._clock = clock
-        self._watchers: set[Watcher] = set()
+        self.watched_by: set[Watcher] = set()
         self._closed = False
         self.recent: deque[Record] = deque(maxlen=RECENT_LIMIT)
         """The newest settled calls, oldest first."""
@@ -192,16 +192,16 @@ class EventBus:
     @property
     def watchers(self) -> int:
         """How many watch now."""
-        return len(self._watchers)
+        return len(self.watched_by)
 
     def started(self, call: Running) -> None:
         """A call was admitted and its hold is written."""
-        for watcher in self._watchers:
+        for watcher in self.watched_by:
             watcher.offer(StartedNotice(call))
 
     def progress(self, call: Running) -> None:
         """A running call moved."""
-        for watcher in self._watchers:
+        for watcher in self.watched_by:
             watcher.move(call)
 
     def waiting(self, call: Running) -> None:
@@ -217,28 +217,28 @@ class EventBus:
     def settled(self, record: Record) -> None:
         """A call ended or was refused, and its record is written."""
         self.recent.append(record)
-        for watcher in self._watchers:
+        for watcher in self.watched_by:
             watcher.offer(SettledNotice(record))
 
     def changed(self) -> None:
         """Configuration, a channel's health or the granted money changed."""
-        for watcher in self._watchers:
+        for watcher in self.watched_by:
             watcher.change()
 
     def store_changed(self) -> None:
         """The store has failed, or works again."""
-        for watcher in self._watchers:
+        for watcher in self.watched_by:
             watcher.offer(StoreNotice())
 
     def stopping(self, until: Millis) -> None:
         """No more calls are admitted; those that run may go on until this moment."""
-        for watcher in self._watchers:
+        for watcher in self.watched_by:
             watcher.offer(StoppingNotice(until))
 
     def close(self) -> None:
         """Nothing more will be sent: every watcher ends."""
         self._closed = True
-        for watcher in self._watchers:
+        for watcher in self.watched_by:
             watcher.end()
 
     @contextmanager
@@ -247,8 +247,8 @@ class EventBus:
         watcher = Watcher(self._clock)
         if self._closed:
             watcher.end()
-        self._watchers.add(watcher)
+        self.watched_by.add(watcher)
         try:
             yield watcher
         finally:
-            self._watchers.discard(watcher)
+            self.watched_by.discard(watcher)

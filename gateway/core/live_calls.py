@@ -70,7 +70,9 @@ class LiveCalls:
             asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
 
     def leave(self, call: Call) -> None:
-        """The call has ended."""
+        """The call has ended, and with it what it takes of the memory for answers."""
+        if call.share.counted:
+            call.share.keep(0)
         del self.calls[call.context.visit.id]
         if not self.calls:
             self.empty.set()

@@ -137,8 +137,10 @@ class Pipeline:
         except ConnectionError as error:  # the client left while the call waited
             self.refuse(visit, Unavailable(str(error), code="client_closed"), token, model)
             raise
-        call.share, call.result.after_break = AnswerShare(deps.answers), self._broken.repeated(token.id, request)
-        ticket = deps.limiter.take(admission.bounds, call.need.rate_tokens, admission.gates, call.limits.gates)
+        call.share = AnswerShare(deps.answers)
+        call.result.after_break = bool(self._broken.known) and self._broken.repeated(token.id, request)
+        counted = call.need.rate_tokens if admission.bounds else 0
+        ticket = deps.limiter.take(admission.bounds, counted, admission.gates, call.limits.gates)
         deps.live.enter(call)
         try:
             await self._answer(call, admission, first, ticket)
@@ -147,8 +149,6 @@ class Pipeline:
                 self._failures.note(token.id, received.body, error)
             raise
         finally:
-            if call.share.counted:
-                call.share.keep(0)
             deps.live.leave(call)
             ticket.close()
 
@@ -167,7 +167,8 @@ class Pipeline:
         if first.route is not None:
             call.begin_attempt(first.route, first.why, 1)
         self._deps.books.open(call.running)
-        self._deps.bus.started(call.running)
+        if self._deps.bus.watched_by:
+            self._deps.bus.started(call.running)
 
     async def _answer(self, call: Call, admission: Admission, first: RouteChoice, ticket: Ticket) -> None:
         context, result = call.context, call.result
@@ -190,7 +191,7 @@ class Pipeline:
         finally:
             if not result.settled:
                 self._settle_broken(call, ticket)
-        if _is_strict(call):
+        if context.catalog.registry.settings.durability is Durability.CALL:
             with suppress(Unavailable):  # the client does not have to wait for its error because the disk refuses
                 await self._deps.books.synced()
         if not context.client.begun:
@@ -207,8 +208,10 @@ class Pipeline:
             order = msgspec.structs.replace(order, clock=self._deps.clock.wall, began=visit.ts)
         if admission.entry.effects.remembers or admission.entry.fallbacks:
             order = msgspec.structs.replace(order, owner=context.token.id)
-        if context.catalog.registry.settings.strict_streams:
+        settings = context.catalog.registry.settings
+        if settings.strict_streams:
             order = msgspec.structs.replace(order, strict_events=True)
+        call.limits.scopes = admission.bounds + admission.entry.bounds
         try:
             answer = await self._deps.attempts.answer(call, admission.entry, order, first)
         except BudgetExhausted:
@@ -221,7 +224,7 @@ class Pipeline:
             return
         parts = answer.parts(call.result.usage)
         large = sum(map(len, parts)) > POCKET
-        if _is_strict(call) or large or not context.client.patient:
+        if settings.durability is Durability.CALL or large or not context.client.patient:
             record = await self._confirmed(call, self._settle(call, ticket, status))
             context.client.answer(_plain_headers(call, record), parts)
         else:
@@ -259,7 +262,7 @@ class Pipeline:
     async def _confirmed(self, call: Call, record: Record) -> Record:
         """The record, once it is as safe as the settings want it. Raises Unavailable if the answer is withheld."""
         try:
-            if _is_strict(call):
+            if call.context.catalog.registry.settings.durability is Durability.CALL:
                 record = await self._deps.books.confirmed(record)
         finally:
             self._deps.bus.settled(record)
@@ -356,11 +359,6 @@ def _explained(call: Call, error: GatewayError, limiter: Limiter) -> GatewayErro
     error.readings = limiter.readings(call.limits.scopes)
     error.facts = call.headers()
     return error
-
-
-def _is_strict(call: Call) -> bool:
-    """Whether the end of an answer waits until its record would survive a power cut."""
-    return call.context.catalog.registry.settings.durability is Durability.CALL
 
 
 def _tail(call: Call, stream: AnswerStream) -> bytes:

@@ -104,26 +104,25 @@ class BrokenStreams:
 
     def __init__(self, mono: Callable[[], float]) -> None:
         self._mono = mono
-        self._known: OrderedDict[bytes, float] = OrderedDict()
+        self.known: OrderedDict[bytes, float] = OrderedDict()
+        """When the stream of a conversation broke."""
 
     def note(self, token: str, request: InboundRequest) -> None:
         """The stream broke now."""
-        self._known[_conversation(token, request)] = self._mono()
-        while len(self._known) > MOST_FAILURES:
-            self._known.popitem(last=False)
+        self.known[_conversation(token, request)] = self._mono()
+        while len(self.known) > MOST_FAILURES:
+            self.known.popitem(last=False)
 
     def repeated(self, token: str, request: InboundRequest) -> bool:
         """Whether this is the same call once more; of each break only the first is."""
-        if not self._known:
-            return False
-        then = self._known.pop(_conversation(token, request), None)
+        then = self.known.pop(_conversation(token, request), None)
         return then is not None and self._mono() - then <= REPEAT_S
 
 
 def _conversation(token: str, request: InboundRequest) -> bytes:
     """A short name of the conversation, the same for a stream and a plain call."""
     said = request.fields.get(request.turns) or request.fields.get("prompt") or b""
-    size = request.input_bound if request.large else 0  # long texts are not in the fields
+    size = 0 if request.prompt is None else request.input_bound  # long texts are not in the fields
     about = f"{request.session}\0{request.model}\0{size}\0".encode("utf-8", "replace")
     return _digest(token, about + bytes(said))
 

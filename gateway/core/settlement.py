@@ -41,7 +41,9 @@ class Meter:
         """Of an answer that came to its proper end. All zeros beside output count as not reported (``wire.md`` U3)."""
         reported = answer.reported
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
-            self._learn(call, reported)
+            self._seen += 1
+            if self._seen <= LEARN_FIRST or self._seen % LEARN_EVERY == 0:
+                self._learn(call, reported)
             if reported.source is UsageSource.PARTIAL:
                 return canonical(msgspec.structs.replace(reported, output=self._output(call, answer)))
             return reported
@@ -85,9 +87,6 @@ class Meter:
         return min(tokens, need.capped) if need.capped == need.output else tokens
 
     def _learn(self, call: Call, reported: Usage) -> None:
-        self._seen += 1
-        if self._seen > LEARN_FIRST and self._seen % LEARN_EVERY:
-            return
         route = call.attempt.route
         if route is None or call.context.request.input_bound > LEARN_LIMIT:
             return
@@ -131,7 +130,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         channel_name=route.channel.name if route is not None else "",
         app=visit.app,
         api=visit.api.name,
-        native=call.native,
+        native=attempt.native,
         status=status,
         outcome=result.outcome,
         code=error.code if error is not None else "",

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.domain.channel import Channel, Dialect, Overrides, Served
+from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.errors import GatewayError
 from gateway.domain.estimate import prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
@@ -26,7 +26,6 @@ from gateway.domain.units import CallId, Millis
 from gateway.inbound.json_body import Fields
 from gateway.upstream.adapter import Adapter, AnswerStream, Failure, Order
 from gateway.upstream.output_limit import OutputLimit
-from gateway.upstream.overrides import apply_overrides
 
 EMPTY = msgspec.Raw(b"[]")
 OPENAI_DIALECTS = frozenset({Dialect.OPENAI, Dialect.MOCK})
@@ -149,7 +148,7 @@ class InboundApi(Protocol):
         """
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """What the model may be called instead, if the token sees no model of this name. Only asked if it ``respells``."""
+        """What the model may be called instead, if the token sees none of this name. Only asked if it ``respells``."""
         return ()
 
     def prompt_tokens(self, request: InboundRequest) -> int:
@@ -163,28 +162,14 @@ class InboundApi(Protocol):
         """Why this channel cannot answer the request; empty if it can. Only called for a ``selective`` API."""
         return ""
 
-    def override(self, order: Order, overrides: Overrides) -> Order:
-        """The order with the overrides of the channel's owner."""
-        return apply_overrides(order, overrides)
-
-    def adapter(self, dialect: Dialect, chat: Adapter) -> Adapter:
-        """The adapter by which a channel of this dialect is called. It writes answers as this API has them.
-
-        ``chat`` is the dialect's adapter for chat completions. It is wrapped; where the dialect is this API it is
-        replaced by one that passes the bytes on.
-        """
-        return chat
-
     def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
-        """How this channel is called: by default with ``adapter``, after ``override``.
+        """How this channel is called, with the overrides of its owner.
 
         An API that is translated for some channels decides it here, for each attempt. ``order`` is that of ``order``,
-        perhaps for another model. ``lacking``: the channel was found not to have the API, see ``Failure.lacks_api``.
-        Raises BadRequest for what cannot be translated. Of a large request in a thread.
+        perhaps for another model. ``chat`` is the channel's adapter for chat completions. ``lacking``: the channel was
+        found not to have the API, see ``Failure.lacks_api``. Raises BadRequest for what cannot be translated. Of a
+        large request in a thread.
         """
-        if channel.overrides is not None:
-            order = self.override(order, channel.overrides)
-        return AttemptPlan(self.adapter(channel.dialect, chat), order, channel.dialect in OPENAI_DIALECTS)
 
     def sign_of_life(self, stream: AnswerStream | None) -> bytes:
         """What shows a client after some silence that its stream is alive: ``keep_alive``, or what suits the answer."""

@@ -292,9 +292,12 @@ class Backlog:
         if self._trouble.write and all(record.failed for record in fresh.values()):
             return ()  # nobody waits for them: the next hold or sync tries again, not every call
         try:
-            self.flush()
-        except OSError as exc:
-            return self._withhold(fresh, reason(exc))
+            self._append()
+        except OSError as first:
+            try:
+                self._find_room(first)
+            except OSError as exc:
+                return self._withhold(fresh, reason(exc))
         return ()
 
     def flush(self) -> None:
@@ -302,9 +305,10 @@ class Backlog:
         try:
             self._append()
         except OSError as exc:
-            first = exc
-        else:
-            return
+            self._find_room(exc)
+
+    def _find_room(self, first: OSError) -> None:
+        """Write it elsewhere than where the disk has just refused it with this error, which is raised if none does."""
         if first.errno in _NO_SPACE and self._ballast.give_up():
             self._trouble.say(write=f"the disk is full: {reason(first)}")
             with suppress(OSError):

@@ -174,7 +174,7 @@ class Response:
         """The head, and the body behind it unless it is long."""
         old = request.version < (1, 1)
         connection = "" if old is not self.keep_alive else f"Connection: {'keep-alive' if old else 'close'}\r\n"
-        fields = "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()])
+        fields = "".join(map("%s: %s\r\n".__mod__, self.headers.items()))
         length = "" if self._status == HTTPStatus.NO_CONTENT else f"Content-Length: {self._size}\r\n"
         head = (
             f"HTTP/1.{0 if old else 1}{self._start}{length}Server: tollkeeper\r\nDate: {rfc822_formatted_time()}\r\n"

@@ -14,15 +14,17 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.estimate import prompt_bound, prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.units import CallId, Millis
-from gateway.inbound.api import LARGE, HttpRequest, InboundApi, InboundRequest
+from gateway.inbound.api import LARGE, OPENAI_DIALECTS, AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.json_body import Fields, fields_of
 from gateway.inbound.large_body import read_large
-from gateway.upstream.adapter import Order
+from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.output_limit import CAPS, MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS
+from gateway.upstream.overrides import apply_overrides
 
 MAX_MODEL = 256
 """Characters of a model name."""
@@ -226,6 +228,24 @@ class ChatCompletions(InboundApi):
             answer_id="chatcmpl-" + call[-24:],
             created=ts // 1000,
         )
+
+    def override(self, order: Order, overrides: Overrides) -> Order:
+        """The order with the overrides of the channel's owner."""
+        return apply_overrides(order, overrides)
+
+    def adapter(self, dialect: Dialect, chat: Adapter) -> Adapter:
+        """The adapter by which a channel of this dialect is called. It writes answers as this API has them.
+
+        ``chat`` is the dialect's adapter for chat completions, which takes them as they are. An API of the same family
+        wraps it; where the dialect is that API, it is replaced by one that passes the bytes on.
+        """
+        return chat
+
+    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+        """See ``InboundApi``. Every dialect takes the request, by ``adapter``."""
+        if channel.overrides is not None:
+            order = self.override(order, channel.overrides)
+        return AttemptPlan(self.adapter(channel.dialect, chat), order, native=channel.dialect in OPENAI_DIALECTS)
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
         """See ``InboundApi``: SSE comments."""

@@ -31,6 +31,7 @@ from gateway.inbound.ollama.request import chat_request, completion_request, emb
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.overrides import apply_overrides
 
 LATEST = ":latest"
 
@@ -82,7 +83,7 @@ class OllamaChat(_Ollama):
     def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
         if channel.overrides is not None:
-            order = self.override(order, channel.overrides)
+            order = apply_overrides(order, channel.overrides)
         return AttemptPlan(self.rendered(chat), order, native=False)
 
     def rendered(self, chat: Adapter) -> RenderingAdapter:

@@ -201,7 +201,8 @@ class Parser:
             ours = exc.__context__ if isinstance(exc.__context__, ValueError) else None
             raise _malformed(str(ours or f"not valid HTTP: {exc}")) from exc
         finally:
-            self._pass_on()
+            if self._body:
+                self._pass_on()
         if self._no_body > HEAD_LIMIT and self._answer is not None:
             where = "between its parts" if self._answer.status else "in its head"
             raise _malformed(f"it has more than {HEAD_LIMIT >> 10} KiB {where}")
@@ -250,17 +251,17 @@ class Parser:
         """A status of 1xx is a message, too."""
         if self._answer is not None and self._answer.status:
             self.reusable = self._http.should_keep_alive()
-            self._pass_on()
+            if self._body:
+                self._pass_on()
             self._answer.finish()
             self._answer = None
 
     def _pass_on(self) -> None:
         """The pieces of the body that came with this read, as one."""
-        if self._body:
-            self._no_body = 0
-            if self._answer is not None:
-                self._answer.take(self._body[0] if len(self._body) == 1 else b"".join(self._body))
-            self._body.clear()
+        self._no_body = 0
+        if self._answer is not None:
+            self._answer.take(self._body[0] if len(self._body) == 1 else b"".join(self._body))
+        self._body.clear()
 
 
 def _malformed(text: str) -> ConnectionBroken:

@@ -255,28 +255,23 @@ class Pool:
                 head = self._heads.head(method, target, prepared)
             except ValueError as exc:
                 raise AttemptFailed(failures.unreachable(self.channel, str(exc), sent=False)) from exc
-            answer = await self._ask_living(target, (head, *(prepared.parts or (prepared.body,))), head_s, began)
-            return HttpReply(self.channel, answer, self._ended, began)
+            request = (head, *(prepared.parts or (prepared.body,)))
+            wire = self._places.take_idle()
+            while True:
+                if wire is None:
+                    wire = await self._dial(target)
+                try:
+                    answer = await self._ask(wire, request, head_s)
+                except ConnectionBroken as exc:
+                    late = self._loop.time() - began > STALE_S
+                    if not wire.used or late or exc.spoke:
+                        raise AttemptFailed(exchange_failure(self.channel, exc)) from exc
+                    wire = None  # it had been broken while it was idle
+                else:
+                    return HttpReply(self, answer, began)
         except BaseException:
             self.busy -= 1
             raise
-
-    def _ended(self) -> None:
-        self.busy -= 1
-
-    async def _ask_living(self, target: Target, request: Sequence[Buffer], head_s: float, began: float) -> WireAnswer:
-        """Asks, and over another connection if the first had been broken while it was idle."""
-        wire = self._places.take_idle()
-        while True:
-            if wire is None:
-                wire = await self._dial(target)
-            try:
-                return await self._ask(wire, request, head_s)
-            except ConnectionBroken as exc:
-                late = self._loop.time() - began > STALE_S
-                if not wire.used or late or exc.spoke:
-                    raise AttemptFailed(exchange_failure(self.channel, exc)) from exc
-            wire = None
 
     async def _ask(self, wire: UpstreamConnection, request: Sequence[Buffer], head_s: float) -> WireAnswer:
         answer = wire.ask(request, together=self.busy > 1)
@@ -287,7 +282,7 @@ class Pool:
             answer.abort()
             raise
         finally:
-            self._deadlines.strike(answer)
+            self._deadlines.due.pop(answer, None)
         return answer
 
     def _expire(self, answer: WireAnswer, seconds: float) -> None:

@@ -12,7 +12,7 @@ neither.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from io import BytesIO
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -73,16 +73,25 @@ LINGER_S = 0.5
 """How long the rest of an answer that nobody wants may take before its connection is closed."""
 
 
+class ReplyPool(Protocol):
+    """The pool that an answer comes from."""
+
+    channel: Channel
+    busy: int
+    """Answers under way."""
+
+
 class HttpReply:
     """An answer whose head has come. Implements ``adapter.Reply``."""
 
-    __slots__ = ("_answer", "_began", "_inflater", "_on_end", "_timer", "channel", "headers", "status")
+    __slots__ = ("_answer", "_began", "_ended", "_inflater", "_pool", "_timer", "channel", "headers", "status")
 
-    def __init__(self, channel: Channel, answer: WireAnswer, on_end: Callable[[], None], began: float) -> None:
+    def __init__(self, pool: ReplyPool, answer: WireAnswer, began: float) -> None:
         """Raises AttemptFailed if the body is packed in a way that was not requested."""
-        self.channel = channel
+        self.channel = pool.channel
+        self._pool = pool
+        self._ended = False
         self._answer = answer
-        self._on_end: Callable[[], None] | None = on_end
         self._began = began
         self._timer: asyncio.TimerHandle | None = None
         self.status = answer.status
@@ -189,9 +198,9 @@ class HttpReply:
     def _end(self) -> None:
         if self._timer is not None:
             self._disarm()
-        if self._on_end is not None:
-            self._on_end()
-            self._on_end = None
+        if not self._ended:
+            self._ended = True
+            self._pool.busy -= 1
 
 
 class Reads:
@@ -279,26 +288,22 @@ class Deadlines(Generic[Item]):
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[Item, float], None]) -> None:
         self._loop = loop
         self._expire = expire
-        self._due: dict[Item, tuple[float, float]] = {}
-        """The moment, and how many seconds were given."""
+        self.due: dict[Item, tuple[float, float]] = {}
+        """The moment, and how many seconds were given. What has come to its end is taken out."""
         self._next = 0.0
         """When the timer goes off, if there is one."""
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self, item: Item, seconds: float) -> None:
-        """It must be struck out within so many seconds."""
+        """It must be taken out of ``due`` within so many seconds."""
         at = self._loop.time() + seconds
-        self._due[item] = at, seconds
+        self.due[item] = at, seconds
         if self._timer is None or at < self._next:
             self._set(at)
 
-    def strike(self, item: Item) -> None:
-        """It has come to its end."""
-        self._due.pop(item, None)
-
     def close(self) -> None:
         """Nothing expires any more."""
-        self._due.clear()
+        self.due.clear()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -311,8 +316,8 @@ class Deadlines(Generic[Item]):
     def _look(self) -> None:
         self._timer = None
         now = self._loop.time()
-        for item, (_, seconds) in [entry for entry in self._due.items() if entry[1][0] <= now]:
-            del self._due[item]
+        for item, (_, seconds) in [entry for entry in self.due.items() if entry[1][0] <= now]:
+            del self.due[item]
             self._expire(item, seconds)
-        if self._due:
-            self._set(min(at for at, _ in self._due.values()))
+        if self.due:
+            self._set(min(at for at, _ in self.due.values()))

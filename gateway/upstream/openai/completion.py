@@ -154,8 +154,10 @@ def whole_of_regular(body: bytes, order: Order) -> Whole | None:
     Raises TooManyElements, but not for what is read here alone: of that little is opened.
     """
     screen = order.screen
-    found: _Answer | None = _decoded(_BARE_ANSWER, body)
-    if found is None:
+    found: _Answer | None
+    try:
+        found = _BARE_ANSWER.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         refuse_many_elements(body, opens_logprobs=False)
         found = _decoded(_ANSWER, body)
         if found is None or _shows_beside(body, screen):
@@ -203,26 +205,21 @@ def _shows_beside(body: bytes, screen: Screen) -> bool:
 
 def _finish(found: Sequence[_Choice], tally: OutputCounter) -> str:
     for position, choice in enumerate(found):
-        if not _is_regular(choice, position):
-            return ""
         message = choice.message
+        regular = (
+            choice.index == position
+            and message.role == "assistant"
+            and choice.finish_reason in REASONS
+            and message.tool_calls is msgspec.UNSET
+            and message.function_call is msgspec.UNSET
+            and (message.reasoning_content is None or message.reasoning is msgspec.UNSET)  # not the same text twice
+        )
+        if not regular:
+            return ""
         for text in (message.content, message.reasoning_content, message.reasoning, message.refusal):
             if text:
                 tally.add(text)
     return found[0].finish_reason if found else ""
-
-
-def _is_regular(choice: _Choice, position: int) -> bool:
-    message = choice.message
-    twice = message.reasoning_content is not None and message.reasoning is not msgspec.UNSET
-    return (
-        choice.index == position
-        and message.role == "assistant"
-        and choice.finish_reason in REASONS
-        and message.tool_calls is msgspec.UNSET
-        and message.function_call is msgspec.UNSET
-        and not twice
-    )
 
 
 def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:

@@ -257,7 +257,9 @@ class OpenAIDialect:
         """See ``adapter.Adapter``."""
         streamed = not body.startswith(b"{") and is_stream(body)
         answer = assemble(body, order, channel) if streamed else read_whole(body, order, channel)
-        return remembered(answer, order, self._memory) if wants_reasoning(channel) else answer
+        if vendor_of(channel.preset, channel.base_url).reasoning_back:
+            return remembered(answer, order, self._memory)
+        return answer
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``."""

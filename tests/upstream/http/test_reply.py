@@ -403,7 +403,7 @@ async def test_what_is_not_struck_out_expires_with_its_seconds() -> None:
     clerk = Clerk()
     clerk.deadlines.note("kept", TICK_S)
     clerk.deadlines.note("met", TICK_S)
-    clerk.deadlines.strike("met")
+    del clerk.deadlines.due["met"]
     await asyncio.sleep(3 * TICK_S)
     assert clerk.expired == [("kept", TICK_S)]
 
@@ -421,7 +421,7 @@ async def test_a_sooner_one_goes_first_and_the_later_one_still_goes() -> None:
 async def test_nothing_is_left_to_wake_up_for_when_all_are_struck_out(monkeypatch: pytest.MonkeyPatch) -> None:
     clerk = Clerk()
     clerk.deadlines.note("met", TICK_S)
-    clerk.deadlines.strike("met")
+    del clerk.deadlines.due["met"]
     await asyncio.sleep(2 * TICK_S)
     monkeypatch.setattr(clerk.deadlines, "_look", lambda: clerk.expired.append(("woken", 0.0)))
     await asyncio.sleep(2 * TICK_S)
