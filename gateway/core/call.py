@@ -121,8 +121,8 @@ class AttemptState(msgspec.Struct):
     dropped: tuple[str, ...] = ()
     """Parameters that were left out of the request."""
     native: bool = False
-    """The channel speaks the client's API: request and answer pass as they are, except for the model's name. Not said
-    of chat completions, which every channel is asked for; see ``Record.native``."""
+    """The channel speaks the client's API: request and answer pass as they are, except for the model's name. False for
+    chat completions, see ``Record.native``."""
     lowered: int | None = None
     """The model's own output limit, if the client's was higher and was lowered."""
     parts: int = 0

@@ -206,12 +206,12 @@ class EventBus:
 
     def waiting(self, call: Running) -> None:
         """A call waits, for something else than before."""
-        for watcher in self._watchers:
+        for watcher in self.watched_by:
             watcher.offer(WaitingNotice(call))
 
     def left(self, call_id: CallId) -> None:
         """A call that waited was refused, cancelled, or its client went away."""
-        for watcher in self._watchers:
+        for watcher in self.watched_by:
             watcher.offer(LeftNotice(call_id))
 
     def settled(self, record: Record) -> None:

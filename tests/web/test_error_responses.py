@@ -68,6 +68,8 @@ ERRORS: list[tuple[GatewayError, int, str, dict[str, str]]] = [
     (Refused("x", code="origin_not_allowed"), 403, "permission_error", {}),
     (Refused("x"), 403, "permission_error", {}),
     (Conflict("x"), 409, "invalid_request_error", {}),
+    (Conflict("x", code="newer_change"), 409, "invalid_request_error", {}),
+    (Conflict("x", code="already_undone"), 409, "invalid_request_error", {}),
     (RateLimited("x", retry_after_s=4.2), 429, "rate_limit_error", LATER),
     (RateLimited("x", code="request_too_large_for_limit"), 429, "rate_limit_error", NEVER),
     (Unavailable("x", retry_after_s=5), 503, "server_error", LATER),
