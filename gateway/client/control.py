@@ -15,7 +15,7 @@ from gateway.domain.errors import InternalError
 from gateway.domain.events import AnyEvent
 from gateway.domain.history import HistoryView, UndoView
 from gateway.domain.settings import Settings
-from gateway.domain.upstream_views import ListingView, PresetView, PriceProposal
+from gateway.domain.upstream_views import ListingView, ModelDetail, PresetView, PriceProposal
 from gateway.domain.views import (
     AccountView,
     CallPage,
@@ -221,6 +221,10 @@ class PriceRequests(Caller):
     async def models(self, token: str | None = None) -> list[ModelView]:
         """All models, or those that one token sees."""
         return await self.get("/models", list[ModelView], token=token)
+
+    async def model(self, name: str) -> ModelDetail:
+        """Everything about one model."""
+        return await self.get(f"/models/{segment(name)}", ModelDetail)
 
     async def why(
         self,

@@ -87,7 +87,8 @@ def test(ref: str, model: str, *, as_json: bool) -> None:
     else:
         out(f"{'ok' if check.ok else 'failed'} after {brief_span(check.ms)} {plain(check.text)}".rstrip())
     if not check.ok:
-        raise Quit(f"channel '{ref}' failed its test: {check.text}", Exit.UPSTREAM)
+        reason = f": {check.text}" if as_json else ""  # otherwise the line above says it
+        raise Quit(f"channel '{ref}' failed its test{reason}", Exit.UPSTREAM)
 
 
 @click.command(

@@ -83,6 +83,13 @@ def price(view: PriceView | None) -> str:
     return f"{dollars(view.input_nanos)} / {dollars(view.output_nanos)}{call}"
 
 
+def price_words(view: PriceView | None, model: str) -> str:
+    """A price with the model it is inherited from; where there is none, what to do."""
+    if view is None:
+        return f"{UNPRICED}: counted, not charged; 'tollkeeper price set {word(model)} --like OTHER' sets one"
+    return price(view) + (f" (the price of {view.inherited_from})" if view.inherited_from else "")
+
+
 def price_notes(saved: SavedChannel) -> list[str]:
     """Which prices a channel's new models got and how to change them, and which of its models have none."""
     notes = []

@@ -1,16 +1,20 @@
 """``model``: the models that clients see."""
 
+from collections.abc import Iterator
+
 import click
 
 from gateway.commands import formatting
 from gateway.commands.base import Noun
-from gateway.commands.completion import TOKENS
+from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.options import SOME, json_option
-from gateway.commands.output import out_list
+from gateway.commands.output import out, out_json, out_list, out_pairs, table
 from gateway.commands.session import run
 from gateway.domain.human_values import brief_count
-from gateway.domain.money import brief_dollars
+from gateway.domain.limit_kinds import limits_text
+from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
+from gateway.domain.upstream_views import ModelDetail
 
 COLUMNS = [
     ("Model", lambda m: m.name),
@@ -38,3 +42,50 @@ def list_models(token: str | None, *, as_json: bool) -> None:
     if token:
         nobody = f"token '{plain(token)}' sees no models; check its group: tollkeeper token show {word(token)}"
     out_list(found, COLUMNS, as_json=as_json, empty=nobody)
+
+
+ROUTE_COLUMNS = [
+    ("Group", lambda r: r.group or "none"),
+    (">Order", lambda r: str(r.order) if r.order else "not tried"),
+    ("Channel", lambda r: r.channel),
+    ("Because", lambda r: r.place),
+    (">Weight", lambda r: str(r.weight)),
+    ("State", lambda r: f"{formatting.CHANNEL_STATES.get(r.state, r.state)} {plain(r.reason, 60)}".rstrip()),
+    ("Upstream model", lambda r: r.upstream_model),
+    (">Context", lambda r: brief_count(r.context) if r.context else ""),
+    (">Output", lambda r: brief_count(r.max_output) if r.max_output else ""),
+    ("Limits", lambda r: limits_text(r.limits)),
+]
+
+
+@model.command("show", examples=["tollkeeper model show gpt-4o"])
+@click.argument("name", metavar="MODEL", shell_complete=MODELS)
+@json_option
+def show_model(name: str, *, as_json: bool) -> None:
+    """Show one model: which channels serve it and in which order, who sees it, what it costs, how long it may be."""
+    found = run(lambda client: client.model(name))
+    if as_json:
+        out_json(found)
+        return
+    out_pairs(_pairs(found))
+    if found.routes:
+        out("\n" + table(found.routes, ROUTE_COLUMNS))
+
+
+def _pairs(found: ModelDetail) -> Iterator[tuple[str, str]]:
+    yield "model", found.name
+    yield "price", formatting.price_words(found.price, found.name)
+    yield (
+        "there",
+        f"{dollars(found.told.input)} / {dollars(found.told.output)} by the upstream's list" if found.told else "",
+    )
+    yield "context", f"{found.context:,} tokens" if found.context else "not known"
+    yield "longest answer", f"{found.max_output:,} tokens" if found.max_output else "not known"
+    yield "groups", ", ".join(found.groups) or "none: no token can see it"
+    for group, models in found.fallbacks.items():
+        if models:
+            what = "after it" if any(route.group == group for route in found.routes) else "instead of it"
+            yield f"answers {what} in {plain(group, 30)}", ", ".join(models)
+    yield "tokens", ", ".join(found.tokens) or "none sees it"
+    yield "calls", f"{found.calls:,}"
+    yield "spent", dollars(found.spent_nanos)

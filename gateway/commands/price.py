@@ -1,24 +1,29 @@
 """``price``: what models cost, and ``price import``: vendors' prices, with a preview."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
+from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, several
 from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, naming, yes_option
-from gateway.commands.output import out_json, out_list, words
+from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
 from gateway.domain.fields import PRICE
+from gateway.domain.human_values import written_tier
 from gateway.domain.money import dollars
-from gateway.domain.price import PriceDraft
+from gateway.domain.price import Price, PriceDraft, cost, rates
 from gateway.domain.quoting import listed_names
 from gateway.domain.text import plain
+from gateway.domain.units import MILLION, Nanos
 from gateway.domain.upstream_views import PriceProposal
+from gateway.domain.usage import Usage
+from gateway.domain.views import PriceView
 
 IMPORT_COLUMNS = [
     ("Model", lambda p: p.model),
@@ -68,7 +73,7 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
         create=not dry_run,
     )
     out_list(found, IMPORT_COLUMNS, as_json=as_json, empty="no known prices; nothing to import")
-    for line in _summary(found, dry_run=dry_run, accept=accept):
+    for line in _summary(found, dry_run=dry_run, accept=accept) if found else []:
         words(line)
 
 
@@ -131,6 +136,59 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
         return
     found = run(lambda client: client.prices())
     out_list(found, COLUMNS, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help")
+
+
+@price.command("show", examples=["tollkeeper price show gpt-4o"])
+@click.argument("model", shell_complete=MODELS)
+@json_option
+def show_price(model: str, *, as_json: bool) -> None:
+    """Show the price of one model: every rate, where it is from, and an example."""
+
+    async def work(client: ControlClient) -> PriceView | None:
+        prices = {view.model: view for view in await client.prices()}
+        return (await client.model(model)).price if model not in prices else await _in_effect(client, prices[model])
+
+    found = run(work)
+    if as_json:
+        out_json(found)
+    else:
+        out_pairs(_details(found, model))
+
+
+async def _in_effect(client: ControlClient, own: PriceView) -> PriceView:
+    """The price that applies to a model that has one of its own; that of its target may come first."""
+    offered = next((one for one in await client.models() if one.name == own.model), None)
+    return own if offered is None or offered.price is None else offered.price
+
+
+def _details(view: PriceView | None, model: str) -> Iterator[tuple[str, str]]:
+    yield "model", model
+    if view is None:
+        yield "price", formatting.price_words(None, model)
+        return
+    yield "price of", view.inherited_from and f"{view.inherited_from}, which {model} stands for"
+    yield "price", "free" if view.free else "in dollars per million tokens:"
+    if not view.free:
+        yield "input", dollars(view.input_nanos)
+        yield "output", dollars(view.output_nanos)
+        yield "cached input", _optional(view.cached_input_nanos) or "as input"
+        yield "cache write", _optional(view.cache_write_nanos) or "as input"
+        yield "long cache write", _optional(view.cache_write_long_nanos) or "as cache write"
+        yield "per call", _optional(view.per_call_nanos or None)
+        for tier in view.tier_prices:
+            yield "longer inputs", written_tier(tier)
+        yield "example", f"10,000 input and 1,000 output tokens: {dollars(_example(view))}"
+    yield "source", f"{view.source}{' (set by you)' if view.source == 'manual' else ''}"
+    yield "list of", f"{formatting.moment(view.as_of_ms)[:10]}{', old' if view.stale else ''}" if view.as_of_ms else ""
+    yield "updated", formatting.moment(view.updated_ms)
+
+
+def _example(view: PriceView) -> Nanos:
+    """What a call of 10,000 input and 1,000 output tokens costs."""
+    fields = {name: getattr(view, f"{name}_nanos") for name in ("input", "output", "per_call")}
+    usage = Usage(input=10_000, output=1_000)
+    price = Price(model=view.model, tiers=tuple(view.tier_prices), **fields)
+    return cost(usage, rates(price, usage.input, MILLION))
 
 
 @price.command(

@@ -20,7 +20,7 @@ from gateway.domain.call import outcome_text
 from gateway.domain.human_values import brief_count, local_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.retries import earlier_attempts, repeated_calls
-from gateway.domain.text import plain, word
+from gateway.domain.text import plain
 from gateway.domain.views import REPEATED, CallView, Summary, SumRow
 
 MONTH_MS = 30 * 86_400_000
@@ -290,9 +290,7 @@ def _repeated(call: CallView) -> str:
 def _cost(call: CallView) -> str:
     if formatting.cost(call) != formatting.UNPRICED:
         return dollars(call.cost_nanos)
-    return (
-        f"{formatting.UNPRICED}: counted, not charged; 'tollkeeper price set {word(call.model)} --like OTHER' sets one"
-    )
+    return formatting.price_words(None, call.model)
 
 
 def _usage(call: CallView) -> str:

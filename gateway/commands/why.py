@@ -17,7 +17,7 @@ from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import error_class
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
-from gateway.domain.views import BudgetView, PriceView
+from gateway.domain.views import BudgetView
 
 CACHE = "marked for the vendor's cache where the client sets no marks: reading it costs less, writing to it more"
 
@@ -91,7 +91,7 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
     yield "model", f"{found.model}: {'visible' if found.visible else 'hidden'}: {found.rule}"
     yield "fallbacks", ", ".join(found.fallbacks)
     times = f" {formatting.multiplier(found.multiplier)}" if found.multiplier != 1_000_000 else ""
-    yield "price", _price(found.price, found.model) + (times if found.price else "")
+    yield "price", formatting.price_words(found.price, found.model) + (times if found.price else "")
     size = (
         f"{found.prompt_tokens:,} input tokens, {f'{found.max_tokens:,}' if found.max_tokens else 'no limit of'} output"
     )
@@ -101,14 +101,6 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
         yield "prompt cache", f"{CACHE}; 'tollkeeper channel edit {word(marked[0])} --no-cache-marks' stops that"
     for party in found.parties:
         yield _label(party), "; ".join(_left(found, party))
-
-
-def _price(view: PriceView | None, model: str) -> str:
-    if view is None:
-        return (
-            f"{formatting.UNPRICED}: counted, not charged; 'tollkeeper price set {word(model)} --like OTHER' prices it"
-        )
-    return formatting.price(view) + (f" (the price of {view.inherited_from})" if view.inherited_from else "")
 
 
 def _label(party: PartyView) -> str:

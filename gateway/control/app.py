@@ -102,6 +102,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("PUT", "/prices/{model:(?s:.+)}", prices.put_price),
     ("DELETE", "/prices/{model:(?s:.+)}", prices.remove_price),
     ("GET", "/models", prices.list_models),
+    ("GET", "/models/{model:(?s:.+)}", prices.show_model),
     ("GET", "/why", why.explain),
     ("GET", "/calls", calls.list_calls),
     ("GET", "/records", calls.numbered),

@@ -172,7 +172,7 @@ def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
     if listed is None and channel.patterns:
         listed = UpstreamModels(channel=channel.id, time=Millis(0))
     if listed is not None and channel.id in engine.catalog.registry.channels:
-        text = plain(error.message, 300)
+        text = plain(reason_of(channel, error), 300)
         engine.change([Change("lists", channel.id, msgspec.structs.replace(listed, tried=engine.now(), error=text))])
 
 
@@ -187,7 +187,7 @@ async def _asked(
         return await _looked_for(channel, before, edits)
     except UpstreamError as exc:
         edits.engine.upstreams.forget(channel.id)
-        text = plain(exc.message, 500)
+        text = plain(reason_of(channel, exc), 500)
         if before is None and not stays:
             raise _no_list(channel, text) from exc
         kept = before or UpstreamModels(channel=channel.id, time=Millis(0))
@@ -230,6 +230,11 @@ def _frozen(channel: Channel) -> Channel:
     """The built-in models are what they are."""
     models = tuple(msgspec.structs.replace(model, live=False) for model in channel.models)
     return msgspec.structs.replace(channel, models=models, patterns=())
+
+
+def reason_of(channel: Channel, error: UpstreamError) -> str:
+    """What an upstream's failure says, without the channel's name in front, where that is said already."""
+    return error.message.removeprefix(f"channel '{channel.name}': ")
 
 
 def _good(listed: UpstreamModels | None) -> UpstreamModels | None:

@@ -1,7 +1,8 @@
 """Prices, one model at a time, and the public models with their prices."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 
 import msgspec
 from aiohttp import web
@@ -12,15 +13,18 @@ from gateway.control.request_bodies import fields, members, query, required
 from gateway.control.usage import tallies
 from gateway.control.vendor_prices import load, proposed
 from gateway.control.views import model_views, price_view
-from gateway.core.model_prices import LIKE, set_by_owner
+from gateway.core.catalog import Catalog, ModelEntry
+from gateway.core.engine import Engine
+from gateway.core.model_prices import LIKE, in_order, set_by_owner
 from gateway.core.price_change import change_of, differs, guard_of
-from gateway.domain.channel import Channel
+from gateway.core.routing import place
+from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.price import Price
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
-from gateway.domain.units import Millis
-from gateway.domain.upstream_views import PriceProposal
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.upstream_views import ModelDetail, ModelRoute, PriceProposal
 from gateway.domain.views import ModelView, PriceView
 from gateway.upstream.vendors import vendor_of
 
@@ -167,6 +171,74 @@ def _removed(edits: ConfigEdits, model: str) -> Change:
         other = "" if target is None else f"; it is another name of '{plain(target.model)}' and has that price"
         raise NotFound(f"there is no price for '{plain(model)}'{other}", param="model")
     return Change("prices", model, None)
+
+
+async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
+    """GET /models/{model}: who serves it in which order, who sees it, what it costs."""
+    engine, name = edits.engine, request.match_info["model"]
+    catalog, registry = engine.catalog, engine.catalog.registry
+    entries = {
+        group: catalog.group_models(group)[name] for group in sorted(registry.groups) if _has(catalog, group, name)
+    }
+    offers = [(c, m) for c in in_order(registry.channels.values()) for m in c.models if m.name == name]
+    if not entries and not offers:
+        raise _no_model(name, {m.name for c in registry.channels.values() for m in c.models})
+    routes = [route for group, entry in entries.items() for route in _ordered(engine, group, entry)]
+    used = {route.channel for route in routes}
+    routes += [_model_route(engine, channel, served) for channel, served in offers if channel.name not in used]
+    first = next(iter(entries.values()), None)
+    price = catalog.price_shown(first) if first is not None else catalog.price(name)
+    sums = (await tallies(engine)).of_model(name)
+    return ModelDetail(
+        name=name,
+        price=price_view(price, edits.now, name) if price is not None else None,
+        told=next((served.told for _, served in offers if served.told), None),
+        context=next((served.context for _, served in offers if served.context), price.context if price else None),
+        max_output=first.effects.max_output if first is not None else None,
+        groups=list(entries),
+        fallbacks={group: [other.name for other in entry.fallbacks] for group, entry in entries.items()},
+        tokens=sorted(token.name for token in registry.tokens.values() if name in catalog.visible(token)),
+        routes=routes,
+        calls=sums.calls,
+        spent_nanos=Nanos(sums.cost),
+    )
+
+
+def _has(catalog: Catalog, group: str, model: str) -> bool:
+    return model in catalog.group_models(group)
+
+
+def _no_model(name: str, known: Collection[str]) -> NotFound:
+    near = ", ".join(f"'{plain(one)}'" for one in get_close_matches(name, known, 3, 0.4))
+    meant = f"did you mean {near}?" if near else "'tollkeeper model list' shows the models there are"
+    return NotFound(f"there is no model '{plain(name)}'; {meant}", param="model")
+
+
+def _ordered(engine: Engine, group: str, entry: ModelEntry) -> Iterator[ModelRoute]:
+    """The channels of a model in one group, as its policy tries them."""
+    tiers = sorted({route.rank.tier for route in entry.routes})
+    for route in entry.routes:
+        view = _model_route(engine, route.channel, route.served)
+        order, words = tiers.index(route.rank.tier) + 1, place(route, engine.health.pace)
+        yield msgspec.structs.replace(view, group=group, order=order, place=words)
+
+
+def _model_route(engine: Engine, channel: Channel, served: Served) -> ModelRoute:
+    state = engine.health.state(channel)
+    return ModelRoute(
+        group="",
+        order=0,
+        place="",
+        channel=channel.name,
+        dialect=channel.dialect.value,
+        upstream_model=served.upstream_name,
+        state=state.name,
+        reason=state.reason,
+        weight=channel.weight,
+        limits=channel.limits,
+        context=served.context,
+        max_output=served.max_output,
+    )
 
 
 async def list_models(edits: ConfigEdits, request: web.Request) -> list[ModelView]:

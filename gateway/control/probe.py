@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
+from gateway.control.model_lists import reason_of
 from gateway.core.engine import Engine
 from gateway.domain.advice import advice
 from gateway.domain.call import FailureKind
@@ -28,6 +29,8 @@ from gateway.upstream.overrides import apply_overrides
 OUTPUT_CAP = 16
 BODY_LIMIT = 1 << 20
 TEXT_LIMIT = 300
+NO_MODELS = "no list of models: "
+NO_ANSWER = "the call failed: "
 
 _FIELDS = {
     "messages": b'[{"role":"user","content":"Reply with the single word: ok"}]',
@@ -50,7 +53,9 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     if served is not None:
         listed, began = text, engine.clock.mono()
         ok, text = await _call(engine, channel, served)
-        text = f"{text}; {listed}"
+        failed, unlisted = text.removeprefix(NO_ANSWER), listed.removeprefix(NO_MODELS)
+        same = not ok and failed == unlisted
+        text = f"neither a call nor the list of models works: {failed}" if same else f"{text}; {listed}"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
     return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, TEXT_LIMIT))
 
@@ -69,7 +74,7 @@ async def _list(engine: Engine, channel: Channel) -> tuple[bool, str]:
     try:
         found = await engine.upstreams.fetch_models(channel)
     except UpstreamError as error:
-        return False, f"no list of models: {error.message}"
+        return False, NO_MODELS + reason_of(channel, error)
     offered = {model.upstream_name for model in found}
     missing = [m.name for m in channel.models if m.upstream_name not in offered]
     gone = f"; missing: {', '.join(missing[:5])}" if missing else ""
@@ -97,7 +102,7 @@ async def _call(engine: Engine, channel: Channel, served: Served) -> tuple[bool,
     try:
         whole = await _exchange(engine, channel, served)
     except UpstreamError as error:
-        return False, f"the call failed: {error.message}"
+        return False, NO_ANSWER + reason_of(channel, error)
     if whole.reported is None:
         return True, f"'{served.name}' answered, but reported no usage"
     return True, f"'{served.name}' answered with {whole.reported.input} input, {whole.reported.output} output tokens"

@@ -3,7 +3,8 @@
 import msgspec
 
 from gateway.domain.channel import UpstreamPrices
-from gateway.domain.units import Millis
+from gateway.domain.limits import Limits
+from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import PriceView
 
 
@@ -48,6 +49,50 @@ class ListingView(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     """Why it could not be refreshed."""
     models: list[ListedModel]
+
+
+class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """One channel that serves a model, as one group has it."""
+
+    group: str
+    """Empty: the channel serves no group, or is disabled."""
+    order: int
+    """1 is tried first; channels of the same number share the calls by weight. 0: not tried."""
+    place: str
+    """Why it stands there, for example ``priority 10``."""
+    channel: str
+    dialect: str
+    upstream_model: str
+    state: str
+    """As a channel's: ``ok``, ``cooling``, ``half_open``, ``attention`` or ``off``."""
+    reason: str
+    weight: int
+    limits: Limits
+    """Of the channel."""
+    context: int | None
+    max_output: int | None
+    """The most output tokens of one answer there; None: not known."""
+
+
+class ModelDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about one public model name."""
+
+    name: str
+    price: PriceView | None
+    told: UpstreamPrices | None
+    """The price published by the upstream that is tried first."""
+    context: int | None
+    max_output: int | None
+    """Of several channels the highest; None: of some channel it is not known."""
+    groups: list[str]
+    """Those that show it."""
+    fallbacks: dict[str, list[str]]
+    """By group, the models that answer if no channel can serve it; of an alias the ones it stands for."""
+    tokens: list[str]
+    """Names of the tokens that see it."""
+    routes: list[ModelRoute]
+    calls: int
+    spent_nanos: Nanos
 
 
 class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from gateway.domain.channel import Check, Dialect, Served, Timeouts
 from gateway.domain.limits import Limits, Window
 from gateway.domain.price import Rates
 from gateway.domain.units import Millis, Nanos
+from gateway.domain.upstream_views import ModelDetail, ModelRoute
 from gateway.domain.views import (
     AccountView,
     BudgetView,
@@ -136,6 +137,35 @@ MODEL = ModelView(
     context=128_000,
     price=PRICE,
     calls=3,
+    spent_nanos=Nanos(4_380_000),
+)
+
+DETAIL = ModelDetail(
+    name="gpt-4o",
+    price=PRICE,
+    told=None,
+    context=128_000,
+    max_output=16_384,
+    groups=["default"],
+    fallbacks={"default": ["gpt-4o-mini"]},
+    tokens=["laptop"],
+    routes=[
+        ModelRoute(
+            group="default",
+            order=1,
+            place="priority 5",
+            channel="openai",
+            dialect="openai",
+            upstream_model="gpt-4o",
+            state="cooling",
+            reason="429 from upstream",
+            weight=2,
+            limits=Limits(rpm=60),
+            context=128_000,
+            max_output=16_384,
+        )
+    ],
+    calls=1_234,
     spent_nanos=Nanos(4_380_000),
 )
 

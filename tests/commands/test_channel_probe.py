@@ -40,9 +40,13 @@ def test_a_good_test() -> None:
     assert (ran.code, ran.out) == (0, "ok after 85ms 2 models\n")
 
 
-def test_a_bad_test_is_a_failure_of_the_upstream() -> None:
-    ran = run("channel", "test", "openai", "--json", control=Control({"POST /channels/openai/test": BAD}))
-    assert (ran.code, ran.json["ok"]) == (Exit.UPSTREAM, False)
+def test_a_bad_test_is_a_failure_of_the_upstream_that_is_reported_once() -> None:
+    ran = run("channel", "test", "x", control=Control({"POST /channels/x/test": BAD}))
+    assert (ran.code, ran.out) == (Exit.UPSTREAM, "failed after 85ms 401: key refused\n")
+    assert ran.err == "tollkeeper: channel 'x' failed its test\n"
+    in_json = run("channel", "test", "x", "--json", control=Control({"POST /channels/x/test": BAD}))
+    assert (in_json.code, in_json.json["ok"]) == (Exit.UPSTREAM, False)
+    assert in_json.err == "tollkeeper: channel 'x' failed its test: 401: key refused\n"
 
 
 def test_the_model_of_a_test_is_passed_on() -> None:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.units import Nanos
 from tests.commands.runner import Control, run
-from tests.commands.samples import MODEL
+from tests.commands.samples import DETAIL, MODEL
 
 
 def test_models_are_listed_with_their_price() -> None:
@@ -25,3 +25,18 @@ def test_the_list_may_be_one_tokens() -> None:
     ran = run("model", "list", "--token", "laptop", control=control)
     assert control.asked == [("GET /models?token=laptop", None)]
     assert "tollkeeper token show laptop" in ran.err
+
+
+def test_one_model_says_who_serves_it_in_which_order_and_how_long_it_may_be() -> None:
+    control = Control({"GET /models/gpt-4o": DETAIL})
+    lines = run("model", "show", "gpt-4o", control=control).out.splitlines()
+    assert "longest answer               16,384 tokens" in lines
+    assert "answers after it in default  gpt-4o-mini" in lines
+    assert lines[-1].split()[:8] == ["default", "1", "openai", "priority", "5", "2", "paused", "429"]
+    assert lines[-1].endswith("gpt-4o             128k   16.4k  60 requests a minute")
+    assert run("model", "show", "gpt-4o", "--json", control=control).json["routes"][0]["place"] == "priority 5"
+
+
+def test_an_alias_says_what_answers_instead_of_it() -> None:
+    ran = run("model", "show", "x", control=Control({"GET /models/x": replace(DETAIL, name="x", routes=[])}))
+    assert "answers instead of it in default  gpt-4o-mini\n" in ran.out

@@ -5,10 +5,11 @@ from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import UpstreamPrices
+from gateway.domain.price import Tier
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import PriceProposal
 from tests.commands.runner import Control, run
-from tests.commands.samples import MODEL, PRICE
+from tests.commands.samples import DETAIL, MODEL, PRICE
 
 NEW = PriceProposal(
     model="o3", channel="openai", now=None, listed=PRICE, kept=False, differs=True, change="new", applied=True
@@ -121,6 +122,36 @@ def test_half_a_price_is_a_usage_error(args: tuple[str, ...]) -> None:
     control = Control({})
     ran = run("price", "set", "x", *args, control=control)
     assert (ran.code, control.asked, ran.err.count("\n")) == (Exit.USAGE, [], 1)
+
+
+def test_one_price_is_shown_with_every_rate() -> None:
+    dear = replace(PRICE, source="like gpt-4o", tier_prices=[Tier(above=200_000, input=Nanos(10**9), output=Nanos(0))])
+    control = Control({"GET /prices": [PRICE, replace(dear, model="mine")], "GET /models": [MODEL]})
+    lines = run("price", "show", "mine", control=control).out.splitlines()
+    assert "input             $2.50" in lines
+    assert "longer inputs     200k=1/0" in lines
+    assert "example           10,000 input and 1,000 output tokens: $0.035" in lines
+    assert "source            like gpt-4o" in lines
+
+
+def test_a_price_that_is_another_model_s_says_so() -> None:
+    price = replace(PRICE, model="fast", inherited_from="gpt-4o-mini")
+    control = Control({"GET /prices": [], "GET /models/fast": replace(DETAIL, name="fast", price=price)})
+    ran = run("price", "show", "fast", control=control)
+    assert "price of          gpt-4o-mini, which fast stands for\n" in ran.out
+    assert run("price", "show", "fast", "--json", control=control).json["inherited_from"] == "gpt-4o-mini"
+
+
+def test_a_missing_price_says_what_to_do() -> None:
+    control = Control({"GET /prices": [], "GET /models/odd%20one": replace(DETAIL, name="odd one", price=None)})
+    ran = run("price", "show", "odd one", control=control)
+    assert (ran.code, "unpriced: counted, not charged; 'tollkeeper price set 'odd one' --like" in ran.out) == (0, True)
+    assert run("price", "show", "nobody", control=control).code == Exit.NOT_FOUND
+
+
+def test_nothing_known_is_nothing_to_import() -> None:
+    ran = run("price", "import", control=Control({"POST /prices/import": []}))
+    assert ran.err == "no known prices; nothing to import\n"
 
 
 def test_a_price_is_removed() -> None:

@@ -121,6 +121,7 @@ async def test_the_list_of_another_place_is_no_list_of_this_one(owner: ControlCl
     with pytest.raises(BadRequest) as caught:
         await owner.edit_channel("new", {"base_url": "http://127.0.0.1:1/v1"})
     assert caught.value.code == "no_model_list"
+    assert caught.value.message.count("channel 'new'") == 1
     channel = await owner.edit_channel("new", {"key": "another", "timeouts": {"connect": 1}})
     assert names(channel.models) == list(NAMES)
 

@@ -3,6 +3,8 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.domain.channel import Served, UpstreamPrices
 from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.group import Fallback
+from gateway.domain.limits import Limits
 from gateway.domain.units import DOLLAR, Nanos
 from tests.fakes.gateway import INPUT, Gateway
 
@@ -169,3 +171,37 @@ async def test_an_unknown_token_is_told(owner: ControlClient) -> None:
 async def test_a_wrong_channel_or_vendor_names_the_right_ones(owner: ControlClient) -> None:
     with pytest.raises(NotFound, match="there is no channel or vendor 'nope'; there are: up"):
         await owner.import_prices(channel="nope")
+
+
+async def test_one_model_is_shown_with_its_channels_in_order(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", "m=inner", name="first", priority=9)
+    gateway.channel("http://127.0.0.1:9/v1", "m", name="twin", limits=Limits(rpm=3))
+    gateway.channel("http://127.0.0.1:9/v1", "m", name="off", enabled=False)
+    found = await owner.model("m")
+    routes = [(route.group, route.order, route.channel, route.upstream_model) for route in found.routes]
+    assert routes == [
+        ("default", 1, "first", "inner"),
+        ("default", 2, "twin", "m"),
+        ("default", 2, "up", "m"),
+        ("", 0, "off", "m"),
+    ]
+    assert (found.routes[0].place, found.routes[1].limits.rpm, found.routes[3].state) == ("priority 9", 3, "off")
+    assert (found.groups, found.tokens) == (["default"], ["laptop"])
+    assert found.price is not None
+    assert found.price.input_nanos == INPUT
+
+
+async def test_an_alias_of_a_group_costs_what_it_stands_for(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.group("default", fallbacks=(Fallback(model="smart", to=("m",)),))
+    found = await owner.model("smart")
+    assert (found.routes, found.fallbacks) == ([], {"default": ["m"]})
+    assert found.price is not None
+    assert found.price.inherited_from == "m"
+    assert (await gateway.client.ask("GET", "/v1/models/smart")).json["pricing"]["input"] == "2.50"
+
+
+async def test_an_unknown_model_names_near_ones(owner: ControlClient) -> None:
+    with pytest.raises(NotFound, match=r"there is no model 'mm'; did you mean 'm'\?"):
+        await owner.model("mm")
+    with pytest.raises(NotFound, match="tollkeeper model list"):
+        await owner.model("quite/different")

@@ -58,6 +58,14 @@ async def test_a_failed_call_is_told(gateway: Gateway, provider: Provider, chann
     assert check.text.startswith("the call failed: ")
 
 
+async def test_one_failure_is_reported_once_and_without_the_channel_s_name(gateway: Gateway) -> None:
+    channel = gateway.channel("http://127.0.0.1:9/v1", "m")
+    check = await probe(gateway.engine, channel, "m")
+    assert check.text.startswith("neither a call nor the list of models works: the upstream cannot be reached")
+    assert (await probe(gateway.engine, channel, "")).text.startswith("no list of models: the upstream cannot be")
+    assert "channel" not in check.text
+
+
 async def test_models_the_upstream_has_no_longer_are_named(gateway: Gateway, provider: Provider) -> None:
     provider.on("/v1/models", LIST)
     channel = gateway.channel(provider.base_url, "m", "old=ancient")

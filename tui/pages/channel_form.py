@@ -63,7 +63,7 @@ class ChannelForm:
         drawn = self._form.inputs(preset=preset, headers=headers)
         by_id = {field.id: field for field in drawn}
         first = [by_id.pop(name) for name in ("name", "preset", "base_url")]
-        dialects = (edited.dialect.value,) if edited else tuple(one.value for one in Dialect)
+        dialects = tuple(one.value for one in Dialect)
         return [
             first[0],
             Field(id="dialect", label="Dialect", value=view.dialect if view else "openai", options=dialects),
@@ -93,7 +93,7 @@ class ChannelForm:
         )
 
     def body(self, values: Values) -> dict[str, Any]:
-        """The request body; an empty key changes nothing, and a dialect is set once. Raises BadRequest."""
+        """The request body; an empty key changes nothing. Raises BadRequest."""
         body, edited = self._form.body(values), self._edited
         needs_url = Dialect(values["dialect"]).info.needs_url
         if needs_url and not values["base_url"] and not (edited is None and values["preset"]):
@@ -105,14 +105,15 @@ class ChannelForm:
         offered: Offering = values["models"]
         if offered.patch() != (offering_of(edited) if edited else Offering([], [])).patch():
             body |= offered.patch()
-        if edited is None and not values["preset"]:
+        if (edited is not None and values["dialect"] != edited.dialect) or not (edited or values["preset"]):
             body["dialect"] = values["dialect"]
         return body
 
     def command(self, texts: Mapping[str, str]) -> str:
         """The equivalent command. Raises BadRequest if there is none."""
         edited, more = self._edited, []
-        if edited is None and not texts["preset"].strip() and texts["dialect"] != "openai":
+        usual = edited.dialect.value if edited else "openai"
+        if texts["dialect"] != usual and (edited or not texts["preset"].strip()):
             more += ["--dialect", texts["dialect"]]
         if (key := _key_shown(texts["key"], edited)) is not None:
             more += ["--key", key]

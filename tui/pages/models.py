@@ -2,9 +2,11 @@
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from gateway.domain.errors import GatewayError
+import msgspec
+
+from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.fields import PRICE
 from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft
@@ -22,7 +24,7 @@ from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import Busy, toast
-from tui.widgets.form import Form, FormPlan, Values
+from tui.widgets.form import Field, Form, FormPlan, Values, optional
 from tui.widgets.why import WhyScreen
 
 CHANGE_NAMES = {"new": "new", "up": "higher", "down": "lower"}
@@ -90,15 +92,43 @@ async def edit(page: AnyPage) -> None:
     if model is None:
         return
     form = EntityForm("price", PRICE, PriceDraft(), session.now, source=_draft(model.price))
+    others = [one.name for one in session.board.models if one.price is not None and one.name != model.name]
+
+    async def save(values: Values) -> Any:
+        if values["like"]:
+            return await session.client.set_price(model.name, {"like": values["like"]})
+        for name in ("input", "output"):
+            if values[name] is None:
+                raise BadRequest("required, unless the price is the same as another model's", param=name)
+        return await session.client.set_price(model.name, form.body(values))
+
+    def command(texts: Mapping[str, str]) -> str:
+        like = texts["like"].strip()
+        return shlex.join(["price", "set", model.name, *(["--like", like] if like else form.arguments(texts))])
+
     plan = FormPlan(
         title=f"Price of {model.name}",
-        fields=form.inputs(),
-        save=lambda values: session.client.set_price(model.name, form.body(values)),
-        command=lambda texts: shlex.join(["price", "set", model.name, *form.arguments(texts)]),
+        fields=[_like_field(others), *map(_optional_rate, form.inputs())],
+        save=save,
+        command=command,
         live=lambda values: price_preview(page, values),
     )
     if await page.ask(Form(plan)) is not None:
         toast(page, f"Price of {model.name} saved. Press u to undo.")
+
+
+def _like_field(others: Sequence[str]) -> Field:
+    return Field(
+        id="like",
+        label="Same as",
+        hint="another model: gpt-4o, groq/llama-3.3-70b-versatile; or enter amounts",
+        suggest=others,
+    )
+
+
+def _optional_rate(field: Field) -> Field:
+    """Input and output may be left empty if the price is another model's."""
+    return msgspec.structs.replace(field, parse=optional(field.parse)) if field.id in ("input", "output") else field
 
 
 async def free(page: AnyPage) -> None:
@@ -132,6 +162,11 @@ async def delete(page: AnyPage) -> None:
 
 def price_preview(page: AnyPage, values: Values) -> str:
     """What an example call costs at the typed price."""
+    if values["like"]:
+        other = next((one.price for one in page.session.board.models if one.name == values["like"]), None)
+        return f"${_rates(other)} per million tokens" if other else "looked up in the price list when it is saved"
+    if values["input"] is None or values["output"] is None:
+        return ""
     view = _price_of(values)
     text = f"10k in + 1k out = {dollars(example(view))}"
     factors = sorted({group.multiplier: group.name for group in page.session.board.groups}.items(), reverse=True)

@@ -66,6 +66,15 @@ async def test_an_edit_without_a_key_keeps_it() -> None:
         assert (verb, ref, patch) == ("edit_channel", "ch_anthropic", {"name": "anthropic2"})
 
 
+async def test_the_dialect_can_be_changed() -> None:
+    async with shown("channels") as (app, pilot, owner):
+        await press(app, pilot, "e", "down", "right")
+        assert "--dialect" in said(app, ".command").replace("\n", " ")
+        await press(app, pilot, "enter")
+        ((_, _, patch),) = owner.did
+        assert set(patch) == {"dialect"}
+
+
 async def test_one_key_clears() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "j", "z")

@@ -56,16 +56,50 @@ async def test_with_nothing_to_take_over_it_says_so() -> None:
 
 async def test_a_price_is_set_with_an_example_beside_it() -> None:
     async with shown("models") as (app, pilot, owner):
-        await press(app, pilot, "G", "e", "=1.5", "down", "=6")
+        await press(app, pilot, "G", "e", "down", "=1.5", "down", "=6")
         assert said(app, ".live") == "10k in + 1k out = $0.021   $0.0105 in batch   $0.00 in free"
         assert said(app, ".command") == "$ tollkeeper price set my-finetune-7 --input 1.50 --output 6"
         await press(app, pilot, "enter")
         assert owner.did == [("set_price", "my-finetune-7", {"input": 1_500_000_000, "output": 6_000_000_000})]
 
 
+async def test_a_price_is_copied_from_another_model() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "G", "e", "=claude-sonnet-4-5")
+        assert said(app, ".live") == "$3 / 15 per million tokens"
+        assert said(app, ".command") == "$ tollkeeper price set my-finetune-7 --like claude-sonnet-4-5"
+        await press(app, pilot, "enter")
+        assert owner.did == [("set_price", "my-finetune-7", {"like": "claude-sonnet-4-5"})]
+
+
+async def test_a_model_that_is_not_here_is_looked_up_in_the_price_list() -> None:
+    async with shown("models") as (app, pilot, _):
+        await press(app, pilot, "G", "e", "=groq/llama-3.3-70b-versatile")
+        assert said(app, ".live") == "looked up in the price list when it is saved"
+
+
+async def test_a_price_needs_amounts_or_another_model() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "G", "e", "enter")
+        assert said(app, "#wrong-input").startswith("required, unless the price is the same as another model's")
+        assert owner.did == []
+
+
+async def test_a_mapping_says_whose_price_it_has() -> None:
+    owner = Owner()
+    price = owner.models_now[0].price
+    assert price is not None
+    inherited = msgspec.structs.replace(price, inherited_from="base-model")
+    owner.models_now[0] = msgspec.structs.replace(owner.models_now[0], price=inherited)
+    async with shown("models", owner) as (app, pilot, _):
+        assert "as base-" in screen(app)
+        await press(app, pilot, "enter")
+        assert "the price of base-model, which it stands for" in screen(app).replace("\n", " ")
+
+
 async def test_a_price_is_no_negative_number_and_no_word() -> None:
     async with shown("models") as (app, pilot, owner):
-        await press(app, pilot, "G", "e", "=-1", "down", "=six", "enter")
+        await press(app, pilot, "G", "e", "down", "=-1", "down", "=six", "enter")
         assert said(app, "#wrong-input") == "a price cannot be negative"
         assert said(app, "#wrong-output").startswith("'six' is not an amount of dollars")
         assert owner.did == []
@@ -79,7 +113,7 @@ async def test_prices_for_longer_inputs_stay_when_another_is_changed() -> None:
     priced = msgspec.structs.replace(price, tiers=1, tier_prices=[tier])
     owner.models_now[0] = msgspec.structs.replace(owner.models_now[0], price=priced)
     async with shown("models", owner) as (app, pilot, _):
-        await press(app, pilot, "e", "=2")
+        await press(app, pilot, "e", "down", "=2")
         assert said(app, ".command").replace("\n", " ").endswith("--tier 200k=6/22.50")
         await press(app, pilot, "enter")
         ((_, _, body),) = owner.did
