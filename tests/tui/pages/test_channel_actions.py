@@ -40,7 +40,7 @@ async def test_a_new_channel_says_which_prices_it_brought() -> None:
     async with shown("channels", owner) as (app, pilot, _):
         await press(app, pilot, "n", "=mine", "down", "down", "down", "=https://host/v1/", "enter")
         (news,) = words(app)
-        assert "Prices from genai-prices 0.2.3: model-a 3 / 15. Page 5 changes them." in news
+        assert "Prices from genai-prices 0.2.3: model-a $3 / $15. Page 5 changes them." in news
         assert "1 model has no price: counted, not charged. Page 5 sets prices." in news
 
 
