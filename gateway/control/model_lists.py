@@ -233,7 +233,7 @@ def _frozen(channel: Channel) -> Channel:
 
 
 def reason_of(channel: Channel, error: UpstreamError) -> str:
-    """What an upstream's failure says, without the channel's name in front, where that is said already."""
+    """The message of an upstream's failure without the channel's name, for a text that names it anyway."""
     return error.message.removeprefix(f"channel '{channel.name}': ")
 
 

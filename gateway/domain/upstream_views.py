@@ -59,7 +59,7 @@ class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
     order: int
     """1 is tried first; channels of the same number share the calls by weight. 0: not tried."""
     place: str
-    """Why it stands there, for example ``priority 10``."""
+    """Why it has this place, for example ``priority 10``."""
     channel: str
     dialect: str
     upstream_model: str
