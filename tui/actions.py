@@ -160,6 +160,9 @@ ACTIONS: tuple[Action, ...] = (
     # Everywhere
     _act("app", "help", "question_mark", "Help", "list the keys of this page"),
     _act("app", "undo", "u", "Undo", "undo the last change of the configuration", "undo", shown=False),
+    _act(
+        "app", "history", "H", "History", "what was changed, when and by whom; undo any of it", "history", shown=False
+    ),
     _act("app", "redo", "U", "Redo", "redo the change that was undone last", "redo", shown=False),
     _act("app", "theme", "T", "Theme", "choose a theme; each is previewed", shown=False),
     _act("app", "start", "r", "Restart", "start the server again after it stopped", "serve", shown=False),

@@ -22,7 +22,7 @@ from tui.session import ConsoleSession
 from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import Confirm, toast
 from tui.widgets.help import Help
-from tui.widgets.history import undo_change
+from tui.widgets.history import HistoryScreen, undo_change
 from tui.widgets.table import LiveTable
 
 Console = Any
@@ -82,6 +82,11 @@ def available_actions(page: ConsolePage, keymap: Keymap) -> list[Action]:
 async def undo(app: Console) -> None:
     """Undo the last change; ask first if it was made elsewhere, or if what it removes was used."""
     await undo_change(app)
+
+
+def history(app: Console) -> None:
+    """Every change, and its undo."""
+    app.push_screen(HistoryScreen(app.session))
 
 
 async def redo(app: Console) -> None:
@@ -232,6 +237,7 @@ VERBS: Mapping[str, AppVerb] = {
     "help": help,
     "undo": undo,
     "redo": redo,
+    "history": history,
     "start": restart,
     "wizard": wizard.run,
     "suspend": suspend,

@@ -21,7 +21,7 @@ KINDS = ("account", "settings", "token", "group", "channel", "price", "grant")
 _COLUMNS: Columns[HistoryView] = (
     (">ID", lambda entry: str(entry.id)),
     ("TIME", lambda entry: local_time(entry.time_ms)),
-    ("BY", lambda entry: entry.source.text()),
+    ("BY", lambda entry: entry.source.brief()),
     ("CHANGE", lambda entry: entry.text),
     ("STATE", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else ""),
 )

@@ -56,6 +56,14 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             return f"the console{place}"
         return "this console" if reader.session == self.session else f"another console{place}"
 
+    def brief(self, reader: "ChangeSource | None" = None) -> str:
+        """The same in a few words."""
+        if self.via == "command":
+            return f"command: {self.command}" if self.command else "command line"
+        if self.via == "api":
+            return "control API"
+        return "this console" if reader is not None and not self.elsewhere(reader) else f"console {self.place}".rstrip()
+
 
 def source_of(header: str) -> ChangeSource:
     """The source that a header tells; unknown parts are left out."""

@@ -38,7 +38,7 @@ def test_the_history_is_a_table() -> None:
     head, line = ran.out.splitlines()
     assert head.split() == ["ID", "TIME", "BY", "CHANGE", "STATE"]
     assert "12" in line
-    assert "the command line ('token edit' on pts/3)" in line
+    assert "command: token edit" in line
     assert "changed token 'ci'" in line
 
 
@@ -86,7 +86,7 @@ def test_without_a_terminal_a_surprising_undo_needs_yes() -> None:
     assert (ran.code, ran.out) == (Exit.USAGE, "")
     assert ran.err.splitlines() == [
         "5 calls used it.",
-        "tollkeeper: confirmation is needed and there is no terminal; add --yes",
+        "tollkeeper: there is no terminal to confirm on; add --yes to answer yes to: Undo change 12 (changed token 'ci')?",
     ]
 
 

@@ -43,6 +43,8 @@ class HistoryClient(FakeClient):
         """Newest first."""
         self.doubts: list[str] = []
         """Why an undo has to be confirmed."""
+        self.refusal = ""
+        """Why none is possible."""
 
     async def history(self, **filters: object) -> list[HistoryView]:
         self.asked.append(f"history {filters}")
@@ -60,6 +62,8 @@ class HistoryClient(FakeClient):
 
     def _undone(self, kind: Literal["undo", "redo"], number: int, *, accept: bool) -> UndoView:
         self.asked.append(f"{kind} {number}{' accepted' if accept else ''}")
+        if self.refusal:
+            raise Conflict(self.refusal, code="newer_change")
         entry = next(one for one in self.entries if number in (0, one.id))
         if self.doubts and not accept:
             details = msgspec.to_builtins(UndoDoubt(entry, self.doubts))

@@ -1,15 +1,36 @@
-"""Undo and redo, with a question where they may surprise."""
+"""History: every change of the configuration, and its undo; a question comes first where that may surprise."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
 
-from gateway.domain.errors import Conflict
-from gateway.domain.history import UndoDoubt, UndoView, undo_text
+from gateway.domain.config_views import Difference
+from gateway.domain.errors import Conflict, GatewayError
+from gateway.domain.history import ChangeSource, HistoryView, UndoDoubt, UndoView, ago, undo_text
+from tui import format as fmt
+from tui.cli_commands import cli_command
+from tui.clipboard import copied
+from tui.key_queue import DIALOG_WORKERS
+from tui.listing import Column, ListRows, row_filter
+from tui.session import ConsoleSession
+from tui.text import TextCard, content, safe
 from tui.widgets.dialogs import Confirm, toast
+from tui.widgets.table import LiveTable
+from tui.widgets.text_block import Detail
 
 Console = Any
 """The app; it imports this file."""
+
+MOST = 500
+"""Entries that are fetched: all that are kept."""
+AGAIN_S = 2.0
 
 
 async def undo_change(app: Console, number: int = 0, *, redo: bool = False) -> bool:
@@ -34,3 +55,177 @@ async def _sent(client: Any, number: int, *, redo: bool, accept: bool) -> UndoVi
     send = client.redo if redo else client.undo
     done: UndoView = await send(number, accept=accept)
     return done
+
+
+class HistoryScreen(ModalScreen[None]):
+    """The changes, newest first; any of them can be undone."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("escape,q,H", "leave", "Close"),
+        Binding("u", "undo(False)", "Undo"),
+        Binding("U", "undo(True)", "Redo"),
+        Binding("Y", "copy", show=False),
+        Binding("slash", "filter", show=False),
+    ]
+
+    def __init__(self, session: ConsoleSession) -> None:
+        super().__init__()
+        self._session = session
+        self._source = ListRows[HistoryView](lambda entry: entry.id)
+        self._trouble = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(classes="title")
+            yield Input(placeholder="words to match, !word to exclude", compact=True)
+            yield LiveTable(history_columns(self._session), self._source, self._session.glyphs, id="history")
+            yield Detail()
+            keys = [("enter u", " undo this  "), ("U", " redo the last  "), ("/", " filter  "), ("Y", " command  ")]
+            parts = [part for key, text in [*keys, ("esc", " closes")] for part in ((key, "key"), (text, "dim"))]
+            yield Static(content(*parts), classes="hint")
+
+    def on_mount(self) -> None:
+        self.query_one(Input).display = False
+        self._table.focus()
+        self.fetch()
+        self.set_interval(AGAIN_S, self.fetch)
+
+    def fetch(self) -> None:
+        """Fetch the changes in the background: others may make some."""
+        self.run_worker(self._fetch(), group="history", exclusive=True, exit_on_error=True)
+
+    def draw(self) -> None:
+        """Show what was fetched."""
+        count = self._source.count
+        shown = f"{count:,} change{'' if count == 1 else 's'}, newest first" if count else "no changes"
+        self.query_one(".title", Static).update(
+            content(("History", "bold"), f"   {shown}") if not self._trouble else content((safe(self._trouble), "bad"))
+        )
+        self._table.renew()
+        entry, me, now = self._table.current, reader(self._session), self._session.now()
+        self.query_one(Detail).show(lambda width: Content("") if entry is None else entry_text(entry, me, now, width))
+
+    @property
+    def _table(self) -> LiveTable[HistoryView]:
+        return self.query_one(LiveTable)
+
+    async def _fetch(self) -> None:
+        try:
+            self._source.put(await self._session.client.history(limit=MOST))
+            self._trouble = ""
+        except GatewayError as error:
+            self._trouble = error.message
+        self.draw()
+
+    def on_live_table_moved(self) -> None:
+        self.draw()
+
+    def on_live_table_opened(self) -> None:
+        self.action_undo(False)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        fits, me = row_filter(event.value), reader(self._session)
+        self._source.wanted = lambda entry: fits(_words(entry, me))
+        self._source.arrange()
+        self.draw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.input.display = bool(event.value)
+        self._table.focus()
+
+    def action_filter(self) -> None:
+        field = self.query_one(Input)
+        field.display = True
+        self.set_focus(field)
+
+    def action_leave(self) -> None:
+        """Leave the filter first, then the dialog."""
+        field = self.query_one(Input)
+        if field.display:
+            field.value = ""
+            field.display = False
+            self._table.focus()
+        else:
+            self.dismiss(None)
+
+    def action_copy(self) -> None:
+        if (entry := self._table.current) is not None:
+            command = "tollkeeper " + cli_command("history", "show", str(entry.id))
+            copied(self, command, f"Copied:\n{command}")
+
+    def action_undo(self, redo: bool) -> None:  # noqa: FBT001 - Textual calls it
+        """Undo the selected change, or redo what was undone last. An undo that is undone is a redo."""
+        entry = self._table.current
+        if redo or entry is not None:
+            number = 0 if redo or entry is None else entry.id
+            self.run_worker(self._undo(number, redo=redo), group=DIALOG_WORKERS, exit_on_error=True)
+
+    async def _undo(self, number: int, *, redo: bool) -> None:
+        try:
+            await undo_change(self.app, number, redo=redo)
+        except GatewayError as error:
+            toast(self, error.message, bad=True)
+        self.fetch()
+
+
+def reader(session: ConsoleSession) -> ChangeSource | None:
+    """This console, as its changes name it."""
+    try:
+        return session.client.source
+    except GatewayError:
+        return None
+
+
+def history_columns(session: ConsoleSession) -> Sequence[Column[HistoryView]]:
+    """A change in a line, as this console sees it."""
+    me = reader(session)
+
+    def when(entry: HistoryView) -> str:
+        return fmt.moment(entry.time_ms, session.now())
+
+    def state(entry: HistoryView) -> str:
+        return f"undone by {entry.undone_by}" if entry.undone_by else ""
+
+    return (
+        Column("id", "Id", 4, lambda e: str(e.id), right=True, tone=_tone),
+        Column("time", "Time", 12, when, tone=_tone),
+        Column("change", "Change", 18, lambda e: safe(e.text, 200), flex=True, tone=_tone),
+        Column("by", "By", 16, lambda e: safe(e.source.brief(me), 60), rank=2, most=34, tone=lambda _: "dim"),
+        Column("state", "", 13, state, rank=1, tone=_tone),
+    )
+
+
+def entry_text(entry: HistoryView, me: ChangeSource | None, now: int, width: int) -> Content:
+    """What was before and after, when and by whom, in lines of at most ``width`` cells."""
+    card = TextCard(width)
+    card.row("change", (f"{entry.id}: {safe(entry.text, 400)}", "bold"))
+    when = f"{fmt.moment(entry.time_ms, now)}, {ago(now - entry.time_ms)}, by {entry.source.text(me)}"
+    card.row("when", safe(when, 200))
+    if entry.undone_by:
+        card.row("state", (f"undone by change {entry.undone_by}", "warn"))
+    elif entry.kind == "undo":
+        card.row("state", "u redoes what this undid")
+    for difference in entry.differences:
+        _difference(card, difference)
+    return card.content()
+
+
+def _difference(card: TextCard, difference: Difference) -> None:
+    card.row(difference.what, safe(f"{difference.noun} {difference.name}".rstrip(), 120))
+    for field in difference.fields:
+        after = (safe(field.after, 200), "ok") if field.after else ("default", "dim")
+        before = (safe(field.before, 200), "") if field.before else ("default", "dim")
+        if difference.what == "changed":
+            card.row("", (f"{safe(field.field)}: ", "dim"), before, " -> ", after)
+        else:
+            card.row("", (f"{safe(field.field)}: ", "dim"), safe(field.after or field.before, 200))
+
+
+def _tone(entry: HistoryView) -> str:
+    return "dim" if entry.undone_by or entry.kind != "change" else ""
+
+
+def _words(entry: HistoryView, me: ChangeSource | None) -> str:
+    """What the filter searches."""
+    changed = (f"{one.noun} {one.name}" for one in entry.differences)
+    return " ".join([str(entry.id), entry.text, entry.source.brief(me), *changed])

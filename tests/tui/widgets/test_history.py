@@ -1,9 +1,11 @@
 """Undo and redo in the console, with a question where they may surprise."""
 
-from tests.tui.changes import HistoryClient
+from gateway.domain.config_views import Difference
+from tests.tui.changes import COMMAND, HistoryClient, change
 from tests.tui.stage import console, words
 from tests.tui.test_app import everything, shown, until
 from tui.widgets.dialogs import Confirm
+from tui.widgets.history import HistoryScreen
 
 
 async def test_undo_says_what_it_undid_and_redo_does_it_again() -> None:
@@ -33,3 +35,103 @@ async def test_a_surprising_undo_is_confirmed_first() -> None:
         await pilot.press("y")
         await until(app, pilot, lambda: words(app) != [])
         assert client.undos()[-1] == "undo 1 accepted"
+
+
+def several() -> HistoryClient:
+    client = HistoryClient()
+    client.entries = [
+        change(14, "undid change 11: added token 'old'", kind="undo", undoes=11),
+        change(13, "changed token 'ci'"),
+        change(12, "added channel 'up\x1b[31m'", source=COMMAND, differences=[]),
+        change(11, "added token 'old'", undone_by=14),
+    ]
+    return client
+
+
+async def test_the_history_lists_who_changed_what_and_when() -> None:
+    async with shown(console(several())) as (app, pilot):
+        await pilot.press("H")
+        await until(app, pilot, lambda: "4 changes, newest first" in everything(app))
+        text = everything(app)
+        assert "command: token add" in text
+        assert "this console" in text
+        assert "undone by 14" in text
+        assert "\x1b" not in text
+
+
+async def test_the_selected_change_shows_before_and_after() -> None:
+    async with shown(console(several())) as (app, pilot):
+        await pilot.press("H")
+        await until(app, pilot, lambda: "4 changes" in everything(app))
+        await pilot.press("j")
+        await until(app, pilot, lambda: "13: changed token 'ci'" in everything(app))
+        assert "limits: default -> { rpm = 60 }" in everything(app)
+        assert "2m00s ago, by this console" in everything(app)
+
+
+async def test_enter_or_u_undoes_the_selected_change() -> None:
+    client = several()
+    async with shown(console(client)) as (app, pilot):
+        await pilot.press("H")
+        await until(app, pilot, lambda: "4 changes" in everything(app))
+        await pilot.press("j", "u")
+        await until(app, pilot, lambda: client.undos() == ["undo 13"])
+        await pilot.press("j", "enter")
+        await until(app, pilot, lambda: client.undos() == ["undo 13", "undo 12"])
+        await pilot.press("U")
+        await until(app, pilot, lambda: client.undos()[-1] == "redo 0")
+        assert isinstance(app.screen, HistoryScreen)
+
+
+async def test_a_surprising_undo_of_an_old_change_is_confirmed() -> None:
+    client = several()
+    client.doubts = ["It was made by the command line."]
+    async with shown(console(client)) as (app, pilot):
+        await pilot.press("H")
+        await until(app, pilot, lambda: "4 changes" in everything(app))
+        await pilot.press("j", "j", "u")
+        await until(app, pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("y")
+        await until(app, pilot, lambda: client.undos() == ["undo 12", "undo 12 accepted"])
+
+
+async def test_what_contradicts_is_shown() -> None:
+    client = several()
+    client.refusal = "token 'ci' was changed since, by change 14 (x); undo that one first"
+    async with shown(console(client)) as (app, pilot):
+        await pilot.press("H")
+        await until(app, pilot, lambda: "4 changes" in everything(app))
+        await pilot.press("u")
+        await until(app, pilot, lambda: words(app) == [client.refusal])
+
+
+async def test_the_history_is_filtered_and_left_step_by_step() -> None:
+    async with shown(console(several())) as (app, pilot):
+        await pilot.press("H")
+        await until(app, pilot, lambda: "4 changes" in everything(app))
+        await pilot.press("slash", *"channel", "enter")
+        await until(app, pilot, lambda: "1 change, newest first" in everything(app))
+        await pilot.press("escape")
+        await until(app, pilot, lambda: "4 changes" in everything(app))
+        await pilot.press("escape")
+        await until(app, pilot, lambda: not isinstance(app.screen, HistoryScreen))
+
+
+async def test_an_empty_history_says_so() -> None:
+    client = HistoryClient()
+    client.entries = []
+    async with shown(console(client)) as (app, pilot):
+        await pilot.press("H")
+        await until(app, pilot, lambda: "no changes" in everything(app))
+        await pilot.press("u", "enter")
+        await pilot.pause()
+        assert client.undos() == []
+
+
+async def test_what_was_added_shows_its_fields() -> None:
+    client = HistoryClient()
+    fields = change(1).differences[0].fields
+    client.entries = [change(1, differences=[Difference(what="added", noun="token", name="ci", fields=fields)])]
+    async with shown(console(client)) as (app, pilot):
+        await pilot.press("H")
+        await until(app, pilot, lambda: "limits: { rpm = 60 }" in everything(app))
