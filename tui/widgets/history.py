@@ -156,16 +156,17 @@ class HistoryScreen(ModalScreen[None]):
     def action_undo(self, redo: bool) -> None:  # noqa: FBT001 - Textual calls it
         """Undo the selected change, or redo what was undone last. An undo that is undone is a redo."""
         entry = self._table.current
-        if redo or entry is not None:
-            number = 0 if redo or entry is None else entry.id
-            self.run_worker(self._undo(number, redo=redo), group=DIALOG_WORKERS, exit_on_error=True)
+        number = 0 if redo or entry is None else entry.id
 
-    async def _undo(self, number: int, *, redo: bool) -> None:
-        try:
-            await undo_change(self.app, number, redo=redo)
-        except GatewayError as error:
-            toast(self, error.message, bad=True)
-        self.fetch()
+        async def undo() -> None:
+            try:
+                await undo_change(self.app, number, redo=redo)
+            except GatewayError as error:
+                toast(self, error.message, bad=True)
+            self.fetch()
+
+        if redo or entry is not None:
+            self.run_worker(undo(), group=DIALOG_WORKERS, exit_on_error=True)
 
 
 def reader(session: ConsoleSession) -> ChangeSource | None:
