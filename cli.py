@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "price": ("price:price", "What models cost."),
     "model": ("model:model", "The models that clients see."),
     "usage": ("usage:usage", "Calls and what they cost."),
+    "incident": ("incident:incident", "What failed when, and where its calls went."),
     "config": ("config:config", "Export and import the whole configuration as a file."),
     "settings": ("settings:settings", "Settings of the whole gateway."),
     "verify": ("maintenance:verify", "Recompute every balance from the call log."),
@@ -57,6 +58,7 @@ ALIASES: Mapping[str, str] = {
     "channels": "channel",
     "prices": "price",
     "models": "model",
+    "incidents": "incident",
     "licenses": "licences",
 }
 """Other spellings of commands."""

@@ -197,6 +197,8 @@ async def open_engine(
         with engine.store_watched():
             yield engine
         engine.pipeline.refusals.close()
+        engine.incident_watch.look()
+        engine.incident_watch.save()
         bus.close()
     finally:
         await tasks.close()

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from gateway import __version__
+from gateway.domain.incidents import WARN_SHARE, spent_share
 from gateway.domain.units import DOLLAR
 from gateway.domain.views import BudgetView
 from tui import format as fmt
@@ -14,7 +15,7 @@ from tui.text import safe
 
 Level = Literal["bad", "warn"]
 
-ALERT_SHARE = 0.9
+ALERT_SHARE = WARN_SHARE
 """Share of a budget from which it is an alert."""
 
 LOW_BALANCE = DOLLAR // 2
@@ -64,10 +65,12 @@ def _account(board: Board) -> Iterator[Alert]:
         return
     if account.status != "active":
         yield Alert("bad", f"account {safe(account.status, 12)}", "account")
-    if account.available_nanos <= 0:
+    if account.balance_nanos <= 0:
         yield Alert("bad", "balance used up", "account")
-    elif account.available_nanos < LOW_BALANCE:
-        yield Alert("warn", f"{fmt.dollar_amount(account.available_nanos)} left", "account")
+    elif account.available_nanos <= 0:
+        yield Alert("warn", "running calls hold the balance", "account")
+    elif account.balance_nanos < LOW_BALANCE:
+        yield Alert("warn", f"{fmt.dollar_amount(account.balance_nanos)} left", "account")
     yield from _near_limit("account", account.budgets, "account")
 
 
@@ -89,6 +92,6 @@ def _budgets(board: Board) -> Iterator[Alert]:
 
 
 def _near_limit(name: str, budgets: Sequence[BudgetView], page: str) -> Iterator[Alert]:
-    share = max(map(used_share, budgets), default=0.0)
+    share = max(map(spent_share, budgets), default=0.0)
     if share >= ALERT_SHARE:
         yield Alert("bad" if share >= 1 else "warn", f"{safe(name, 16)} {fmt.percent(share)}", page)

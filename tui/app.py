@@ -17,7 +17,7 @@ from textual.widgets import ContentSwitcher
 
 from gateway.config import Config
 from gateway.domain.errors import GatewayError
-from gateway.domain.events import Snapshot
+from gateway.domain.events import IncidentChanged, Snapshot
 from gateway.domain.units import Millis
 from tui import global_actions, plain_mode, preferences, saved_state, terminal, themes, wizard
 from tui.actions import PAGES, Action, actions_in, bindings
@@ -38,6 +38,7 @@ from tui.pages.tokens import TokensPage
 from tui.pages.usage import UsagePage
 from tui.palette import Palette
 from tui.session import ConsoleSession, ServerLauncher, ServerLink
+from tui.text import safe
 from tui.widgets.dialogs import toast
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
@@ -172,9 +173,10 @@ class Console(CrashReportingApp[ExitStatus]):
 
     def on_console_feed_events_ready(self) -> None:
         events = self.feed.take_events()
-        now_ = self.session.now()
         for event in events:
-            self.session.board.apply(event, now_)
+            self.session.board.apply(event)
+            if isinstance(event, IncidentChanged) and event.incident.budget:
+                toast(self, f"Of the {safe(event.incident.budget, 80)}, {safe(event.incident.reason, 40)}.", bad=True)
         if any(isinstance(event, Snapshot) for event in events):
             self.run_worker(global_actions.fetch_today(self), name="today", group="today", exclusive=True)
             wizard.offer_once(self)

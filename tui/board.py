@@ -11,18 +11,16 @@ from gateway.domain.events import (
     CallStarted,
     CallWaiting,
     Changed,
+    IncidentChanged,
     Snapshot,
     Stopping,
     StoreChanged,
 )
+from gateway.domain.incidents import Incidents
 from gateway.domain.units import Millis
 from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, SumRow, TokenView
 from tui.calls import CallRing
-from tui.incidents import Incidents
 from tui.trends import Pulse
-
-UNKNOWN_TIME = Millis(0)
-"""The time is not known."""
 
 
 class Board:
@@ -51,8 +49,8 @@ class Board:
         """Grows with every change."""
         return self.tables + self.calls.version
 
-    def apply(self, event: AnyEvent, at: Millis = UNKNOWN_TIME) -> None:
-        """Apply one event; ``at``: when it arrived."""
+    def apply(self, event: AnyEvent) -> None:
+        """Apply one event."""
         if isinstance(event, CallStarted | CallProgress | CallWaiting):
             self.calls.move(event.call)
         elif isinstance(event, CallLeft):
@@ -60,14 +58,9 @@ class Board:
         elif isinstance(event, CallSettled):
             self.calls.settle(event.call)
             self.pulse.add(event.call)
-            self.incidents.add_call(event.call)
             self._spend(event)
         else:
             self._apply_other(event)
-            if isinstance(event, Snapshot | Changed):
-                self.incidents.update_channels(self.channels, at)
-            if isinstance(event, Snapshot | StoreChanged):
-                self.incidents.update_store(event.status.store_error, at)
 
     def _apply_other(self, event: AnyEvent) -> None:
         if isinstance(event, Snapshot):
@@ -78,6 +71,8 @@ class Board:
             self.account = event.account
         elif isinstance(event, StoreChanged):
             self.status = event.status
+        elif isinstance(event, IncidentChanged):
+            self.incidents.put(event.incident)
         elif isinstance(event, Stopping):
             self.stopping = event.until_ms
         self.tables += 1
@@ -85,13 +80,12 @@ class Board:
     def _begin(self, event: Snapshot) -> None:
         if self.status is None or self.status.instance != event.status.instance:
             self.calls, self.pulse, self.today, self.stopping = CallRing(), Pulse(), None, None
-            self.incidents = Incidents()
+        self.incidents = Incidents(event.incidents)
         self.status = event.status
         self._set_tables(event)
         for call in reversed(event.recent):
             if not self.calls.knows(call):
                 self.pulse.add(call)
-                self.incidents.add_call(call)
         self.calls.begin(event.status.records, event.recent, [*event.running, *event.waiting])
 
     def _set_tables(self, event: Snapshot | Changed) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
-from gateway.domain.call import CHAT_API, lost_events, outcome_text
+from gateway.domain.call import BUDGET_MARK, CHAT_API, budget_warnings, lost_events, outcome_text
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.price import Rates
@@ -36,7 +36,7 @@ def receipt(call: CallView, now: int, glyphs: Glyphs, width: int) -> Content:
     card.row("tokens", *_tokens(call))
     _cost(card, call, glyphs)
     _attempts(card, call, glyphs)
-    _other_rows(card, call)
+    _other_rows(card, call, glyphs)
     return card.content()
 
 
@@ -172,13 +172,15 @@ def _attempts(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
         card.row("tries" if number == 1 else "", (f"{mark} ", tone), text)
 
 
-def _other_rows(card: TextCard, call: CallView) -> None:
+def _other_rows(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     if call.upstream_id:
         card.row("upstream id", (safe(call.upstream_id), "dim"))
     if (more := call.count - 1) > 0:
         card.row("repeated", f"{more:,} more like this {'was' if more == 1 else 'were'} not listed")
-    marks = [mark for mark in call.marks if not mark.startswith(REPEATED)]
     if call.retry:
         card.row("retry", f"{call.retry} of the same call, as its SDK counts")
+    for warning in budget_warnings(call.marks):
+        card.row("budget", (f"{glyphs.warning} {safe(warning)}", "warn"))
+    marks = [mark for mark in call.marks if not mark.startswith((REPEATED, BUDGET_MARK))]
     if marks:
         card.row("marks", (safe(", ".join(marks)), "dim"))

@@ -14,6 +14,7 @@ from gateway.domain.diagnosis import Checkup, Why
 from gateway.domain.errors import InternalError
 from gateway.domain.events import AnyEvent
 from gateway.domain.history import HistoryView, UndoView
+from gateway.domain.incidents import Incident
 from gateway.domain.settings import Settings
 from gateway.domain.upstream_views import ListingView, ModelDetail, PresetView, PriceProposal
 from gateway.domain.views import (
@@ -339,6 +340,10 @@ class ControlClient(
         """Sums by ``token``, ``model``, ``channel``, ``group`` or ``app``; over time with ``step`` hour or day."""
         wanted = "true" if percentiles else ""
         return await self.get("/usage", Summary, by=by, since=since, until=until, step=step, percentiles=wanted)
+
+    async def incidents(self, channel: str = "") -> list[Incident]:
+        """Newest first; of one channel if it is named."""
+        return await self.get("/incidents", list[Incident], channel=channel or None)
 
     async def verify(self) -> Verdict:
         """Recompute every balance and sum from the call log."""

@@ -7,7 +7,8 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import fields, patched
+from gateway.control.request_bodies import fields, patched, query
+from gateway.domain.incidents import Incident
 from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
 from gateway.domain.views import Status, Verdict
@@ -51,3 +52,11 @@ async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
         edits.engine.catalog.token(settings.ollama_token)
     edits.commit("changed the settings", "the settings are as before", Change("settings", "", settings))
     return edits.registry.settings
+
+
+async def incidents(edits: ConfigEdits, request: web.Request) -> list[Incident]:
+    """GET /incidents[?channel=NAME]: newest first; those of budgets too."""
+    channel = query(request.query, {"channel": str}).get("channel", "")
+    if channel:
+        channel = edits.engine.catalog.channel(channel).name
+    return edits.engine.incident_watch.look().newest(channel)

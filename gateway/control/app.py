@@ -109,6 +109,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/calls/{id}", calls.show_call),
     ("POST", "/calls/{id}/cancel", calls.cancel_call),
     ("GET", "/usage", usage.summary),
+    ("GET", "/incidents", admin.incidents),
 )
 
 

@@ -68,6 +68,8 @@ class WatcherStream:
         self._clock = clock
         self._encoder = msgspec.json.Encoder()
         self._seq = 0
+        self._incidents = 0
+        """Which revision of the incidents was told."""
         self._account: AccountView | None = None
         self._balance_due: float | None = None
         self._tables_due: float | None = None
@@ -77,6 +79,8 @@ class WatcherStream:
     async def snapshot(self) -> bytes:
         """The whole present state."""
         engine = self._engine
+        incidents = engine.incident_watch.look()
+        self._incidents = incidents.revision
         sums, recent = await tallies(engine), await asyncio.to_thread(newest, engine, self._recent)
         self._account = account_view(engine)
         self._balance_due = self._tables_due = None
@@ -93,6 +97,7 @@ class WatcherStream:
                 running=list(engine.store.books.running.values()),
                 recent=[call_view(record) for record in recent],
                 waiting=engine.pipeline.waiting.all(),
+                incidents=incidents.newest()[::-1],
             )
         )
 
@@ -102,6 +107,7 @@ class WatcherStream:
             return await self.snapshot()
         now = self._clock()
         lines = [self._line(self._event(notice)) for notice in batch.notices]
+        lines += self._incident_lines()
         self._plan(batch, now)
         if self._tables_due is not None and now >= self._tables_due:
             lines.append(self._line(await self._tables(now)))
@@ -110,6 +116,11 @@ class WatcherStream:
         if not lines and now - self._spoken >= BEAT_S:
             lines.append(self._line(events.Beat(seq=self._next(), time_ms=self._engine.now())))
         return b"".join(lines)
+
+    def _incident_lines(self) -> list[bytes]:
+        incidents = self._engine.incident_watch.look()
+        changed, self._incidents = incidents.changed_since(self._incidents), incidents.revision
+        return [self._line(events.IncidentChanged(seq=self._next(), incident=one)) for one in changed]
 
     def patience(self) -> float:
         """Seconds until something must be sent even if nothing happens."""

@@ -12,11 +12,12 @@ import msgspec
 
 from gateway.control.usage import Tallies
 from gateway.core.engine import Engine
+from gateway.core.incident_watch import budget_use
 from gateway.core.price_change import is_stale
 from gateway.domain.account import AccountFields
 from gateway.domain.channel import Channel, ChannelFields, Served, key_id
 from gateway.domain.group import Group, GroupFields
-from gateway.domain.limits import Budget, window_end, window_start
+from gateway.domain.limits import Budget
 from gateway.domain.price import Price
 from gateway.domain.text import mask
 from gateway.domain.token import Token, TokenFields, state_of
@@ -219,22 +220,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
 
 def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> tuple[BudgetView, ...]:
     """Budgets with what is used of them now."""
-    books, now = engine.store.books, engine.now()
-    views = []
-    for budget in budgets:
-        spent, held = books.spent(scope, window_start(budget.window, now)), books.held(scope)
-        views.append(
-            BudgetView(
-                window=budget.window,
-                nanos=budget.nanos,
-                tokens=budget.tokens,
-                spent_nanos=spent.nanos,
-                held_nanos=held.nanos,
-                spent_tokens=spent.tokens,
-                resets_at_ms=window_end(budget.window, now),
-            )
-        )
-    return tuple(views)
+    return tuple(budget_use(engine.store.books, scope, budgets, engine.now()))
 
 
 def _served(channels: Iterable[Channel]) -> dict[str, list[tuple[Channel, Served]]]:

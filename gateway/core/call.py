@@ -142,6 +142,8 @@ class CallLimits(msgspec.Struct):
     """Where the call already has a place, because it had to wait."""
     channel_slot: ConcurrencyGate | None = None
     """The same at a channel, until its attempt begins."""
+    budget_warning: str = ""
+    """Of which budgets most is spent."""
 
     def read(self) -> None:
         """Read how the limits stand, unless that is done."""
@@ -290,6 +292,8 @@ class Call:
                 out["x-gateway-price"] = "unpriced"
         out["x-gateway-attempts"] = str(max(1, attempt.number))
         out["x-gateway-overhead-ms"] = f"{self.result.overhead_us / 1000:.2f}"
+        if limits.budget_warning:
+            out["x-gateway-budget-warning"] = _header(limits.budget_warning)
         if attempt.dropped:
             out["x-gateway-dropped-params"] = _header(",".join(attempt.dropped))
         if attempt.lowered is not None:

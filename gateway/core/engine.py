@@ -23,6 +23,7 @@ from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
+from gateway.core.incident_watch import IncidentWatch
 from gateway.core.live_calls import LiveCalls
 from gateway.core.memory import AnswerMemory, Pressure, map_large_blocks, resident, trim
 from gateway.core.open_files import OpenFiles
@@ -103,6 +104,15 @@ class Engine:
         self.answers = AnswerMemory(settings, live.calls)
         upstreams.share = self.answers.share
         live.on_tick = self._relax
+        self.incident_watch = IncidentWatch(
+            kept=store.incidents,
+            bus=bus,
+            books=store.books,
+            health=health,
+            catalog=lambda: self.catalog,
+            trouble=lambda: store.books.trouble.text,
+            clock=clock,
+        )
         self.pipeline = wire(self)
 
     def now(self) -> Millis:
@@ -116,6 +126,7 @@ class Engine:
 
     def _relax(self, at_rest: bool) -> None:  # noqa: FBT001 - the one question there is
         self.pressure.relax(self.answers.used, at_rest=at_rest)
+        self.incident_watch.look()
 
     def change(self, changes: Sequence[Change], entry: int = 0) -> list[Change]:
         """Apply an edit of the configuration, all or none; returns the edit that undoes it.

@@ -26,6 +26,9 @@ QUEUE_LIMIT = 1000
 RECENT_LIMIT = 1000
 """Settled calls kept for snapshots."""
 
+NOTEWORTHY_LIMIT = 5000
+"""Failed calls kept until they are looked at, a second later."""
+
 PROGRESS_GAP_S = 0.2
 """Seconds between two tellings of one call's progress."""
 
@@ -188,6 +191,8 @@ class EventBus:
         self._closed = False
         self.recent: deque[Record] = deque(maxlen=RECENT_LIMIT)
         """The newest settled calls, oldest first."""
+        self.noteworthy: deque[Record] = deque(maxlen=NOTEWORTHY_LIMIT)
+        """Of these, the ones that failed or needed more than one try, until ``IncidentWatch`` takes them."""
 
     @property
     def watchers(self) -> int:
@@ -217,6 +222,8 @@ class EventBus:
     def settled(self, record: Record) -> None:
         """A call ended or was refused, and its record is written."""
         self.recent.append(record)
+        if record.attempts and (len(record.attempts) > 1 or record.status != 200):
+            self.noteworthy.append(record)
         for watcher in self.watched_by:
             watcher.offer(SettledNotice(record))
 

@@ -164,6 +164,8 @@ class Pipeline:
     def _commit(self, call: Call, admission: Admission, first: RouteChoice) -> None:
         """Write the hold. Raises Unavailable if the disk refuses; then nothing is held."""
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
+        if admission.hold_plan.warning:
+            call.limits.budget_warning = admission.hold_plan.warning
         if first.route is not None:
             call.begin_attempt(first.route, first.why, 1)
         self._deps.books.open(call.running)

@@ -34,6 +34,7 @@ from gateway.domain.channel import Channel, Dialect, Overrides, Served
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, result_names_bound, tool_calls_bound
 from gateway.domain.group import Group
+from gateway.domain.incidents import WARN_SHARE, budget_name
 from gateway.domain.limits import Budget, window_end, window_start
 from gateway.domain.price import Price, highest_cost
 from gateway.domain.token import Token
@@ -306,6 +307,8 @@ class HoldPlan(msgspec.Struct, frozen=True, gc=False):
 
     nanos: Nanos
     tokens: int
+    warning: str = ""
+    """Of which budgets most is spent."""
 
 
 def plan_hold(books: Purse, account: Account, group: Group, token: Token, need: Need, *, now: Millis) -> HoldPlan:
@@ -319,7 +322,9 @@ def plan_hold(books: Purse, account: Account, group: Group, token: Token, need: 
         return HoldPlan(full, need.input + need.output)
     rooms = list(_rooms(books, account, group, token, now=now))
     return HoldPlan(
-        full if free else _nanos(rooms, token, need, books.running), _tokens(rooms, token, need, books.running)
+        full if free else _nanos(rooms, token, need, books.running),
+        _tokens(rooms, token, need, books.running),
+        "; ".join(room.warning for room in rooms if room.warning),
     )
 
 
@@ -387,4 +392,16 @@ def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], no
         whose=scope[0],
         name=name,
         window=budget.window.value,
+        warning=_warning(owner, budget, spent),
     )
+
+
+def _warning(owner: str, budget: Budget, spent: Amounts) -> str:
+    """``daily budget of token 'ci': 84% spent`` from ``WARN_SHARE`` on; what running calls hold does not count."""
+    shares = [
+        used / limit if limit else float(used > 0)
+        for used, limit in ((spent.nanos, budget.nanos), (spent.tokens, budget.tokens))
+        if limit is not None
+    ]
+    share = max(shares, default=0.0)
+    return f"{budget_name(budget.window, owner)}: {share:.0%} spent" if share >= WARN_SHARE else ""

@@ -39,6 +39,8 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     """Of a budget: ``account``, ``group`` or ``token``."""
     name: str = ""
     window: str = ""
+    warning: str = ""
+    """That most of it is spent."""
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):

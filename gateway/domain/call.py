@@ -182,11 +182,18 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
 
 _LOST = "bad_chunks="
+BUDGET_MARK = "budget="
+"""Begins the mark of a call during which most of a budget was spent."""
 
 
 def lost_events(marks: Iterable[str]) -> int:
     """Events of a stream that could not be read and were left out: its text may have a gap."""
     return sum(int(mark.removeprefix(_LOST)) for mark in marks if mark.startswith(_LOST))
+
+
+def budget_warnings(marks: Iterable[str]) -> list[str]:
+    """Of which budgets most was spent when the call began: ``daily budget of token 'ci': 84% spent``."""
+    return [mark.removeprefix(BUDGET_MARK) for mark in marks if mark.startswith(BUDGET_MARK)]
 
 
 _OUTCOME_TEXTS = {Outcome.DONE.value: "finished", Outcome.LOST.value: "lost (gateway stopped)"}

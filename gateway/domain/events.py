@@ -6,6 +6,7 @@ One JSON object a line; the tag ``type`` tells which.
 import msgspec
 
 from gateway.domain.call import Running
+from gateway.domain.incidents import Incident
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import (
     AccountView,
@@ -38,6 +39,8 @@ class Snapshot(Event, frozen=True, kw_only=True, tag="snapshot"):
     """The newest settled calls, newest first."""
     waiting: list[Running] = []
     """Calls that wait for a place; nothing is held for them yet."""
+    incidents: list[Incident] = []
+    """Oldest first."""
 
 
 class CallStarted(Event, frozen=True, kw_only=True, tag="started"):
@@ -98,6 +101,12 @@ class StoreChanged(Event, frozen=True, kw_only=True, tag="store"):
     status: Status
 
 
+class IncidentChanged(Event, frozen=True, kw_only=True, tag="incident"):
+    """An incident began, went on or ended; or most of a budget is spent."""
+
+    incident: Incident
+
+
 class Stopping(Event, frozen=True, kw_only=True, tag="stopping"):
     """The server drains and will go away."""
 
@@ -115,6 +124,7 @@ AnyEvent = (
     | Changed
     | Balance
     | Beat
+    | IncidentChanged
     | StoreChanged
     | Stopping
 )

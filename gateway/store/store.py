@@ -23,6 +23,7 @@ from gateway.store.disk_reserve import DiskReserve
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreError
 from gateway.store.history import History
+from gateway.store.incidents import IncidentFile
 from gateway.store.inflight import Inflight
 from gateway.store.lock import Lock
 from gateway.store.log import LIMIT, HighWater, Log
@@ -100,6 +101,7 @@ class Store:
             make_home(self._home)
             ending.callback(Lock(self._home / "lock").close)
             self.entities = Entities(self._home / "config.json", expected=_used(self._home), moment=now())
+            self.incidents = IncidentFile(self._home / "incidents.json")
             self.history = History(self._home, lambda: self.entities.applied, now, self._note)
             high_water = HighWater(self._home / "high-water")
             ending.callback(high_water.close)

@@ -22,6 +22,7 @@ from gateway.domain.events import (
     CallSettled,
     CallStarted,
     Changed,
+    IncidentChanged,
     Snapshot,
     Stopping,
     StoreChanged,
@@ -114,7 +115,9 @@ async def test_calls_are_told_at_once_in_order_and_numbered(feed: WatcherStream)
 
 async def test_a_store_that_fails_is_told_with_the_reason(feed: WatcherStream, gateway: Gateway) -> None:
     gateway.engine.store.books.trouble.say(write="the disk is full")
-    (event,) = said(await feed.tell(Batch(notices=[StoreNotice()])))
+    event, incident = said(await feed.tell(Batch(notices=[StoreNotice()])))
+    assert isinstance(incident, IncidentChanged)
+    assert (incident.incident.channel, incident.incident.paused) == ("", True)
     gateway.engine.store.books.trouble.say(write="")
     assert isinstance(event, StoreChanged)
     assert (event.status.state, event.status.store_error) == ("store_failed", "the disk is full")

@@ -22,6 +22,7 @@ from gateway.domain.channel import Check, Dialect, Served, Timeouts
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
 from gateway.domain.group import Policy
+from gateway.domain.incidents import Incident, Incidents
 from gateway.domain.limits import Limits, Window
 from gateway.domain.price import Price, cost, rates
 from gateway.domain.query import CallOrder, parse
@@ -425,6 +426,7 @@ class FakeClient(ControlClient):
             models=self.models_now,
             running=self.now_running,
             waiting=self.now_waiting,
+            incidents=self._incidents(),
             recent=self.records[: self.recent],
         )
 
@@ -453,6 +455,14 @@ class FakeClient(ControlClient):
         self.asked.append(f"numbered_calls {at} {limit}")
         start = max(0, len(self.records) - at)
         return self.records[start : start + limit]
+
+    def _incidents(self) -> list[Incident]:
+        """As the server would find them."""
+        found = Incidents()
+        for one in reversed(self.records[: self.recent]):
+            found.add_call(one)
+        found.update_channels(self.channels_now, NOW)
+        return found.newest()[::-1]
 
     async def calls(self, **filters: Any) -> CallPage:
         """Looks at so many records at a time; a cursor is the number of records that are older."""

@@ -42,8 +42,9 @@ def test_disabled_tokens_are_no_worry() -> None:
 
 
 def test_an_empty_or_suspended_account_stops_everything() -> None:
-    assert texts(board(account=account(available_nanos=Nanos(0)))) == ["balance used up"]
-    assert texts(board(account=account(available_nanos=Nanos(DOLLAR // 4)))) == ["$0.25 left"]
+    nothing = account(available_nanos=Nanos(0), balance_nanos=Nanos(0))
+    assert texts(board(account=nothing)) == ["balance used up"]
+    assert texts(board(account=account(balance_nanos=Nanos(DOLLAR // 4)))) == ["$0.25 left"]
     assert texts(board(account=account(status="suspended"))) == ["account suspended"]
 
 
@@ -65,3 +66,14 @@ def test_before_the_first_snapshot_nothing_is_known() -> None:
 def test_a_budget_of_nothing_is_used_up() -> None:
     assert used_share(budget(0, 0)) == 1
     assert used_share(budget(5, None)) == 0
+
+
+def test_what_running_calls_merely_hold_is_not_spent() -> None:
+    assert texts(board(account=account(available_nanos=Nanos(0)))) == ["running calls hold the balance"]
+    held = msgspec.structs.replace(budget(0.5, 5), held_nanos=Nanos(4 * DOLLAR))
+    assert texts(board(tokens=[token("ci", budgets=[held])])) == []
+
+
+def test_four_fifths_of_a_budget_are_worth_a_mark() -> None:
+    assert texts(board(tokens=[token("ci", budgets=[budget(3.9, 5)])])) == []
+    assert texts(board(tokens=[token("ci", budgets=[budget(4, 5)])])) == ["ci 80%"]

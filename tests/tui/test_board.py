@@ -7,14 +7,15 @@ from gateway.domain.events import (
     CallSettled,
     CallStarted,
     Changed,
+    IncidentChanged,
     Stopping,
     StoreChanged,
 )
+from gateway.domain.incidents import Incident
 from gateway.domain.units import Millis
 from tests.tui.stage import NOW, FakeClient, account, call, calls, running, status, sums, token
 from tui.alerts import alerts
 from tui.board import Board
-from tui.incidents import STORE
 
 
 def board() -> Board:
@@ -93,18 +94,17 @@ def test_a_snapshot_of_the_same_server_counts_no_call_twice() -> None:
     assert sum(made.pulse.minutes(NOW, 60)) == before
 
 
-def test_a_store_that_fails_is_an_alert_and_an_incident_until_it_works_again() -> None:
+def test_a_store_that_fails_is_an_alert_until_it_works_again() -> None:
     made = board()
-    made.apply(StoreChanged(seq=1, status=status(10, store_error="the disk is full")), NOW)
+    made.apply(StoreChanged(seq=1, status=status(10, store_error="the disk is full")))
     assert [alert.text for alert in alerts(made, NOW) if "store" in alert.text] == ["store failed"]
-    (one,) = [incident for incident in made.incidents.newest() if incident.channel == STORE]
-    assert (one.reason, one.began, one.paused) == ("the disk is full", NOW, True)
-    made.apply(StoreChanged(seq=2, status=status(10)), Millis(NOW + 5_000))
+    made.apply(StoreChanged(seq=2, status=status(10)))
     assert [alert for alert in alerts(made, NOW) if "store" in alert.text] == []
-    assert (one.paused, one.paused_ms) == (False, 5_000)
 
 
-def test_a_store_that_has_failed_before_a_console_opens_is_known_to_it() -> None:
-    made, client = Board(), FakeClient(calls(10))
-    made.apply(msgspec.structs.replace(client.snapshot(), status=status(10, store_error="the disk is full")))
-    assert [one.reason for one in made.incidents.newest() if one.channel == STORE] == ["the disk is full"]
+def test_incidents_are_those_of_the_server() -> None:
+    made = board()
+    first = Incident(id=900, channel="a", began=NOW, last=NOW)
+    made.apply(IncidentChanged(seq=1, incident=first))
+    made.apply(IncidentChanged(seq=2, incident=msgspec.structs.replace(first, failures=7)))
+    assert [(one.channel, one.failures) for one in made.incidents.newest("a")] == [("a", 7)]

@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from gateway.client import connect_card
-from gateway.domain.call import lost_events
+from gateway.domain.call import budget_warnings, lost_events
 from gateway.domain.errors import GatewayError
 from gateway.domain.query import SORT_KEYS, parse, speed_of
 from gateway.domain.units import CallId
@@ -136,7 +136,7 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
     names: list[tuple[str, str, int, int, int, Callable[[CallView], str]]] = [
         ("channel", "Channel", 11, 18, 4, lambda c: c.channel),
         ("api", "API", 11, 11, 10, lambda c: c.api),
-        ("token", "Token", 7, 16, 3, lambda c: c.token),
+        ("token", "Token", 7, 16, 3, lambda c: _token(c, glyphs)),
         ("app", "App", 10, 20, 8, lambda c: c.app),
         ("group", "Group", 8, 12, 9, lambda c: c.group),
     ]
@@ -146,7 +146,7 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
             title,
             width,
             partial(_name, name),
-            tone=None if id_ == "token" else _dim,
+            tone=_token_tone if id_ == "token" else _dim,
             rank=rank,
             most=most,
             extra=id_ in ("app", "group"),
@@ -157,6 +157,15 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
 
 def _name(name: Callable[[CallView], str], call: CallView) -> str:
     return safe(name(call))
+
+
+def _token(call: CallView, glyphs: Glyphs) -> str:
+    """The token's name, marked if most of a budget of the call was spent."""
+    return f"{glyphs.warning}{call.token}" if budget_warnings(call.marks) else call.token
+
+
+def _token_tone(call: CallView) -> str:
+    return "warn" if budget_warnings(call.marks) else ""
 
 
 def _dim(_call: CallView) -> str:

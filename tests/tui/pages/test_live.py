@@ -16,6 +16,7 @@ from tui.calls import running_view
 from tui.exit_status import ExitStatus
 from tui.glyphs import UNICODE
 from tui.pages.live import LiveListing, LivePage, columns
+from tui.receipt import receipt
 from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession
 from tui.widgets.header import Header
@@ -337,3 +338,11 @@ async def until_searched(app: Console, pilot: Pilot[ExitStatus]) -> None:
         await pilot.pause(0.02)
     await settle(app, pilot)
     assert live(app).calls.search.done
+
+
+def test_a_call_made_when_a_budget_was_nearly_spent_is_marked() -> None:
+    marked = call(3, status=200, token="ci", marks=["budget=daily budget of token 'ci': 84% spent"])
+    assert (cells(marked)["token"], cells(call(3, token="ci"))["token"]) == ("▲ci", "ci")
+    text = receipt(marked, NOW, UNICODE, 100).plain
+    assert "budget      ▲ daily budget of token 'ci': 84% spent" in text
+    assert "budget=" not in text

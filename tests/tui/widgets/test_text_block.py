@@ -1,8 +1,9 @@
 from textual.widgets import Static
 
-from gateway.domain.events import CallSettled
+from gateway.domain.events import IncidentChanged
+from gateway.domain.incidents import Incidents
+from tests.domain.test_incidents import moved
 from tests.tui.owner import Owner, press, screen, shown
-from tests.tui.test_incidents import moved
 from tests.tui.widgets.stage import WidgetStage
 from tui.text import content, lines
 from tui.widgets.text_block import Detail, IncidentList, TextBlock
@@ -52,7 +53,9 @@ async def test_incidents_are_told_and_go_on_while_one_reads() -> None:
     async with shown("channels") as (app, pilot, _):
         await press(app, pilot, "i")
         assert "deepseek paused; retry in 12m00s" in screen(app)
-        app.session.board.apply(CallSettled(seq=9, call=moved()))
+        found = Incidents(app.session.board.incidents.newest()[::-1])
+        found.add_call(moved())
+        app.session.board.apply(IncidentChanged(seq=9, incident=found.newest()[0]))
         assert isinstance(app.screen, IncidentList)
         app.screen.draw()
         await pilot.pause()

@@ -1,12 +1,13 @@
-from collections import Counter
 from typing import Any
 
 from gateway.domain.call import Attempt, FailureKind
-from gateway.domain.units import Millis
-from gateway.domain.views import CallView, ChannelView
+from gateway.domain.incidents import LIMIT, QUIET_MS, Incident, Incidents, cause_text
+from gateway.domain.limits import Window, window_end
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.views import BudgetView, CallView, ChannelView
 from tests.tui.stage import NOW, call, channel
 from tui.glyphs import UNICODE
-from tui.incidents import LIMIT, QUIET_MS, Incident, Incidents, incident_line, timeline
+from tui.incidents import incident_line, timeline
 
 
 def moved(at: int = NOW, to: str = "b", **changes: Any) -> CallView:
@@ -120,6 +121,7 @@ def test_a_store_that_fails_twice_is_two_incidents_and_no_channels() -> None:
 
 def incident(**changes: Any) -> Incident:
     fields: dict[str, Any] = {
+        "id": 1,
         "channel": "a",
         "kind": FailureKind.RATE,
         "reason": "channel 'a': 429, retry after 30 s",
@@ -131,7 +133,7 @@ def incident(**changes: Any) -> Incident:
 
 
 def test_a_rest_that_is_over_is_told_with_its_length_and_where_the_calls_went() -> None:
-    one = incident(ended=Millis(NOW - 30_000), moved=Counter({"b": 12, "c": 3}))
+    one = incident(ended=Millis(NOW - 30_000), moved={"b": 12, "c": 3})
     assert incident_line(one, NOW, UNICODE) == "14:12:20 rate-limited 30s → 12 calls went to b, 3 to c"
 
 
@@ -160,3 +162,66 @@ def test_a_store_that_fails_has_its_own_words() -> None:
     )
     over = incident(channel="", kind=None, failures=0, ended=Millis(NOW - 48_000))
     assert "the store failed for 12s" in timeline([over], NOW, UNICODE, 80).plain
+
+
+def test_what_fails_for_another_cause_is_another_incident_although_both_overlap() -> None:
+    found = Incidents()
+    causes = [(429, FailureKind.RATE), (500, FailureKind.SERVER), (503, FailureKind.SERVER), (401, FailureKind.AUTH)]
+    for number in range(12):
+        status, kind = causes[number % 4]
+        failed = Attempt(channel="a", status=status, kind=kind, reason=f"{kind.value} {status} number {number}")
+        found.add_call(moved(NOW + number * 1_000, attempts=[failed], status=502, channel="a"))
+    assert [(one.kind, one.status, one.failures) for one in reversed(found.newest())] == [
+        (kind, status, 3) for status, kind in causes
+    ]
+    assert [cause_text(one) for one in found.newest()] == [
+        "key rejected",
+        "errors (503)",
+        "errors (500)",
+        "rate-limited",
+    ]
+
+
+def test_the_message_and_the_end_of_the_pause_are_those_of_the_last_failure() -> None:
+    found = Incidents()
+    for number, reason in enumerate(("429: first", "429: second")):
+        at = NOW + number * 20_000
+        attempt = Attempt(channel="a", status=429, kind=FailureKind.RATE, reason=reason)
+        found.add_call(moved(at, attempts=[attempt], status=429, channel="a"))
+        found.update_channels([channel("a", state="cooling", reason=reason, until_ms=at + 10_000)], Millis(at + 1))
+    (one,) = found.newest()
+    assert (one.reason, one.until, one.failures) == ("429: second", NOW + 30_000, 2)
+
+
+def test_only_what_changed_is_told() -> None:
+    found = Incidents()
+    found.add_call(moved())
+    found.update_channels([paused(name="other")], Millis(NOW))
+    revision = found.revision
+    found.update_channels([paused(NOW + 30_500, name="other")], Millis(NOW + 500))
+    assert found.changed_since(revision) == []
+    found.add_call(moved(NOW + 1_000))
+    assert [one.channel for one in found.changed_since(revision)] == ["a"]
+
+
+def budget(spent: int, window: Window = Window.DAY, held: int = 0) -> BudgetView:
+    return BudgetView(
+        window=window,
+        nanos=Nanos(100),
+        spent_nanos=Nanos(spent),
+        held_nanos=Nanos(held),
+        spent_tokens=0,
+        resets_at_ms=window_end(window, NOW),
+    )
+
+
+def test_of_a_budget_that_is_nearly_spent_there_is_one_warning_in_its_window() -> None:
+    found = Incidents()
+    assert found.update_budget("token 'ci'", budget(79, held=21), NOW) is None
+    warning = found.update_budget("token 'ci'", budget(80), NOW)
+    assert warning is not None
+    assert (warning.budget, warning.reason) == ("daily budget of token 'ci'", "80% is spent")
+    assert "daily budget of token 'ci' 80% is spent; resets" in timeline([warning], NOW, UNICODE, 120).plain
+    assert found.update_budget("token 'ci'", budget(99), Millis(NOW + 1_000)) is None
+    assert found.update_budget("token 'ci'", budget(99, Window.WEEK), NOW) is not None
+    assert found.update_budget("token 'ci'", budget(85), Millis(NOW + 86_400_000)) is not None

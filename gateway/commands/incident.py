@@ -1,0 +1,68 @@
+"""``incident``: which channels failed when, for what, and where their calls went; and budgets that are nearly spent."""
+
+import click
+
+from gateway.commands import formatting
+from gateway.commands.base import Noun
+from gateway.commands.completion import CHANNELS
+from gateway.commands.options import json_option, now
+from gateway.commands.output import out_list
+from gateway.commands.session import run
+from gateway.domain.incidents import STORE, Incident, cause_text
+from gateway.domain.text import plain
+
+
+@click.group(cls=Noun)
+def incident() -> None:
+    """What failed when, and where its calls went."""
+
+
+@incident.command("list", examples=["tollkeeper incident list", "tollkeeper incident list --channel openai --json"])
+@click.option("--channel", default="", help="Only those of this channel.", shell_complete=CHANNELS)
+@json_option
+def list_incidents(channel: str, *, as_json: bool) -> None:
+    """List incidents, newest first. Each cause of a channel is an incident of its own; the last 200 are kept.
+
+    A budget of which 80 % is spent is listed once in its window.
+    """
+    found = run(lambda client: client.incidents(channel))
+    out_list(found, COLUMNS, as_json=as_json, empty="no incidents")
+
+
+def _subject(one: Incident) -> str:
+    return one.budget or ("the store" if one.channel == STORE else one.channel)
+
+
+def _state(one: Incident) -> str:
+    """``retry at 12:30:00``, ``paused until resumed``, ``over``."""
+    if one.budget:
+        return f"resets {formatting.moment(one.until)}" if one.until else ""
+    if not one.paused:
+        return "over"
+    if one.until is None:
+        return "calls are rejected" if one.channel == STORE else "paused until resumed"
+    return f"retry at {formatting.moment(one.until)[11:]}" if one.until > now() else "retry now"
+
+
+def _calls(one: Incident) -> str:
+    moved = ", ".join(f"{count:,} to {name}" for name, count in sorted(one.moved.items(), key=lambda item: -item[1]))
+    failed = f"{one.unanswered:,} failed" if one.unanswered else ""
+    return "; ".join(filter(None, (moved, failed)))
+
+
+def _cause(one: Incident) -> str:
+    if one.budget:
+        return "nearly spent"
+    return "failed" if one.channel == STORE else cause_text(one)
+
+
+COLUMNS = [
+    ("Began", lambda i: formatting.moment(i.began)),
+    ("Last", lambda i: formatting.moment(i.last)[11:]),
+    ("Where", _subject),
+    ("Cause", _cause),
+    (">Failures", lambda i: f"{i.failures:,}" if i.failures else ""),
+    ("State", _state),
+    ("Calls", _calls),
+    ("Message", lambda i: plain(i.reason, 200)),
+]

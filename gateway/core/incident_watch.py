@@ -1,0 +1,124 @@
+"""IncidentWatch: keeps the incidents up to date, and warns once when most of a budget is spent.
+
+It looks once a second while calls run, and whenever somebody asks; calls only leave what went wrong with them. What has
+changed is written down at most every few seconds, and when the gateway stops.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from gateway.core.catalog import Catalog
+from gateway.core.channel_health import ChannelHealth
+from gateway.core.clock import Clock
+from gateway.core.event_bus import EventBus
+from gateway.core.quota import ACCOUNT, Purse, Scope
+from gateway.domain.channel import Channel
+from gateway.domain.incidents import Incident, Incidents
+from gateway.domain.limits import Budget, window_end, window_start
+from gateway.domain.text import plain
+from gateway.domain.units import Millis
+from gateway.domain.views import BudgetView, call_view
+
+SAVE_GAP_S = 2.0
+"""Between two writes of the file."""
+
+_log = logging.getLogger("tollkeeper")
+
+
+class IncidentStore(Protocol):
+    """Where incidents are kept over restarts."""
+
+    def load(self) -> list[Incident]:
+        """Oldest first."""
+
+    def save(self, incidents: Sequence[Incident]) -> bool:
+        """Whether they are written."""
+
+
+class _State(msgspec.Struct, frozen=True):
+    name: str
+    state: str
+    reason: str
+    until_ms: Millis | None
+
+
+class IncidentWatch:
+    """``trouble`` gives what is wrong with the store; empty if it works."""
+
+    def __init__(
+        self,
+        *,
+        kept: IncidentStore,
+        bus: EventBus,
+        books: Purse,
+        health: ChannelHealth,
+        catalog: Callable[[], Catalog],
+        trouble: Callable[[], str],
+        clock: Clock,
+    ) -> None:
+        self._kept, self._bus, self._books, self._health = kept, bus, books, health
+        self._catalog, self._trouble, self._clock = catalog, trouble, clock
+        self.incidents = Incidents(kept.load())
+        self._saved = (0, clock.mono())
+        """Which revision was written, and when."""
+        self._counted = -1
+        """Calls that were settled when the budgets were last looked at."""
+
+    def look(self) -> Incidents:
+        """The incidents as they are now."""
+        found, now = self.incidents, self._clock.wall()
+        while self._bus.noteworthy:
+            found.add_call(call_view(self._bus.noteworthy.popleft()))
+        found.update_channels(map(self._state_of, self._catalog().registry.channels.values()), now)
+        found.update_store(self._trouble(), now)
+        if (calls := self._books.spent(ACCOUNT, Millis(0)).calls) != self._counted:
+            self._counted = calls
+            self._look_at_budgets(now)
+        if found.revision != self._saved[0] and self._clock.mono() - self._saved[1] >= SAVE_GAP_S:
+            self.save()
+        return found
+
+    def save(self) -> None:
+        """Write down what has changed."""
+        if self.incidents.revision != self._saved[0]:
+            self._kept.save(self.incidents.newest()[::-1])
+            self._saved = (self.incidents.revision, self._clock.mono())
+
+    def _look_at_budgets(self, now: Millis) -> None:
+        for scope, owner, budgets in self._budgets():
+            for budget in budget_use(self._books, scope, budgets, now):
+                if (warning := self.incidents.update_budget(owner, budget, now)) is not None:
+                    _log.warning("of the %s, %s", warning.budget, warning.reason)
+
+    def _budgets(self) -> Iterator[tuple[Scope, str, Sequence[Budget]]]:
+        registry = self._catalog().registry
+        yield ACCOUNT, "the account", registry.account.budgets
+        for group in registry.groups.values():
+            if group.budgets:
+                yield ("group", group.name), f"group '{plain(group.name)}'", group.budgets
+        for token in registry.tokens.values():
+            if token.budgets:
+                yield ("token", token.id), f"token '{plain(token.name)}'", token.budgets
+
+    def _state_of(self, channel: Channel) -> _State:
+        state = self._health.state(channel)
+        until = Millis(self._clock.wall() + round(state.left_s * 1000)) if state.left_s else None
+        return _State(channel.name, state.name, state.reason, until)
+
+
+def budget_use(books: Purse, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:
+    """Budgets with what is used of them now."""
+    for budget in budgets:
+        spent, held = books.spent(scope, window_start(budget.window, now)), books.held(scope)
+        yield BudgetView(
+            window=budget.window,
+            nanos=budget.nanos,
+            tokens=budget.tokens,
+            spent_nanos=spent.nanos,
+            held_nanos=held.nanos,
+            spent_tokens=spent.tokens,
+            resets_at_ms=window_end(budget.window, now),
+        )

@@ -1,0 +1,273 @@
+"""Incidents: periods in which a channel, or the store, failed for one cause; and budgets of which most is spent.
+
+They are built from failed attempts of settled calls and from the states of channels. What fails for another cause, of
+another kind or with another HTTP status, is another incident, although both may overlap.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import msgspec
+
+from gateway.domain.call import Attempt, FailureKind
+from gateway.domain.limits import Window, window_start
+from gateway.domain.text import plain
+from gateway.domain.units import Millis
+from gateway.domain.views import BudgetView, CallView
+
+QUIET_MS = 120_000
+"""Failures further apart are two incidents."""
+
+LIMIT = 200
+"""Incidents that are kept."""
+
+NOT_UPSTREAM = ("client_closed", "cancelled", "stopped")
+"""Outcomes that are not the upstream's fault, whatever its attempt looks like."""
+
+STORE = ""
+"""The channel name in incidents of the store and of budgets."""
+
+PAUSED_STATES = ("cooling", "attention")
+"""States in which a channel gets no calls."""
+
+WARN_SHARE = 0.8
+"""Share of a budget that is worth a warning."""
+
+
+class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One period of failures for one cause."""
+
+    id: int
+    """From 1, in the order in which they began."""
+    channel: str
+    """``STORE`` for the store and for budgets."""
+    budget: str = ""
+    """Whose budget: ``daily budget of token 'ci'``; empty for failures."""
+    kind: FailureKind | None = None
+    """None if only its state is known."""
+    status: int = 0
+    """The upstream's HTTP status; 0 if it answered nothing."""
+    reason: str = ""
+    """Of the last failure."""
+    began: Millis = msgspec.field(name="began_ms")
+    last: Millis = msgspec.field(name="last_ms")
+    """The last failure, or when it was last seen paused."""
+    failures: int = 0
+    """Attempts that failed."""
+    unanswered: int = 0
+    """Calls that no channel answered."""
+    apis: dict[str, int] = msgspec.field(default_factory=dict)
+    """Failed attempts by the inbound API of their calls."""
+    moved: dict[str, int] = msgspec.field(default_factory=dict)
+    """Calls that other channels answered, by their names."""
+    until: Millis | None = msgspec.field(name="until_ms", default=None)
+    """When it is tried again, or the budget is reset; None while paused: when it is resumed by hand."""
+    paused: bool = False
+    ended: Millis | None = msgspec.field(name="ended_ms", default=None)
+    """When it was used again after a pause."""
+
+    @property
+    def paused_ms(self) -> int | None:
+        """How long it was or will be paused; None if it was not, or if there is no end."""
+        end = self.ended if self.ended is not None else self.until
+        return None if end is None else max(0, end - self.began)
+
+
+class ChannelState(Protocol):
+    """What counts of a channel."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def state(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+    @property
+    def until_ms(self) -> Millis | None: ...
+
+
+class Incidents:
+    """All there are, the oldest first."""
+
+    def __init__(self, known: Iterable[Incident] = ()) -> None:
+        self._all: deque[Incident] = deque(known, maxlen=LIMIT)
+        self.revision = 0
+        """Grows with every change."""
+        self._revisions: dict[int, int] = {}
+        self._now = Millis(0)
+        """The latest moment seen in an event."""
+
+    def newest(self, channel: str = "") -> list[Incident]:
+        """The newest first; of one channel if it is named."""
+        return [one for one in reversed(self._all) if channel in ("", one.channel)]
+
+    def put(self, incident: Incident) -> None:
+        """Add an incident, or replace what was known of it."""
+        at = next((i for i, one in enumerate(self._all) if one.id == incident.id), None)
+        if at is None:
+            self._all.append(incident)
+        else:
+            self._all[at] = incident
+
+    def changed_since(self, revision: int) -> list[Incident]:
+        """Those that changed after this revision."""
+        if revision == self.revision:
+            return []
+        return [one for one in self._all if self._revisions.get(one.id, 0) > revision]
+
+    def add_call(self, call: CallView) -> None:
+        """Record the failures of a finished call."""
+        self._now = max(self._now, Millis(call.time_ms + call.duration_ms))
+        if call.outcome in NOT_UPSTREAM:
+            return
+        answered = 200 <= call.status < 300
+        seen: set[str] = set()
+        for at, attempt in _failures(call):
+            found = self._of(attempt, at)
+            found.reason = plain(attempt.reason) or found.reason
+            found.last = max(found.last, at)
+            found.failures += 1
+            found.apis[call.api] = found.apis.get(call.api, 0) + 1
+            if attempt.channel not in seen and call.channel != attempt.channel and answered:
+                found.moved[call.channel] = found.moved.get(call.channel, 0) + 1
+            elif attempt.channel not in seen and not answered:
+                found.unanswered += 1
+            seen.add(attempt.channel)
+            self._note(found)
+
+    def update_channels(self, channels: Iterable[ChannelState], at: Millis) -> None:
+        """Record the channels' states at a moment (0: that of the last call)."""
+        now = at or self._now
+        for channel in channels:
+            found = self._paused_for(channel)
+            out = channel.state in PAUSED_STATES
+            if out and (found is None or (not found.paused and now - found.last > QUIET_MS)):
+                found = self._begin(channel=channel.name, reason=channel.reason, began=now, last=now)
+            if found is None or not (out or found.paused):
+                continue
+            before = (found.paused, found.until, found.ended)
+            if out:
+                found.paused, found.until, found.ended = True, _steady(found.until, channel.until_ms), None
+                found.last = max(found.last, now)
+            else:
+                found.paused = False
+                found.ended = min(now, found.until) if found.until is not None else now
+            if (found.paused, found.until, found.ended) != before:
+                self._note(found)
+
+    def update_store(self, error: str, at: Millis) -> None:
+        """Record the state of the store at a moment (0: that of the last call); no error means it works."""
+        now = at or self._now
+        found = next((o for o in reversed(self._all) if o.channel == STORE and not o.budget and o.paused), None)
+        if error and found is None:
+            self._begin(channel=STORE, reason=error, began=now, last=now, paused=True)
+        elif error and found is not None:
+            found.reason, found.last = error, now
+        elif found is not None:
+            found.paused, found.ended = False, now
+            self._note(found)
+
+    def update_budget(self, owner: str, budget: BudgetView, at: Millis) -> Incident | None:
+        """The warning that most of a budget is spent, the first time in its window."""
+        label = budget_name(budget.window, owner)
+        if spent_share(budget) < WARN_SHARE:
+            return None
+        since = window_start(budget.window, at)
+        if any(one.budget == label and one.began >= since for one in self._all):
+            return None
+        reason = f"{spent_share(budget):.0%} is spent"
+        return self._begin(
+            channel=STORE, budget=label, reason=reason, began=at, last=at, until=budget.resets_at_ms or None
+        )
+
+    def _note(self, incident: Incident) -> None:
+        self.revision += 1
+        self._revisions[incident.id] = self.revision
+
+    def _begin(self, **fields: object) -> Incident:
+        number = max((one.id for one in self._all), default=0) + 1
+        found = Incident(id=number, **fields)  # type: ignore[arg-type]
+        self._all.append(found)
+        self._note(found)
+        return found
+
+    def _of(self, attempt: Attempt, at: Millis) -> Incident:
+        """The incident that a failure at this moment belongs to, perhaps a new one."""
+        for one in reversed(self._all):
+            if one.channel != attempt.channel or (one.kind, one.status) not in (_cause(attempt), (None, 0)):
+                continue
+            if one.paused or abs(at - one.last) <= QUIET_MS:
+                one.kind, one.status = _cause(attempt)
+                return one
+            break
+        kind, status = _cause(attempt)
+        return self._begin(channel=attempt.channel, kind=kind, status=status, began=at, last=at)
+
+    def _paused_for(self, channel: ChannelState) -> Incident | None:
+        """The incident for which a channel is, or was last, paused."""
+        mine = [one for one in reversed(self._all) if one.channel == channel.name]
+        paused = next((one for one in mine if one.paused), None)
+        return paused or next((one for one in mine if one.reason == channel.reason), mine[0] if mine else None)
+
+
+_CAUSES = {
+    FailureKind.AUTH: "key rejected",
+    FailureKind.QUOTA: "out of credit",
+    FailureKind.RATE: "rate-limited",
+    FailureKind.MISSING: "unknown model",
+    FailureKind.SERVER: "errors",
+    FailureKind.NETWORK: "unreachable",
+    FailureKind.SLOW: "too slow",
+    FailureKind.CUT: "cut off",
+}
+
+
+def cause_text(incident: Incident) -> str:
+    """``rate-limited``, ``errors (503)``, ``paused``."""
+    if incident.kind is None:
+        return "paused"
+    text = _CAUSES.get(incident.kind, "failed")
+    return f"{text} ({incident.status})" if incident.kind is FailureKind.SERVER and incident.status else text
+
+
+_PERIODS = {Window.DAY: "daily ", Window.WEEK: "weekly ", Window.MONTH: "monthly "}
+
+
+def budget_name(window: Window, owner: str) -> str:
+    """``daily budget of token 'ci'``."""
+    return f"{_PERIODS.get(window, '')}budget of {owner}"
+
+
+def spent_share(budget: BudgetView) -> float:
+    """The larger share that is spent, of money or of tokens; what running calls hold does not count."""
+    shares = [0.0]
+    if budget.nanos is not None:
+        shares.append(budget.spent_nanos / budget.nanos if budget.nanos else float(budget.spent_nanos > 0))
+    if budget.tokens is not None:
+        shares.append(budget.spent_tokens / budget.tokens if budget.tokens else float(budget.spent_tokens > 0))
+    return max(shares)
+
+
+STEADY_MS = 2_000
+"""A moment that is computed again from what is left differs by less."""
+
+
+def _steady(before: Millis | None, now: Millis | None) -> Millis | None:
+    return before if before is not None and now is not None and abs(now - before) < STEADY_MS else now
+
+
+def _cause(attempt: Attempt) -> tuple[FailureKind | None, int]:
+    return attempt.kind, attempt.status
+
+
+def _failures(call: CallView) -> Iterator[tuple[Millis, Attempt]]:
+    """What failed on the upstream's side, and when."""
+    at = call.time_ms
+    for attempt in call.attempts:
+        at = Millis(at + attempt.ms)
+        if attempt.kind is not None and attempt.kind is not FailureKind.CLIENT:
+            yield at, attempt

@@ -1,0 +1,43 @@
+"""The incidents as a table and as JSON."""
+
+from gateway.domain.call import FailureKind
+from gateway.domain.human_values import local_time
+from gateway.domain.incidents import Incident
+from gateway.domain.units import Millis
+from tests.commands.runner import Control, run
+from tests.commands.samples import HOSTILE, NOW
+
+FAILED = Incident(
+    id=2,
+    channel="openai",
+    kind=FailureKind.SERVER,
+    status=503,
+    reason="overloaded",
+    began=NOW,
+    last=Millis(NOW + 5_000),
+    failures=4,
+    unanswered=1,
+    moved={"other": 3},
+    paused=True,
+)
+BUDGET = Incident(id=1, channel="", budget="daily budget of token 'ci'", reason="80% is spent", began=NOW, last=NOW)
+
+
+def test_incidents_are_listed_with_cause_state_and_where_calls_went() -> None:
+    ran = run("incident", "list", control=Control({"GET /incidents": [FAILED, BUDGET]}))
+    head, first, second = ran.out.splitlines()
+    assert head.split() == ["Began", "Last", "Where", "Cause", "Failures", "State", "Calls", "Message"]
+    for text in (local_time(NOW), "openai", "errors (503)", "4", "paused until resumed", "3 to other; 1 failed"):
+        assert text in first
+    assert "daily budget of token 'ci'" in second
+
+
+def test_the_json_is_what_the_server_says() -> None:
+    ran = run("incident", "list", "--json", control=Control({"GET /incidents": [FAILED]}))
+    assert (ran.json[0]["began_ms"], ran.json[0]["moved"], ran.json[0]["status"]) == (NOW, {"other": 3}, 503)
+
+
+def test_without_any_it_says_so_and_nothing_harmful_reaches_the_terminal() -> None:
+    assert "no incidents" in run("incident", "list", control=Control({"GET /incidents": []})).err
+    hostile = Incident(id=1, channel=HOSTILE, reason=HOSTILE, moved={HOSTILE: 1}, began=NOW, last=NOW)
+    assert "\x1b" not in run("incident", "list", control=Control({"GET /incidents": [hostile]})).out

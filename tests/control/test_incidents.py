@@ -1,0 +1,95 @@
+"""Incidents are split by cause, told to watchers, and kept over restarts; nearly spent budgets are warned of once."""
+
+import asyncio
+import logging
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from gateway.client.control import ControlClient
+from gateway.domain.errors import NotFound
+from gateway.domain.events import AnyEvent, IncidentChanged
+from gateway.domain.limits import Budget, Window
+from gateway.domain.units import Nanos
+from tests.control.conftest import opened
+from tests.fakes.gateway import Gateway, running
+from tests.fakes.provider import Provider
+from tests.fakes.replies import fail, speak
+
+COST = 9 * 2_500 + 12 * 10_000
+"""Nano-dollars of a usual call."""
+
+
+async def test_each_cause_of_a_channel_is_an_incident_of_its_own(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", fail(500), fail(500), fail(429), speak())
+    await gateway.client.chat()
+    await owner.clear_channel("up")
+    await gateway.client.chat()
+    await gateway.settled(2)
+    found = await owner.incidents()
+    assert {(one.channel, one.status, one.failures) for one in found} == {("up", 500, 2), ("up", 429, 1)}
+    assert [one.id for one in await owner.incidents("up")] == [one.id for one in found]
+    with pytest.raises(NotFound):
+        await owner.incidents("nope")
+
+
+async def test_incidents_are_known_after_a_restart(tmp_path: Path, provider: Provider) -> None:
+    provider.on("m", fail(500))
+    async with running(tmp_path) as gateway:
+        gateway.channel(provider.base_url)
+        await gateway.client.chat()
+        await gateway.settled()
+        before = gateway.engine.incident_watch.look().newest()
+    assert before
+    async with (
+        running(tmp_path) as gateway,
+        opened(gateway.engine) as surface,
+        ControlClient(surface.unix) as owner,
+    ):
+        after = await owner.incidents()
+    assert [(one.id, one.began, one.reason, one.failures) for one in after] == [
+        (one.id, one.began, one.reason, one.failures) for one in before
+    ]
+    (tmp_path / "incidents.json").write_bytes(b"{damaged")
+    async with running(tmp_path) as gateway:
+        assert gateway.engine.incident_watch.look().newest() == []
+
+
+async def test_a_watcher_is_told_of_an_incident(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", fail(500))
+    seen: list[AnyEvent] = []
+    async with aclosing(owner.events(0)) as events, asyncio.timeout(20):
+        await anext(events)
+        call = asyncio.create_task(gateway.client.chat())
+        async for event in events:
+            seen.append(event)
+            if isinstance(event, IncidentChanged):
+                break
+        await call
+    assert [event.incident.channel for event in seen if isinstance(event, IncidentChanged)] == ["up"]
+
+
+async def test_a_budget_that_is_nearly_spent_is_in_the_answers_header_the_record_and_the_log_once(
+    owner: ControlClient, gateway: Gateway, provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.on("m", speak())
+    gateway.price()
+    client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST * 10)),))
+    with caplog.at_level(logging.WARNING, "tollkeeper"):
+        headers = []
+        for count in range(1, 11):
+            answer = await client.chat(max_tokens=1)
+            if answer.status != 200:
+                break
+            headers.append(answer.head.get("x-gateway-budget-warning"))
+            await gateway.settled(count)
+            await owner.incidents()
+    assert headers[:8] == [""] * 8
+    assert headers[8:] == ["daily budget of token 'tight': 80% spent", "daily budget of token 'tight': 90% spent"]
+    assert gateway.records[8].marks == ("budget=daily budget of token 'tight': 80% spent",)
+    (warning,) = [one for one in await owner.incidents() if one.budget]
+    assert (warning.budget, warning.reason) == ("daily budget of token 'tight'", "80% is spent")
+    assert sum("of the daily budget of token 'tight', 80% is spent" in one.getMessage() for one in caplog.records) == 1
