@@ -27,14 +27,13 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from gateway.core.quota_refusals import PERIODS, Headroom, Shortage, quota_exceeded
+from gateway.core.quota_refusals import PERIODS, Headroom, Shortage, budget_warning, quota_exceeded
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.call import Running
 from gateway.domain.channel import Channel, Dialect, Overrides, Served
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, result_names_bound, tool_calls_bound
 from gateway.domain.group import Group
-from gateway.domain.incidents import WARN_SHARE, budget_name
 from gateway.domain.limits import Budget, window_end, window_start
 from gateway.domain.price import Price, highest_cost
 from gateway.domain.token import Token
@@ -392,16 +391,5 @@ def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], no
         whose=scope[0],
         name=name,
         window=budget.window.value,
-        warning=_warning(owner, budget, spent),
+        warning=budget_warning(owner, budget, spent.nanos, spent.tokens),
     )
-
-
-def _warning(owner: str, budget: Budget, spent: Amounts) -> str:
-    """``daily budget of token 'ci': 84% spent`` from ``WARN_SHARE`` on; what running calls hold does not count."""
-    shares = [
-        used / limit if limit else float(used > 0)
-        for used, limit in ((spent.nanos, budget.nanos), (spent.tokens, budget.tokens))
-        if limit is not None
-    ]
-    share = max(shares, default=0.0)
-    return f"{budget_name(budget.window, owner)}: {share:.0%} spent" if share >= WARN_SHARE else ""

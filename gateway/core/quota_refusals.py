@@ -12,10 +12,12 @@ from gateway.domain.advice import advice
 from gateway.domain.call import Running
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.human_values import zoned_time
+from gateway.domain.incidents import WARN_SHARE, budget_name
+from gateway.domain.limits import Budget
 from gateway.domain.money import dollars
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
-from gateway.domain.units import CallId, Millis
+from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.views import iso
 
 NAMED_HOLDERS = 3
@@ -118,3 +120,14 @@ def _named(shortage: Shortage, holders: Sequence[Running]) -> str:
 
 def _about(call: Running, token: Token) -> str:
     return plain(call.model, 80) if call.token == token.id else "another token's"
+
+
+def budget_warning(owner: str, budget: Budget, nanos: Nanos, tokens: int) -> str:
+    """``daily budget of token 'ci': 84% spent`` from ``WARN_SHARE`` on; what running calls hold does not count."""
+    shares = [
+        used / limit if limit else float(used > 0)
+        for used, limit in ((nanos, budget.nanos), (tokens, budget.tokens))
+        if limit is not None
+    ]
+    share = max(shares, default=0.0)
+    return f"{budget_name(budget.window, owner)}: {share:.0%} spent" if share >= WARN_SHARE else ""
