@@ -69,7 +69,7 @@ class WatcherStream:
         self._encoder = msgspec.json.Encoder()
         self._seq = 0
         self._incidents = 0
-        """Which revision of the incidents was told."""
+        """The revision of the incidents that was reported last."""
         self._account: AccountView | None = None
         self._balance_due: float | None = None
         self._tables_due: float | None = None
