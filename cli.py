@@ -3,11 +3,13 @@
 Only click and the standard library are loaded here, so that ``--version``, ``--help`` and completion answer at once.
 """
 
+import gc
 import importlib
 import importlib.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import NoReturn
 
 import click
@@ -182,10 +184,20 @@ def _start(ctx: click.Context) -> NoReturn:
         demand_none(config())  # the console would open that one, wherever it listens
     terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     if terminals and importlib.util.find_spec("tui.app"):
-        ctx.exit(importlib.import_module("tui.app").run(config()))
+        ctx.exit(_console().run(config()))
     from gateway.commands.server import serve_here
 
     ctx.exit(serve_here(config()))
+
+
+def _console() -> ModuleType:
+    """The console's module. While a thousand classes are made there is no garbage to look for, again and again."""
+    gc.disable()
+    try:
+        return importlib.import_module("tui.app")
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:

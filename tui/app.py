@@ -3,15 +3,17 @@
 Events are applied to the board as they arrive; the screen is refreshed from it at most five times a second.
 """
 
+import importlib
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.command import Provider
 from textual.filter import LineFilter, NoColor
 from textual.widgets import ContentSwitcher
 
@@ -19,41 +21,48 @@ from gateway.config import Config
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import IncidentChanged, Snapshot
 from gateway.domain.units import Millis
-from tui import global_actions, plain_mode, preferences, saved_state, terminal, themes, wizard
+from tui import global_actions, plain_mode, preferences, saved_state, terminal, themes
 from tui.actions import PAGES, Action, actions_in, bindings
 from tui.exit_status import CrashReportingApp, ExitStatus, write_report
 from tui.feed import ConsoleFeed
 from tui.global_actions import available_actions
 from tui.glyphs import ASCII, UNICODE, Asciify, wants_ascii
 from tui.key_queue import DIALOG_WORKERS
-from tui.pages.account import AccountPage
 from tui.pages.base import AnyPage, ConsolePage
-from tui.pages.channels import ChannelsPage
-from tui.pages.doctor import DoctorPage
-from tui.pages.groups import GroupsPage
-from tui.pages.live import LivePage
-from tui.pages.models import ModelsPage
-from tui.pages.settings import SettingsPage
-from tui.pages.tokens import TokensPage
-from tui.pages.usage import UsagePage
-from tui.palette import Palette
 from tui.session import ConsoleSession, ServerLauncher, ServerLink
 from tui.text import safe
 from tui.widgets.dialogs import toast
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
 
-PAGE_CLASSES: Mapping[str, type[AnyPage]] = {
-    "live": LivePage,
-    "tokens": TokensPage,
-    "groups": GroupsPage,
-    "channels": ChannelsPage,
-    "models": ModelsPage,
-    "account": AccountPage,
-    "usage": UsagePage,
-    "doctor": DoctorPage,
-    "settings": SettingsPage,
-}
+
+class LazyPages(Mapping[str, type[AnyPage]]):
+    """The classes of pages by id. A page's file is loaded when it is first needed: that halves the start."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def __getitem__(self, page: str) -> type[AnyPage]:
+        found: type[AnyPage] = getattr(importlib.import_module(f"tui.pages.{page}"), self._names[page])
+        return found
+
+    def __contains__(self, page: object) -> bool:
+        return page in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+PAGE_CLASSES = LazyPages({info.id: f"{info.name}Page" for info in PAGES})
+
+
+def palette() -> type[Provider]:
+    """What the palette offers; it needs the files of all pages."""
+    found: type[Provider] = importlib.import_module("tui.palette").Palette
+    return found
 
 
 STYLESHEET = Path(__file__).with_name("console.tcss")
@@ -74,7 +83,7 @@ class Console(CrashReportingApp[ExitStatus]):
     TITLE = "tollkeeper"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
-    COMMANDS = {Palette}  # noqa: RUF012 - never changed
+    COMMANDS = {palette}  # noqa: RUF012 - never changed
     # Textual declares these two as instance variables.
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (90, "-normal"), (130, "-wide")]  # noqa: RUF012 - never changed
     VERTICAL_BREAKPOINTS = [(0, "-short"), (28, "-tall")]  # noqa: RUF012 - never changed
@@ -99,8 +108,9 @@ class Console(CrashReportingApp[ExitStatus]):
         self._drawn = (-1, -1)
         for theme in (*themes.THEMES, *session.preferences.themes):
             self.register_theme(theme)
-        self.no_color = self.no_color or not colour
-        self.theme = themes.NAMES[0]  # the style sheet names variables that only our themes have
+        self.theme = global_actions.shown_theme(session, session.state.theme, colour=colour)
+        self.no_color = self.no_color or self.theme == themes.PLAIN
+        self.stylesheet.set_variables(self.get_css_variables())  # once, before it is read: reading it again takes long
 
     def compose(self) -> ComposeResult:
         yield Header(self.session)
@@ -108,7 +118,6 @@ class Console(CrashReportingApp[ExitStatus]):
         yield Footer()
 
     async def on_mount(self) -> None:
-        global_actions.apply_theme(self, self.session.state.theme or themes.NAMES[0])
         self.set_keymap(self.session.preferences.keymap.bindings())
         page = self.session.state.page
         await self.action_page(page if page in PAGE_CLASSES else PAGES[0].id)
@@ -179,7 +188,7 @@ class Console(CrashReportingApp[ExitStatus]):
                 toast(self, f"Of the {safe(event.incident.budget, 80)}, {safe(event.incident.reason, 40)}.", bad=True)
         if any(isinstance(event, Snapshot) for event in events):
             self.run_worker(global_actions.fetch_today(self), name="today", group="today", exclusive=True)
-            wizard.offer_once(self)
+            global_actions.offer_first_steps(self)
 
     def on_console_feed_disconnected(self, event: ConsoleFeed.Disconnected) -> None:
         self.session.lose(event.reason)
@@ -221,7 +230,7 @@ def run_with(config: Config, link: ServerLink) -> int:
         return plain_mode.run(link, reason, f"tollkeeper{config.home_option}")
     state, note = saved_state.load(config.home)
     ascii_only = wants_ascii(os.environ) if state.ascii is None else state.ascii
-    own = preferences.load(config.home, actions_by_page(), state.keys)
+    own = preferences.load(config.home, actions_by_page, state.keys)
     note = "\n".join(filter(None, (note, preferences.note(own.problems))))
     session = ConsoleSession(config, ASCII if ascii_only else UNICODE, now, state, own)
     app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"))

@@ -1,5 +1,6 @@
 """Global actions: what works on every page: theme, help, undo, restart, stop, leave, going to a row."""
 
+import importlib
 import os
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
@@ -11,7 +12,7 @@ import msgspec
 from gateway.client import launch
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.limits import Window, window_start
-from tui import exit_status, saved_state, themes, wizard
+from tui import exit_status, saved_state, themes
 from tui.actions import PAGES, Action
 from tui.format import counted
 from tui.glyphs import ASCII, UNICODE, wants_ascii
@@ -57,13 +58,18 @@ def theme_names(session: ConsoleSession) -> list[str]:
 
 def apply_theme(app: Console, name: str) -> None:
     """Apply a theme; without colours everything uses the terminal's default colours."""
-    known = name in theme_names(app.session)
-    shown = (name if known else themes.NAMES[0]) if app.colour else themes.PLAIN
+    shown = shown_theme(app.session, name, colour=app.colour)
     app.no_color = shown == themes.PLAIN
     app.theme = shown
-    if app.colour and known:  # a theme whose file is wrong today is used again once it is right
+    if app.colour and shown == name:  # a theme whose file is wrong today is used again once it is right
         app.session.state.theme = name
     app.refresh_css(animate=False)
+
+
+def shown_theme(session: ConsoleSession, name: str, *, colour: bool) -> str:
+    """The theme to use: the first for an unknown name, and none of them without colours."""
+    known = name if name in theme_names(session) else themes.NAMES[0]
+    return known if colour else themes.PLAIN
 
 
 def help(app: Console) -> None:  # noqa: A001 - the verb's name
@@ -170,6 +176,17 @@ def how_to_leave(app: Console) -> None:
         toast(app, "Press q to quit; the server keeps running. Press Q to stop the server too.")
 
 
+async def first_steps(app: Console) -> None:
+    """Set up a channel and a token, step by step."""
+    await importlib.import_module("tui.wizard").run(app)
+
+
+def offer_first_steps(app: Console) -> None:
+    """The first steps open by themselves once, on a fresh home. Their file is rarely needed."""
+    if not app.session.state.view("wizard").choices:
+        importlib.import_module("tui.wizard").offer_once(app)
+
+
 async def _stops_on_leave(session: ConsoleSession) -> bool:
     try:
         return bool((await session.client.settings()).stop_on_leave)
@@ -239,7 +256,7 @@ VERBS: Mapping[str, AppVerb] = {
     "redo": redo,
     "history": history,
     "start": restart,
-    "wizard": wizard.run,
+    "wizard": first_steps,
     "suspend": suspend,
     "mouse": mouse,
     "ascii": ascii_only,

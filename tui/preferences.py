@@ -6,7 +6,7 @@ from starting. What the console itself remembers is in ``saved_state``.
 
 import os
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ SIZE_LIMIT = 256 * 1024
 SECTIONS = ("keys", "themes")
 
 
+ActionsByPage = Mapping[str, Collection[Action]]
+
+
 class Preferences(msgspec.Struct, frozen=True, kw_only=True):
     """The owner's own keys and themes."""
 
@@ -33,10 +36,10 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True):
     """Sentences about what was left out."""
 
 
-def load(home: Path, pages: Mapping[str, Collection[Action]], older: Mapping[str, str] | None = None) -> Preferences:
+def load(home: Path, pages: Callable[[], ActionsByPage], older: Mapping[str, str] | None = None) -> Preferences:
     """The preferences of a home.
 
-    ``pages``: the names of the pages and the actions there; ``older``: keys that a former version kept elsewhere.
+    ``pages`` gives the names of the pages and the actions there; ``older``: keys that a former version kept elsewhere.
     """
     table, problems = _read(home / NAME)
     unknown = [name for name in table if name not in SECTIONS]
@@ -47,7 +50,7 @@ def load(home: Path, pages: Mapping[str, Collection[Action]], older: Mapping[str
             keys[id_] = value
         else:
             problems.append(f'{plain(id_, 60)}: write the key in quotes, as in "p"')
-    keymap, wrong = read_keymap(keys, pages)
+    keymap, wrong = read_keymap(keys, pages()) if keys else (Keymap(), [])
     own = []
     for name, given in _section(table, "themes", problems).items():
         if not isinstance(given, dict):

@@ -17,11 +17,11 @@ from tui.session import ConsoleSession
 
 def read(home: Path, text: str, older: dict[str, str] | None = None) -> Preferences:
     (home / NAME).write_text(text)
-    return load(home, actions_by_page(), older)
+    return load(home, actions_by_page, older)
 
 
 def test_without_a_file_everything_is_as_usual(tmp_path: Path) -> None:
-    found = load(tmp_path, actions_by_page())
+    found = load(tmp_path, actions_by_page)
     assert (found.keymap.changed, found.themes, found.problems) == ({}, (), ())
 
 
@@ -80,12 +80,12 @@ def test_what_is_right_beside_it_is_used(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_text_is_reported(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"\xff\xfe")
-    assert load(tmp_path, {}).problems == ("it is not UTF-8 text, so it is ignored",)
+    assert load(tmp_path, dict).problems == ("it is not UTF-8 text, so it is ignored",)
 
 
 def test_a_folder_of_that_name_is_reported(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
-    assert load(tmp_path, {}).problems[0].startswith("it cannot be read: ")
+    assert load(tmp_path, dict).problems[0].startswith("it cannot be read: ")
 
 
 def test_keys_that_a_former_version_kept_still_work(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_many_problems_are_cut_short() -> None:
 def test_the_example_is_valid_and_changes_nothing(tmp_path: Path) -> None:
     assert create(tmp_path)
     assert not create(tmp_path)
-    found = load(tmp_path, actions_by_page())
+    found = load(tmp_path, actions_by_page)
     assert (found.keymap.changed, found.themes, found.problems) == ({}, (), ())
 
 
@@ -119,13 +119,13 @@ def test_the_example_is_valid_without_its_comments(tmp_path: Path) -> None:
 
 def test_the_file_is_kept_from_others_but_not_what_a_link_points_to(tmp_path: Path) -> None:
     (tmp_path / NAME).touch(mode=0o644)
-    load(tmp_path, {})
+    load(tmp_path, dict)
     assert os.stat(tmp_path / NAME).st_mode & 0o777 == 0o600  # noqa: PTH116 - the mode is the point
     target = tmp_path / "dotfiles.toml"
     target.touch(mode=0o644)
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / NAME).symlink_to(target)
-    load(tmp_path / "home", {})
+    load(tmp_path / "home", dict)
     assert target.stat().st_mode & 0o777 == 0o644
 
 
