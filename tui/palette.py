@@ -58,7 +58,7 @@ CALL = 200.0
 """Score of a call whose id was typed."""
 
 CALL_ID = re.compile(r"(?:req_)?[0-9a-f]{6,}", re.IGNORECASE)
-LIST_VERBS = frozenset({"full", "filter", "sort", "reverse", "columns", "mark", "marked", "export", "back"})
+LIST_VERBS = frozenset({"full", "filter", "sort", "reverse", "columns", "mark", "marked", "bulk", "export", "back"})
 """Verbs of a list that have nothing to do with the selected row."""
 FIRST = 3
 """How many names are offered before typing, and calls for a part of an id."""

@@ -1,4 +1,6 @@
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -6,6 +8,7 @@ from pathlib import Path
 import pytest
 from textual.binding import Binding
 from textual.command import CommandPalette
+from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
 from gateway.domain.events import CallSettled, Stopping
@@ -18,6 +21,7 @@ from tui.exit_status import ExitStatus
 from tui.global_actions import available_actions
 from tui.glyphs import ASCII
 from tui.pages.base import ConsolePage
+from tui.saved_state import SavedState
 from tui.widgets.header import Header
 
 
@@ -271,3 +275,23 @@ async def test_what_is_drawn_while_it_closes_is_drawn_no_more() -> None:
         app._drawn = (-1, -1)  # noqa: SLF001 - as if something had changed in the last moment
         app.renew()
         assert app._drawn == (-1, -1)  # noqa: SLF001
+
+
+def test_the_start_loads_no_page_and_no_dialog_of_one() -> None:
+    """A page's file is loaded when it is first opened: that is most of the console's own part of the start."""
+    program = "import sys, tui.app; print(*sorted(name for name in sys.modules if name.startswith('tui.')))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.split())
+    assert not loaded & {f"tui.pages.{page.id}" for page in PAGES}
+    assert not loaded & {"tui.wizard", "tui.palette", "tui.widgets.connect", "tui.widgets.why"}
+
+
+@pytest.mark.parametrize("theme", ["", "light", "plain"])
+async def test_the_start_reads_the_style_sheet_once_more_at_most(theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual itself does so when the app begins to run."""
+    read: list[str] = []
+    monkeypatch.setattr(Stylesheet, "reparse", lambda _: read.append("again"))
+    async with shown(console(FakeClient(calls(3)), state=SavedState(theme=theme))) as (app, _):
+        assert app.theme == (theme or "dark")
+        assert len(read) <= 1
+        assert app.no_color == (theme == "plain")

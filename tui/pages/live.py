@@ -241,12 +241,12 @@ class LivePage(ListPage[CallView]):
 
     scopes = ("live", "list")
     largest_first = True
-    BINDINGS = bindings("live", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
         **live_actions.VERBS,
         "curl": list_page.copy_command,
     }
+    BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "live", LiveListing(session), LiveSource(session))
