@@ -177,7 +177,7 @@ def need_of(
 
 def _priced(tokens: int, output: tuple[int, int, int], price: Price | None, multiplier: int) -> Need:
     capped, minimum, most = output
-    if price is None or price.free or not multiplier:
+    if price is None or not multiplier or (not price.input and price.free):
         nothing = Nanos(0)
         return Need(input=tokens, capped=capped, minimum=minimum, output=most, nanos=nothing, least=nothing, free=True)
     nanos = highest_cost(price, tokens, most, multiplier)

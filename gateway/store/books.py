@@ -166,11 +166,12 @@ class Counters:
         self._calls, self.backlog, self.lock = calls, backlog, lock
         self._spent: dict[Scope, dict[Millis, HeldSums]] = {}
         self._used: dict[str, int] | None = None
-        self._total: HeldSums | None = None
+        self.total: HeldSums | None = None
+        """All calls there ever were, once ``sum_up`` has counted them."""
 
     def spent(self, scope: Scope, since: Millis = EVER) -> Spent:
         if scope == ACCOUNT and since == EVER:
-            total = self._all()
+            total = self.sum_up()
             return Spent(Nanos(total.nanos), total.tokens, total.calls)
         moments = self._spent.setdefault(scope, {})
         found = moments.get(since)
@@ -181,11 +182,6 @@ class Counters:
                 del moments[next(iter(moments))]
             moments[since] = found
         return Spent(Nanos(found.nanos), found.tokens, found.calls)
-
-    @property
-    def nanos(self) -> int:
-        """What all calls cost together: every call asks for it."""
-        return (self._total or self._all()).nanos
 
     def last_used(self, token: TokenId) -> Millis | None:
         """When the token's latest call began."""
@@ -203,7 +199,7 @@ class Counters:
     def replace(self, old: Record, new: Record) -> None:
         """Another record of the same call takes the place of one that was added."""
         cost, tokens = new.cost - old.cost, new.input + new.output - old.input - old.output
-        tallies = [self._total] if self._total is not None else []
+        tallies = [self.total] if self.total is not None else []
         for scope in scopes(old) if self._spent else ():
             tallies += [tally for since, tally in self._spent.get(scope, _NO_MOMENTS).items() if old.ts >= since]
         for tally in tallies:
@@ -214,7 +210,7 @@ class Counters:
         """Book a call that has just ended and is in the log or in the backlog."""
         ts, cost, tokens = record.ts, record.cost, record.input + record.output
         calls = 0 if record.outcome == Outcome.REFUSED else 1
-        if (total := self._total) is not None:
+        if (total := self.total) is not None:
             total.nanos += cost
             total.tokens += tokens
             total.calls += calls
@@ -234,12 +230,12 @@ class Counters:
         asked = [(scope, since) for scope, moments in self._spent.items() for since in moments]
         return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *asked]]
 
-    def _all(self) -> HeldSums:
+    def sum_up(self) -> HeldSums:
         """All calls there ever were."""
-        if self._total is None:
+        if self.total is None:
             with self.lock:
-                self._total = self._count(ACCOUNT, EVER)
-        return self._total
+                self.total = self._count(ACCOUNT, EVER)
+        return self.total
 
     def _count(self, scope: Scope, since: Millis) -> HeldSums:
         kind, value = scope
@@ -294,7 +290,8 @@ class Books:
 
     def balance(self) -> Nanos:
         """Granted minus spent."""
-        return Nanos(self._entities.granted - self.counters.nanos)
+        total = self.counters.total or self.counters.sum_up()
+        return Nanos(self._entities.granted - total.nanos)
 
     def available(self) -> Nanos:
         """Balance minus held."""

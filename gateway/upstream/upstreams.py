@@ -55,7 +55,8 @@ class Upstreams:
             return await self._mock.answer(channel, prepared)
         if self._retired:
             await self._bury()
-        return await self._pool(channel).send("POST", prepared, channel.timeouts.head_s(stream=stream))
+        pool = self._pool(channel)
+        return await pool.send("POST", prepared, pool.head_s[stream])
 
     async def complete(self, channel: Channel, order: Order, served: Served, learned: Learned, limit: int) -> Whole:
         """One plain call with an answer of at most ``limit`` bytes. Raises UpstreamError."""

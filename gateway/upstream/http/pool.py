@@ -224,6 +224,8 @@ class Pool:
         self._buffer = memoryview(bytearray(READ_SIZE))
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._loop, self._expire)
+        self.head_s = {stream: channel.timeouts.head_s(stream=stream) for stream in (False, True)}
+        """How long the head of an answer may take, by whether it is streamed."""
         self.busy = 0
         """Answers under way."""
 

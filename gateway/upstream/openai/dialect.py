@@ -33,34 +33,6 @@ _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _NOTHING_LEARNED = Learned()
 
 
-def prepare(
-    order: Order, channel: Channel, served: Served, learned: Learned, memory: ReasoningMemory | None = None
-) -> Prepared:
-    """The request. Dropped are named those parameters of the client that are missing in it."""
-    traits = vendor_of(channel.preset, channel.base_url)
-    if _fits(order, traits, channel, served, learned):
-        url = endpoint(channel.base_url, "/chat/completions")
-        return Prepared(url=url, headers=PLAIN_HEADERS, body=order.body)
-    fields = dict(order.fields)
-    fields["model"] = rawjson.raw(served.upstream or served.name)
-    lowered = None
-    if "max_tokens" in fields or "max_completion_tokens" in fields:
-        lowered = _limit_output(fields, _limit_field(traits, channel, served, learned), served.max_output)
-    _ask_usage(fields, wanted=order.stream and traits.stream_options and "stream_options" not in learned.dropped)
-    dropped = _fit_parameters(fields, traits, learned)
-    if traits.edits_messages and "messages" in fields:
-        dropped += _edit_messages(fields, traits)
-    if traits.reasoning_back and memory is not None:
-        put_back(fields, order.owner, memory)
-    return Prepared(
-        url=endpoint(channel.base_url, "/chat/completions"),
-        headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
-        body=rawjson.encode(fields),
-        dropped=tuple(dropped),
-        lowered=lowered,
-    )
-
-
 def output_limit(given: Fields, channel: Channel, served: Served) -> OutputLimit:
     """The most output that the request allows as it goes out.
 
@@ -242,8 +214,29 @@ class OpenAIDialect:
         self._memory = ReasoningMemory()
 
     def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
-        """See ``adapter.Adapter``."""
-        return prepare(order, channel, served, learned, self._memory)
+        """See ``adapter.Adapter``. Dropped are named those parameters of the client that are missing in it."""
+        traits = vendor_of(channel.preset, channel.base_url)
+        if _fits(order, traits, channel, served, learned):
+            url = endpoint(channel.base_url, "/chat/completions")
+            return Prepared(url=url, headers=PLAIN_HEADERS, body=order.body)
+        fields = dict(order.fields)
+        fields["model"] = rawjson.raw(served.upstream or served.name)
+        lowered = None
+        if "max_tokens" in fields or "max_completion_tokens" in fields:
+            lowered = _limit_output(fields, _limit_field(traits, channel, served, learned), served.max_output)
+        _ask_usage(fields, wanted=order.stream and traits.stream_options and "stream_options" not in learned.dropped)
+        dropped = _fit_parameters(fields, traits, learned)
+        if traits.edits_messages and "messages" in fields:
+            dropped += _edit_messages(fields, traits)
+        if traits.reasoning_back:
+            put_back(fields, order.owner, self._memory)
+        return Prepared(
+            url=endpoint(channel.base_url, "/chat/completions"),
+            headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
+            body=rawjson.encode(fields),
+            dropped=tuple(dropped),
+            lowered=lowered,
+        )
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """See ``adapter.Adapter``."""

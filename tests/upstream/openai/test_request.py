@@ -9,10 +9,11 @@ import pytest
 from gateway.domain.channel import Served, TokenLimitField
 from gateway.upstream.adapter import Learned, Order, Prepared
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.openai.dialect import prepare
+from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.upstream.makers import SERVED, channel, order
 
 Doc = dict[str, Any]
+prepare = OpenAIDialect().prepare
 MAX_COMPLETION = TokenLimitField.MAX_COMPLETION_TOKENS
 
 EVERYTHING = """{"model":"m","messages":[{"role":"user","content":"Hi","x":{"y":[1,1.0,1e-7,null]}}],
