@@ -127,9 +127,15 @@ ACTIONS: tuple[Action, ...] = (
     ),
     _act("account", "settings", "s", "Settings", "open the page of all settings", "settings show"),
     # Usage
+    _act("usage", "open", "enter", "Calls", "show the calls of the selected bar and series on page 1", "usage list"),
+    _act("usage", "earlier", "left,h", "Earlier", "select the bar before", shown=False),
+    _act("usage", "later", "right,l", "Later", "select the bar after", shown=False),
+    _act("usage", "above", "up,k", "Series up", "select the series above, or all together", shown=False),
+    _act("usage", "below", "down,j", "Series down", "select the series below", shown=False),
     _act("usage", "period", "p", "Period", "change the period", "usage summary --since 30d"),
-    _act("usage", "value", "v", "Value", "show cost, calls, tokens, errors or latency", "usage summary"),
+    _act("usage", "value", "v", "Value", "show cost, calls, tokens, errors, duration or first token", "usage summary"),
     _act("usage", "by", "b", "By", "group by token, model, channel, group or app", "usage summary --by model"),
+    _act("usage", "budget", "B", "Budget", "show the next budget against its limit", shown=False),
     # Doctor
     _act("doctor", "run", "enter", "Run", "run the checks again", "doctor"),
     # Settings

@@ -1,9 +1,11 @@
-"""Charts: bars of eighth blocks, lines of braille, gauges and sparklines, as lines of text. Numbers in, characters out.
+"""Charts: bars of eighth blocks, lines of braille, gauges and sparklines, as cells of text. Numbers in, characters out.
 
-Everything reads without colour: series differ by their fill as well, and a gauge has its percentage beside it.
+Every chart begins at zero and ends at a round tick. Series differ by colour, and by their fill where colours are
+missing; a gauge has its percentage beside it.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -20,10 +22,57 @@ BRAILLE = 0x2800
 
 
 class ChartCell(msgspec.Struct, frozen=True):
-    """One cell of a stacked bar: the character, and the number of the series it shows (-1: none)."""
+    """One cell of a chart: the character, and the number of the series it shows (-1: none)."""
 
     text: str
-    series: int
+    series: int = -1
+    behind: int = -1
+    """The series that fills the rest of the cell, above the character."""
+
+
+BLANK = ChartCell(" ")
+
+DECIMAL_STEPS = (1.0, 2.0, 5.0)
+
+TIME_STEPS = (
+    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
+    *(1_000, 2_000, 5_000, 10_000, 20_000, 30_000),
+    *(60_000, 120_000, 300_000, 600_000, 1_200_000, 3_600_000),
+)
+"""Milliseconds: of seconds 1, 2 and 5 with their tens, then minutes."""
+
+MOST_TICKS = 5
+
+ROWS_PER_TICK = 2
+"""Fewest lines between two ticks."""
+
+
+class Ticks(msgspec.Struct, frozen=True):
+    """A scale from zero in round steps."""
+
+    step: float
+    count: int
+    """Steps above zero."""
+    rows: int
+    """Lines of each step."""
+
+    @property
+    def top(self) -> float:
+        """The highest value of the scale."""
+        return self.step * self.count
+
+    @property
+    def height(self) -> int:
+        """Lines of the whole scale."""
+        return self.rows * self.count
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Where a bar is: its first cell, the cells it fills, and the cells up to the next bar."""
+
+    start: int
+    bar: int
+    whole: int
 
 
 def spark(values: Sequence[float], width: int, glyphs: Glyphs, top: float = 0) -> str:
@@ -37,42 +86,91 @@ def spark(values: Sequence[float], width: int, glyphs: Glyphs, top: float = 0) -
     return "".join(marks).rjust(width)
 
 
-def gauge(part: float, width: int, glyphs: Glyphs) -> str:
+def gauge(part: float, width: int, glyphs: Glyphs, empty: str = "") -> str:
     """A bar of so many cells for a share from 0 to 1; what is more is shown as full."""
     eighths = round(max(0.0, min(1.0, part)) * width * FULL)
     full, rest = divmod(eighths, FULL)
     bar = glyphs.parts[FULL] * full + (glyphs.parts[rest] if rest else "")
-    return bar + glyphs.empty * (width - len(bar))
+    return bar + (empty or glyphs.empty) * (width - len(bar))
 
 
-def bars(values: Sequence[float], height: int, glyphs: Glyphs, top: float = 0) -> list[str]:
-    """Bars one cell wide, as lines from the top down."""
-    top = top or max(values, default=0) or 1
-    lines = []
-    for row in reversed(range(height)):
-        eighths = [round(v / top * height * FULL) - row * FULL for v in values]
-        lines.append("".join(glyphs.blocks[max(0, min(FULL, e))] for e in eighths))
-    return lines
+def ticks(highest: float, height: int, *, whole: bool = False, times: bool = False) -> Ticks:
+    """Ticks of 1, 2 or 5 times a power of ten that reach the highest value, and let it be drawn almost highest.
+
+    ``height`` is the most lines; more ticks are worth an eighth of it. ``whole``: no steps below 1; ``times``: the
+    values are milliseconds.
+    """
+    highest = max(highest, 0)
+    found = []
+    for most in range(1, max(1, min(MOST_TICKS, height // ROWS_PER_TICK)) + 1):
+        step = _round_step(highest / most, whole=whole, times=times)
+        count = max(1, math.ceil(highest / step - 1e-9))
+        rows = height // count
+        found.append((highest / (step * count) * rows * count, count, step, rows))
+    best = max(found)[0] * 7 / 8
+    _, count, step, rows = max((one for one in found if one[0] >= best), key=lambda one: one[1])
+    return Ticks(step, count, rows)
 
 
-def stacked(columns: Sequence[Sequence[float]], height: int, glyphs: Glyphs, top: float = 0) -> list[list[ChartCell]]:
-    """Stacked bars one cell wide, as rows of cells from the top down; the first series is at the bottom."""
+def spread(count: int, width: int) -> list[Span]:
+    """So many bars over the whole width; from three cells a bar on there is a gap between them."""
+    spans = []
+    for number in range(count):
+        start, end = number * width // count, (number + 1) * width // count
+        gap = 1 if width >= 3 * count else 0
+        spans.append(Span(start, max(1, end - start - gap), max(1, end - start)))
+    return spans
+
+
+def stacked(
+    columns: Sequence[Sequence[float]], height: int, glyphs: Glyphs, top: float = 0, *, patterns: bool = False
+) -> list[list[ChartCell]]:
+    """Stacked bars one cell wide, as rows of cells from the top down; the first series is at the bottom.
+
+    With ``patterns``, and in ASCII, a cell shows one series, and ``patterns`` gives each series a fill of its own.
+    """
     top = top or max(map(sum, columns), default=0) or 1
-    stacks = [_stack(column, height, glyphs, top) for column in columns]
+    exact = not patterns and not glyphs.ascii
+    stacks = [
+        _exact_stack(column, height, glyphs, top) if exact else _stack(column, height, glyphs, top, patterns=patterns)
+        for column in columns
+    ]
     return [[stack[row] for stack in stacks] for row in reversed(range(height))]
 
 
-def line(values: Sequence[float], width: int, height: int, glyphs: Glyphs, top: float = 0) -> list[str]:
-    """A line chart, two by four dots a cell; in ASCII one mark a cell."""
-    top = top or max(values, default=0) or 1
-    if not values:
-        return [" " * width] * height
-    return _dotted(values, width, height, top) if not glyphs.ascii else _marked(values, width, height, top)
+def lines(
+    series: Sequence[Sequence[float | None]], width: int, height: int, glyphs: Glyphs, top: float
+) -> list[list[ChartCell]]:
+    """Lines over the same time, as rows of cells from the top down; None is a gap. The first series is in front."""
+    across, up = (1, 1) if glyphs.ascii else (2, 4)
+    grid = [[BLANK] * width for _ in range(height)]
+    for number, values in reversed(list(enumerate(series))):
+        dots: dict[tuple[int, int], int] = {}
+        for x, y in _path(values, width * across, height * up, top):
+            at = (y // up, x // across)
+            dots[at] = dots.get(at, 0) | (0 if glyphs.ascii else _DOTS[x % 2][y % 4])
+        for (row, column), bits in dots.items():
+            text = glyphs.marks[number % len(glyphs.marks)] if glyphs.ascii else chr(BRAILLE + bits)
+            grid[height - 1 - row][column] = ChartCell(text, number)
+    return grid
 
 
-def scale(top: float, height: int) -> list[float]:
-    """The value at each line's middle, from the top down."""
-    return [top * (height - row - 0.5) / height for row in range(height)]
+def level(value: float, highest: float, levels: int) -> int:
+    """The shade of a value: 0 for nothing, else 1 to ``levels``."""
+    if value <= 0 or highest <= 0:
+        return 0
+    return min(levels, max(1, math.ceil(value / highest * levels)))
+
+
+def _round_step(least: float, *, whole: bool, times: bool) -> float:
+    """The smallest round step that is not below this."""
+    if times and least <= TIME_STEPS[-1]:
+        return next(step for step in TIME_STEPS if step >= least)
+    if least <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next((factor * power for factor in DECIMAL_STEPS if factor * power >= least * (1 - 1e-9)), 10 * power)
+    return max(1.0, step) if whole else step
 
 
 def _buckets(values: Sequence[float], width: int) -> list[float]:
@@ -83,21 +181,53 @@ def _buckets(values: Sequence[float], width: int) -> list[float]:
     return [max(values[a:b]) for a, b in pairwise(cuts)]
 
 
-def _stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float) -> list[ChartCell]:
+def _exact_stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float) -> list[ChartCell]:
+    """One bar from the bottom up, each series to an eighth of a cell: a cell may show two of them."""
+    ends, total = [], 0.0
+    for part in column:
+        total += part
+        ends.append(round(total / top * height * FULL))
+    if total > 0 and ends[-1] == 0:  # something is more than nothing
+        ends = [int(part == max(column) or number > column.index(max(column))) for number, part in enumerate(column)]
+    return [_exact_cell(ends, row * FULL, glyphs) for row in range(height)]
+
+
+def _exact_cell(ends: Sequence[int], low: int, glyphs: Glyphs) -> ChartCell:
+    """``ends`` are the upper ends of the series in eighths, ``low`` is the lower end of the cell.
+
+    A cell has room for two series: the lowest one, and the largest of those above it.
+    """
+    high = low + FULL
+    parts = [(min(end, high) - max(start, low), number) for number, (start, end) in enumerate(pairwise((0, *ends)))]
+    parts = [part for part in parts if part[0] > 0]
+    if not parts:
+        return BLANK
+    if ends[-1] < high:  # the end of the bar
+        return ChartCell(glyphs.blocks[ends[-1] - low], _largest(parts))
+    if len(parts) == 1:
+        return ChartCell(glyphs.blocks[FULL], parts[0][1])
+    return ChartCell(glyphs.blocks[parts[0][0]], parts[0][1], _largest(parts[1:]))
+
+
+def _largest(parts: Sequence[tuple[int, int]]) -> int:
+    """Of sizes and series, the series that is the largest; of equals the first."""
+    return max(parts, key=lambda part: (part[0], -part[1]))[1]
+
+
+def _stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float, *, patterns: bool) -> list[ChartCell]:
     """One bar from the bottom up: whole cells by what is at their middle, the last one by eighths."""
     total = sum(column)
-    last = len(column) - 1
     cells = []
     for row in range(height):
         low, high = row / height * top, (row + 1) / height * top
-        if total >= high or (total > low and last < 0):
+        if total >= high:
             series = _series_at(column, (low + high) / 2)
-            cells.append(ChartCell(glyphs.fills[series % len(glyphs.fills)], series))
+            cells.append(ChartCell(glyphs.fills[series % len(glyphs.fills) if patterns else 0], series))
         elif total > low:
             eighths = max(1, round((total - low) / (high - low) * FULL))
             cells.append(ChartCell(glyphs.blocks[min(FULL, eighths)], _series_at(column, (low + total) / 2)))
         else:
-            cells.append(ChartCell(" ", -1))
+            cells.append(BLANK)
     return cells
 
 
@@ -110,24 +240,27 @@ def _series_at(column: Sequence[float], value: float) -> int:
     return len(column) - 1
 
 
-def _dotted(values: Sequence[float], width: int, height: int, top: float) -> list[str]:
-    grid = [[0] * width for _ in range(height)]
-    before = None
-    for x in range(width * 2):
-        value = values[min(len(values) - 1, x * len(values) // (width * 2))]
-        y = _level(value, top, height * 4)
-        for dot in range(min(before, y), max(before, y) + 1) if before is not None else (y,):
-            grid[height - 1 - dot // 4][x // 2] |= _DOTS[x % 2][dot % 4]
-        before = y
-    return ["".join(chr(BRAILLE + cell) for cell in row) for row in grid]
+def _path(values: Sequence[float | None], width: int, height: int, top: float) -> Iterator[tuple[int, int]]:
+    """The dots of a line from the bottom left: each value in the middle of its part of the width."""
+    before: tuple[int, int] | None = None
+    for number, value in enumerate(values):
+        if value is None:
+            before = None
+            continue
+        at = (int((number + 0.5) * width / len(values)), _level(value, top, height))
+        yield at
+        if before is not None:
+            yield from _straight(before, at)
+        before = at
 
 
-def _marked(values: Sequence[float], width: int, height: int, top: float) -> list[str]:
-    grid = [[" "] * width for _ in range(height)]
-    for x, value in enumerate(values[min(len(values) - 1, x * len(values) // width)] for x in range(width)):
-        grid[height - 1 - _level(value, top, height)][x] = "*"
-    return ["".join(row) for row in grid]
+def _straight(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]))
+    for step in range(1, steps):
+        x = start[0] + (end[0] - start[0]) * step / steps
+        y = start[1] + (end[1] - start[1]) * step / steps
+        yield round(x), round(y)
 
 
 def _level(value: float, top: float, levels: int) -> int:
-    return max(0, min(levels - 1, round(value / top * (levels - 1))))
+    return max(0, min(levels - 1, round(value / top * levels - 0.5)))

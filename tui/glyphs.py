@@ -45,8 +45,23 @@ class Glyphs(msgspec.Struct, kw_only=True):
     parts: str = " ▏▎▍▌▋▊▉█"
     """Empty to full, in eighths to the right."""
     empty: str = "░"
-    fills: str = "█▓▒░"
-    """One a series of a chart."""
+    fills: str = "█░▓▞▒▚·"
+    """One for each series of a chart without colours, the last one for all others."""
+    shades: str = "·░▒▓█"
+    """Nothing to most, of a map without colours."""
+    marks: str = "*+xo"
+    """One for each line of a chart in ASCII; of these, the legend."""
+    square: str = "■"
+    grid: str = "▔"
+    """At the upper end of a cell: where a tick of the axis is."""
+    chosen: str = "━"
+    """Of the axis, below the selected bar."""
+    unknown: str = "┄"
+    """Of the axis, where nothing is known."""
+    tick: str = "┬"
+    limit: str = "─"
+    ahead: str = "∙"
+    """A forecast."""
     wait: str = "▒"
     axis: str = "│┤└─"
 
@@ -85,7 +100,16 @@ ASCII = Glyphs(
     blocks=" ..::##@@",
     parts=" ...::::#",
     empty="-",
-    fills="#=:.",
+    fills="#:=+%o.",
+    shades="-.:+#",
+    marks="*x+o",
+    square="#",
+    grid=" ",
+    chosen="=",
+    unknown=".",
+    tick="+",
+    limit="-",
+    ahead=".",
     wait=":",
     axis="|+`-",
 )

@@ -61,17 +61,27 @@ TONES = {
     "dim": "$muted",
     "bold": "bold",
     "key": "bold $text-accent",
+    "grid": "$border",
+    **{f"chart{number}": f"$chart-{number}" for number in range(1, 8)},
+    **{f"heat{number}": f"$heat-{number}" for number in range(1, 6)},
     "": "",
 }
+"""Of charts, the colours of the series (the last one for all others), and of a map from little to most."""
 
 Part = tuple[str, str]
-"""Safe text and its tone."""
+"""Safe text and its tone, or ``tone on tone`` for one on the background of another."""
 
 
 def content(*parts: Part | str | Content) -> Content:
     """Safe texts joined; tones become styles. Nothing in them is read as markup."""
-    styled = ((part[0], TONES[part[1]]) if isinstance(part, tuple) else part for part in parts)
+    styled = ((part[0], style_of(part[1])) if isinstance(part, tuple) else part for part in parts)
     return Content.assemble(*styled)
+
+
+def style_of(tone: str) -> str:
+    """The style of a tone."""
+    front, on, back = tone.partition(" on ")
+    return f"{TONES[front]} on {TONES[back]}" if on else TONES[front]
 
 
 def lines(*rows: Content) -> Content:

@@ -16,6 +16,24 @@ from gateway.domain.text import plain
 
 PLAIN = "plain"
 
+_SERIES_ON_DARK = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#727d8b")
+_SERIES_ON_LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#98a1ab")
+"""The palette of Okabe and Ito, which people with any kind of colour vision can tell apart; grey for all others."""
+
+_HEAT_ON_DARK = ("#2f4470", "#2a788e", "#22a884", "#7ad151", "#fde725")
+_HEAT_ON_LIGHT = ("#cfe8b8", "#8fd3b6", "#41b6c4", "#2c7fb8", "#253494")
+"""From little to most; lightness alone gives the order."""
+
+
+def chart_colours(*, dark: bool) -> dict[str, str]:
+    """The variables of a theme that charts use."""
+    series, heat = (_SERIES_ON_DARK, _HEAT_ON_DARK) if dark else (_SERIES_ON_LIGHT, _HEAT_ON_LIGHT)
+    return {
+        **{f"chart-{number}": colour for number, colour in enumerate(series, 1)},
+        **{f"heat-{number}": colour for number, colour in enumerate(heat, 1)},
+    }
+
+
 DARK = Theme(
     name="dark",
     primary="#5fa8e0",
@@ -33,6 +51,7 @@ DARK = Theme(
         "block-cursor-background": "#2f5f8a",
         "block-cursor-foreground": "#ffffff",
         "border": "#3b4552",
+        **chart_colours(dark=True),
     },
 )
 
@@ -54,6 +73,7 @@ LIGHT = Theme(
         "block-cursor-background": "#0b5cad",
         "block-cursor-foreground": "#ffffff",
         "border": "#b4bac1",
+        **chart_colours(dark=False),
     },
 )
 
@@ -74,6 +94,7 @@ CONTRAST = Theme(
         "block-cursor-background": "#ffff00",
         "block-cursor-foreground": "#000000",
         "border": "#ffffff",
+        **chart_colours(dark=True),
     },
 )
 
@@ -107,6 +128,7 @@ NONE = Theme(
         "input-selection-foreground": "ansi_default",
         "screen-selection-background": "ansi_default",
         "screen-selection-foreground": "ansi_default",
+        **dict.fromkeys(chart_colours(dark=True), "ansi_default"),
     },
 )
 

@@ -1,3 +1,7 @@
+import itertools
+
+import pytest
+
 from tui import charts
 from tui.glyphs import ASCII, UNICODE
 
@@ -23,38 +27,108 @@ def test_gauges_are_filled_by_eighths_and_never_overflow() -> None:
     assert charts.gauge(7, 4, UNICODE) == "████"
     assert charts.gauge(-1, 4, UNICODE) == "░░░░"
     assert charts.gauge(0.5, 4, ASCII) == "##--"
+    assert charts.gauge(0.5, 4, UNICODE, empty=" ") == "██  "
 
 
-def test_bars_grow_from_below() -> None:
-    assert charts.bars([1, 2, 4], 2, UNICODE) == ["  █", "▄██"]
+@pytest.mark.parametrize("height", range(2, 24))
+@pytest.mark.parametrize("highest", [0, 0.003, 1, 7, 9.99, 10, 13, 50, 155.1, 9_999, 1_000_001, 3.7e11])
+def test_ticks_are_round_and_reach_the_highest_value(highest: float, height: int) -> None:
+    found = charts.ticks(highest, height)
+    digits = f"{found.step:.0e}"[0]
+    assert digits in "125"
+    assert found.top >= highest
+    assert found.height <= height
+    assert found.rows >= 1
 
 
-def test_stacked_bars_tell_series_by_their_fill() -> None:
-    rows = charts.stacked([[2, 2], [4, 0]], 2, UNICODE)
-    assert ["".join(cell.text for cell in row) for row in rows] == ["▓█", "██"]
+def test_ticks_use_the_height() -> None:
+    assert charts.ticks(13, 9) == charts.Ticks(5, 3, 3)
+    assert charts.ticks(25, 7) == charts.Ticks(10, 3, 2)
+
+
+def test_ticks_of_counts_are_whole_and_those_of_times_are_minutes_after_seconds() -> None:
+    assert charts.ticks(2, 12, whole=True).step == 1
+    assert charts.ticks(170_000, 9, times=True) == charts.Ticks(60_000, 3, 3)
+    assert charts.ticks(13_000_000, 9, times=True).top >= 13_000_000
+
+
+@pytest.mark.parametrize(("count", "width"), [(30, 188), (30, 68), (24, 68), (1, 40), (90, 91), (7, 7)])
+def test_bars_take_the_whole_width(count: int, width: int) -> None:
+    spans = charts.spread(count, width)
+    assert spans[0].start == 0
+    assert sum(span.whole for span in spans) == width
+    assert all(one.start + one.whole == next_.start for one, next_ in itertools.pairwise(spans))
+    assert {span.whole - span.bar for span in spans} == {1 if width >= 3 * count else 0}
+
+
+def drawn(rows: list[list[charts.ChartCell]]) -> list[str]:
+    return ["".join(cell.text for cell in row) for row in rows]
+
+
+def test_without_colours_stacked_bars_tell_series_by_their_fill() -> None:
+    rows = charts.stacked([[2, 2], [4, 0]], 2, UNICODE, patterns=True)
+    assert drawn(rows) == ["░█", "██"]
     assert [[cell.series for cell in row] for row in rows] == [[1, 0], [0, 0]]
+    assert drawn(charts.stacked([[2, 2], [4, 0]], 2, ASCII, patterns=True)) == [":#", "##"]
+
+
+def test_with_colours_all_fills_are_alike() -> None:
+    for glyphs, full in ((UNICODE, "█"), (ASCII, "#")):
+        assert drawn(charts.stacked([[2, 2], [4, 0]], 2, glyphs)) == [full * 2, full * 2]
+
+
+def test_with_colours_a_cell_shows_two_series() -> None:
+    (row,) = charts.stacked([[3, 5], [8, 0], [0, 8]], 1, UNICODE)
+    assert row == [charts.ChartCell("▃", 0, 1), charts.ChartCell("█", 0), charts.ChartCell("█", 1)]
 
 
 def test_the_top_of_a_stack_is_drawn_in_eighths() -> None:
     rows = charts.stacked([[1, 0.5], [4, 0]], 4, UNICODE)
     assert [row[0].text for row in rows] == [" ", " ", "▄", "█"]
+    assert [row[0].series for row in rows] == [-1, -1, 1, 0]
+
+
+def test_the_end_of_a_bar_has_the_colour_of_its_larger_part() -> None:
+    (row,) = charts.stacked([[4, 1, 0]], 1, UNICODE, top=8)
+    assert row == [charts.ChartCell("▅", 0)]
+
+
+def test_little_is_more_than_nothing() -> None:
+    (row,) = charts.stacked([[0, 0.01], [0, 0]], 1, UNICODE, top=8)
+    assert row == [charts.ChartCell("▁", 1), charts.BLANK]
 
 
 def test_an_empty_stack_is_empty() -> None:
-    assert [[cell.text for cell in row] for row in charts.stacked([[], [0, 0]], 2, UNICODE)] == [[" ", " "]] * 2
+    for patterns in (False, True):
+        rows = charts.stacked([[], [0, 0]], 2, UNICODE, patterns=patterns)
+        assert drawn(rows) == ["  ", "  "]
 
 
 def test_a_line_goes_from_the_bottom_to_the_top() -> None:
-    assert charts.line([0, 1, 2, 3], 2, 1, UNICODE) == ["⣠⠞"]
-    assert charts.line([0, 3], 2, 2, ASCII) == [" *", "* "]
-    assert charts.line([], 2, 1, UNICODE) == ["  "]
+    assert drawn(charts.lines([[0, 1, 2, 3]], 2, 1, UNICODE, 3)) == ["⡠⠊"]
+    assert drawn(charts.lines([[0, 3]], 2, 2, ASCII, 3)) == [" *", "* "]
+
+
+def test_a_line_has_gaps_and_its_blank_cells_are_spaces() -> None:
+    for glyphs in (UNICODE, ASCII):
+        (row,) = drawn(charts.lines([[1, 1, None, None, 1, 1]], 6, 1, glyphs, 2))
+        assert row[2:4] == "  "
+        assert " " not in row[:2] + row[4:]
+    assert drawn(charts.lines([[None, None]], 4, 2, UNICODE, 1)) == ["    ", "    "]
+
+
+def test_the_first_line_is_in_front() -> None:
+    (row,) = charts.lines([[1, 1], [1, None]], 2, 1, ASCII, 1)
+    assert [(cell.text, cell.series) for cell in row] == [("*", 0), ("*", 0)]
+    lower, upper = charts.lines([[2, 2], [0, 0]], 2, 2, ASCII, 2)
+    assert ({cell.text for cell in lower}, {cell.text for cell in upper}) == ({"*"}, {"x"})
 
 
 def test_all_lines_have_the_same_width() -> None:
     for glyphs in (UNICODE, ASCII):
-        rows = charts.line([1, 5, 2, 8, 3], 17, 4, glyphs)
-        assert [len(row) for row in rows] == [17] * 4
+        assert [len(row) for row in charts.lines([[1, 5, 2, 8, 3]], 17, 4, glyphs, 8)] == [17] * 4
 
 
-def test_a_scale_names_the_middle_of_each_line() -> None:
-    assert charts.scale(4, 2) == [3.0, 1.0]
+def test_shades_go_from_nothing_to_most() -> None:
+    assert [charts.level(value, 10, 5) for value in (0, 0.1, 2, 2.1, 9, 10, 11)] == [0, 1, 1, 2, 5, 5, 5]
+    assert charts.level(1, 0, 5) == 0

@@ -7,7 +7,7 @@ from textual.color import Color
 
 from tui.glyphs import ASCII, UNICODE, Asciify, Glyphs, ascii_of, wants_ascii
 
-WIDE = ("pause", "blocks", "parts", "fills", "axis", "enter", "ascii")
+WIDE = ("pause", "blocks", "parts", "fills", "shades", "marks", "axis", "enter", "ascii")
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
@@ -21,8 +21,8 @@ def test_ascii_marks_are_ascii() -> None:
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-def test_scales_have_nine_steps_and_series_four_fills(glyphs: Glyphs) -> None:
-    assert (len(glyphs.blocks), len(glyphs.parts), len(set(glyphs.fills))) == (9, 9, 4)
+def test_scales_have_nine_steps_and_series_seven_fills(glyphs: Glyphs) -> None:
+    assert (len(glyphs.blocks), len(glyphs.parts), len(set(glyphs.fills))) == (9, 9, 7)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
+from itertools import pairwise
+
 import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from tui.themes import CONTRAST, DARK, LIGHT, NAMES, THEMES, next_name
+from tui.themes import CONTRAST, DARK, LIGHT, NAMES, THEMES, chart_colours, next_name
 
 
 def test_themes_come_round() -> None:
@@ -26,6 +28,27 @@ def test_words_can_be_read_on_their_background(theme: Theme) -> None:
         for ground in ("surface", "panel")
     }
     assert {pair: ratio for pair, ratio in ratios.items() if ratio < 4.5} == {}
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT, CONTRAST], ids=lambda theme: theme.name)
+def test_charts_have_colours_that_can_be_told_apart(theme: Theme) -> None:
+    series = [theme.variables[f"chart-{number}"] for number in range(1, 8)]
+    okabe_ito = {"#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7"}
+    assert len(set(series)) == 7
+    assert set(series[:6]) <= okabe_ito
+    assert all(contrast(colour, theme.surface or "#000000") > 1.6 for colour in series)
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT, CONTRAST], ids=lambda theme: theme.name)
+def test_a_map_goes_from_the_background_away(theme: Theme) -> None:
+    """More is always further from the surface in lightness, for whoever sees no colours."""
+    ratios = [contrast(theme.variables[f"heat-{number}"], theme.surface or "#000000") for number in range(1, 6)]
+    assert ratios == sorted(ratios)
+    assert all(later > earlier * 1.2 for earlier, later in pairwise(ratios))
+
+
+def test_without_colours_charts_have_none() -> None:
+    assert {THEMES[-1].variables[name] for name in chart_colours(dark=True)} == {"ansi_default"}
 
 
 def contrast(one: str, other: str) -> float:

@@ -1,6 +1,7 @@
 """Live actions: pause, follow, errors, cancel, jump to a time."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from textual.widgets import Input
 
@@ -14,6 +15,9 @@ from tui.widgets.dialogs import Prompt, toast
 from tui.widgets.why import WhyScreen
 
 ERRORS = "st:err"
+
+AnyApp = Any
+"""The app; it imports the pages."""
 
 
 def pause(page: AnyPage) -> None:
@@ -29,6 +33,16 @@ def follow(page: AnyPage) -> None:
     page.renew()
     page.table.action_cursor("first")
     page.renew()
+
+
+async def show_calls(app: AnyApp, words: str) -> None:
+    """Open the Live page with the calls that fit a filter, the newest first."""
+    app.session.state.view("live").filter = words  # of a page that is not there yet
+    await app.action_page("live")
+    page = app.page
+    field = page.query_one(Input)
+    page.view.filter, field.value, field.display = words, words, True
+    follow(page)
 
 
 def errors(page: AnyPage) -> None:

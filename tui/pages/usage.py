@@ -1,25 +1,49 @@
-"""Usage: cost, calls, tokens and latency over time, who used most, and how long budgets last at this pace."""
+"""Usage: cost, calls, tokens and times over time, when they are used, who used most, and how long budgets last."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 import msgspec
+from textual import events
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Static
 
+from gateway.client.control import ControlClient
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
-from gateway.domain.views import BudgetView, Summary, SumRow
+from gateway.domain.views import SumRow
 from tui import format as fmt
 from tui.actions import bindings
 from tui.alerts import used_share
 from tui.budgets import budget_line, budget_tone, by_unit, forecast
-from tui.pages.base import ConsolePage, Verb
-from tui.pages.usage_chart import MEASURES, chart, legend, ranking, side_by_side, steps_per_cell
+from tui.pages import live_actions
+from tui.pages.base import AnyPage, ConsolePage, Verb
+from tui.pages.usage_chart import AXIS, EDGE, MEASURES, OTHERS, Bars, ChartPlan, bar_values, bars_of, chart, known
+from tui.pages.usage_panels import (
+    HEAT_DAYS,
+    BudgetCourse,
+    BudgetSource,
+    budget_chart,
+    budget_window,
+    heat_map,
+    heat_width,
+)
+from tui.pages.usage_table import (
+    SeriesRow,
+    TableColumn,
+    column_at,
+    ranking,
+    series_rows,
+    series_table,
+    shown_columns,
+    side_by_side,
+)
 from tui.session import ConsoleSession
-from tui.text import Part, cell, content, lines, safe
-from tui.trends import Trends, days, hours, trends
+from tui.text import Part, cell, content, cut, lines, safe
+from tui.trends import HOUR_MS, Trends, days, hours, trends
 from tui.widgets.text_block import TextBlock
 
 PERIODS: Mapping[str, tuple[str, int]] = {
@@ -34,22 +58,87 @@ PERIODS: Mapping[str, tuple[str, int]] = {
 DIMENSIONS = ("model", "token", "channel", "group", "app", "api")
 RANKED = ("token", "model", "channel", "app")
 
+WORDS = {"model": "model", "token": "tok", "channel": "ch", "group": "grp", "app": "app", "api": "api"}
+"""Of the filter, for a value of a dimension."""
+
 REFRESH_MS = 10_000
 """Milliseconds between fetches; only new calls trigger one."""
 
-LEGEND = 34
-SIDE_BY_SIDE = 96
-"""Width in cells from which the legend is beside the chart."""
+WIDE = 112
+"""Cells from which the two panels are side by side."""
+
+PANEL = 7
+"""Lines of a panel's picture: seven weekdays."""
 
 GAUGE = 14
+NARROW = 95
+"""Cells below which the list of budgets has short gauges."""
 
 
 class UsageSums(msgspec.Struct, frozen=True):
     """The server's sums for one period and dimension."""
 
     trends: Trends
+    whole: Trends
+    """All keys together."""
     total: SumRow
     rankings: Mapping[str, Sequence[SumRow]]
+    hours: Trends
+    """Of the last weeks, all keys together."""
+    first_ms: Millis | None
+    course: BudgetCourse | None
+
+
+class UsageRequest(msgspec.Struct, frozen=True):
+    """What to fetch."""
+
+    by: str
+    step: str
+    count: int
+    budget: BudgetSource | None
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """Where things are in the text, for the mouse."""
+
+    bars: Bars
+    chart: range
+    """Lines of the bars."""
+    table: int
+    """Line of the table's head."""
+    rows: Sequence[SeriesRow]
+    columns: Sequence[TableColumn]
+    width: int
+
+
+async def fetch(client: ControlClient, asked: UsageRequest, now: Millis) -> UsageSums:
+    """The sums from the server. Raises GatewayError."""
+    starts = hours(asked.count, now) if asked.step == "hour" else days(asked.count, now)
+    main = await client.summary(by=asked.by, since=starts[0], step=asked.step, percentiles=True)
+    whole = await client.summary(since=starts[0], step=asked.step, percentiles=True)
+    heat_starts = hours((now - days(HEAT_DAYS, now)[0]) // HOUR_MS + 1, now)
+    heat = await client.summary(since=heat_starts[0], step="hour")
+    rankings = {one: (await client.summary(by=one, since=starts[0])).rows for one in RANKED if one != asked.by}
+    return UsageSums(
+        trends(main, starts),
+        trends(whole, starts),
+        whole.total,
+        rankings,
+        trends(heat, heat_starts),
+        main.first_ms,
+        await _course(client, asked.budget, now),
+    )
+
+
+async def _course(client: ControlClient, source: BudgetSource | None, now: Millis) -> BudgetCourse | None:
+    """What was used of a budget in its window, step by step."""
+    if source is None:
+        return None
+    window = budget_window(source, now)
+    summary = await client.summary(by=source.by, since=window.start, step=window.step)
+    number = MEASURES["cost" if source.budget.nanos is not None else "tokens"].number
+    used = [(one.start_ms, number(one.row)) for one in summary.series if one.key == source.key]
+    return BudgetCourse(source, window, used)
 
 
 def next_option(choice: str, options: Sequence[str]) -> Verb:
@@ -59,13 +148,86 @@ def next_option(choice: str, options: Sequence[str]) -> Verb:
         choices = page.session.state.view("usage").choices
         at = options.index(page.choice(choice, options))
         choices[choice] = options[(at + 1) % len(options)]
+        page.back, page.series = 0, None if choice == "by" else page.series
         page.renew()
 
     return verb
 
 
+def move_bar(by: int) -> Verb:
+    """An action that selects another bar: ``by`` counts towards the past."""
+
+    def verb(page: AnyPage) -> None:
+        if (layout := page.places) is not None:
+            page.back = max(0, min(len(layout.bars.starts) - 1, page.back + by))
+        page.renew()
+
+    return verb
+
+
+def move_series(by: int) -> Verb:
+    """An action that selects the next or previous series."""
+
+    def verb(page: AnyPage) -> None:
+        if (layout := page.places) is not None:
+            keys = [row.key for row in layout.rows]
+            at = keys.index(page.series) if page.series in keys else 0
+            page.series = keys[max(0, min(len(keys) - 1, at + by))]
+        page.renew()
+
+    return verb
+
+
+def next_budget(page: AnyPage) -> None:
+    """Show the next budget in the chart."""
+    page.budget += 1
+    page.refetch()
+
+
+async def open_calls(page: AnyPage) -> None:
+    """Open the Live page with the calls of the selected bar and series."""
+    layout: Layout | None = page.places
+    if layout is not None:
+        by, measure = page.choice("by", DIMENSIONS), page.choice("value", list(MEASURES))
+        number = len(layout.bars.starts) - 1 - page.back
+        await live_actions.show_calls(page.app, filter_words(layout, number, page.series, by, MEASURES[measure].words))
+
+
+def filter_words(layout: Layout, number: int, series: str | None, by: str, more: str = "") -> str:
+    """The filter of the Live page for a bar and a series."""
+    start = datetime.fromtimestamp(layout.bars.starts[number] / 1000).astimezone()
+    end = datetime.fromtimestamp(layout.bars.ends[number] / 1000).astimezone()
+    if layout.bars.hourly:
+        words = [f"since:{start:%Y-%m-%dT%H:%M}", f"until:{end:%Y-%m-%dT%H:%M}"]
+    else:
+        words = [f"since:{start:%Y-%m-%d}", f"until:{end - timedelta(hours=12):%Y-%m-%d}"]
+    named = [row for row in layout.rows if row.key is not None and row.key != OTHERS]
+    if series == OTHERS:
+        words += [f"!{_word(by, row)}" for row in named]
+    else:
+        words += [_word(by, row) for row in named if row.key == series]
+    return " ".join(filter(None, [*words, more]))
+
+
+def _word(by: str, row: SeriesRow) -> str:
+    """``tok:laptop``; blanks are quoted."""
+    name = row.row.name.replace('"', "?")
+    return f'{WORDS[by]}:"{name}"' if any(char.isspace() for char in name) else f"{WORDS[by]}:{name}"
+
+
+class UsageBlock(TextBlock, inherit_bindings=False):
+    """The arrows select a bar; pages scroll."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pagedown,ctrl+f", "page_down", show=False),
+        Binding("pageup,ctrl+b", "page_up", show=False),
+        Binding("home,g", "scroll_home", show=False),
+        Binding("end,G", "scroll_end", show=False),
+    ]
+
+
 class UsagePage(ConsolePage):
-    """A chart, rankings, budgets."""
+    """A chart with its series, the panels, rankings, budgets."""
 
     DEFAULT_CSS = "UsagePage .lead { height: 1; }"
     scopes = ("usage",)
@@ -73,32 +235,49 @@ class UsagePage(ConsolePage):
         "period": next_option("period", list(PERIODS)),
         "value": next_option("value", list(MEASURES)),
         "by": next_option("by", DIMENSIONS),
+        "budget": next_budget,
+        "open": open_calls,
+        "earlier": move_bar(1),
+        "later": move_bar(-1),
+        "above": move_series(-1),
+        "below": move_series(1),
     }
     BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "usage")
+        self.back = 0
+        """The selected bar, counted from the newest."""
+        self.series: str | None = None
+        """Key of the selected series; None: all together."""
+        self.budget = 0
+        self.places: Layout | None = None
         self._found: UsageSums | None = None
         self._asked: tuple[str, str, int, int] | None = None
         """Period, dimension, time and number of calls of the last fetch."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="lead")
-        yield TextBlock()
+        yield UsageBlock()
 
     def take_focus(self) -> None:
-        self.query_one(TextBlock).focus()
+        self.query_one(UsageBlock).focus()
 
     def choice(self, name: str, options: Sequence[str]) -> str:
         """The chosen option; the first one if that is no longer valid."""
         chosen = self.session.state.view("usage").choices.get(name, "")
         return chosen if chosen in options else options[0]
 
+    def refetch(self) -> None:
+        """Fetch again now."""
+        self._asked = None
+        self.renew()
+
     def renew(self) -> None:
         if self.session.link == "attached" and self._due():
             self.run_worker(self._ask(), group="usage", exclusive=True, exit_on_error=True)
         self.query_one(".lead", Static).update(self.lead())
-        self.query_one(TextBlock).show(self.draw)
+        self.query_one(UsageBlock).show(self.draw)
 
     def lead(self) -> Content:
         """What is shown, and the sums of it."""
@@ -113,14 +292,14 @@ class UsagePage(ConsolePage):
         if (found := self._found) is not None:
             total = found.total
             tokens = fmt.short_count(total.input_tokens + total.output_tokens)
-            parts.append(
-                dot.join((f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", fmt.counted(total.calls, "call")))
-            )
+            texts = [f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", fmt.counted(total.calls, "call")]
+            room = self.size.width - sum(len(part[0]) for part in parts)
+            parts.append(dot.join(texts if len(dot.join(texts)) <= room else texts[:2]))
         return content(*parts)
 
     def draw(self, width: int, height: int) -> Content:
         """The whole page, at this size."""
-        found, glyphs = self._found, self.session.glyphs
+        found, self.places = self._found, None
         if found is None:
             return content((" loading ...", "dim"))
         if not found.total.calls:
@@ -129,60 +308,95 @@ class UsagePage(ConsolePage):
                 content((" No calls in this period.", "bold")),
                 content(" p changes it; 2, c shows how to connect a client"),
             )
-        value = MEASURES[self.choice("value", list(MEASURES))]
-        wide = width >= SIDE_BY_SIDE
-        room = width - LEGEND - 2 if wide else width
-        tall = max(6, min(16, height // 2 if wide else height // 2 - 2))
-        rows = [content((f" {value.name} {self._step(found, room)}", "bold"))]
-        drawn = chart(found.trends, value, room, tall, glyphs)
-        named = legend(found.trends, value, LEGEND, max(3, tall - 2) if wide else 4, glyphs)
-        rows += side_by_side(drawn, named, room + 2) if wide else [*drawn, *(content("  ", line) for line in named)]
-        rows.append(content(""))
-        rows += self._rankings(found, width)
-        return lines(*rows, content(""), *self._budgets())
+        measure = self.choice("value", list(MEASURES))
+        plan = ChartPlan(
+            trends=found.trends,
+            whole=found.whole,
+            value=MEASURES[measure],
+            glyphs=self.session.glyphs,
+            patterns=self.app.no_color,
+            first_ms=found.first_ms,
+        )
+        bars, rows = bars_of(plan, width), series_rows(plan, found.total)
+        if self.series not in [row.key for row in rows]:
+            self.series = None
+        self.back = min(self.back, len(bars.starts) - 1)
+        chosen = len(bars.starts) - 1 - self.back
+        drawn = chart(plan, bars, chart_height(height, len(rows)), chosen, self.series)
+        top = [_title(plan, bars), *drawn, self._selected(plan, bars, chosen, rows), content("")]
+        table = series_table(plan, rows, measure, self.series, width, self.choice("by", DIMENSIONS))
+        columns = shown_columns(measure, width)
+        self.places = Layout(bars, range(1, len(drawn) - 1), len(top), rows, columns, width)
+        parts = [*top, *table, content(""), *self._panels(plan, found, width), content("")]
+        parts += rankings(found, plan, width)
+        return lines(*parts, content(""), *self._budgets(width))
 
-    def _step(self, found: UsageSums, width: int) -> str:
-        """What one bar stands for."""
-        step, chunk = PERIODS[self.choice("period", list(PERIODS))][0], steps_per_cell(found.trends, width)
-        return f"per {chunk} {step}s" if chunk > 1 else "per hour" if step == "hour" else "per day"
+    def _selected(self, plan: ChartPlan, bars: Bars, chosen: int, rows: Sequence[SeriesRow]) -> Content:
+        """What the selected bar comes to, and how to see its calls."""
+        row, dot = bar_values(plan, bars, self.series).get(chosen), f" {self.session.glyphs.dot} "
+        start = datetime.fromtimestamp(bars.starts[chosen] / 1000).astimezone()
+        name = next(one.name for one in rows if one.key == self.series)
+        when = f"{start:%a} {start.day} {start:%b}" + (f" {start:%H:%M}" if bars.hourly else "")
+        if bars.chunk > 1:
+            last = datetime.fromtimestamp(bars.ends[chosen] / 1000 - HOUR_MS / 1000).astimezone()
+            when += f" to {last.day} {last:%b}"
+        glyphs = self.session.glyphs
+        parts: list[Part | str] = [
+            (f" {glyphs.running} {when}", "key"),
+            (f"  {cut(name, 28, glyphs.ellipsis)}  ", "bold"),
+        ]
+        if row is None:
+            nothing = "no calls" if known(plan, bars, chosen) else "before the first call"
+            return content(*parts, (nothing, "dim"))
+        tokens = fmt.short_count(row.input_tokens + row.output_tokens)
+        texts = [fmt.short_cost(row.cost_nanos), fmt.counted(row.calls, "call"), f"{tokens} tok"]
+        texts += [fmt.counted(row.errors, "error")] if row.errors else []
+        measure = plan.value if plan.value.lines else MEASURES["duration"]
+        times = [f"{name} {time_text(number(row))}" for name, number in measure.lines.items()]
+        texts = [" ".join(times), *texts] if plan.value.lines else [*texts, " ".join(times)]
+        room = self.size.width - 50 - min(28, len(name))
+        while len(dot.join(texts)) > room and len(texts) > 2:
+            texts.pop()
+        return content(*parts, dot.join(texts), (f"   {glyphs.enter}", "key"), (" opens the calls", "dim"))
 
-    def _rankings(self, found: UsageSums, width: int) -> list[Content]:
-        value = MEASURES[self.choice("value", list(MEASURES))]
-        across = 4 if width >= 180 else 2 if width >= 76 else 1
-        each = width // across
-        blocks = [ranking(by, found.rankings[by], value, each - 1, self.session.glyphs) for by in RANKED]
-        rows: list[Content] = []
-        for at in range(0, len(blocks), across):
-            row = blocks[at]
-            for number, block in enumerate(blocks[at + 1 : at + across], 1):
-                row = side_by_side(row, block, each * number)
-            rows += [*row, content("")]
-        return rows[:-1]
+    def _panels(self, plan: ChartPlan, found: UsageSums, width: int) -> list[Content]:
+        """The map of hours by weekday, and a budget's course."""
+        now, count = self.session.now(), len(self._sources())
+        if width < WIDE or found.course is None:
+            rows = heat_map(found.hours, plan, width)
+            if found.course is not None:
+                rows += [content(""), *budget_chart(found.course, plan, now, (width, PANEL), count - 1)]
+            return rows
+        left = heat_width(width // 2)
+        right = budget_chart(found.course, plan, now, (width - left - 4, PANEL), count - 1)
+        return side_by_side(heat_map(found.hours, plan, left), right, left + 3)
 
-    def _budgets(self) -> list[Content]:
-        now, glyphs = self.session.now(), self.session.glyphs
+    def _budgets(self, width: int) -> list[Content]:
+        now, glyphs, narrow = self.session.now(), self.session.glyphs, width < NARROW
         rows = []
-        for name, since, budget in self._all_budgets():
-            part = used_share(budget)
-            text = forecast(budget, now, since)
-            head = f"   {cell(safe(name), 20)} {budget.window.value:<6} "
-            rows.append(
-                content(
-                    head,
-                    (budget_line(budget, GAUGE, glyphs), budget_tone(part)),
-                    (f"   {text}", budget_tone(part) or "dim"),
-                )
-            )
+        for source in self._sources():
+            part, budget = used_share(source.budget), source.budget
+            name = cell(safe(source.label), 13 if narrow else 20, ellipsis=glyphs.ellipsis)
+            line = f"{budget_line(budget, 4 if narrow else GAUGE, glyphs)}  "
+            head = f" {name} {budget.window.value:<6} "
+            text = cut(forecast(budget, now, source.since), max(0, width - len(head) - len(line)), glyphs.ellipsis)
+            rows.append(content(head, (line, budget_tone(part)), (text, budget_tone(part) or "dim")))
         title = content((" budgets", "bold"), ("" if rows else "   none; e on pages 2, 3 and 6 adds them", "dim"))
         return [title, *rows]
 
-    def _all_budgets(self) -> list[tuple[str, Millis, BudgetView]]:
-        board = self.session.board
-        now = self.session.now()
-        found = [("account", now, budget) for budget in by_unit(board.account.budgets if board.account else ())]
-        found += [(f"group {g.name}", g.created_ms, budget) for g in board.groups for budget in by_unit(g.budgets)]
-        found += [(f"token {t.name}", t.created_ms, budget) for t in board.tokens for budget in by_unit(t.budgets)]
-        return sorted(found, key=lambda one: -used_share(one[2]))
+    def _sources(self) -> list[BudgetSource]:
+        """All budgets, the most used one first."""
+        board, now = self.session.board, self.session.now()
+        found = [
+            BudgetSource("account", "", "", now, b) for b in by_unit(board.account.budgets if board.account else ())
+        ]
+        found += [
+            BudgetSource("group", g.name, g.name, g.created_ms, b) for g in board.groups for b in by_unit(g.budgets)
+        ]
+        found += [
+            BudgetSource("token", t.id, t.name, t.created_ms, b) for t in board.tokens for b in by_unit(t.budgets)
+        ]
+        return sorted(found, key=lambda one: -used_share(one.budget))
 
     def _due(self) -> bool:
         board = self.session.board
@@ -196,17 +410,81 @@ class UsagePage(ConsolePage):
         return True
 
     async def _ask(self) -> None:
-        by, (step, count) = self.choice("by", DIMENSIONS), PERIODS[self.choice("period", list(PERIODS))]
-        now, client = self.session.now(), self.session.client
-        starts = hours(count, now) if step == "hour" else days(count, now)
+        step, count = PERIODS[self.choice("period", list(PERIODS))]
+        sources = self._sources()
+        budget = sources[self.budget % len(sources)] if sources else None
+        asked = UsageRequest(self.choice("by", DIMENSIONS), step, count, budget)
         try:
-            main = await client.summary(by=by, since=starts[0], step=step)
-            others: dict[str, Summary] = {
-                one: await client.summary(by=one, since=starts[0]) for one in RANKED if one != by
-            }
+            self._found = await fetch(self.session.client, asked, self.session.now())
         except GatewayError:
             self._asked = None
             return  # the header says that the server is gone
-        rankings = {one: others.get(one, main).rows for one in RANKED}
-        self._found = UsageSums(trends(main, starts), main.total, rankings)
         self.renew()
+
+    async def on_click(self, event: events.Click) -> None:
+        """Select a bar or a series; again: open its calls. A title of the table chooses the measure."""
+        at = event.get_content_offset(self.query_one("UsageBlock Static", Static))
+        if at is not None and self.places is not None:
+            await click(self, self.places, at.x, at.y)
+
+
+async def click(page: UsagePage, layout: Layout, x: int, y: int) -> None:
+    """What a click at a cell of the text does."""
+    before = (page.back, page.series)
+    row = y - layout.table - 1
+    if y in layout.chart and (number := layout.bars.at(x - AXIS - EDGE)) is not None:
+        page.back = len(layout.bars.starts) - 1 - number
+    elif 0 <= row < len(layout.rows):
+        page.series = layout.rows[row].key
+    elif y == layout.table and (column := column_at(layout.columns, layout.width, x)) is not None:
+        page.session.state.view("usage").choices["value"] = column.measure
+        page.renew()
+        return
+    else:
+        return
+    if (page.back, page.series) == before:
+        await open_calls(page)
+    page.renew()
+
+
+def time_text(ms: float | None) -> str:
+    """A time, or that it is not known."""
+    return fmt.seconds(None if ms is None else round(ms))
+
+
+def chart_height(height: int, rows: int) -> int:
+    """Lines of the bars: what the series leave of the page, and on tall screens the panels as well."""
+    rest = height - rows - 6
+    for lower, needed in ((44, 18), (34, 11)):
+        if height >= lower:
+            return max(8, min(22, rest - needed))
+    return max(5, min(16, rest))
+
+
+def _title(plan: ChartPlan, bars: Bars) -> Content:
+    """What a bar stands for, and what the marks on the axis mean, if there are any."""
+    step = "hour" if bars.hourly else "day"
+    per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
+    calls, glyphs = bar_values(plan, bars, None), plan.glyphs
+    known_ones = [known(plan, bars, number) for number in range(len(bars.starts))]
+    parts: list[Part] = [(f" {plan.value.name} {per}", "bold")]
+    if any(there and number not in calls for number, there in enumerate(known_ones)):
+        parts.append((f"   {glyphs.nothing} no calls" if not plan.value.lines else "   gaps: no calls", "dim"))
+    if not all(known_ones):
+        parts.append((f"   {glyphs.unknown * 2} before the first call", "dim"))
+    return content(*parts)
+
+
+def rankings(found: UsageSums, plan: ChartPlan, width: int) -> list[Content]:
+    """Who used most, by the other dimensions."""
+    blocks = list(found.rankings)
+    across = len(blocks) if width >= 140 else 2 if width >= 76 else 1
+    each = width // across
+    drawn = [ranking(by, found.rankings[by], plan.value, each - 2, plan.glyphs) for by in blocks]
+    rows: list[Content] = []
+    for at in range(0, len(drawn), across):
+        row = drawn[at]
+        for number, block in enumerate(drawn[at + 1 : at + across], 1):
+            row = side_by_side(row, block, each * number)
+        rows += [*row, content("")]
+    return rows[:-1]

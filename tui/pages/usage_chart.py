@@ -1,8 +1,13 @@
-"""Usage chart: sums over time as stacked bars or a line with its axes, and rankings with bars. Values in, text out."""
+"""Usage chart: sums over time as stacked bars, averages and percentiles as lines, with axes. Values in, text out.
 
+The chart takes the whole width. Each series has a colour of the theme's palette; without colours it has a fill. A day
+or hour without calls shows a dot on the axis, and before the first call that was ever counted the axis is dashed, so
+nothing, unknown and little differ.
+"""
+
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
 
 import msgspec
 from textual.content import Content
@@ -12,21 +17,23 @@ from gateway.domain.views import SumRow
 from tui import charts
 from tui import format as fmt
 from tui.glyphs import Glyphs
-from tui.text import Part, cell, content, safe
-from tui.trends import Trends
+from tui.text import Part, cell, content
+from tui.trends import DAY_MS, HOUR_MS, Trends
 
-T = TypeVar("T")
-
-AXIS = 9
+AXIS = 8
 """Cells of the numbers at the left."""
 
-HALF_DAY_MS = 12 * 3_600_000
+EDGE = 2
+"""Cells between the numbers and the bars."""
 
-SERIES = 3
-"""Values that have a fill of their own; all others share the last one."""
+END = 4
+"""Cells at the right end of lines for their names."""
 
-TONES = ("live", "", "ok", "dim")
-"""Tones of the fills, which are distinct without them."""
+SERIES = 6
+"""Series with a colour of their own; all others share one."""
+
+OTHERS = "\0others"
+"""Stands for the keys of all other series."""
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -35,28 +42,80 @@ class Measure(msgspec.Struct, frozen=True):
     name: str
     number: Callable[[SumRow], float]
     text: Callable[[float], str]
-    adds_up: bool = True
-    """False: it is a mean, drawn as a line."""
-
-
-def mean_first_byte_ms(row: SumRow) -> float:
-    """Mean milliseconds to the first byte, over calls that did not fail."""
-    return row.first_byte_ms / max(1, row.calls - row.errors)
+    lines: Mapping[str, Callable[[SumRow], float | None]] = {}
+    """Of a time: its average and percentiles, drawn as lines. Empty: sums, drawn as bars."""
+    whole: bool = False
+    words: str = ""
+    """Of a filter: which calls it is about."""
 
 
 def _money(nanos: float) -> str:
     return fmt.short_cost(round(nanos))
 
 
+def _count(number: float) -> str:
+    return fmt.short_count(round(number))
+
+
+def _time(ms: float) -> str:
+    return fmt.seconds(round(ms))
+
+
 MEASURES: Mapping[str, Measure] = {
     "cost": Measure("cost", lambda row: row.cost_nanos, _money),
-    "calls": Measure("calls", lambda row: row.calls, lambda n: fmt.short_count(round(n))),
-    "tokens": Measure("tokens", lambda row: row.input_tokens + row.output_tokens, lambda n: fmt.short_count(round(n))),
-    "errors": Measure("errors", lambda row: row.errors, lambda n: fmt.short_count(round(n))),
-    "latency": Measure(
-        "latency to the first byte", mean_first_byte_ms, lambda ms: fmt.seconds(round(ms)), adds_up=False
+    "calls": Measure("calls", lambda row: row.calls, _count, whole=True),
+    "tokens": Measure("tokens", lambda row: row.input_tokens + row.output_tokens, _count, whole=True),
+    "errors": Measure("errors", lambda row: row.errors, _count, whole=True, words="st:err"),
+    "duration": Measure(
+        "duration",
+        lambda row: row.mean_duration_ms or 0,
+        _time,
+        {
+            "p50": lambda row: row.duration_p50_ms,
+            "p95": lambda row: row.duration_p95_ms,
+            "avg": lambda row: row.mean_duration_ms,
+        },
+    ),
+    "first token": Measure(
+        "time to the first token",
+        lambda row: row.mean_first_byte_ms or 0,
+        _time,
+        {
+            "p50": lambda row: row.first_byte_p50_ms,
+            "p95": lambda row: row.first_byte_p95_ms,
+            "avg": lambda row: row.mean_first_byte_ms,
+        },
     ),
 }
+
+
+class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is drawn, and how."""
+
+    trends: Trends
+    whole: Trends
+    """The same of all keys together; its only key is empty."""
+    value: Measure
+    glyphs: Glyphs
+    patterns: bool = False
+    """There are no colours."""
+    first_ms: Millis | None = None
+    """Before this, nothing is known."""
+
+    @property
+    def named(self) -> list[SumRow]:
+        """The series with a colour of their own, the largest first."""
+        return [row for row in largest_first(self.trends, self.value) if self.value.number(row) > 0][:SERIES]
+
+    @property
+    def others(self) -> list[SumRow]:
+        """All other keys."""
+        named = {row.key for row in self.named}
+        return [row for row in self.trends.totals.values() if row.key not in named]
+
+    def fill(self, series: int) -> str:
+        """The character of a series."""
+        return self.glyphs.fills[series] if self.patterns else self.glyphs.fills[0]
 
 
 def largest_first(trends: Trends, value: Measure) -> list[SumRow]:
@@ -64,140 +123,250 @@ def largest_first(trends: Trends, value: Measure) -> list[SumRow]:
     return sorted(trends.totals.values(), key=lambda row: -value.number(row))
 
 
-def chart(trends: Trends, value: Measure, width: int, height: int, glyphs: Glyphs) -> list[Content]:
-    """Bars or a line over the time, with the axes; ``height`` lines of it, and two below."""
-    room, chunk = width - AXIS - 2, steps_per_cell(trends, width)
-    starts = trends.starts[::chunk]
-    each = max(1, room // max(1, len(starts)))
-    if value.adds_up:
-        columns = [_summed(part) for part in _chunks(_columns(trends, value), chunk)]
-        top = max(map(sum, columns), default=0.0)
-        rows = [list(_bar_cells(row, each)) for row in charts.stacked(columns, height, glyphs, top or 1)]
+class Bars(msgspec.Struct, frozen=True):
+    """The bars of a chart of one width: what each stands for, and where it is."""
+
+    starts: Sequence[Millis]
+    """The first moments of each."""
+    ends: Sequence[Millis]
+    chunk: int
+    """Hours or days in each."""
+    spans: Sequence[charts.Span]
+
+    @property
+    def hourly(self) -> bool:
+        """Whether it is about hours."""
+        return bool(self.starts) and self.ends[0] - self.starts[0] <= HOUR_MS * self.chunk
+
+    def at(self, x: int) -> int | None:
+        """The bar at a cell of the chart, counted from the axis."""
+        return next((i for i, span in enumerate(self.spans) if span.start <= x < span.start + span.whole), None)
+
+
+def bars_of(plan: ChartPlan, width: int) -> Bars:
+    """As many bars as fit; more hours or days than cells share them, the newest ones evenly."""
+    starts = plan.trends.starts
+    room = max(1, width - AXIS - EDGE - (END if plan.value.lines else 0))
+    chunk = max(1, -(-len(starts) // room))
+    firsts = starts[len(starts) % chunk or None :: chunk] if len(starts) % chunk else starts[::chunk]
+    if len(starts) % chunk:
+        firsts = (starts[0], *firsts)
+    last = Millis(starts[-1] + _step_ms(starts)) if starts else Millis(0)
+    return Bars(firsts, (*firsts[1:], last), chunk, charts.spread(len(firsts), room))
+
+
+def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: str | None) -> list[Content]:
+    """Bars or lines over the time with the axes: at most ``height`` lines, and two below.
+
+    ``chosen`` is the selected bar, ``series`` the key of the selected series, None for all together.
+    """
+    if plan.value.lines:
+        shown = _line_values(plan, bars, series)
+        ticks = charts.ticks(max((v for line in shown for v in line if v is not None), default=0.0), height, times=True)
+        width = sum(span.whole for span in bars.spans)
+        rows = list(_line_rows(plan, shown, width, ticks))
     else:
-        values = [max(part) for part in _chunks(totals(trends, value), chunk)]
-        top = max(values, default=0.0)
-        rows = [[(text, "live")] for text in charts.line(values, each * len(starts), height, glyphs, top or 1)]
-    steps = charts.scale(top, height)
-    axis = glyphs.axis
-    lines = []
+        columns = _columns(plan, bars)
+        ticks = charts.ticks(max(map(sum, columns), default=0.0), height, whole=plan.value.whole)
+        rows = list(_bar_rows(plan, bars, columns, ticks))
+    return [*_with_axis(plan, rows, ticks), *_time_axis(plan, bars, chosen, plan.glyphs)]
+
+
+def bar_values(plan: ChartPlan, bars: Bars, key: str | None) -> dict[int, SumRow]:
+    """The sums of each bar that has calls, of one key or of all together. Sums of several rows have no percentiles."""
+    if key is None:
+        sources = [plan.whole.series.get("", {})]
+    elif key == OTHERS:
+        sources = [plan.trends.series.get(row.key, {}) for row in plan.others]
+    else:
+        sources = [plan.trends.series.get(key, {})]
+    found: dict[int, list[SumRow]] = {}
+    for cells in sources:
+        for start, row in cells.items():
+            found.setdefault(_bar_of(bars, start), []).append(row)
+    return {at: rows[0] if len(rows) == 1 else sum_rows(rows) for at, rows in found.items() if at >= 0}
+
+
+def sum_rows(rows: Sequence[SumRow]) -> SumRow:
+    """All of them together; percentiles cannot be added up."""
+    fields = ("calls", "errors", "input_tokens", "cached_tokens", "output_tokens", "cost_nanos", "possible_nanos")
+    names = (*fields, "duration_ms", "first_byte_ms", "refused", "first_bytes")
+    none = dict.fromkeys(("duration_p50_ms", "duration_p95_ms", "first_byte_p50_ms", "first_byte_p95_ms"))
+    return msgspec.structs.replace(rows[0], **{name: sum(getattr(row, name) for row in rows) for name in names}, **none)
+
+
+def known(plan: ChartPlan, bars: Bars, number: int) -> bool:
+    """Whether the bar is not wholly before the first call that was ever counted."""
+    return plan.first_ms is not None and bars.ends[number] > plan.first_ms
+
+
+def _columns(plan: ChartPlan, bars: Bars) -> list[list[float]]:
+    """A stack for each bar: the series with a colour of their own, and all others together."""
+    own = {row.key: number for number, row in enumerate(plan.named)}
+    columns = [[0.0] * (SERIES + 1) for _ in bars.starts]
+    for key, cells in plan.trends.series.items():
+        for start, row in cells.items():
+            if (at := _bar_of(bars, start)) >= 0:
+                columns[at][own.get(key, SERIES)] += plan.value.number(row)
+    return columns
+
+
+def _bar_of(bars: Bars, start: Millis) -> int:
+    """The bar that a moment is in; -1 for one before them all."""
+    return bisect_right(bars.starts, start) - 1
+
+
+def _line_values(plan: ChartPlan, bars: Bars, series: str | None) -> list[list[float | None]]:
+    """A value of each line for each bar; None where there were no calls, or where it is not known."""
+    rows = bar_values(plan, bars, series)
+    return [
+        [None if (row := rows.get(at)) is None else number(row) for at in range(len(bars.starts))]
+        for number in plan.value.lines.values()
+    ]
+
+
+def _bar_rows(
+    plan: ChartPlan, bars: Bars, columns: Sequence[Sequence[float]], ticks: charts.Ticks
+) -> Iterator[list[Part]]:
+    stacks = charts.stacked(columns, ticks.height, plan.glyphs, ticks.top, patterns=plan.patterns)
+    calls = bar_values(plan, bars, None)
+    for number, row in enumerate(stacks):
+        grid = number % ticks.rows == 0
+        bottom = number == ticks.height - 1
+        parts: list[Part] = []
+        for at, (one, span) in enumerate(zip(row, bars.spans, strict=True)):
+            back = (plan.glyphs.grid, "grid") if grid else (" ", "")
+            if one.series >= 0:
+                tone = f"chart{one.series + 1}" + (f" on chart{one.behind + 1}" if one.behind >= 0 else "")
+                parts += [(one.text * span.bar, tone), (back[0] * (span.whole - span.bar), back[1])]
+            elif bottom and at not in calls and known(plan, bars, at):
+                parts.append((_middle(plan.glyphs.nothing, span.whole), "dim"))
+            elif bottom and at in calls:
+                parts += [(plan.glyphs.blocks[1] * span.bar, "dim"), (" " * (span.whole - span.bar), "")]
+            else:
+                parts.append((back[0] * span.whole, back[1]))
+        yield parts
+
+
+def _middle(mark: str, width: int) -> str:
+    return " " * ((width - 1) // 2) + mark + " " * (width - 1 - (width - 1) // 2)
+
+
+def _line_rows(
+    plan: ChartPlan, values: Sequence[Sequence[float | None]], width: int, ticks: charts.Ticks
+) -> Iterator[list[Part]]:
+    rows = charts.lines(values, width, ticks.height, plan.glyphs, ticks.top)
+    ends = _line_names(plan, values, ticks)
     for number, row in enumerate(rows):
-        labelled = top > 0 and number % 3 == 0
-        label = value.text(steps[number]) if labelled else ""
-        lines.append(content((f"{cell(label, AXIS, right=True)} {axis[1] if labelled else axis[0]}", "dim"), *row))
-    lines.append(content((f"{' ' * AXIS} {axis[2]}{axis[3] * each * len(starts)}", "dim")))
-    return [*lines, content((_dates(starts, each, AXIS + 2), "dim"))]
+        grid = number % ticks.rows == 0
+        back = (plan.glyphs.grid, "grid") if grid else (" ", "")
+        parts = [back if one.series < 0 else (one.text, LINE_TONES[one.series]) for one in row]
+        name = ends.get(number)
+        parts.append((f" {name[0]}", name[1]) if name else (" " * END, ""))
+        yield parts
 
 
-def steps_per_cell(trends: Trends, width: int) -> int:
-    """How many hours or days have to share a cell of the chart."""
-    return max(1, -(-len(trends.starts) // max(1, width - AXIS - 2)))
+LINE_TONES = ("chart1", "chart2", "chart3")
+"""Of p50, p95 and the average."""
 
 
-def totals(trends: Trends, value: Measure) -> list[float]:
-    """The value of all keys together, an hour or day."""
-    found = []
-    for start in trends.starts:
-        rows = [series[start] for series in trends.series.values() if start in series]
-        found.append(value.number(_sum(rows)) if rows else 0.0)
-    return found
-
-
-def legend(trends: Trends, value: Measure, width: int, count: int, glyphs: Glyphs) -> list[Content]:
-    """The largest values with their fills and shares, and what the others come to."""
-    rows = largest_first(trends, value)
-    total = sum(map(value.number, rows)) or 1.0
-    lines = []
-    for number, row in enumerate(rows[:count]):
-        fill = min(number, SERIES)
-        mark = glyphs.fills[fill] if value.adds_up else glyphs.dot
-        lines.append(_legend_line((mark, TONES[fill]), _name(row), value, value.number(row), total, width))
-    if len(rows) > count:
-        rest = rows[count:]
-        name = f"{len(rest)} others"
-        lines.append(_legend_line((" ", ""), name, value, value.number(_sum(rest)), total, width))
-    return lines
-
-
-def ranking(title: str, rows: Sequence[SumRow], value: Measure, width: int, glyphs: Glyphs) -> list[Content]:
-    """The largest five as bars."""
-    best = sorted(rows, key=lambda row: -value.number(row))[:5]
-    top = max(map(value.number, best), default=0.0) or 1.0
-    room = max(4, width - 30)
-    lines = [content((cell(f" by {title}", width), "bold"))]
-    for row in best:
-        bar = charts.gauge(value.number(row) / top, min(room, 16), glyphs)
-        text = f" {cell(_name(row), 14)} {bar} {value.text(value.number(row)):>9}"
-        lines.append(content(cell(text, width)))
-    if not best:
-        lines.append(content((cell("   nothing yet", width), "dim")))
-    return lines
-
-
-def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
-    """Two blocks side by side; ``width`` is the left one's."""
-    rows = []
-    for number in range(max(len(left), len(right))):
-        one = left[number] if number < len(left) else Content("")
-        other = right[number] if number < len(right) else Content("")
-        rows.append(Content.assemble(one, " " * max(0, width - one.cell_length), other))
+def _line_names(plan: ChartPlan, values: Sequence[Sequence[float | None]], ticks: charts.Ticks) -> dict[int, Part]:
+    """A name at the end of each line, by row from the top; names that would collide are moved apart."""
+    wanted, height = [], ticks.height
+    for number, (name, line) in enumerate(zip(plan.value.lines, values, strict=True)):
+        last = next((value for value in reversed(line) if value is not None), None)
+        if last is not None:
+            wanted.append((last, name, LINE_TONES[number]))
+    rows: dict[int, Part] = {}
+    for last, name, tone in sorted(wanted, reverse=True):
+        row = height - 1 - min(height - 1, int(last / ticks.top * height))
+        free = [at for at in range(height) if at not in rows and at > max(rows, default=-1)]
+        if free:
+            rows[min(free, key=lambda at: abs(at - row))] = (f"{name:<3}", tone)
     return rows
 
 
-def _chunks(values: Sequence[T], size: int) -> list[Sequence[T]]:
-    return [values[at : at + size] for at in range(0, len(values), size)]
+def _with_axis(plan: ChartPlan, rows: Sequence[Sequence[Part]], ticks: charts.Ticks) -> Iterator[Content]:
+    """The rows behind the numbers of the ticks; each tick is at the upper end of its row."""
+    for number, row in enumerate(rows):
+        labelled = number % ticks.rows == 0
+        label = tick_text(plan.value, ticks.step * (ticks.count - number // ticks.rows)) if labelled else ""
+        axis = plan.glyphs.axis[1 if labelled else 0]
+        yield content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *joined(row))
 
 
-def _summed(columns: Sequence[Sequence[float]]) -> list[float]:
-    return [sum(part) for part in zip(*columns, strict=True)]
+def joined(parts: Sequence[Part]) -> Iterator[Part]:
+    """The same with neighbours of one tone as one part: there are thousands of cells."""
+    text, tone = "", ""
+    for part in parts:
+        if part[1] != tone and text:
+            yield text, tone
+            text = ""
+        text, tone = text + part[0], part[1]
+    if text:
+        yield text, tone
 
 
-def _columns(trends: Trends, value: Measure) -> list[list[float]]:
-    """A stack an hour or day: the largest keys, and all others together."""
-    keys = [row.key for row in largest_first(trends, value)]
-    series = [trends.values(key, value.number) for key in keys]
-    own, others = series[:SERIES], series[SERIES:]
-    if others:
-        own.append([sum(part) for part in zip(*others, strict=True)])
-    if not own:
-        return [[0.0] for _ in trends.starts]
-    return [list(column) for column in zip(*own, strict=True)]
+def tick_text(value: Measure, number: float) -> str:
+    """The number of a tick, without needless zeros."""
+    if value.name == "cost":
+        dollars = number / 10**9
+        if dollars >= 1 and dollars == round(dollars):
+            return f"${dollars:,.0f}"
+        return f"${dollars:.2f}" if round(dollars, 2) == round(dollars, 9) else f"${dollars:.9f}".rstrip("0")
+    if value.lines:
+        whole = number / 1000
+        return f"{number:.0f}ms" if number < 1000 else f"{whole:.0f}s" if whole < 60 else f"{whole / 60:.0f}m"
+    return value.text(number)
 
 
-def _bar_cells(row: Sequence[charts.ChartCell], each: int) -> Iterator[Part]:
-    """Bars as wide as there is room, with a gap between them."""
-    wide = max(1, each - 1) if each > 1 else 1
-    for one in row:
-        yield one.text * wide + " " * (each - wide), TONES[min(one.series, SERIES)] if one.series >= 0 else ""
+def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None, glyphs: Glyphs) -> Iterator[Content]:
+    """The axis with its marks, and the dates or hours below."""
+    labels = dict(_labels(bars))
+    parts: list[Part] = [(f"{cell('0', AXIS, right=True)} {glyphs.axis[2]}", "dim")]
+    for number, span in enumerate(bars.spans):
+        if number == chosen:
+            parts += [(glyphs.chosen * span.bar, "key"), (glyphs.axis[3] * (span.whole - span.bar), "dim")]
+            continue
+        line = glyphs.axis[3] if known(plan, bars, number) else glyphs.unknown
+        text = (glyphs.tick if number in labels else line) + line * (span.whole - 1)
+        parts.append((text, "dim"))
+    yield content(*parts)
+    indent, width = AXIS + EDGE, sum(span.whole for span in bars.spans)
+    text = " " * indent
+    for number, label in labels.items():
+        at = indent + bars.spans[number].start
+        if at >= len(text) and at + len(label) <= indent + width:
+            text = text.ljust(at) + label + " "
+    yield content((text, "dim"))
 
 
-def _dates(starts: Sequence[Millis], each: int, indent: int) -> str:
-    """Some moments under the axis."""
-    if not starts:
-        return ""
-    hourly = len(starts) > 1 and starts[1] - starts[0] < HALF_DAY_MS
-    step = max(1, -(-12 // each))
-    line = " " * indent
-    for number in range(0, len(starts), step):
-        at = indent + number * each
-        then = datetime.fromtimestamp(starts[number] / 1000).astimezone()
-        text = f"{then:%H:%M}" if hourly else f"{then.day} {then:%b}"
-        if at >= len(line) and at + len(text) <= indent + each * len(starts):
-            line = line.ljust(at) + text + " "
-    return line
+def _labels(bars: Bars) -> Iterator[tuple[int, str]]:
+    """Which bars have a label: round hours, Mondays, or first days of a month."""
+    hours = (1, 2, 3, 6)[next((i for i, n in enumerate((1, 2, 3, 6)) if n * _cells(bars) >= 8), 3)]
+    months = len(bars.starts) * bars.chunk > 120
+    for number, start in enumerate(bars.starts):
+        then = datetime.fromtimestamp(start / 1000).astimezone()
+        end = datetime.fromtimestamp(bars.ends[number] / 1000).astimezone()
+        if bars.hourly:
+            if then.hour == 0:
+                yield number, f"{then:%a} {then.day}"
+            elif then.hour % hours == 0:
+                yield number, f"{then:%H}:00"
+        elif months:
+            if then.day == 1 or then.month != end.month:
+                yield number, f"{end:%b %Y}" if end.month == 1 else f"{end:%b}"
+        elif _cells(bars) >= 11:
+            yield number, f"{then:%a} {then.day} {then:%b}"
+        elif then.weekday() == 0:
+            yield number, f"{then.day} {then:%b}"
 
 
-def _legend_line(mark: Part, name: str, value: Measure, number: float, total: float, width: int) -> Content:
-    share = f" {fmt.percent(number / total):>5}" if value.adds_up else ""
-    text = f"{value.text(number):>9}{share}"
-    return content(mark, f" {cell(name, max(4, width - len(text) - 3))} {text}")
+def _cells(bars: Bars) -> float:
+    return sum(span.whole for span in bars.spans) / max(1, len(bars.spans))
 
 
-def _name(row: SumRow) -> str:
-    return safe(row.name, 60) or "none"
-
-
-def _sum(rows: Sequence[SumRow]) -> SumRow:
-    first = rows[0]
-    fields = ("calls", "errors", "input_tokens", "cached_tokens", "output_tokens", "cost_nanos", "possible_nanos")
-    names = (*fields, "duration_ms", "first_byte_ms")
-    return msgspec.structs.replace(first, **{name: sum(getattr(row, name) for row in rows) for name in names})
+def _step_ms(starts: Sequence[Millis]) -> int:
+    if len(starts) < 2:
+        return DAY_MS
+    return HOUR_MS if starts[1] - starts[0] <= HOUR_MS else DAY_MS

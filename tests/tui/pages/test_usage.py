@@ -1,15 +1,46 @@
+from datetime import datetime
+
 import pytest
+from textual.widgets import Input
 
-from tests.tui.owner import Owner, press, screen, shown
+from gateway.domain.query import parse
+from gateway.domain.units import Millis
+from tests.tui.owner import Owner, press, screen, settle, shown
+from tests.tui.pages.test_usage_chart import over, plan, row, some
+from tests.tui.pages.test_usage_table import TOTAL
+from tests.tui.pictures import month
+from tests.tui.stage import NOW
+from tui.app import Console
+from tui.glyphs import ASCII
+from tui.pages.live import LivePage
+from tui.pages.usage import Layout, UsagePage, filter_words
+from tui.pages.usage_chart import OTHERS, bars_of
+from tui.pages.usage_table import series_rows, shown_columns
+from tui.trends import DAY_MS, HOUR_MS
 
 
-async def test_a_chart_rankings_and_budgets_are_on_one_page() -> None:
-    async with shown("usage", size=(200, 50)) as (app, _, _):
+def busy() -> Owner:
+    """A month of calls."""
+    owner = Owner(40)
+    owner.records += month()
+    return owner
+
+
+def usage(app: Console) -> UsagePage:
+    assert isinstance(app.page, UsagePage)
+    return app.page
+
+
+async def test_charts_table_map_rankings_and_budgets_are_on_one_page() -> None:
+    async with shown("usage", size=(200, 60)) as (app, _, _):
         text = screen(app)
         for told in (
             "cost per day",
-            "by token",
             "by model",
+            "dur p50",
+            "cost by weekday and hour",
+            "token ci, this month: $4.8/5",
+            "by token",
             "by channel",
             "by app",
             "budgets",
@@ -28,12 +59,139 @@ async def test_keys_turn_period_value_and_dimension_and_they_are_remembered() ->
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30)])
-async def test_a_year_of_latency_fits(size: tuple[int, int]) -> None:
+async def test_a_year_of_durations_fits(size: tuple[int, int]) -> None:
     async with shown("usage", size=size) as (app, pilot, _):
         await press(app, pilot, *"ppppvvvv")
-        assert f"latency to the first byte per {6 if size[0] == 80 else 8} days" in screen(app)
+        assert f"duration per {6 if size[0] == 80 else 5} days" in screen(app)
 
 
 async def test_without_calls_it_says_what_to_do() -> None:
     async with shown("usage", Owner(0)) as (app, _, _):
         assert "No calls in this period." in screen(app)
+
+
+@pytest.mark.parametrize("size", [(60, 15), (80, 24), (100, 30), (140, 40), (200, 50)])
+async def test_no_line_wraps(size: tuple[int, int]) -> None:
+    """What was measured for the mouse is where it is drawn."""
+    async with shown("usage", busy(), size=size) as (app, pilot, _):
+        for _ in range(6):
+            page = usage(app)
+            width = page.query_one("UsageBlock").scrollable_content_region.width
+            assert max(len(line) for line in page.draw(width, size[1] - 4).plain.split("\n")) <= width
+            await press(app, pilot, "v")
+
+
+async def test_enter_on_a_bar_opens_its_calls() -> None:
+    async with shown("usage", busy(), size=(140, 40)) as (app, pilot, owner):
+        await press(app, pilot, "h", "down", "enter")
+        assert isinstance(app.page, LivePage)
+        day = datetime.fromtimestamp((NOW - DAY_MS) / 1000).astimezone().date()
+        words = app.page.query_one(Input).value
+        assert words.startswith(f"since:{day} until:{day} model:")
+        model = words.rpartition(":")[2]
+        query = parse(words, NOW)
+        await press(app, pilot)
+        wanted = [call.id for call in owner.records if query.fits(call)]
+        assert wanted
+        assert {call.model for call in owner.records if call.id in wanted} == {model}
+        assert app.page.calls.count == len(wanted)
+
+
+async def test_enter_replaces_the_filter_of_a_page_that_was_open() -> None:
+    async with shown("live", busy()) as (app, pilot, _):
+        await press(app, pilot, "e", "s", "7", "p", "l", "enter")
+        assert isinstance(app.page, LivePage)
+        value = app.page.query_one(Input).value
+        assert value == app.page.view.filter
+        assert value.startswith("since:2026-")
+        assert "st:err" not in value
+        assert app.page.view.sort == ""
+
+
+async def test_the_selected_bar_and_series_are_described() -> None:
+    async with shown("usage", busy(), size=(140, 40)) as (app, pilot, _):
+        await press(app, pilot, "left", "left", "down")
+        day = datetime.fromtimestamp((NOW - 2 * DAY_MS) / 1000).astimezone()
+        name = usage(app).series
+        assert f"▸ {day:%a} {day.day} {day:%b}  {name}  $" in screen(app)
+        await press(app, pilot, "up", "right")
+        assert (usage(app).series, usage(app).back) == (None, 1)
+
+
+async def test_a_click_selects_a_bar_and_another_opens_its_calls() -> None:
+    async with shown("usage", busy(), size=(140, 40)) as (app, pilot, _):
+        places = usage(app).places
+        assert places is not None
+        span = places.bars.spans[10]
+        at = (10 + span.start, 3 + places.chart.stop - 1)
+        await pilot.click(offset=at)
+        await settle(app, pilot)
+        assert len(places.bars.spans) - 1 - usage(app).back == 10
+        await pilot.click(offset=at)
+        await settle(app, pilot)
+        assert isinstance(app.page, LivePage)
+
+
+async def test_a_click_selects_a_series_and_one_on_a_title_its_measure() -> None:
+    async with shown("usage", busy(), size=(140, 40)) as (app, pilot, _):
+        places = usage(app).places
+        assert places is not None
+        await pilot.click(offset=(8, 3 + places.table + 3))
+        assert usage(app).series == places.rows[2].key
+        head = screen(app).splitlines()[3 + places.table]
+        await pilot.click(offset=(head.index("errors") + 2, 3 + places.table))
+        await settle(app, pilot)
+        assert app.session.state.view("usage").choices["value"] == "errors"
+        assert "errors▼" in screen(app)
+
+
+async def test_the_next_budget_is_shown() -> None:
+    async with shown("usage", busy(), size=(140, 40)) as (app, pilot, _):
+        assert "token ci, this month" in screen(app)
+        await press(app, pilot, "B")
+        assert "token ci, this month" not in screen(app)
+
+
+async def test_percentiles_are_fetched_with_the_sums() -> None:
+    async with shown("usage", busy(), size=(140, 40)) as (app, pilot, _):
+        await press(app, pilot, *"vvvv")
+        text = screen(app)
+        for told in ("p95", "avg", "p50"):
+            assert any(line.rstrip("▁▂▃▄▅▆▇█ ").endswith(told) for line in text.splitlines()[4:25])
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
+async def test_in_ascii_everything_is_ascii(size: tuple[int, int]) -> None:
+    async with shown("usage", busy(), size=size, glyphs=ASCII) as (app, pilot, _):
+        page = usage(app)
+        for _ in range(6):
+            text = page.draw(size[0] - 1, size[1] - 4).plain
+            assert text.isascii(), next(line for line in text.split("\n") if not line.isascii())
+            await press(app, pilot, "v")
+
+
+def places(hourly: bool = False) -> Layout:
+    drawing = plan(some(8))
+    if hourly:
+        starts = tuple(Millis(10 * DAY_MS + hour * HOUR_MS) for hour in range(24))
+        drawing = plan(over((0, row("my model", 1)), (1, row('q"x', 2)), starts=starts))
+    return Layout(bars_of(drawing, 99), range(1, 9), 12, series_rows(drawing, TOTAL), shown_columns("cost", 99), 99)
+
+
+def test_the_filter_of_a_bar_has_its_time_and_its_series() -> None:
+    assert filter_words(places(), 1, None, "model") == "since:1970-01-06 until:1970-01-06"
+    assert filter_words(places(), 1, "key8", "token", "st:err") == "since:1970-01-06 until:1970-01-06 tok:key8 st:err"
+    hour = "since:1970-01-11T03:00 until:1970-01-11T04:00"
+    assert filter_words(places(hourly=True), 3, "my model", "app") == f'{hour} app:"my model"'
+    assert filter_words(places(hourly=True), 3, 'q"x', "channel") == f"{hour} ch:q?x"
+
+
+def test_the_filter_of_all_others_excludes_the_rest() -> None:
+    words = filter_words(places(), 0, OTHERS, "group")
+    assert words.split()[2:] == [f"!grp:key{number}" for number in range(8, 2, -1)]
+
+
+def test_a_day_ends_with_the_filter() -> None:
+    query = parse(filter_words(places(), 1, None, "model"), NOW)
+    bars = places().bars
+    assert (query.since, query.until) == (bars.starts[1], bars.ends[1])

@@ -1,71 +1,208 @@
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
+from textual.content import Content
 
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import SumRow
 from tests.tui.stage import sums
-from tui.glyphs import ASCII
-from tui.pages.usage_chart import AXIS, MEASURES, chart, largest_first, legend, ranking, side_by_side, totals
-from tui.text import content
-from tui.trends import DAY_MS, Trends
+from tui.glyphs import ASCII, UNICODE, Glyphs
+from tui.pages.usage_chart import (
+    AXIS,
+    EDGE,
+    END,
+    MEASURES,
+    OTHERS,
+    ChartPlan,
+    bar_values,
+    bars_of,
+    chart,
+    known,
+    largest_first,
+)
+from tui.trends import DAY_MS, HOUR_MS, Trends
 
-COST = MEASURES["cost"]
-STARTS = tuple(Millis(day * DAY_MS) for day in range(4))
+MONDAY = 4 * DAY_MS
+"""5 January 1970."""
+STARTS = tuple(Millis(MONDAY + day * DAY_MS) for day in range(4))
+EMPTY = Trends(starts=STARTS)
 
 
-def row(key: str, cost: int, *, waited: int = 0, calls: int = 1) -> SumRow:
-    return msgspec.structs.replace(sums(key), cost_nanos=Nanos(cost * 10**9), calls=calls, first_byte_ms=waited)
+def row(key: str, cost: float, *, calls: int = 1, **changes: Any) -> SumRow:
+    return msgspec.structs.replace(sums(key), cost_nanos=Nanos(int(cost * 10**9)), calls=calls, **changes)
+
+
+def over(*cells: tuple[int, SumRow], starts: Sequence[Millis] = STARTS) -> Trends:
+    """Rows on some days, by their keys."""
+    series: dict[str, dict[Millis, SumRow]] = {}
+    for day, one in cells:
+        series.setdefault(one.key, {})[starts[day]] = one
+    totals = {
+        key: msgspec.structs.replace(
+            next(iter(rows.values())),
+            cost_nanos=Nanos(sum(one.cost_nanos for one in rows.values())),
+            calls=sum(one.calls for one in rows.values()),
+        )
+        for key, rows in series.items()
+    }
+    return Trends(starts=starts, totals=totals, series=series)
+
+
+def plan(trends: Trends, whole: Trends = EMPTY, value: str = "cost", glyphs: Glyphs = ASCII, **more: Any) -> ChartPlan:
+    fields = {"patterns": True, "first_ms": STARTS[0], **more}
+    return ChartPlan(trends=trends, whole=whole, value=MEASURES[value], glyphs=glyphs, **fields)  # type: ignore[arg-type]
 
 
 def some(keys: int = 2) -> Trends:
     """Each key costs as many dollars as its number, on the first and the last day."""
-    names = [f"key{i}" for i in range(1, keys + 1)]
-    series = {name: {STARTS[0]: row(name, i), STARTS[3]: row(name, i)} for i, name in enumerate(names, 1)}
-    return Trends(starts=STARTS, totals={name: row(name, 2 * i) for i, name in enumerate(names, 1)}, series=series)
+    names = [(f"key{i}", i) for i in range(1, keys + 1)]
+    return over(*((day, row(name, cost)) for name, cost in names for day in (0, 3)))
 
 
-def test_bars_are_as_high_as_the_sums() -> None:
-    lines = [line.plain for line in chart(some(), COST, AXIS + 2 + 8, 3, ASCII)]
-    assert lines == [
-        "    $2.50 +=     = ",
-        "          |#     # ",
-        "          |#     # ",
-        "          `--------",
-        "           1 Jan ",
+def text(lines: Sequence[Content]) -> list[str]:
+    return [line.plain.rstrip() for line in lines]
+
+
+def tones(line: Content) -> set[str]:
+    return {str(span.style) for span in line.spans}
+
+
+WHOLE = over((0, row("", 3)), (1, row("", 0)), (3, row("", 3)))
+
+
+def test_bars_are_as_high_as_the_sums_and_the_axis_begins_at_zero() -> None:
+    drawing = plan(some(), WHOLE)
+    lines = chart(drawing, bars_of(drawing, AXIS + EDGE + 16), 6, None, None)
+    assert text(lines) == [
+        "      $3 +::: " + "    " * 2 + ":::",
+        "         |::: " + "    " * 2 + ":::",
+        "      $2 +### " + "    " * 2 + "###",
+        "         |### " + "    " * 2 + "###",
+        "      $1 +### " + "    " * 2 + "###",
+        "         |### ...  -  ###",
+        "       0 `+---------------",
+        "          5 Jan",
     ]
+
+
+def test_the_chart_takes_the_whole_width() -> None:
+    drawing = plan(some(), WHOLE)
+    for width in (60, 79, 100, 139, 199):
+        lines = chart(drawing, bars_of(drawing, width), 9, None, None)
+        assert {line.cell_length for line in lines[:-1]} == {width}
+
+
+def test_no_calls_nothing_to_pay_and_unknown_differ() -> None:
+    drawing = plan(some(), WHOLE, glyphs=UNICODE, first_ms=STARTS[1])
+    assert known(drawing, bars_of(drawing, 30), 1)
+    late = plan(some(), over((3, row("", 3))), glyphs=UNICODE, first_ms=STARTS[1] + 1)
+    *_, bottom, axis, _ = text(chart(late, bars_of(late, AXIS + EDGE + 16), 6, None, None))
+    assert axis == "       0 └┬┄┄┄" + "─" * 12
+    assert bottom[AXIS + EDGE + 4 :] == " ·   ·  ███"
+    free = plan(some(), WHOLE, glyphs=UNICODE)
+    assert text(chart(free, bars_of(free, AXIS + EDGE + 16), 6, None, None))[-3].endswith("███ ▁▁▁  ·  ███")
+
+
+def test_blank_cells_are_spaces() -> None:
+    for value in MEASURES:
+        drawing = plan(some(), WHOLE, value, UNICODE)
+        assert "\u2800" not in "".join(text(chart(drawing, bars_of(drawing, 80), 9, None, None)))
+
+
+def test_the_selected_bar_is_marked_on_the_axis() -> None:
+    drawing = plan(some(), WHOLE)
+    lines = chart(drawing, bars_of(drawing, AXIS + EDGE + 16), 6, 2, None)
+    assert text(lines)[-2] == "       0 `+-------===-----"
+
+
+def test_series_have_colours_of_the_palette() -> None:
+    drawing = plan(some(9), WHOLE, glyphs=UNICODE, patterns=False)
+    used = set().union(*map(tones, chart(drawing, bars_of(drawing, 100), 20, None, None)))
+    fronts = {tone.split(" on ")[0] for tone in used if tone.startswith("$chart")}
+    assert fronts == {f"$chart-{number}" for number in range(1, 8)}
 
 
 def test_more_days_than_cells_share_them() -> None:
-    lines = [line.plain for line in chart(some(), COST, AXIS + 2 + 2, 1, ASCII)]
-    assert lines[0].endswith("+##")
+    drawing = plan(some(), WHOLE)
+    bars = bars_of(drawing, AXIS + EDGE + 2)
+    assert (bars.chunk, list(bars.starts), list(bars.ends)) == (
+        2,
+        [STARTS[0], STARTS[2]],
+        [STARTS[2], MONDAY + 4 * DAY_MS],
+    )
+    assert bar_values(drawing, bars, "key2")[0].cost_nanos == 2 * 10**9
 
 
-def test_a_mean_is_a_line() -> None:
-    waits = Trends(starts=STARTS, totals={}, series={"a": {STARTS[0]: row("a", 0, waited=800, calls=2)}})
-    assert totals(waits, MEASURES["latency"]) == [400.0, 0.0, 0.0, 0.0]
-    assert chart(waits, MEASURES["latency"], AXIS + 2 + 4, 2, ASCII)[0].plain == "    0.30s +*   "
+def test_the_newest_bar_is_whole_when_days_do_not_divide() -> None:
+    starts = tuple(Millis(MONDAY + day * DAY_MS) for day in range(5))
+    drawing = plan(Trends(starts=starts))
+    bars = bars_of(drawing, AXIS + EDGE + 3)
+    assert list(bars.starts) == [starts[0], starts[1], starts[3]]
+    assert [bars.at(x) for x in (0, 1, 2, 3)] == [0, 1, 2, None]
 
 
-def test_the_largest_come_first_and_the_rest_is_summed() -> None:
-    assert [one.key for one in largest_first(some(3), COST)] == ["key3", "key2", "key1"]
-    assert [line.plain for line in legend(some(3), COST, 30, 2, ASCII)] == [
-        "# key3             $6.00   50%",
-        "= key2             $4.00   33%",
-        "  1 others         $2.00   17%",
+TIMES: dict[str, Any] = {"calls": 10, "duration_ms": 20_000, "duration_p50_ms": 1_000, "duration_p95_ms": 4_000}
+
+
+def test_times_are_lines_with_their_names_and_gaps() -> None:
+    whole = over((0, row("", 0, **TIMES)), (1, row("", 0, **TIMES)), (3, row("", 0, **TIMES)))
+    drawing = plan(EMPTY, whole, "duration")
+    lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, None))
+    assert lines[0] == "      4s + xxx   x p95"
+    assert [line.split()[-1] for line in lines if line.endswith(("p95", "avg", "p50"))] == ["p95", "avg", "p50"]
+    assert all(line[AXIS + EDGE + 4 : AXIS + EDGE + 6].strip() == "" for line in lines[:-2])
+    assert "| ***   * p50" in lines[5]
+
+
+def test_the_lines_are_those_of_the_selected_series() -> None:
+    slow: dict[str, Any] = {**TIMES, "duration_p95_ms": 90_000}
+    drawing = plan(over((0, row("slow", 1, **slow))), over((0, row("", 1, **TIMES))), "duration")
+    tops = [text(chart(drawing, bars_of(drawing, 60), 8, None, key))[0].split()[0] for key in (None, "slow")]
+    assert tops == ["4s", "2m"]
+
+
+def test_a_percentile_that_is_not_known_is_no_line() -> None:
+    unknown: dict[str, Any] = {**TIMES, "duration_p50_ms": None, "duration_p95_ms": None}
+    drawing = plan(EMPTY, over((0, row("", 0, **unknown))), "duration")
+    lines = "\n".join(text(chart(drawing, bars_of(drawing, 60), 8, None, None)))
+    assert "avg" in lines
+    assert "p95" not in lines
+
+
+def test_series_without_value_have_no_colour_of_their_own() -> None:
+    free = over((0, row("dear", 2)), *((0, row(f"free{i}", 0)) for i in range(4)))
+    assert [one.key for one in plan(free).named] == ["dear"]
+    assert [one.key for one in plan(free).others] == [f"free{i}" for i in range(4)]
+    assert bar_values(plan(free), bars_of(plan(free), 60), OTHERS)[0].calls == 4
+
+
+def test_the_largest_come_first() -> None:
+    assert [one.key for one in largest_first(some(3), MEASURES["cost"])] == ["key3", "key2", "key1"]
+
+
+def dates(starts: Sequence[Millis], width: int) -> str:
+    drawing = plan(Trends(starts=starts))
+    return text(chart(drawing, bars_of(drawing, width), 6, None, None))[-1].strip()
+
+
+def test_labels_of_the_time_are_round() -> None:
+    month = [Millis(MONDAY + day * DAY_MS) for day in range(30)]
+    assert dates(month, 100).split("  ")[0] == "5 Jan"
+    assert [part.strip() for part in dates(month, 100).split("  ") if part] == [
+        "5 Jan",
+        "12 Jan",
+        "19 Jan",
+        "26 Jan",
+        "2 Feb",
     ]
-
-
-def test_a_ranking_has_bars() -> None:
-    assert [line.plain for line in ranking("model", [row("a", 4), row("b", 1)], COST, 46, ASCII)] == [
-        " by model" + " " * 37,
-        " a              ################     $4.00    ",
-        " b              ####------------     $1.00    ",
-    ]
-    assert "nothing yet" in ranking("model", [], COST, 40, ASCII)[1].plain
-
-
-def test_blocks_stand_side_by_side() -> None:
-    assert [line.plain for line in side_by_side([content("a")], [content("b"), content("c")], 4)] == ["a   b", "    c"]
+    day = [Millis(MONDAY + (hour + 18) * HOUR_MS) for hour in range(24)]
+    assert dates(day, 80).split("  ")[0] == "18:00"
+    assert "Tue 6" in dates(day, 80)
+    year = [Millis(MONDAY + number * DAY_MS) for number in range(365)]
+    assert [part for part in dates(year, 199).split() if not part.isdigit()][:3] == ["Feb", "Mar", "Apr"]
 
 
 def test_nothing_is_an_empty_chart() -> None:
-    assert len(chart(Trends(starts=STARTS), COST, 40, 3, ASCII)) == 5
+    drawing = plan(EMPTY)
+    assert len(chart(drawing, bars_of(drawing, 40), 3, None, None)) == 5

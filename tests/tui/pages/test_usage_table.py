@@ -1,0 +1,101 @@
+from typing import Any
+
+import msgspec
+
+from gateway.domain.units import Nanos
+from gateway.domain.views import SumRow
+from tests.tui.pages.test_usage_chart import over, plan, row, some, text, tones
+from tests.tui.stage import sums
+from tui.glyphs import ASCII, UNICODE
+from tui.pages.usage_chart import MEASURES, OTHERS, SERIES
+from tui.pages.usage_table import column_at, ranking, series_rows, series_table, shown_columns, side_by_side
+from tui.text import content
+
+COST = MEASURES["cost"]
+TOTAL = msgspec.structs.replace(sums(""), cost_nanos=Nanos(12 * 10**9), calls=6)
+TIMED: dict[str, Any] = {
+    "duration_ms": 30_000,
+    "duration_p50_ms": 900,
+    "duration_p95_ms": 3_000,
+    "first_byte_ms": 5_000,
+    "first_bytes": 10,
+    "first_byte_p50_ms": 400,
+    "first_byte_p95_ms": 800,
+}
+
+
+def test_series_have_their_marks_sums_and_shares() -> None:
+    drawing = plan(some(3))
+    rows = series_rows(drawing, TOTAL)
+    lines = text(series_table(drawing, rows, "cost", "key2", 70, "model"))
+    assert lines[0].split() == ["by", "model", "costv", "share", "calls", "tokens", "errors"]
+    assert lines[1].split()[:2] == ["all", "$12.00"]
+    assert lines[2].split()[:4] == ["#", "key3", "$6.00", "50%"]
+    assert lines[3].startswith(" >: key2")
+    assert lines[4].split()[:4] == ["=", "key1", "$2.00", "17%"]
+
+
+def test_with_colours_the_marks_are_alike() -> None:
+    drawing = plan(some(2), glyphs=UNICODE, patterns=False)
+    lines = series_table(drawing, series_rows(drawing, TOTAL), "cost", None, 100, "model")
+    assert [line.plain[2] for line in lines[2:]] == ["■", "■"]
+    assert [tones(line) & {"$chart-1", "$chart-2"} for line in lines[2:]] == [{"$chart-1"}, {"$chart-2"}]
+
+
+def test_percentiles_stand_beside_averages() -> None:
+    timed = row("m", 1, calls=10, **TIMED)
+    drawing = plan(over((0, timed)))
+    head, _, line = text(series_table(drawing, series_rows(drawing, timed), "cost", None, 140, "model"))
+    assert head.split()[-8:] == ["dur", "p50", "p95", "avg", "first", "p50", "p95", "avg"]
+    assert line.split()[-6:] == ["0.90s", "3.00s", "3.00s", "0.40s", "0.80s", "0.50s"]
+
+
+def test_columns_of_the_measure_are_kept_when_there_is_little_room() -> None:
+    assert [column.title for column in shown_columns("first token", 60)] == ["first p50", "p95", "avg"]
+    assert len(shown_columns("cost", 79)) == 6
+    assert len(shown_columns("cost", 140)) == 10
+
+
+def test_series_without_value_are_among_the_others() -> None:
+    drawing = plan(over((0, row("dear", 2)), *((0, row(f"free{i}", 0)) for i in range(3))))
+    rows = series_rows(drawing, TOTAL)
+    assert [(one.key, one.name, one.series) for one in rows[1:]] == [("dear", "dear", 0), (OTHERS, "3 others", SERIES)]
+
+
+def test_one_other_has_its_name() -> None:
+    drawing = plan(over((0, row("dear", 2)), (0, row("", 0))))
+    assert [(one.key, one.name) for one in series_rows(drawing, TOTAL)[1:]] == [("dear", "dear"), ("", "none")]
+
+
+def test_wide_screens_show_each_series_over_time() -> None:
+    drawing = plan(some(2), some(2), glyphs=UNICODE)
+    lines = text(series_table(drawing, series_rows(drawing, TOTAL), "cost", None, 199, "model"))
+    assert lines[0].endswith("over time")
+    assert lines[2].endswith("█▁▁█")
+    assert "over time" not in text(series_table(drawing, series_rows(drawing, TOTAL), "cost", None, 120, "model"))[0]
+
+
+def test_a_title_is_found_by_its_place() -> None:
+    drawing = plan(some(3))
+    columns = shown_columns("cost", 139)
+    head = series_table(drawing, series_rows(drawing, TOTAL), "cost", None, 139, "model")[0].plain
+    for title, measure in (("cost", "cost"), ("calls", "calls"), ("dur p50", "duration"), ("first p50", "first token")):
+        found = column_at(columns, 139, head.index(title) + 1)
+        assert found is not None
+        assert found.measure == measure
+    assert column_at(columns, 139, 0) is None
+
+
+def test_a_ranking_has_bars() -> None:
+    lines = text(ranking("model", [row("a", 4), row("b", 1)], COST, 46, ASCII))
+    assert lines == [
+        " by model",
+        " a               #################      $4.00",
+        " b               ####.                  $1.00",
+    ]
+    free: list[SumRow] = [row("free", 0)]
+    assert "nothing yet" in ranking("model", free, COST, 40, ASCII)[1].plain
+
+
+def test_blocks_stand_side_by_side() -> None:
+    assert [line.plain for line in side_by_side([content("a")], [content("b"), content("c")], 4)] == ["a   b", "    c"]

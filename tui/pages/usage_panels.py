@@ -1,0 +1,253 @@
+"""Usage panels: the map of hours by weekday, and the cost so far in a budget's window against its limit."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+from textual.content import Content
+
+from gateway.domain.limits import Window, window_end, window_start
+from gateway.domain.units import Millis
+from gateway.domain.views import BudgetView, SumRow
+from tui import charts
+from tui.budgets import MIN_ELAPSED, amounts, forecast
+from tui.glyphs import Glyphs
+from tui.pages.usage_chart import AXIS, EDGE, MEASURES, ChartPlan, Measure, joined, sum_rows, tick_text
+from tui.text import Part, cell, content, cut, safe
+from tui.trends import DAY_MS, HOUR_MS, Trends
+
+HEAT_DAYS = 28
+"""Each weekday counts as often as the others."""
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+SHADES = 5
+
+HEAT_NAME = 5
+HEAT_SUM = 10
+"""Cells of the weekday, and of what it comes to."""
+
+
+def heat_width(width: int) -> int:
+    """Cells of the map in so many: one to three an hour."""
+    each = max(1, min(3, (width - HEAT_NAME - HEAT_SUM) // 24))
+    return HEAT_NAME + 24 * each + HEAT_SUM
+
+
+def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
+    """Hours of the local day by weekday, the last four weeks added up; ``hours`` has the sums of each hour."""
+    value, glyphs = plan.value, plan.glyphs
+    found, seen = _by_weekday(hours, plan.first_ms)
+    numbers = {at: value.number(sum_rows(rows)) for at, rows in found.items()}
+    highest = max(numbers.values(), default=0.0)
+    each = (heat_width(width) - HEAT_NAME - HEAT_SUM) // 24
+    lines = [content((f" {value.name} by weekday and hour", "bold"), ("  the last 4 weeks", "dim"))]
+    for day, name in enumerate(WEEKDAYS):
+        parts: list[Part] = [(f" {name} ", "dim")]
+        cells = ((day, hour) for hour in range(24))
+        parts += [_heat_cell(numbers.get(at), at in seen, highest, each, plan) for at in cells]
+        rows = [row for hour in range(24) for row in found.get((day, hour), ())]
+        text = value.text(value.number(sum_rows(rows))) if rows else glyphs.nothing
+        lines.append(content(*parts, (cell(text, HEAT_SUM, right=True), "dim")))
+    marks = "".join(f"{hour:<{3 * each}}" if each > 1 or hour % 6 == 0 else " " * 3 for hour in range(0, 24, 3))
+    lines.append(content((f"{' ' * HEAT_NAME}{marks}", "dim")))
+    return [*lines, _heat_legend(numbers, highest, plan)]
+
+
+def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: ChartPlan) -> Content:
+    """From nothing to most, and when that was."""
+    shades = SHADES if coloured(plan) else len(plan.glyphs.shades) - 1
+    steps = [_heat_cell(highest * level / shades, True, highest, 2, plan) for level in range(1, shades + 1)]
+    most = max(numbers, key=lambda at: numbers[at], default=None)
+    when = "" if most is None else f"  {WEEKDAYS[most[0]]} {most[1]:02}:00"
+    nothing = f"     {plan.glyphs.nothing} no calls   little "
+    return content((nothing, "dim"), *steps, (f" most: {plan.value.text(highest)}{when}", "dim"))
+
+
+def _by_weekday(
+    hours: Trends, first_ms: Millis | None
+) -> tuple[dict[tuple[int, int], list[SumRow]], set[tuple[int, int]]]:
+    """The rows of each weekday and hour, and which of these are known at all."""
+    found: dict[tuple[int, int], list[SumRow]] = {}
+    seen = set()
+    cells = hours.series.get("", {})
+    for start in hours.starts:
+        then = datetime.fromtimestamp(start / 1000).astimezone()
+        at = (then.weekday(), then.hour)
+        if first_ms is not None and start + HOUR_MS > first_ms:
+            seen.add(at)
+        if start in cells:
+            found.setdefault(at, []).append(cells[start])
+    return found, seen
+
+
+def _heat_cell(number: float | None, known: bool, highest: float, each: int, plan: ChartPlan) -> Part:  # noqa: FBT001 - a cell's fact
+    if number is None:
+        return (plan.glyphs.nothing if known else " ").center(each), "dim"
+    if coloured(plan):
+        return plan.glyphs.blocks[charts.FULL] * each, f"heat{max(1, charts.level(number, highest, SHADES))}"
+    shades = plan.glyphs.shades
+    return shades[max(1, charts.level(number, highest, len(shades) - 1))] * each, ""
+
+
+def coloured(plan: ChartPlan) -> bool:
+    """Whether shades are colours; in ASCII they are characters."""
+    return not plan.patterns and not plan.glyphs.ascii
+
+
+class BudgetSource(msgspec.Struct, frozen=True):
+    """A budget, and whose it is."""
+
+    kind: str
+    """``account``, ``group`` or ``token``."""
+    key: str
+    """Its key in sums by that kind."""
+    name: str
+    since: Millis
+    """Where a window without a beginning began."""
+    budget: BudgetView
+
+    @property
+    def by(self) -> str:
+        """The dimension of its sums; empty for the account."""
+        return "" if self.kind == "account" else self.kind
+
+    @property
+    def label(self) -> str:
+        """``account``, ``token laptop``."""
+        return self.kind if self.kind == "account" else f"{self.kind} {self.name}"
+
+
+EVER_DAYS = 30
+"""Days shown of a budget without a window, and as many to come."""
+
+
+class BudgetWindow(msgspec.Struct, frozen=True):
+    """The time on the axis."""
+
+    start: Millis
+    end: Millis
+    step: str
+
+
+def budget_window(source: BudgetSource, now: Millis) -> BudgetWindow:
+    """The window of the budget; of one for ever the last weeks and the next ones."""
+    window = source.budget.window
+    if window is Window.EVER:
+        start = max(source.since, Millis(window_start(Window.DAY, now) - EVER_DAYS * DAY_MS))
+        return BudgetWindow(Millis(min(start, now - DAY_MS)), Millis(now + EVER_DAYS * DAY_MS), "day")
+    step = "day" if window is Window.MONTH else "hour"
+    return BudgetWindow(window_start(window, now), window_end(window, now) or now, step)
+
+
+class BudgetCourse(msgspec.Struct, frozen=True):
+    """How a budget was used up to now."""
+
+    source: BudgetSource
+    window: BudgetWindow
+    used: Sequence[tuple[Millis, float]]
+    """Start of an hour or day, and what was used in it."""
+
+    @property
+    def value(self) -> Measure:
+        """What it counts."""
+        return MEASURES["cost" if self.source.budget.nanos is not None else "tokens"]
+
+    @property
+    def limit(self) -> int:
+        """Nano-dollars or tokens."""
+        budget = self.source.budget
+        return budget.nanos if budget.nanos is not None else budget.tokens or 0
+
+    @property
+    def spent(self) -> int:
+        """The same of what was used so far."""
+        budget = self.source.budget
+        return budget.spent_nanos if budget.nanos is not None else budget.spent_tokens
+
+    def at(self, moment: float, now: Millis) -> float:
+        """What had been used by a moment; from now on what will be at this pace."""
+        if moment >= now:
+            return self.spent + self.pace(now) * (moment - now)
+        done = float(self.spent) - sum(amount for _, amount in self.used)
+        size = HOUR_MS if self.window.step == "hour" else DAY_MS
+        for start, amount in self.used:
+            length = max(1, min(size, now - start))
+            done += amount * max(0.0, min(1.0, (moment - start) / length))
+        return max(0.0, done)
+
+    def pace(self, now: Millis) -> float:
+        """What is used in a millisecond, over the window so far; 0 while it is too early to tell."""
+        begun = self.window.start if self.source.budget.window is not Window.EVER else self.source.since
+        if now - begun < (self.window.end - self.window.start) * MIN_ELAPSED:
+            return 0.0
+        return self.spent / max(1, now - begun)
+
+
+def budget_chart(course: BudgetCourse, plan: ChartPlan, now: Millis, size: tuple[int, int], more: int) -> list[Content]:
+    """The use so far as an area, the limit as a line, and what will be used at this pace; ``more``: other budgets."""
+    width, height = size
+    glyphs, budget = plan.glyphs, course.source.budget
+    room = max(8, width - AXIS - EDGE)
+    length = course.window.end - course.window.start
+    moments = [course.window.start + length * (x + 1) / room for x in range(room)]
+    past = [moment - length / room < now for moment in moments]
+    values = [course.at(min(at, now) if gone else at, now) for at, gone in zip(moments, past, strict=True)]
+    ahead = course.pace(now) > 0
+    wanted = max(course.limit, course.spent, min(max(values), course.limit * 1.5) if ahead else 0)
+    ticks = charts.ticks(wanted, height, whole=course.value.whole)
+    height = ticks.height
+    limit_row = height - 1 - min(height - 1, int(course.limit / ticks.top * height))
+    name = {Window.DAY: "today", Window.WEEK: "this week", Window.MONTH: "this month", Window.EVER: "in total"}
+    title = f" {safe(course.source.label, 32)}, {name[budget.window]}: {amounts(budget)}"
+    coming = forecast(budget, now, course.source.since)
+    lines = [content((title, "bold"), (f"   {cut(coming, max(0, width - len(title) - 3), glyphs.ellipsis)}", "dim"))]
+    areas = charts.stacked(
+        [[v] if gone else [0.0] for v, gone in zip(values, past, strict=True)], height, glyphs, ticks.top
+    )
+    for number, row in enumerate(areas):
+        parts: list[Part] = []
+        for x, one in enumerate(row):
+            future = ahead and not past[x] and height - 1 - int(values[x] / ticks.top * height) == number
+            parts.append(_budget_cell(one, number == limit_row, future, glyphs))
+        tick = ticks.step * (ticks.count - number // ticks.rows)
+        label = tick_text(course.value, tick) if number % ticks.rows == 0 else ""
+        axis = glyphs.axis[1 if label else 0]
+        lines.append(content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *joined(parts)))
+    lines += list(_budget_axis(course, past, room, glyphs))
+    legend: list[Part] = [
+        (" " * (AXIS + EDGE if width >= 70 else 1), ""),
+        (glyphs.square, "chart1"),
+        (" used   ", "dim"),
+    ]
+    legend += [(glyphs.limit * 2, "bad"), (" limit   ", "dim")]
+    legend += [(glyphs.ahead * 2, "warn"), (" at this pace   ", "dim")] if ahead else []
+    legend += [("B", "key"), (f" next of {more + 1}", "dim")] if more else []
+    return [*lines, content(*legend)]
+
+
+def _budget_cell(one: charts.ChartCell, limit: bool, ahead: bool, glyphs: Glyphs) -> Part:  # noqa: FBT001 - facts of a cell
+    if ahead:
+        return glyphs.ahead, "warn"
+    if limit:
+        full = one.text == glyphs.blocks[charts.FULL]
+        return glyphs.limit, "bad on chart1" if full else "bad"
+    return one.text, "chart1" if one.series >= 0 else ""
+
+
+def _budget_axis(course: BudgetCourse, past: Sequence[bool], room: int, glyphs: Glyphs) -> Iterator[Content]:
+    """The axis, and the beginning, now and the end of the window below."""
+    here = max(0, sum(past) - 1)
+    line = glyphs.axis[3] * here + glyphs.tick + glyphs.axis[3] * (room - here - 1)
+    yield content((f"{cell('0', AXIS, right=True)} {glyphs.axis[2]}{line}", "dim"))
+    first, last = (_moment(at, course.window.step) for at in (course.window.start, course.window.end))
+    text = first.ljust(room)
+    for at, label in ((here - 1, "now"), (room - len(last), last)):
+        if at >= 0 and not text[max(0, at - 1) : at + len(label) + 1].strip():
+            text = text[:at] + label + text[at + len(label) :]
+    yield content((" " * (AXIS + EDGE) + text[:room], "dim"))
+
+
+def _moment(ms: int, step: str) -> str:
+    then = datetime.fromtimestamp(ms / 1000).astimezone()
+    return f"{then:%a} {then:%H:%M}" if step == "hour" else f"{then.day} {then:%b}"

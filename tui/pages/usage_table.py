@@ -1,0 +1,185 @@
+"""Usage table: the series of the chart with their sums, averages and percentiles, and rankings. Values in, text out."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from textual.content import Content
+
+from gateway.domain.views import SumRow
+from tui import charts
+from tui import format as fmt
+from tui.glyphs import Glyphs
+from tui.pages.usage_chart import OTHERS, SERIES, ChartPlan, Measure, sum_rows
+from tui.text import Part, cell, content, safe
+
+
+class TableColumn(msgspec.Struct, frozen=True):
+    """One column of numbers."""
+
+    title: str
+    width: int
+    text: Callable[[SumRow], str]
+    measure: str
+    """The measure that it shows; a click on the title chooses it."""
+
+
+def _ms(ms: float | None) -> str:
+    return fmt.seconds(None if ms is None else round(ms))
+
+
+COLUMNS = (
+    TableColumn("cost", 10, lambda row: fmt.short_cost(row.cost_nanos), "cost"),
+    TableColumn("calls", 8, lambda row: fmt.count(row.calls), "calls"),
+    TableColumn("tokens", 7, lambda row: fmt.short_count(row.input_tokens + row.output_tokens), "tokens"),
+    TableColumn("errors", 7, lambda row: fmt.count(row.errors), "errors"),
+    TableColumn("dur p50", 9, lambda row: _ms(row.duration_p50_ms), "duration"),
+    TableColumn("p95", 8, lambda row: _ms(row.duration_p95_ms), "duration"),
+    TableColumn("avg", 8, lambda row: _ms(row.mean_duration_ms), "duration"),
+    TableColumn("first p50", 11, lambda row: _ms(row.first_byte_p50_ms), "first token"),
+    TableColumn("p95", 8, lambda row: _ms(row.first_byte_p95_ms), "first token"),
+    TableColumn("avg", 8, lambda row: _ms(row.mean_first_byte_ms), "first token"),
+)
+
+NAMES = (20, 28)
+"""Fewest and most cells of a name."""
+
+SHARE = 6
+
+TREND = (16, 60)
+"""Fewest and most cells of a series over time."""
+
+
+class SeriesRow(msgspec.Struct, frozen=True):
+    """One line of the table."""
+
+    key: str | None
+    """None: all together."""
+    name: str
+    row: SumRow
+    series: int = -1
+    """Number of its colour; -1: none."""
+
+
+def series_rows(plan: ChartPlan, total: SumRow) -> list[SeriesRow]:
+    """All together, each series with a colour, and all others."""
+    named, others = plan.named, plan.others
+    rows = [SeriesRow(None, "all", total)]
+    rows += [SeriesRow(row.key, name_of(row), row, number) for number, row in enumerate(named)]
+    if len(others) == 1:
+        rows.append(SeriesRow(others[0].key, name_of(others[0]), others[0], SERIES))
+    elif others:
+        rows.append(SeriesRow(OTHERS, f"{len(others)} others", sum_rows(others), SERIES))
+    return rows
+
+
+def name_of(row: SumRow) -> str:
+    """What to call a key; a call may lack a model, a channel or a program."""
+    return safe(row.name, 60) or "none"
+
+
+def shown_columns(measure: str, width: int) -> list[TableColumn]:
+    """The columns that fit: those of the measure, then the others in order."""
+    room, shown = width - NAMES[0] - SHARE - 4, []
+    for column in sorted(COLUMNS, key=lambda one: one.measure != measure):
+        if column.width > room:
+            break
+        room -= column.width
+        shown.append(column)
+    return [column for column in COLUMNS if any(column is one for one in shown)]
+
+
+def column_at(columns: Sequence[TableColumn], width: int, x: int) -> TableColumn | None:
+    """The column whose title is at a cell of the table's head."""
+    at = 4 + _name_width(columns, width)
+    for number, column in enumerate(columns):
+        end = at + column.width + (SHARE if number == 0 else 0)
+        if at <= x < end:
+            return column
+        at = end
+    return None
+
+
+def series_table(
+    plan: ChartPlan, rows: Sequence[SeriesRow], measure: str, chosen: str | None, width: int, by: str
+) -> list[Content]:
+    """The head and the rows, the selected one marked. Shares are those of the measure."""
+    value, glyphs = plan.value, plan.glyphs
+    columns = shown_columns(measure, width)
+    name_width = _name_width(columns, width)
+    head: list[Part] = [(f"    {cell('by ' + by, name_width)}", "dim")]
+    for number, column in enumerate(columns):
+        last = number + 1 == len(columns) or columns[number + 1].measure != measure
+        mine = column.measure == measure and last  # of times, the average is what they are sorted by
+        title = cell(column.title + (glyphs.descending if mine else ""), column.width, right=True)
+        head.append((title, "bold" if mine else "dim"))
+        head += [(cell("share", SHARE, right=True), "dim")] if number == 0 else []
+    trend = _trend_width(columns, width)
+    head += [("   over time", "dim")] if trend else []
+    total = value.number(rows[0].row) or 1.0
+    lines = [content(*head)]
+    for row in rows:
+        here = row.key == chosen
+        mark = (plan.fill(row.series) if plan.patterns else glyphs.square) if row.series >= 0 else " "
+        tone = f"chart{row.series + 1}" if row.series >= 0 else ""
+        parts: list[Part] = [(f" {glyphs.running if here else ' '}", "key"), (mark, tone)]
+        parts.append((f" {cell(row.name, name_width, ellipsis=glyphs.ellipsis)}", "bold" if here else ""))
+        for number, column in enumerate(columns):
+            parts.append((cell(column.text(row.row), column.width, right=True), "bold" if here else ""))
+            if number == 0:
+                share = "" if value.lines or row.key is None else fmt.percent(value.number(row.row) / total)
+                parts.append((cell(share, SHARE, right=True), "dim"))
+        if trend:
+            parts.append((f"   {_trend(plan, row.key, trend)}", tone or "dim"))
+        lines.append(content(*parts))
+    return lines
+
+
+def _trend(plan: ChartPlan, key: str | None, width: int) -> str:
+    """The values of a series over time; nothing for many together."""
+    if key == OTHERS:
+        return ""
+    source, key = (plan.whole, "") if key is None else (plan.trends, key)
+    return charts.spark(source.values(key, plan.value.number), min(width, len(source.starts)), plan.glyphs)
+
+
+def _trend_width(columns: Sequence[TableColumn], width: int) -> int:
+    """Cells of the small lines at the right; 0: there is no room for them."""
+    spare = width - 4 - NAMES[1] - SHARE - sum(column.width for column in columns) - 4
+    return min(TREND[1], spare) if spare >= TREND[0] else 0
+
+
+def _name_width(columns: Sequence[TableColumn], width: int) -> int:
+    spare = width - 4 - SHARE - sum(column.width for column in columns)
+    return max(8, min(NAMES[1], spare))
+
+
+def ranking(title: str, rows: Sequence[SumRow], value: Measure, width: int, glyphs: Glyphs) -> list[Content]:
+    """The largest five as bars."""
+    best = [row for row in sorted(rows, key=lambda row: -value.number(row))[:5] if value.number(row) > 0]
+    top = max(map(value.number, best), default=0.0) or 1.0
+    name = max(8, min(24, width // 3))
+    room = max(4, width - name - 14)
+    lines = [content((cell(f" by {title}", width), "bold"))]
+    for row in best:
+        bar = charts.gauge(value.number(row) / top, room, glyphs, empty=" ")
+        text = f" {value.text(value.number(row)):>10}"
+        lines.append(
+            content(
+                f" {cell(name_of(row), name, ellipsis=glyphs.ellipsis)} ",
+                (bar, "chart1"),
+                cell(text, width - name - room - 2),
+            )
+        )
+    if not best:
+        lines.append(content((cell("   nothing yet", width), "dim")))
+    return lines
+
+
+def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
+    """Two blocks side by side; ``width`` is the left one's."""
+    rows = []
+    for number in range(max(len(left), len(right))):
+        one = left[number] if number < len(left) else Content("")
+        other = right[number] if number < len(right) else Content("")
+        rows.append(Content.assemble(one, " " * max(0, width - one.cell_length), other))
+    return rows
