@@ -1,40 +1,27 @@
 """Usage: cost, calls, tokens and times over time, when they are used, who used most, and how long budgets last."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, ClassVar
 
-import msgspec
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Static
 
-from gateway.client.control import ControlClient
 from gateway.domain.errors import GatewayError
-from gateway.domain.units import Millis
-from gateway.domain.views import SumRow
 from tui import format as fmt
 from tui.actions import bindings
 from tui.alerts import used_share
 from tui.budgets import budget_line, budget_tone, by_unit, forecast
-from tui.pages import live_actions
 from tui.pages.base import AnyPage, ConsolePage, Verb
-from tui.pages.usage_chart import AXIS, EDGE, MEASURES, OTHERS, Bars, ChartPlan, bar_values, bars_of, chart, known
-from tui.pages.usage_panels import (
-    HEAT_DAYS,
-    BudgetCourse,
-    BudgetSource,
-    budget_chart,
-    budget_window,
-    heat_map,
-    heat_width,
-)
+from tui.pages.usage_chart import MEASURES, Bars, ChartPlan, bar_values, bars_of, chart, known
+from tui.pages.usage_cursor import DIMENSIONS, Layout, click, move_bar, move_series, open_calls
+from tui.pages.usage_panels import BudgetSource, budget_chart, heat_map, heat_width
+from tui.pages.usage_sums import UsageRequest, UsageSums, fetch
 from tui.pages.usage_table import (
     SeriesRow,
-    TableColumn,
-    column_at,
     ranking,
     series_rows,
     series_table,
@@ -43,7 +30,7 @@ from tui.pages.usage_table import (
 )
 from tui.session import ConsoleSession
 from tui.text import Part, cell, content, cut, lines, safe
-from tui.trends import HOUR_MS, Trends, days, hours, trends
+from tui.trends import HOUR_MS
 from tui.widgets.text_block import TextBlock
 
 PERIODS: Mapping[str, tuple[str, int]] = {
@@ -54,12 +41,6 @@ PERIODS: Mapping[str, tuple[str, int]] = {
     "365 days": ("day", 365),
 }
 """Step and how many of them."""
-
-DIMENSIONS = ("model", "token", "channel", "group", "app", "api")
-RANKED = ("token", "model", "channel", "app")
-
-WORDS = {"model": "model", "token": "tok", "channel": "ch", "group": "grp", "app": "app", "api": "api"}
-"""Of the filter, for a value of a dimension."""
 
 REFRESH_MS = 10_000
 """Milliseconds between fetches; only new calls trigger one."""
@@ -75,72 +56,6 @@ NARROW = 95
 """Cells below which the list of budgets has short gauges."""
 
 
-class UsageSums(msgspec.Struct, frozen=True):
-    """The server's sums for one period and dimension."""
-
-    trends: Trends
-    whole: Trends
-    """All keys together."""
-    total: SumRow
-    rankings: Mapping[str, Sequence[SumRow]]
-    hours: Trends
-    """Of the last weeks, all keys together."""
-    first_ms: Millis | None
-    course: BudgetCourse | None
-
-
-class UsageRequest(msgspec.Struct, frozen=True):
-    """What to fetch."""
-
-    by: str
-    step: str
-    count: int
-    budget: BudgetSource | None
-
-
-class Layout(msgspec.Struct, frozen=True):
-    """Where things are in the text, for the mouse."""
-
-    bars: Bars
-    chart: range
-    """Lines of the bars."""
-    table: int
-    """Line of the table's head."""
-    rows: Sequence[SeriesRow]
-    columns: Sequence[TableColumn]
-    width: int
-
-
-async def fetch(client: ControlClient, asked: UsageRequest, now: Millis) -> UsageSums:
-    """The sums from the server. Raises GatewayError."""
-    starts = hours(asked.count, now) if asked.step == "hour" else days(asked.count, now)
-    main = await client.summary(by=asked.by, since=starts[0], step=asked.step, percentiles=True)
-    whole = await client.summary(since=starts[0], step=asked.step, percentiles=True)
-    heat_starts = hours((now - days(HEAT_DAYS, now)[0]) // HOUR_MS + 1, now)
-    heat = await client.summary(since=heat_starts[0], step="hour")
-    rankings = {one: (await client.summary(by=one, since=starts[0])).rows for one in RANKED if one != asked.by}
-    return UsageSums(
-        trends(main, starts),
-        trends(whole, starts),
-        whole.total,
-        rankings,
-        trends(heat, heat_starts),
-        main.first_ms,
-        await _course(client, asked.budget, now),
-    )
-
-
-async def _course(client: ControlClient, source: BudgetSource | None, now: Millis) -> BudgetCourse | None:
-    """What was used of a budget in its window, step by step."""
-    if source is None:
-        return None
-    window = budget_window(source, now)
-    summary = await client.summary(by=source.by, since=window.start, step=window.step)
-    number = MEASURES["cost" if source.budget.nanos is not None else "tokens"].number
-    used = [(one.start_ms, number(one.row)) for one in summary.series if one.key == source.key]
-    return BudgetCourse(source, window, used)
-
-
 def next_option(choice: str, options: Sequence[str]) -> Verb:
     """An action that switches to the next option."""
 
@@ -154,65 +69,10 @@ def next_option(choice: str, options: Sequence[str]) -> Verb:
     return verb
 
 
-def move_bar(by: int) -> Verb:
-    """An action that selects another bar: ``by`` counts towards the past."""
-
-    def verb(page: AnyPage) -> None:
-        if (layout := page.places) is not None:
-            page.back = max(0, min(len(layout.bars.starts) - 1, page.back + by))
-        page.renew()
-
-    return verb
-
-
-def move_series(by: int) -> Verb:
-    """An action that selects the next or previous series."""
-
-    def verb(page: AnyPage) -> None:
-        if (layout := page.places) is not None:
-            keys = [row.key for row in layout.rows]
-            at = keys.index(page.series) if page.series in keys else 0
-            page.series = keys[max(0, min(len(keys) - 1, at + by))]
-        page.renew()
-
-    return verb
-
-
 def next_budget(page: AnyPage) -> None:
     """Show the next budget in the chart."""
     page.budget += 1
     page.refetch()
-
-
-async def open_calls(page: AnyPage) -> None:
-    """Open the Live page with the calls of the selected bar and series."""
-    layout: Layout | None = page.places
-    if layout is not None:
-        by, measure = page.choice("by", DIMENSIONS), page.choice("value", list(MEASURES))
-        number = len(layout.bars.starts) - 1 - page.back
-        await live_actions.show_calls(page.app, filter_words(layout, number, page.series, by, MEASURES[measure].words))
-
-
-def filter_words(layout: Layout, number: int, series: str | None, by: str, more: str = "") -> str:
-    """The filter of the Live page for a bar and a series."""
-    start = datetime.fromtimestamp(layout.bars.starts[number] / 1000).astimezone()
-    end = datetime.fromtimestamp(layout.bars.ends[number] / 1000).astimezone()
-    if layout.bars.hourly:
-        words = [f"since:{start:%Y-%m-%dT%H:%M}", f"until:{end:%Y-%m-%dT%H:%M}"]
-    else:
-        words = [f"since:{start:%Y-%m-%d}", f"until:{end - timedelta(hours=12):%Y-%m-%d}"]
-    named = [row for row in layout.rows if row.key is not None and row.key != OTHERS]
-    if series == OTHERS:
-        words += [f"!{_word(by, row)}" for row in named]
-    else:
-        words += [_word(by, row) for row in named if row.key == series]
-    return " ".join(filter(None, [*words, more]))
-
-
-def _word(by: str, row: SeriesRow) -> str:
-    """``tok:laptop``; blanks are quoted."""
-    name = row.row.name.replace('"', "?")
-    return f'{WORDS[by]}:"{name}"' if any(char.isspace() for char in name) else f"{WORDS[by]}:{name}"
 
 
 class UsageBlock(TextBlock, inherit_bindings=False):
@@ -426,25 +286,6 @@ class UsagePage(ConsolePage):
         at = event.get_content_offset(self.query_one("UsageBlock Static", Static))
         if at is not None and self.places is not None:
             await click(self, self.places, at.x, at.y)
-
-
-async def click(page: UsagePage, layout: Layout, x: int, y: int) -> None:
-    """What a click at a cell of the text does."""
-    before = (page.back, page.series)
-    row = y - layout.table - 1
-    if y in layout.chart and (number := layout.bars.at(x - AXIS - EDGE)) is not None:
-        page.back = len(layout.bars.starts) - 1 - number
-    elif 0 <= row < len(layout.rows):
-        page.series = layout.rows[row].key
-    elif y == layout.table and (column := column_at(layout.columns, layout.width, x)) is not None:
-        page.session.state.view("usage").choices["value"] = column.measure
-        page.renew()
-        return
-    else:
-        return
-    if (page.back, page.series) == before:
-        await open_calls(page)
-    page.renew()
 
 
 def time_text(ms: float | None) -> str:

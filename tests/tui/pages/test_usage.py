@@ -13,8 +13,9 @@ from tests.tui.stage import NOW
 from tui.app import Console
 from tui.glyphs import ASCII
 from tui.pages.live import LivePage
-from tui.pages.usage import Layout, UsagePage, filter_words
+from tui.pages.usage import UsagePage
 from tui.pages.usage_chart import OTHERS, bars_of
+from tui.pages.usage_cursor import Layout, filter_words
 from tui.pages.usage_table import series_rows, shown_columns
 from tui.trends import DAY_MS, HOUR_MS
 

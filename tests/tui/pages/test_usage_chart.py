@@ -51,7 +51,7 @@ def over(*cells: tuple[int, SumRow], starts: Sequence[Millis] = STARTS) -> Trend
 
 def plan(trends: Trends, whole: Trends = EMPTY, value: str = "cost", glyphs: Glyphs = ASCII, **more: Any) -> ChartPlan:
     fields = {"patterns": True, "first_ms": STARTS[0], **more}
-    return ChartPlan(trends=trends, whole=whole, value=MEASURES[value], glyphs=glyphs, **fields)  # type: ignore[arg-type]
+    return ChartPlan(trends=trends, whole=whole, value=MEASURES[value], glyphs=glyphs, **fields)
 
 
 def some(keys: int = 2) -> Trends:

@@ -1,0 +1,103 @@
+"""Usage cursor: the selected bar and series, by keys and by mouse, and the filter of the Live page for their calls."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from tui.pages import live_actions
+from tui.pages.base import AnyPage, Verb
+from tui.pages.usage_chart import AXIS, EDGE, MEASURES, OTHERS, Bars
+from tui.pages.usage_table import SeriesRow, TableColumn, column_at
+
+WORDS = {"model": "model", "token": "tok", "channel": "ch", "group": "grp", "app": "app", "api": "api"}
+"""Of the filter, for a value of each dimension."""
+
+DIMENSIONS = tuple(WORDS)
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """Where things are in the text, for the mouse."""
+
+    bars: Bars
+    chart: range
+    """Lines of the bars."""
+    table: int
+    """Line of the table's head."""
+    rows: Sequence[SeriesRow]
+    columns: Sequence[TableColumn]
+    width: int
+
+
+def move_bar(by: int) -> Verb:
+    """An action that selects another bar: ``by`` counts towards the past."""
+
+    def verb(page: AnyPage) -> None:
+        if (layout := page.places) is not None:
+            page.back = max(0, min(len(layout.bars.starts) - 1, page.back + by))
+        page.renew()
+
+    return verb
+
+
+def move_series(by: int) -> Verb:
+    """An action that selects the next or previous series."""
+
+    def verb(page: AnyPage) -> None:
+        if (layout := page.places) is not None:
+            keys = [row.key for row in layout.rows]
+            at = keys.index(page.series) if page.series in keys else 0
+            page.series = keys[max(0, min(len(keys) - 1, at + by))]
+        page.renew()
+
+    return verb
+
+
+async def open_calls(page: AnyPage) -> None:
+    """Open the Live page with the calls of the selected bar and series."""
+    layout: Layout | None = page.places
+    if layout is not None:
+        by, measure = page.choice("by", DIMENSIONS), page.choice("value", list(MEASURES))
+        number = len(layout.bars.starts) - 1 - page.back
+        await live_actions.show_calls(page.app, filter_words(layout, number, page.series, by, MEASURES[measure].words))
+
+
+def filter_words(layout: Layout, number: int, series: str | None, by: str, more: str = "") -> str:
+    """The filter of the Live page for a bar and a series."""
+    start = datetime.fromtimestamp(layout.bars.starts[number] / 1000).astimezone()
+    end = datetime.fromtimestamp(layout.bars.ends[number] / 1000).astimezone()
+    if layout.bars.hourly:
+        words = [f"since:{start:%Y-%m-%dT%H:%M}", f"until:{end:%Y-%m-%dT%H:%M}"]
+    else:
+        words = [f"since:{start:%Y-%m-%d}", f"until:{end - timedelta(hours=12):%Y-%m-%d}"]
+    named = [row for row in layout.rows if row.key is not None and row.key != OTHERS]
+    if series == OTHERS:
+        words += [f"!{_word(by, row)}" for row in named]
+    else:
+        words += [_word(by, row) for row in named if row.key == series]
+    return " ".join(filter(None, [*words, more]))
+
+
+def _word(by: str, row: SeriesRow) -> str:
+    """``tok:laptop``; blanks are quoted."""
+    name = row.row.name.replace('"', "?")
+    return f'{WORDS[by]}:"{name}"' if any(char.isspace() for char in name) else f"{WORDS[by]}:{name}"
+
+
+async def click(page: AnyPage, layout: Layout, x: int, y: int) -> None:
+    """What a click at a cell of the text does."""
+    before = (page.back, page.series)
+    row = y - layout.table - 1
+    if y in layout.chart and (number := layout.bars.at(x - AXIS - EDGE)) is not None:
+        page.back = len(layout.bars.starts) - 1 - number
+    elif 0 <= row < len(layout.rows):
+        page.series = layout.rows[row].key
+    elif y == layout.table and (column := column_at(layout.columns, layout.width, x)) is not None:
+        page.session.state.view("usage").choices["value"] = column.measure
+        page.renew()
+        return
+    else:
+        return
+    if (page.back, page.series) == before:
+        await open_calls(page)
+    page.renew()

@@ -1,0 +1,67 @@
+"""Usage sums: what the Usage page shows of a period, fetched from the server."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gateway.client.control import ControlClient
+from gateway.domain.units import Millis
+from gateway.domain.views import SumRow
+from tui.pages.usage_chart import MEASURES
+from tui.pages.usage_panels import HEAT_DAYS, BudgetCourse, BudgetSource, budget_window
+from tui.trends import HOUR_MS, Trends, days, hours, trends
+
+RANKED = ("token", "model", "channel", "app")
+
+
+class UsageSums(msgspec.Struct, frozen=True):
+    """The server's sums for one period and dimension."""
+
+    trends: Trends
+    whole: Trends
+    """All keys together."""
+    total: SumRow
+    rankings: Mapping[str, Sequence[SumRow]]
+    hours: Trends
+    """Of the last weeks, all keys together."""
+    first_ms: Millis | None
+    course: BudgetCourse | None
+
+
+class UsageRequest(msgspec.Struct, frozen=True):
+    """What to fetch."""
+
+    by: str
+    step: str
+    count: int
+    budget: BudgetSource | None
+
+
+async def fetch(client: ControlClient, asked: UsageRequest, now: Millis) -> UsageSums:
+    """The sums from the server. Raises GatewayError."""
+    starts = hours(asked.count, now) if asked.step == "hour" else days(asked.count, now)
+    main = await client.summary(by=asked.by, since=starts[0], step=asked.step, percentiles=True)
+    whole = await client.summary(since=starts[0], step=asked.step, percentiles=True)
+    heat_starts = hours((now - days(HEAT_DAYS, now)[0]) // HOUR_MS + 1, now)
+    heat = await client.summary(since=heat_starts[0], step="hour")
+    rankings = {one: (await client.summary(by=one, since=starts[0])).rows for one in RANKED if one != asked.by}
+    return UsageSums(
+        trends(main, starts),
+        trends(whole, starts),
+        whole.total,
+        rankings,
+        trends(heat, heat_starts),
+        main.first_ms,
+        await _course(client, asked.budget, now),
+    )
+
+
+async def _course(client: ControlClient, source: BudgetSource | None, now: Millis) -> BudgetCourse | None:
+    """What was used of a budget in its window, step by step."""
+    if source is None:
+        return None
+    window = budget_window(source, now)
+    summary = await client.summary(by=source.by, since=window.start, step=window.step)
+    number = MEASURES["cost" if source.budget.nanos is not None else "tokens"].number
+    used = [(one.start_ms, number(one.row)) for one in summary.series if one.key == source.key]
+    return BudgetCourse(source, window, used)
