@@ -76,7 +76,7 @@ def next_budget(page: AnyPage) -> None:
 
 
 class UsageBlock(TextBlock, inherit_bindings=False):
-    """The arrows select a bar; pages scroll."""
+    """The arrows select a bar and a series; pages scroll."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pagedown,ctrl+f", "page_down", show=False),
@@ -102,7 +102,13 @@ class UsagePage(ConsolePage):
         "above": move_series(-1),
         "below": move_series(1),
     }
-    BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(*scopes, verbs=frozenset(verbs)),
+        Binding("left", "act('earlier')", show=False),
+        Binding("right", "act('later')", show=False),
+        Binding("up,k", "act('above')", show=False),
+        Binding("down,j", "act('below')", show=False),
+    ]
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "usage")
@@ -214,10 +220,11 @@ class UsagePage(ConsolePage):
         measure = plan.value if plan.value.lines else MEASURES["duration"]
         times = [f"{name} {time_text(number(row))}" for name, number in measure.lines.items()]
         texts = [" ".join(times), *texts] if plan.value.lines else [*texts, " ".join(times)]
-        room = self.size.width - 50 - min(28, len(name))
-        while len(dot.join(texts)) > room and len(texts) > 2:
+        hint: list[Part] = [(f"   {glyphs.enter}", "key"), (" opens the calls", "dim")] if self.size.width >= 70 else []
+        room = self.size.width - 2 - sum(len(part[0]) for part in (*parts, *hint))
+        while len(dot.join(texts)) > room and len(texts) > 1:
             texts.pop()
-        return content(*parts, dot.join(texts), (f"   {glyphs.enter}", "key"), (" opens the calls", "dim"))
+        return content(*parts, cut(dot.join(texts), max(0, room), glyphs.ellipsis), *hint)
 
     def _panels(self, plan: ChartPlan, found: UsageSums, width: int) -> list[Content]:
         """The map of hours by weekday, and a budget's course."""

@@ -41,7 +41,8 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
     numbers = {at: value.number(sum_rows(rows)) for at, rows in found.items()}
     highest = max(numbers.values(), default=0.0)
     each = (heat_width(width) - HEAT_NAME - HEAT_SUM) // 24
-    lines = [content((f" {value.name} by weekday and hour", "bold"), ("  the last 4 weeks", "dim"))]
+    title = f" {value.name} by weekday and hour"
+    lines = [content((title, "bold"), (cut("  the last 4 weeks", max(0, width - len(title)), glyphs.ellipsis), "dim"))]
     for day, name in enumerate(WEEKDAYS):
         parts: list[Part] = [(f" {name} ", "dim")]
         cells = ((day, hour) for hour in range(24))

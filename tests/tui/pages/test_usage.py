@@ -84,7 +84,7 @@ async def test_no_line_wraps(size: tuple[int, int]) -> None:
 
 async def test_enter_on_a_bar_opens_its_calls() -> None:
     async with shown("usage", busy(), size=(140, 40)) as (app, pilot, owner):
-        await press(app, pilot, "h", "down", "enter")
+        await press(app, pilot, "left", "down", "enter")
         assert isinstance(app.page, LivePage)
         day = datetime.fromtimestamp((NOW - DAY_MS) / 1000).astimezone().date()
         words = app.page.query_one(Input).value
@@ -100,7 +100,7 @@ async def test_enter_on_a_bar_opens_its_calls() -> None:
 
 async def test_enter_replaces_the_filter_of_a_page_that_was_open() -> None:
     async with shown("live", busy()) as (app, pilot, _):
-        await press(app, pilot, "e", "s", "7", "p", "l", "enter")
+        await press(app, pilot, "e", "s", "7", "p", "right", "enter")
         assert isinstance(app.page, LivePage)
         value = app.page.query_one(Input).value
         assert value == app.page.view.filter
