@@ -218,13 +218,14 @@ class UsagePage(ConsolePage):
         texts = [fmt.short_cost(row.cost_nanos), fmt.counted(row.calls, "call"), f"{tokens} tok"]
         texts += [fmt.counted(row.errors, "error")] if row.errors else []
         measure = plan.value if plan.value.lines else MEASURES["duration"]
-        times = [f"{name} {time_text(number(row))}" for name, number in measure.lines.items()]
-        texts = [" ".join(times), *texts] if plan.value.lines else [*texts, " ".join(times)]
+        found = {name: number(row) for name, number in measure.lines.items()}
+        times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in found.items() if ms is not None)
+        texts = [times, *texts] if plan.value.lines else [*texts, times]
         hint: list[Part] = [(f"   {glyphs.enter}", "key"), (" opens the calls", "dim")] if self.size.width >= 70 else []
         room = self.size.width - 2 - sum(len(part[0]) for part in (*parts, *hint))
         while len(dot.join(texts)) > room and len(texts) > 1:
             texts.pop()
-        return content(*parts, cut(dot.join(texts), max(0, room), glyphs.ellipsis), *hint)
+        return content(*parts, cut(dot.join(filter(None, texts)), max(0, room), glyphs.ellipsis), *hint)
 
     def _panels(self, plan: ChartPlan, found: UsageSums, width: int) -> list[Content]:
         """The map of hours by weekday, and a budget's course."""
@@ -295,11 +296,6 @@ class UsagePage(ConsolePage):
             await click(self, self.places, at.x, at.y)
 
 
-def time_text(ms: float | None) -> str:
-    """A time, or that it is not known."""
-    return fmt.seconds(None if ms is None else round(ms))
-
-
 def chart_height(height: int, rows: int) -> int:
     """Lines of the bars: what the series leave of the page, and on tall screens the panels as well."""
     rest = height - rows - 6
@@ -318,6 +314,8 @@ def _title(plan: ChartPlan, bars: Bars) -> Content:
     parts: list[Part] = [(f" {plan.value.name} {per}", "bold")]
     if any(there and number not in calls for number, there in enumerate(known_ones)):
         parts.append((f"   {glyphs.nothing} no calls" if not plan.value.lines else "   gaps: no calls", "dim"))
+    if bars.chunk > 1 and plan.value.lines:
+        parts.append(("   p50, p95: the slowest day", "dim"))
     if not all(known_ones):
         parts.append((f"   {glyphs.unknown * 2} before the first call", "dim"))
     return content(*parts)

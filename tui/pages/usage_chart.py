@@ -174,6 +174,11 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
 
 def bar_values(plan: ChartPlan, bars: Bars, key: str | None) -> dict[int, SumRow]:
     """The sums of each bar that has calls, of one key or of all together. Sums of several rows have no percentiles."""
+    found = _rows_by_bar(plan, bars, key)
+    return {at: rows[0] if len(rows) == 1 else sum_rows(rows) for at, rows in found.items()}
+
+
+def _rows_by_bar(plan: ChartPlan, bars: Bars, key: str | None) -> dict[int, list[SumRow]]:
     if key is None:
         sources = [plan.whole.series.get("", {})]
     elif key == OTHERS:
@@ -183,8 +188,9 @@ def bar_values(plan: ChartPlan, bars: Bars, key: str | None) -> dict[int, SumRow
     found: dict[int, list[SumRow]] = {}
     for cells in sources:
         for start, row in cells.items():
-            found.setdefault(_bar_of(bars, start), []).append(row)
-    return {at: rows[0] if len(rows) == 1 else sum_rows(rows) for at, rows in found.items() if at >= 0}
+            if (at := _bar_of(bars, start)) >= 0:
+                found.setdefault(at, []).append(row)
+    return found
 
 
 def sum_rows(rows: Sequence[SumRow]) -> SumRow:
@@ -217,12 +223,22 @@ def _bar_of(bars: Bars, start: Millis) -> int:
 
 
 def _line_values(plan: ChartPlan, bars: Bars, series: str | None) -> list[list[float | None]]:
-    """A value of each line for each bar; None where there were no calls, or where it is not known."""
-    rows = bar_values(plan, bars, series)
-    return [
-        [None if (row := rows.get(at)) is None else number(row) for at in range(len(bars.starts))]
-        for number in plan.value.lines.values()
-    ]
+    """A value of each line for each bar; None where there were no calls, or where it is not known.
+
+    Percentiles of several days in a bar are those of the slowest day.
+    """
+    found = _rows_by_bar(plan, bars, series)
+    shown = []
+    for number in plan.value.lines.values():
+        values: list[float | None] = []
+        for at in range(len(bars.starts)):
+            rows = found.get(at, [])
+            whole = number(sum_rows(rows)) if len(rows) > 1 else None
+            known_rows = rows if len(rows) == 1 or series != OTHERS else []
+            several = [value for row in known_rows if (value := number(row)) is not None]
+            values.append(whole if whole is not None else max(several, default=None))
+        shown.append(values)
+    return shown
 
 
 def _bar_rows(
@@ -347,15 +363,15 @@ def _labels(bars: Bars) -> Iterator[tuple[int, str]]:
     months = len(bars.starts) * bars.chunk > 120
     for number, start in enumerate(bars.starts):
         then = datetime.fromtimestamp(start / 1000).astimezone()
-        end = datetime.fromtimestamp(bars.ends[number] / 1000).astimezone()
         if bars.hourly:
             if then.hour == 0:
                 yield number, f"{then:%a} {then.day}"
             elif then.hour % hours == 0:
                 yield number, f"{then:%H}:00"
         elif months:
-            if then.day == 1 or then.month != end.month:
-                yield number, f"{end:%b %Y}" if end.month == 1 else f"{end:%b}"
+            last = datetime.fromtimestamp(bars.ends[number] / 1000 - 1).astimezone()
+            if then.day == 1 or then.month != last.month:
+                yield number, f"{last:%b %Y}" if last.month == 1 else f"{last:%b}"
         elif _cells(bars) >= 11:
             yield number, f"{then:%a} {then.day} {then:%b}"
         elif then.weekday() == 0:

@@ -162,6 +162,14 @@ def test_the_lines_are_those_of_the_selected_series() -> None:
     assert tops == ["4s", "2m"]
 
 
+def test_of_several_days_in_a_bar_the_slowest_counts() -> None:
+    slow = {**TIMES, "duration_p95_ms": 9_000}
+    drawing = plan(EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **slow))), "duration")
+    bars = bars_of(drawing, AXIS + EDGE + END + 2)
+    assert text(chart(drawing, bars, 8, None, None))[0].split()[0] == "10s"
+    assert bar_values(drawing, bars, None)[0].duration_p95_ms is None
+
+
 def test_a_percentile_that_is_not_known_is_no_line() -> None:
     unknown: dict[str, Any] = {**TIMES, "duration_p50_ms": None, "duration_p95_ms": None}
     drawing = plan(EMPTY, over((0, row("", 0, **unknown))), "duration")
@@ -201,6 +209,8 @@ def test_labels_of_the_time_are_round() -> None:
     assert "Tue 6" in dates(day, 80)
     year = [Millis(MONDAY + number * DAY_MS) for number in range(365)]
     assert [part for part in dates(year, 199).split() if not part.isdigit()][:3] == ["Feb", "Mar", "Apr"]
+    axis = text(chart(drawing := plan(Trends(starts=year)), bars_of(drawing, 199), 6, None, None))[-2]
+    assert axis.count("+") == 12
 
 
 def test_nothing_is_an_empty_chart() -> None:
