@@ -186,6 +186,10 @@ SORT_KEYS: Mapping[str, Callable[[CallView], Any]] = {
     "api": attrgetter("api"),
     "token": attrgetter("token"),
     "app": attrgetter("app"),
+    "id": attrgetter("id"),
+    "group": attrgetter("group"),
+    "tries": lambda call: len(call.attempts),
+    "end": attrgetter("finish_reason"),
 }
 """By what calls can be sorted."""
 

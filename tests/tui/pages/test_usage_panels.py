@@ -31,7 +31,7 @@ def busy() -> Trends:
 
 def test_the_map_has_a_line_for_each_weekday_and_a_cell_for_each_hour() -> None:
     lines = text(heat_map(busy(), plan(EMPTY, glyphs=ASCII, **FIRST), 39))
-    assert lines[0] == " cost by weekday and hour  the last 4 weeks"
+    assert lines[0] == " cost by weekday and hour  the last 4 ~"
     assert lines[1] == " Mon" + " " * 25 + "         -"
     assert lines[2] == " Tue " + "-" * 9 + "." + "-" * 14 + "     $1.00"
     assert lines[5] == " Fri " + "-" * 15 + "#" + "-" * 8 + "     $4.00"
