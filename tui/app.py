@@ -85,7 +85,7 @@ class Console(CrashReportingApp[ExitStatus]):
     COMMAND_PALETTE_BINDING = "ctrl+p"
     COMMANDS = {palette}  # noqa: RUF012 - never changed
     # Textual declares these two as instance variables.
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (90, "-normal"), (130, "-wide")]  # noqa: RUF012 - never changed
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (90, "-normal"), (130, "-wide")]  # noqa: RUF012 - never changed
     VERTICAL_BREAKPOINTS = [(0, "-short"), (28, "-tall")]  # noqa: RUF012 - never changed
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("app"),

@@ -1,7 +1,7 @@
 """Entity form: inputs, request body and equivalent command of a form, drawn from the table of an entity's fields."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,9 +9,21 @@ import msgspec
 
 from gateway.domain.fields import Table
 from gateway.domain.kinds import Field
-from gateway.domain.units import Millis
+from gateway.domain.quoting import quote_name
+from tui.board import Board
+from tui.session import ConsoleSession
+from tui.widgets.combobox import Suggestion
 from tui.widgets.form import Field as FormField
 from tui.widgets.form import Values
+
+
+def known_names(board: Board, what: str) -> list[str]:
+    """The names of all ``groups``, ``models`` or ``tokens``; empty for anything else."""
+    if what == "groups":
+        return [quote_name(group.name) for group in board.groups]
+    if what == "models":
+        return [quote_name(model.name) for model in board.models]
+    return [quote_name(token.name) for token in board.tokens] if what == "tokens" else []
 
 
 class EntityForm:
@@ -26,15 +38,16 @@ class EntityForm:
         noun: str,
         table: Table,
         blank: msgspec.Struct,
-        now: Callable[[], Millis],
+        session: ConsoleSession,
         *,
         edited: msgspec.Struct | None = None,
         source: msgspec.Struct | None = None,
     ) -> None:
         self._noun = noun
         self._table = table
-        self._now = now
+        self._session = session
         self._edited = edited
+        self._blank = blank
         self._before = edited or blank
         """What the form is compared with: a new entity has the defaults."""
         self._source = source or self._before
@@ -76,6 +89,7 @@ class EntityForm:
 
     def _inputs(self, field: Field) -> list[FormField]:
         texts = field.kind.texts(getattr(self._source, field.name))
+        defaults = field.kind.texts(getattr(self._blank, field.name))
         return [
             FormField(
                 id=one.id,
@@ -83,6 +97,10 @@ class EntityForm:
                 value=texts[number],
                 hint=one.placeholder,
                 options=one.choices,
+                suggest=[Suggestion(name) for name in known_names(self._session.board, one.completes)],
+                many=one.many,
+                advanced=field.advanced,
+                default=defaults[number],
                 parse=partial(self._parse, field, number),
             )
             for number, one in enumerate(field.kind.inputs(field))
@@ -93,7 +111,7 @@ class EntityForm:
         unchanged = text == field.kind.texts(value)[number]
         if unchanged and (text.strip() or not field.kind.required):
             return field.kind.parts(value)[number]
-        return field.kind.parse(number, text, self._now())
+        return field.kind.parse(number, text, self._session.now())
 
     def _joined(self, field: Field, parts: Sequence[Any]) -> Any:
         """The value; if no part changed the very same one, also where parts do not hold all of it."""

@@ -23,6 +23,7 @@ from tui.cli_commands import cli_command
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
+from tui.widgets.combobox import Suggestion
 from tui.widgets.connect import Connect
 from tui.widgets.dialogs import BACK, Busy, toast
 from tui.widgets.form import Field, Form, FormPlan, Values, required
@@ -88,8 +89,9 @@ def channel_plan(
                 id="base_url",
                 label="Address",
                 value=before["base_url"],
-                hint="https://api.openai.com/v1, or openrouter, groq ...",
-                suggest=list(known),
+                hint="https://api.openai.com/v1, or a vendor: type to search",
+                suggest=[Suggestion(one.name, safe(one.base_url)) for one in presets],
+                applies=lambda texts: texts["source"] == ADDRESS,
                 parse=lambda text: text.strip() if text.strip() in known else _url(text),
             ),
             Field(
@@ -98,8 +100,15 @@ def channel_plan(
                 value=before["key"],
                 hint="the key, or env:NAME; stored here, never shown",
                 secret=True,
+                applies=lambda texts: texts["source"] == ADDRESS,
             ),
-            Field(id="name", label="Name", value=before["name"], hint="openai; taken from the address if empty"),
+            Field(
+                id="name",
+                label="Name",
+                value=before["name"],
+                hint="openai; by default from the address",
+                applies=lambda texts: texts["source"] != DEMO,
+            ),
         ],
         save=save,
         command=lambda values: _channel_command(values, found, known),

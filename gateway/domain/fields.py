@@ -44,9 +44,11 @@ def _name(example: str, note: str = "") -> Field:
 
 _BUDGETS = Field(name="budgets", kind=Budgets(), label="Budget", help="")
 _CLIENT_LIMITS = Field(
-    name="limits", kind=RateLimits(CLIENT_LIMITS), label="Limits", help="", placeholder=LIMITS_EXAMPLE
+    name="limits", kind=RateLimits(CLIENT_LIMITS), label="Limits", help="", placeholder=LIMITS_EXAMPLE, advanced=True
 )
-_NOTE = Field(name="note", kind=Text(), label="Note", help="For your own use.", placeholder="for your own use")
+_NOTE = Field(
+    name="note", kind=Text(), label="Note", help="For your own use.", placeholder="for your own use", advanced=True
+)
 
 TOKEN: Table = (
     _name("laptop"),
@@ -78,6 +80,7 @@ TOKEN: Table = (
         label="When the budget runs out",
         help="Whether running streams are stopped when a budget is used up.",
         option="--stop-when-empty/--finish-when-empty",
+        advanced=True,
     ),
     Field(
         name="hold_output",
@@ -86,12 +89,14 @@ TOKEN: Table = (
         help="Output tokens to hold for each call at most, for programs that ask for far more than they use, and for a "
         "call that sets no limit; calls may then cost more than they hold. all: whatever its limit allows.",
         placeholder="all that a call's limit allows, or 8000",
+        advanced=True,
     ),
     Field(
         name="color",
         kind=Choice({one: one.value for one in Color}),
         label="Color",
         help="Color of its name in the console.",
+        advanced=True,
     ),
     _NOTE,
 )
@@ -124,6 +129,7 @@ GROUP: Table = (
         ),
         label="Routing order",
         help="Which of its channels is tried first.",
+        advanced=True,
     ),
     Field(
         name="sticky",
@@ -131,6 +137,7 @@ GROUP: Table = (
         label="Conversations",
         help="Whether a conversation stays on the channel that has its prompt cached.",
         option="--sticky/--not-sticky",
+        advanced=True,
     ),
     Field(
         name="fallbacks",
@@ -140,6 +147,7 @@ GROUP: Table = (
         "Replaces the current ones.",
         option="--fallback",
         placeholder="none, or gpt-*=claude-sonnet-4-5,qwen3:8b",
+        advanced=True,
     ),
     _BUDGETS,
     _CLIENT_LIMITS,
@@ -187,6 +195,7 @@ CHANNEL: Table = (
         label="Priority",
         help="Higher is tried first.",
         placeholder="higher is tried first",
+        advanced=True,
     ),
     Field(
         name="weight",
@@ -194,6 +203,7 @@ CHANNEL: Table = (
         label="Weight",
         help="Share of calls within one priority.",
         placeholder="share of calls within one priority",
+        advanced=True,
     ),
     Field(
         name="cost_factor",
@@ -201,6 +211,7 @@ CHANNEL: Table = (
         label="Cost factor",
         help="What it costs as a multiple of the price: 0.5.",
         placeholder="times the price, for groups that try the cheapest first",
+        advanced=True,
     ),
     Field(
         name="limits",
@@ -208,6 +219,7 @@ CHANNEL: Table = (
         label="Limits",
         help="",
         placeholder="none, or rpm=60 tpm=200k concurrent=4 queue_s=30",
+        advanced=True,
     ),
     Field(
         name="timeouts",
@@ -216,8 +228,9 @@ CHANNEL: Table = (
         help="connect, head, idle, comments or total, in seconds: head=60.",
         option="--timeout",
         placeholder="default: connect=10 head=120 idle=300 comments=900 total=600",
+        advanced=True,
     ),
-    Field(name="overrides", kind=RequestOverrides(), label="Overrides", help=""),
+    Field(name="overrides", kind=RequestOverrides(), label="Overrides", help="", advanced=True),
     Field(
         name="headers",
         kind=Headers(),
@@ -225,6 +238,7 @@ CHANNEL: Table = (
         help="An additional request header; replaces the current ones. May be repeated.",
         option="--header",
         placeholder=f"none, or {HEADERS_EXAMPLE}",
+        advanced=True,
     ),
     Field(
         name="proxy",
@@ -232,6 +246,7 @@ CHANNEL: Table = (
         label="Proxy",
         help="HTTP proxy to go through: http://host:3128, env:NAME, - for stdin, or none.",
         placeholder="none, or http://host:3128, or env:NAME",
+        advanced=True,
     ),
     Field(
         name="options",
@@ -240,12 +255,14 @@ CHANNEL: Table = (
         help="Option of the mock dialect: latency=200 (ms), bad_json=true; latency=none removes it.",
         option="--option",
         placeholder="latency=200",
+        advanced=True,
     ),
     Field(
         name="token_limit_field",
         kind=Choice({None: "", **{one: one.value for one in TokenLimitField}}),
         label="Output limit",
         help="Its name for the limit of output tokens.",
+        advanced=True,
     ),
     Field(
         name="strict",
@@ -253,6 +270,7 @@ CHANNEL: Table = (
         label="Rejected parameter",
         help="Whether to fail instead of retrying without a rejected parameter.",
         option="--strict/--lenient",
+        advanced=True,
     ),
     Field(
         name="finish_abandoned",
@@ -260,6 +278,7 @@ CHANNEL: Table = (
         label="If the client leaves",
         help="Whether a call without streaming continues when its client disconnects.",
         option="--finish-abandoned/--cancel-abandoned",
+        advanced=True,
     ),
     Field(
         name="cache_marks",
@@ -267,6 +286,7 @@ CHANNEL: Table = (
         label="Prompt cache",
         help="Whether prompts get cache marks that their client did not set, where the preset wants them: Anthropic.",
         option="--cache-marks/--no-cache-marks",
+        advanced=True,
     ),
     Field(
         name="known_prices",
@@ -274,6 +294,7 @@ CHANNEL: Table = (
         label="Known prices",
         help="Whether new models without a price get their vendor's list price.",
         option="--prices/--no-prices",
+        advanced=True,
     ),
     _NOTE,
 )
@@ -445,6 +466,7 @@ PRICE: Table = (
         label="Cache write",
         help="Dollars per million tokens written to the cache (default: as input).",
         placeholder="same as input, or $ per M written tokens",
+        advanced=True,
     ),
     Field(
         name="cache_write_long",
@@ -452,6 +474,7 @@ PRICE: Table = (
         label="Long cache write",
         help="Dollars per million tokens that stay in the cache for an hour or more (default: as --cache-write).",
         placeholder="same as cache write, or $ per M tokens kept for an hour or more",
+        advanced=True,
     ),
     Field(
         name="per_call",
@@ -459,6 +482,7 @@ PRICE: Table = (
         label="Per call",
         help="Extra dollars per call (optional).",
         placeholder="optional: extra dollars per call",
+        advanced=True,
     ),
     Field(
         name="tiers",
@@ -468,6 +492,7 @@ PRICE: Table = (
         "Without CACHED, cached tokens of such inputs cost the INPUT given there.",
         option="--tier",
         placeholder="none, or 200k=6/22.50: above 200k tokens",
+        advanced=True,
     ),
 )
 

@@ -3,6 +3,8 @@
 A kind knows nothing of click or of the console: it describes options and form inputs as values, and both front ends
 draw them. Everything that reads text takes ``now``, the moment from which spans such as ``30d`` count, and raises
 BadRequest.
+
+Long: the simple kinds, read side by side.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +52,10 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     placeholder: str = ""
     choices: tuple[str, ...] = ()
     """If there are any, one of them is picked."""
+    completes: str = ""
+    """What it names, as an option's ``completes``; the form lists them."""
+    many: bool = False
+    """Whether it is a list of such names."""
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +72,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """Its flags where they are not just ``--name``."""
     placeholder: str = ""
     """An example that a form shows while the input is empty."""
+    advanced: bool = False
+    """Whether a form folds it away until it is needed."""
 
     @property
     def flags(self) -> str:
@@ -157,6 +165,9 @@ class Text(Kind[str]):
         (option,) = super().options(field)
         read = None if not self.required else option.read
         return [msgspec.structs.replace(option, read=read, completes=self._completes)]
+
+    def inputs(self, field: Field) -> Sequence[Input]:
+        return [msgspec.structs.replace(one, completes=self._completes) for one in super().inputs(field)]
 
     def read(self, text: str, now: Millis) -> str:
         if self.required and not text.strip():
@@ -300,6 +311,9 @@ class Names(Kind[tuple[str, ...]]):
         if not self._none_option:
             return [option]
         return [option, Option(flags=self._none_option, name=_parameter(self._none_option), help=self._none_help)]
+
+    def inputs(self, field: Field) -> Sequence[Input]:
+        return [msgspec.structs.replace(one, completes=self._completes, many=True) for one in super().inputs(field)]
 
     def _read_option(self, text: str, now: Millis) -> str:
         """At least one name: an empty list, such as a variable that was not set, would mean all or none."""

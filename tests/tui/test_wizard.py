@@ -9,7 +9,7 @@ from tests.tui.owner import KEY, Owner, preset, press, public, said, screen, set
 from tests.tui.stage import DOLLAR, channel, console, model, token, words
 from tui.pages.live import LivePage
 from tui.widgets.connect import Connect
-from tui.widgets.form import Form, Values
+from tui.widgets.form import Form, FormRow, Values
 from tui.wizard import ADDRESS, DEMO, Body, balance_plan, channel_plan, is_fresh
 from tui.wizard import _name_of as name_of
 
@@ -232,3 +232,25 @@ async def test_back_from_the_channel_is_the_purse_and_there_is_nothing_before_it
         await press(app, pilot, "pageup", "enter")
         await until(app, pilot, "First steps, 2 of 4")
         assert owner.did == [("grant", 8 * DOLLAR, "first steps")]
+
+
+async def test_the_demo_asks_for_no_address_key_or_name() -> None:
+    async with shown("live", fresh()) as (app, pilot, _):
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        rows = {row.field.id: row for row in app.screen.query(FormRow)}
+        assert [id_ for id_, row in rows.items() if row.display] == ["source"]
+        await press(app, pilot, "right")
+        assert [id_ for id_, row in rows.items() if row.display] == ["source", "base_url", "key", "name"]
+
+
+async def test_vendors_are_listed_where_the_address_is_typed() -> None:
+    async with shown("live", fresh()) as (app, pilot, owner):
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "right", "tab")
+        await until(app, pilot, "https://api.groq.com/openai/v1")
+        await press(app, pilot, "g", "down", "enter", "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        ((_, body),) = owner.did
+        assert body == {"name": "groq", "preset": "groq"}

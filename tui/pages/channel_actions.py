@@ -112,7 +112,7 @@ async def test(page: AnyPage) -> None:
         )
 
     asked = Field(id="model", label="Test", value=NO_CALL, options=models)
-    plan = FormPlan(title=f"Test {channel.name}", fields=[asked], save=save, command=command, verb="Test")
+    plan = FormPlan(title=f"Test {channel.name}", fields=[asked], save=save, command=command, verb="Test", asks=False)
     model = await page.ask(Form(plan))
     if model is None:
         return

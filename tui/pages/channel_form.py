@@ -27,6 +27,7 @@ from tui.pages.channel_fields import (
 )
 from tui.session import ConsoleSession
 from tui.text import safe
+from tui.widgets.combobox import Suggestion
 from tui.widgets.form import Field, Values, text_line
 
 
@@ -50,24 +51,33 @@ class ChannelForm:
             headers = {} if copy and has_secrets(channel.headers) else channel.headers
             name = f"{channel.name}-2" if copy else channel.name
             source = msgspec.structs.replace(channel, name=name, headers=headers)
-        self._form = EntityForm("channel", CHANNEL, blank, session.now, edited=self._edited, source=source)
+        self._form = EntityForm("channel", CHANNEL, blank, session, edited=self._edited, source=source)
 
     def fields(self) -> list[Field]:
         """The inputs."""
         view, edited = self._like, self._edited
         preset = {
-            "suggest": [preset.name for preset in self._presets],
+            "suggest": [Suggestion(one.name, _about(one)) for one in self._presets],
+            "narrows": True,
+            "hint": f"type to search {len(self._presets)} vendors and servers; by default from the URL",
             "parse": lambda text: _preset(text, self._presets),
         }
+        address, mock = {"applies": _has_address}, {"applies": lambda texts: not _has_address(texts)}
         headers = {"hint": headers_hint(view.headers, copy=edited is None)} if view else {}
-        drawn = self._form.inputs(preset=preset, headers=headers)
+        drawn = self._form.inputs(preset=preset, headers=headers, base_url=address, options=mock)
         by_id = {field.id: field for field in drawn}
         first = [by_id.pop(name) for name in ("name", "preset", "base_url")]
         dialects = tuple(one.value for one in Dialect)
         return [
-            first[0],
-            Field(id="dialect", label="Dialect", value=view.dialect if view else "openai", options=dialects),
-            *first[1:],
+            *first[:2],
+            Field(
+                id="dialect",
+                label="Dialect",
+                value=view.dialect if view else "openai",
+                options=dialects,
+                applies=lambda texts: edited is not None or not texts["preset"].strip(),
+            ),
+            first[2],
             self._key_field(),
             Field(
                 id="models",
@@ -87,8 +97,9 @@ class ChannelForm:
             id="key",
             label="Key",
             value=view.key if view and known else "",
-            hint="unchanged" if self._edited else "the key, or env:NAME for a variable",
+            hint="unchanged" if self._edited else NOT_COPIED if lost else "the key, or env:NAME for a variable",
             secret=not known,
+            applies=_has_address,
             parse=_key_again(view.name) if lost and view else text_line,
         )
 
@@ -121,6 +132,20 @@ class ChannelForm:
             known = edited.models if edited else ()
             more += models_options(read_offering(texts["models"], known), known)
         return self._form.command(texts, more)
+
+
+NOT_COPIED = "keys cannot be copied: enter it again, or 'none'"
+
+
+def _has_address(texts: Mapping[str, str]) -> bool:
+    """Whether such a channel has an address and a key."""
+    return bool(texts["preset"].strip()) or Dialect(texts["dialect"]).info.needs_url
+
+
+def _about(preset: PresetView) -> str:
+    """Where it is, and where its documentation keeps the key."""
+    key = f"   env:{preset.key_variable}" if preset.key_variable else ""
+    return f"{preset.base_url or 'an address you enter'}{key}"
 
 
 def _key_again(name: str) -> Callable[[str], str]:

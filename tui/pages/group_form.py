@@ -15,7 +15,7 @@ def group_form(session: ConsoleSession, group: GroupView | None, *, copy: bool =
     """A form that edits a group, or creates one like it (``copy``) or an empty one."""
     like = msgspec.structs.replace(group, name=f"{group.name}-2") if group is not None and copy else group
     edited = None if copy else group
-    return EntityForm("group", GROUP, GroupFields(name=""), session.now, edited=edited, source=like)
+    return EntityForm("group", GROUP, GroupFields(name=""), session, edited=edited, source=like)
 
 
 def visible_models(session: ConsoleSession, group: GroupView | None, values: Values) -> str:

@@ -313,6 +313,7 @@ async def delete(page: AnyPage) -> None:
             save=lambda values: _remove(session, group, values["move"]),
             command=lambda values: cli_command("group", "remove", group.name, move=values["move"]),
             verb="Delete",
+            asks=False,
         )
         done = await page.ask(Form(plan))
     else:

@@ -23,6 +23,7 @@ from tui.pages.models_table import ModelRow, ModelsListing, example
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
+from tui.widgets.combobox import Suggestion
 from tui.widgets.dialogs import Busy, toast
 from tui.widgets.form import Field, Form, FormPlan, Values, optional
 from tui.widgets.why import WhyScreen
@@ -91,7 +92,7 @@ async def edit(page: AnyPage) -> None:
     model, session = selected_model(page), page.session
     if model is None:
         return
-    form = EntityForm("price", PRICE, PriceDraft(), session.now, source=_draft(model.price))
+    form = EntityForm("price", PRICE, PriceDraft(), session, source=_draft(model.price))
     others = [one.name for one in session.board.models if one.price is not None and one.name != model.name]
 
     async def save(values: Values) -> Any:
@@ -122,7 +123,7 @@ def _like_field(others: Sequence[str]) -> Field:
         id="like",
         label="Same as",
         hint="another model: gpt-4o, groq/llama-3.3-70b-versatile; or enter amounts",
-        suggest=others,
+        suggest=[Suggestion(name) for name in others],
     )
 
 

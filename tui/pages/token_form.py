@@ -25,12 +25,12 @@ def token_form(session: ConsoleSession, token: TokenView | None, *, copy: bool =
         source: TokenFields = msgspec.structs.replace(blank, group=_usual_group(session))
     else:
         source = msgspec.structs.replace(token, name=f"{token.name}-2") if copy else token
-    return EntityForm("token", TOKEN, blank, session.now, edited=None if copy else token, source=source)
+    return EntityForm("token", TOKEN, blank, session, edited=None if copy else token, source=source)
 
 
 def token_inputs(session: ConsoleSession, form: EntityForm) -> list[Field]:
     """Its inputs; the group is one of those there are."""
-    return form.inputs(group={"options": _groups(session)})
+    return form.inputs(group={"options": _groups(session), "suggest": ()})
 
 
 def _groups(session: ConsoleSession) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.geometry import Region
 from textual.message import Message
@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 from tui.listing import Column, row_filter
 from tui.text import content, lines, safe, safe_lines
-from tui.widgets.dialogs import BACK
+from tui.widgets.dialogs import BACK, Dialog
 
 
 class Picker(Widget, can_focus=True):
@@ -43,7 +43,7 @@ class Picker(Widget, can_focus=True):
     def __init__(self, options: Sequence[str], value: str, id: str) -> None:
         super().__init__(id=id)
         self.options = list(options)
-        self.value = value if value in options else self.options[0]
+        self.value = self.initial = value if value in options else self.options[0]
 
     def render(self) -> Content:
         if len(self.options) == 1:
@@ -157,7 +157,7 @@ class MultiSelect(ModalScreen[Any]):
         self._back = back
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog big"):
+        with Dialog(classes="dialog big"):
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             yield Static(Content(safe_lines(self._about)))
             yield Input(placeholder=HINT, compact=True)
@@ -220,10 +220,12 @@ class Menu(ModalScreen[str | None]):
         self._options = options
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
+        with Dialog(classes="dialog"):
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             yield Static(content((safe_lines(self._about), "dim")))
-            yield OptionList(*(Option(Content(safe(text)), id=id_) for id_, text in self._options), compact=True)
+            yield OptionList(
+                *(Option(Content(safe(text)), id=id_) for id_, text in self._options), compact=True, classes="choices"
+            )
             yield Static(content(("enter", "key"), " chooses   ", ("esc", "key"), " cancels"), classes="hint")
 
     def on_mount(self) -> None:
@@ -260,7 +262,7 @@ class ChooseColumns(ModalScreen[list[str] | None]):
         self._on = set(chosen or fitting)
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
+        with Dialog(classes="dialog"):
             yield Static(Content.styled("Columns", "bold"), classes="title")
             with VerticalScroll(classes="choices", can_focus=False):
                 yield CheckList([(c.id, c.title or c.id) for c in self._columns], self._on)
@@ -301,7 +303,7 @@ class ChooseOne(ModalScreen[str | None]):
         self._chosen = chosen
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
+        with Dialog(classes="dialog"):
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             with VerticalScroll(classes="choices", can_focus=False):
                 yield Static(classes="options")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen
@@ -24,7 +24,7 @@ from tui.receipt import receipt
 from tui.session import ConsoleSession
 from tui.text import Part, content, lines, safe, safe_lines
 from tui.widgets.app_guide import AppGuide
-from tui.widgets.dialogs import toast
+from tui.widgets.dialogs import Dialog, toast
 
 PLACEHOLDER_MODEL = "MODEL"
 KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
@@ -40,7 +40,7 @@ class Connect(ModalScreen[None]):
     Connect .kinds { height: 1; margin: 1 0 0 0; }
     Connect .said { height: auto; margin: 1 0 0 0; }
     Connect .keys { height: 1; margin: 1 0 0 0; }
-    Connect .inside { height: auto; max-height: 82vh; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+    Connect .inside { height: auto; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "leave", "Close"),
@@ -65,7 +65,7 @@ class Connect(ModalScreen[None]):
         self._model = first if first in token.sees else best_model(token.sees)
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog big"):
+        with Dialog(classes="dialog big"):
             with VerticalScroll(classes="inside", can_focus=False):
                 yield Static(Content.styled(f"Connect with {safe(self._token.name)}", "bold"))
                 yield Static(_about_key(self._token, self._key), classes="key")

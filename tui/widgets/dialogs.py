@@ -4,15 +4,19 @@ Confirm says what will break; Cancel has the focus. A toast is a short message a
 failed; a state that lasts belongs into the header.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
+from textual.geometry import Region, Size
+from textual.layout import ArrangeResult, Layout, WidgetPlacement
+from textual.layouts.vertical import VerticalLayout
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import GatewayError
@@ -21,6 +25,64 @@ from tui.text import content, safe, safe_lines
 
 BACK = object()
 """Result of a step of the wizard: go to the previous step."""
+
+
+SHRINKING = (("fields", 5), ("choices", 5), ("inside", 5), ("command", 0), ("intro", 0), ("live", 1))
+SHRINKING_MORE = (("fields", 1), ("choices", 1), ("inside", 1), ("live", 0))
+"""Parts of a dialog, by class, that get fewer lines where the screen is too low for all, and their least."""
+
+
+class DialogLayout(VerticalLayout):
+    """Vertical. Where the screen is too low, the parts that scroll shrink, then blank lines go, then what explains.
+
+    Titles and buttons always stay on the screen.
+    """
+
+    name = "dialog"
+
+    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:  # noqa: FBT001, FBT002 - Textual's
+        placed = list(super().arrange(parent, children, size, greedy))
+        bottoms = [0, *(one.region.bottom for one in placed)]
+        gaps = [one.region.y - bottom for one, bottom in zip(placed, bottoms, strict=False)]
+        heights = [one.region.height for one in placed]
+        over = sum(gaps) + sum(heights) - size.height
+        if size.height <= 0 or over <= 0:
+            return placed
+        over = _shrink(placed, heights, SHRINKING[:3], over)
+        for i, gap in enumerate(gaps):
+            gaps[i] -= min(gap, over)
+            over -= gap - gaps[i]
+        _shrink(placed, heights, SHRINKING_MORE, _shrink(placed, heights, SHRINKING[3:], over))
+        y = 0
+        for i, one in enumerate(placed):
+            placed[i] = one._replace(region=Region(one.region.x, y + gaps[i], one.region.width, heights[i]))
+            y += gaps[i] + heights[i]
+        return placed
+
+
+def _shrink(placed: Sequence[WidgetPlacement], heights: list[int], parts: Sequence[tuple[str, int]], over: int) -> int:
+    """Take lines from these parts; how many are still too many."""
+    for name, least in parts:
+        for i, one in enumerate(placed):
+            if one.widget.has_class(name):
+                lines = min(over, max(0, heights[i] - least))
+                heights[i] -= lines
+                over -= lines
+    return over
+
+
+class Dialog(Vertical):
+    """The frame of a dialog; its title and its buttons are on the screen however low that is."""
+
+    DEFAULT_CSS = "Dialog { height: auto; }"
+
+    def __init__(self, *, classes: str) -> None:
+        super().__init__(classes=classes)
+        self._dialog_layout = DialogLayout()
+
+    @property
+    def layout(self) -> Layout:
+        return self._dialog_layout
 
 
 class Confirm(ModalScreen[bool]):
@@ -32,19 +94,21 @@ class Confirm(ModalScreen[bool]):
         Binding("left,right,h,l", "app.focus_next", show=False),
     ]
 
-    def __init__(self, question: str, breaks: str, verb: str) -> None:
-        """``breaks`` says what will stop working; ``verb`` is the button's label."""
+    def __init__(self, question: str, breaks: str, verb: str, *, keep: str = "Cancel") -> None:
+        """``breaks`` says what will stop working; ``verb`` and ``keep`` are the labels of the buttons."""
         super().__init__()
         self._question = question
         self._breaks = breaks
         self._verb = verb
+        self._keep = keep
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
+        with Dialog(classes="dialog"):
             yield Static(Content.styled(safe(self._question), "bold"), classes="title")
-            yield Static(Content(safe_lines(self._breaks)))
+            with VerticalScroll(classes="inside", can_focus=False):
+                yield Static(Content(safe_lines(self._breaks)))
             with Horizontal(classes="buttons"):
-                yield Button("Cancel", id="cancel", compact=True)
+                yield Button(self._keep, id="cancel", compact=True)
                 yield Button(Content(safe(self._verb)), id="do", variant="error", compact=True)
 
     def on_mount(self) -> None:
@@ -69,7 +133,7 @@ class Prompt(ModalScreen[str | None]):
         self._check = check
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
+        with Dialog(classes="dialog"):
             yield Static(Content.styled(safe(self._question), "bold"), classes="title")
             yield Input(placeholder=self._example, compact=True)
             yield Static(content(("enter confirms, esc cancels", "dim")), classes="complaint")
@@ -102,7 +166,7 @@ class Busy(ModalScreen[Any]):
         self._began = now()
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog"):
+        with Dialog(classes="dialog"):
             yield Static(Content.styled(safe(self._title), "bold"))
             yield Static(classes="passed")
 

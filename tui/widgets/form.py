@@ -1,28 +1,33 @@
 """Form: typed fields in a dialog, checked while typing; the server's errors are shown at the field they concern.
 
 A Plan says which fields there are and what is done with them; its fields are parsed by functions that raise BadRequest.
-The command that does the same stands at the bottom and changes with what is typed.
+The command that does the same stands at the bottom and changes with what is typed. What is wrong with a field is shown
+once it was edited, or the form was to be saved. Advanced fields are folded away at the end, and unfold by themselves
+if one of them is not as by default, or wrong. A form in which something was entered asks before it is left.
+
+Long: the plan, the rows and the screen are read together.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.suggester import SuggestFromList
+from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.kinds import NONE_WORDS
 from tui.clipboard import copied
-from tui.text import content, safe, safe_lines
+from tui.text import cell, content, safe, safe_lines
 from tui.widgets.choices import Picker
-from tui.widgets.dialogs import BACK
+from tui.widgets.combobox import ChoiceInput, Combobox, Suggestion
+from tui.widgets.dialogs import BACK, Confirm, Dialog
 
 T = TypeVar("T")
 
@@ -32,6 +37,12 @@ Values = Mapping[str, Any]
 
 VALUE_LIMIT = 200_000
 """Most characters in a field: the names of thousands of models."""
+
+LABEL_WIDTH = 27
+"""Most cells of the labels."""
+
+PICKED = 7
+"""Up to so many choices are stepped through; more are typed into."""
 
 
 def text_line(text: str) -> str:
@@ -62,11 +73,27 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """Placeholder: an example."""
     options: Sequence[str] = ()
     """If any, the field is a choice of these."""
-    suggest: Sequence[str] = ()
-    """Completions; the first match is offered, and accepted with the right arrow."""
+    suggest: Sequence[Suggestion] = ()
+    """Listed to choose from; other text is accepted, too, unless ``parse`` rejects it."""
+    narrows: bool = False
+    """Whether what is typed stands for the first suggestion that fits."""
+    many: bool = False
+    """Whether the suggestions are for a list of names with commas between them."""
     secret: bool = False
     """Not shown while it is typed."""
+    advanced: bool = False
+    """Folded away at the end of the form, unless its value is not the default."""
+    default: str = ""
+    """The text of its default."""
+    applies: Callable[[Mapping[str, str]], bool] = lambda _: True
+    """Whether it is shown, by the texts of all fields. A field that is not shown keeps its value."""
     parse: Callable[[str], Any] = text_line
+
+    def read(self, text: str) -> Any:
+        """The value. Raises BadRequest."""
+        if self.options and text not in self.options:
+            raise BadRequest(f"no such choice: {safe(text, 40) or 'nothing'}; clear the field to see all")
+        return self.parse(text)
 
 
 class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,10 +117,129 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     """
     live: Callable[[Values], str] = lambda _: ""
     """A sentence about the current values."""
+    asks: bool = True
+    """Whether it asks before it is left with something entered; not where that is only a choice."""
+
+
+class FormRow(Horizontal):
+    """Label and input of a field, and what is wrong with it."""
+
+    def __init__(self, field: Field, label_width: int) -> None:
+        super().__init__(classes="row")
+        self.field = field
+        self._label_width = label_width
+        self._initial = safe(field.value, VALUE_LIMIT)
+        self.input = _input(field, self._initial)
+        """Where the value is typed or picked."""
+        self.edited = False
+        """Whether it ever differed from the initial value."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(cell(safe(self.field.label), self._label_width)), classes="label")
+        with Vertical(classes="value"):
+            yield Combobox(self.input) if isinstance(self.input, ChoiceInput) else self.input
+            yield Static(classes="complaint wrong", id=f"wrong-{self.field.id}")
+
+    @property
+    def text(self) -> str:
+        """Its text; the original value while unchanged, even if that is not shown in full."""
+        if isinstance(self.input, Input):
+            return self.field.value if self.input.value == self._initial else self.input.value
+        return self.input.value if isinstance(self.input, Picker) else ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether it is not as it was at first."""
+        if isinstance(self.input, Picker):
+            return self.input.value != self.input.initial
+        return isinstance(self.input, Input) and self.input.value != self._initial
+
+    def complain(self, complaint: str) -> None:
+        """Show what is wrong; nothing if it is right."""
+        place = self.query_one(".wrong", Static)
+        place.update(content((safe(complaint), "bad")))
+        place.display = bool(complaint)
+
+
+def _input(field: Field, initial: str) -> Widget:
+    name = f"field-{field.id}"
+    if field.suggest or len(field.options) > PICKED:
+        choices = field.suggest or [Suggestion(option) for option in field.options]
+        return ChoiceInput(
+            initial,
+            choices,
+            only=bool(field.options) or field.narrows,
+            many=field.many,
+            placeholder=field.hint,
+            id=name,
+        )
+    if field.options:
+        return Picker(field.options, field.value, id=name)
+    return Input(initial, placeholder=field.hint, password=field.secret, compact=True, id=name)
+
+
+class Fold(Static, can_focus=True):
+    """The line that opens and closes the advanced part."""
+
+    BINDINGS = [Binding("enter,space", "screen.fold", show=False)]  # noqa: RUF012 - Textual reads it, never changes it
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        super().__init__(classes="fold")
+        self._labels = ", ".join(labels)
+
+    def draw(self, *, is_open: bool) -> None:
+        """Whether it is open, and what it holds if it is not."""
+        held = "" if is_open else f"   {safe(self._labels)}"
+        self.update(content((f"{'▼' if is_open else '▸'} Advanced", "bold"), ("   ^o", "key"), (held, "dim")))
+
+    async def on_click(self) -> None:
+        self.focus()
+        await self.run_action("screen.fold")
 
 
 class FormFields(VerticalScroll, inherit_bindings=False):
-    """Scrolls to the field that has the focus, and has no keys of its own: up and down are the form's."""
+    """All rows. Scrolls to the field that has the focus, and has no keys of its own: up and down are the form's."""
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        super().__init__(classes="fields", can_focus=False)
+        width = min(LABEL_WIDTH, max(len(field.label) for field in fields) + 2)
+        self.rows = {field.id: FormRow(field, width) for field in fields}
+
+    def compose(self) -> ComposeResult:
+        rows = list(self.rows.values())
+        folded = [row for row in rows if row.field.advanced]
+        yield from (row for row in rows if not row.field.advanced)
+        if folded:
+            yield Fold([row.field.label.partition(",")[0] for row in folded])
+            yield Vertical(*folded, classes="advanced")
+
+    def on_mount(self) -> None:
+        fields = [row.field for row in self.rows.values()]
+        self.unfold(is_open=any(one.advanced and one.value != one.default for one in fields))
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything that is shown is not as it was at first."""
+        return any(row.changed and row.display for row in self.rows.values())
+
+    def texts(self) -> dict[str, str]:
+        """The texts of all fields; those that do not apply are hidden and have their original one."""
+        texts = {id_: row.text for id_, row in self.rows.items()}
+        for row in self.rows.values():
+            row.display = row.field.applies(texts)
+        return {id_: text if self.rows[id_].display else self.rows[id_].field.value for id_, text in texts.items()}
+
+    def unfold(self, *, is_open: bool) -> None:
+        """Open or close the advanced part."""
+        for fold in self.query(Fold):
+            fold.draw(is_open=is_open)
+            self.query_one(".advanced").display = is_open
+
+    def go_to(self, field: str) -> None:
+        """Focus a field, which may be out of sight."""
+        if self.rows[field].field.advanced:
+            self.unfold(is_open=True)
+        self.rows[field].input.focus()
 
 
 class Form(ModalScreen[Any]):
@@ -101,25 +247,28 @@ class Form(ModalScreen[Any]):
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape", "leave", "Cancel"),
+        Binding("ctrl+q", "quit", "Quit", show=False),
         Binding("enter", "save", "Done"),
         Binding("pageup", "back", "Back", show=False),
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
+        Binding("ctrl+o", "fold", "Advanced", show=False),
+        Binding("down", "walk(1)", show=False),
+        Binding("up", "walk(-1)", show=False),
     ]
 
     def __init__(self, plan: FormPlan) -> None:
         super().__init__()
         self.plan = plan
+        self.fields = FormFields(plan.fields)
+        self._tried = False
+        """Whether it was to be saved: from then on all complaints are shown."""
         self._busy = False
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog big form"):
+        with Dialog(classes="dialog big form"):
             yield Static(Content.styled(safe(self.plan.title), "bold"), classes="title")
             if self.plan.intro:
                 yield Static(Content(safe_lines(self.plan.intro)), classes="intro")
-            with FormFields(classes="fields", can_focus=False):
-                for field in self.plan.fields:
-                    yield from _row(field)
+            yield self.fields
             yield Static(classes="live")
             yield Static(classes="command")
             with Horizontal(classes="buttons"):
@@ -134,32 +283,21 @@ class Form(ModalScreen[Any]):
 
     def check(self) -> Values | None:
         """Parse every field and show what is wrong under it; None if anything is."""
+        texts = self.fields.texts()
         values, right = {}, True
-        for field in self.plan.fields:
+        for id_, row in self.fields.rows.items():
             complaint = ""
             try:
-                values[field.id] = field.parse(self.text_of(field))
+                values[id_] = row.field.read(texts[id_])
             except BadRequest as error:
                 complaint, right = error.message, False
-            self.complain(field.id, complaint)
+            row.edited = row.edited or row.changed
+            row.complain(complaint if row.edited or self._tried else "")
         self.query_one(".live", Static).update(content((safe_lines(self.plan.live(values)) if right else "", "live")))
         command = self._command()
-        self.query_one("#copy").display = bool(command)
+        self.query_one("#copy").set_class(not command, "-none")
         self.query_one(".command", Static).update(content((f"$ {safe(command)}" if command else "", "dim")))
         return values if right else None
-
-    def text_of(self, field: Field) -> str:
-        """The text of a field; its original value while unchanged, even if that is not shown in full."""
-        widget = self.query_one(f"#field-{field.id}")
-        if isinstance(widget, Input):
-            return field.value if widget.value == _input_of(field) else widget.value
-        return widget.value if isinstance(widget, Picker) else ""
-
-    def complain(self, field: str, complaint: str) -> None:
-        """Show what is wrong with a field; nothing if it is right."""
-        place = self.query_one(f"#wrong-{field}", Static)
-        place.update(content((safe(complaint), "bad")))
-        place.display = bool(complaint)
 
     @on(Input.Changed)
     @on(Picker.Picked)
@@ -167,41 +305,65 @@ class Form(ModalScreen[Any]):
         """A value changed."""
         self.check()
 
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        if event.button.id == "save":
-            self.action_save()
-        elif event.button.id == "copy":
+    async def on_button_pressed(self, event: Button.Pressed) -> None:
+        if event.button.id == "copy":
             copied(self, self._command(), "Command copied.")
-        elif event.button.id == "back":
-            self.action_back()
         else:
-            self.dismiss(None)
+            await self.run_action(event.button.id or "")
 
-    def action_leave(self) -> None:
-        self.dismiss(None)
+    async def on_click(self, event: events.Click) -> None:
+        """A click beside the dialog leaves it."""
+        if event.widget is self:
+            await self.action_leave()
+
+    async def action_leave(self, *, quitting: bool = False) -> None:
+        """Leave the form, after a question if something was entered; ``quitting``: and the console, too."""
+
+        async def decided(leave: bool | None) -> None:  # noqa: FBT001 - Textual calls it
+            if leave:
+                self.dismiss(None)
+                if quitting:
+                    await self.app.run_action("app.act('leave')")
+
+        if self.plan.asks and self.fields.changed:
+            question = Confirm("Discard what you entered?", "Nothing has been saved.", "Discard", keep="Keep editing")
+            self.app.push_screen(question, decided)
+        else:
+            await decided(leave=True)
+
+    async def action_quit(self) -> None:
+        """Leave the form and the console."""
+        await self.action_leave(quitting=True)
 
     def action_back(self) -> None:
         """Go to the previous step, if there is one."""
         if self.plan.back and not self._busy:
             self.dismiss(BACK)
 
+    def action_fold(self) -> None:
+        """Open or close the advanced part."""
+        if folds := self.query(Fold):
+            self.fields.unfold(is_open=not self.query_one(".advanced").display)
+            folds.first().focus()
+
+    def action_walk(self, by: int) -> None:
+        """The next or previous field, whose list stays closed: down and up would go through it."""
+        found = self.focus_next() if by > 0 else self.focus_previous()
+        if isinstance(found, ChoiceInput):
+            found.quiet = True
+
     @on(Input.Submitted)
     def action_save(self) -> None:
         """Save if all fields are valid, else go to the first that is not."""
+        self._tried = True
         values = self.check()
         if values is None:
-            self._show_wrong()
+            self.fields.go_to(next(id_ for id_, row in self.fields.rows.items() if row.query_one(".wrong").display))
         elif not self._busy:
             self._busy = True
             if self.plan.waits:
                 self.query_one(".live", Static).update(content((safe_lines(self.plan.waits), "live")))
             self.run_worker(self._work(values), group="save", exit_on_error=True)
-
-    def _show_wrong(self) -> None:
-        """Go to the first field that is wrong: it may be out of sight."""
-        wrong = (field.id for field in self.plan.fields if self.query_one(f"#wrong-{field.id}").display)
-        if (first := next(wrong, None)) is not None:
-            self.query_one(f"#field-{first}").focus()
 
     async def _work(self, values: Values) -> None:
         try:
@@ -210,38 +372,18 @@ class Form(ModalScreen[Any]):
             field = (error.param or "").partition("[")[0].partition(".")[0]
             self.check()
             if field in values:
-                self.complain(field, error.message)
-                self.query_one(f"#field-{field}").focus()
+                self.fields.rows[field].complain(error.message)
+                self.fields.go_to(field)
             else:
                 self.query_one(".live", Static).update(content((safe_lines(error.message), "bad")))
         finally:
             self._busy = False
 
     def _command(self) -> str:
-        values = {}
-        for field in self.plan.fields:
-            text = self.text_of(field)
-            values[field.id] = "..." if field.secret and text else text
+        rows, texts = self.fields.rows, self.fields.texts()
+        shown = {id_: "..." if rows[id_].field.secret and text else text for id_, text in texts.items()}
         try:
-            text = self.plan.command(values)
+            text = self.plan.command(shown)
         except BadRequest:
             return ""
         return f"tollkeeper {text}" if text else ""
-
-
-def _input_of(field: Field) -> str:
-    """The initial text of a field."""
-    return safe(field.value, VALUE_LIMIT)
-
-
-def _row(field: Field) -> ComposeResult:
-    with Horizontal(classes="row"):
-        yield Static(Content(safe(field.label)), classes="label")
-        if field.options:
-            yield Picker(field.options, field.value, id=f"field-{field.id}")
-        else:
-            value = _input_of(field)
-            offer = SuggestFromList(field.suggest, case_sensitive=False) if field.suggest else None
-            known = f"field-{field.id}"
-            yield Input(value, placeholder=field.hint, password=field.secret, suggester=offer, compact=True, id=known)
-    yield Static(classes="complaint wrong", id=f"wrong-{field.id}")

@@ -2,16 +2,19 @@ from typing import Any
 
 import msgspec
 import pytest
+from textual.widgets import Input
 
 from gateway.domain.channel import Served
 from gateway.domain.errors import BadRequest, UpstreamError
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import ListingView
 from gateway.domain.views import ChannelView, KeyView, Offer, SavedChannel
-from tests.tui.owner import Owner, listed, listing, press, said, screen, shown
+from tests.tui.owner import Owner, listed, listing, press, said, screen, shown, until
 from tests.tui.stage import NOW, channel, model, words
+from tui.app import Console
 from tui.pages.channel_actions import KEEP, REMOVE, RESUME, discovered_body, discovered_options, keys_command
 from tui.widgets.choices import MultiSelect
+from tui.widgets.form import FormRow
 
 
 async def test_a_channel_is_made_of_an_address_and_a_key() -> None:
@@ -178,7 +181,7 @@ async def test_the_last_good_list_says_that_it_is_one() -> None:
 
 async def test_a_preset_needs_no_address() -> None:
     async with shown("channels") as (app, pilot, owner):
-        await press(app, pilot, "n", "=mine", "down", "down", "=groq")
+        await press(app, pilot, "n", "=mine", "down", "=groq")
         assert said(app, ".live").startswith(
             "groq: dialect openai, at https://api.groq.com/openai/v1; its key is usually"
         )
@@ -302,3 +305,40 @@ async def test_nothing_found_says_so() -> None:
         await press(app, pilot, "a")
         assert words(app)[0].startswith("Nothing new found")
         assert asked.did == []
+
+
+def rows_shown(app: Console) -> list[str]:
+    """The fields that a form shows, the advanced ones aside."""
+    return [row.field.id for row in app.screen.query(FormRow) if row.display and not row.field.advanced]
+
+
+async def test_presets_are_listed_and_searched_in_the_form() -> None:
+    async with shown("channels") as (app, pilot, _):
+        await press(app, pilot, "n", "=mine", "tab")
+        await until(app, pilot, "http://127.0.0.1:11434/v1")
+        assert "https://api.groq.com/openai/v1" in screen(app)
+        await press(app, pilot, "l", "l")
+        assert "https://api.groq.com/openai/v1" not in screen(app)
+        await press(app, pilot, "enter")
+        assert said(app, ".command") == "$ tollkeeper channel add mine --preset ollama"
+        assert rows_shown(app) == ["name", "preset", "base_url", "key", "models", "groups"]
+
+
+async def test_the_built_in_demo_has_no_address_and_no_key() -> None:
+    async with shown("channels") as (app, pilot, _):
+        await press(app, pilot, "n")
+        assert rows_shown(app) == ["name", "preset", "dialect", "base_url", "key", "models", "groups"]
+        app.screen.query_one("#field-dialect").focus()
+        await press(app, pilot, "left")
+        assert rows_shown(app) == ["name", "preset", "dialect", "models", "groups"]
+
+
+async def test_groups_are_completed_one_by_one() -> None:
+    async with shown("channels") as (app, pilot, _):
+        await press(app, pilot, "n")
+        line = app.screen.query_one("#field-groups", Input)
+        line.focus()
+        await press(app, pilot, "end", "=, ba")
+        await until(app, pilot, "batch")
+        await press(app, pilot, "down", "enter")
+        assert line.value == "default, batch"

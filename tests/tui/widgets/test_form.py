@@ -1,13 +1,17 @@
+import asyncio
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from textual.widgets import Input, Static
 
 from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.human_values import count_of
+from tests.tui.owner import Owner, press, shown
+from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage
-from tui.widgets.dialogs import BACK
-from tui.widgets.form import Field, Form, FormPlan, Values, required
+from tui.widgets.dialogs import BACK, Confirm
+from tui.widgets.form import Field, Form, FormPlan, FormRow, Values, optional, required
 
 
 def plan(saved: list[Values], **changes: Any) -> FormPlan:
@@ -51,13 +55,34 @@ async def test_what_is_typed_is_parsed_and_saved() -> None:
         assert app.answers == ["made"]
 
 
+async def test_nothing_is_wrong_before_something_was_entered_or_saved() -> None:
+    saved: list[Values] = []
+    app = WidgetStage()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.ask(Form(plan(saved)))
+        await pilot.pause()
+        assert (said(app, "#wrong-name"), said(app, "#wrong-limit")) == ("", "")
+        await pilot.press("x", "backspace")
+        assert said(app, "#wrong-name") == "required"
+
+
+async def test_saving_shows_all_that_is_wrong() -> None:
+    saved: list[Values] = []
+    app = WidgetStage()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.ask(Form(plan(saved)))
+        await pilot.pause()
+        await pilot.press("enter")
+        assert said(app, "#wrong-name") == "required"
+        assert saved == []
+
+
 async def test_a_field_says_what_is_wrong_while_one_types() -> None:
     saved: list[Values] = []
     app = WidgetStage()
     async with app.run_test(size=(100, 30)) as pilot:
         app.ask(Form(plan(saved)))
         await pilot.pause()
-        assert said(app, "#wrong-name") == "required"
         await pilot.press("x", "tab", "end", "z")
         assert said(app, "#wrong-name") == ""
         assert "is not a whole number" in said(app, "#wrong-limit")
@@ -120,9 +145,164 @@ async def test_it_can_be_left() -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         app.ask(Form(plan([])))
         await pilot.pause()
-        await pilot.press("x", "escape")
+        await pilot.press("escape")
         await pilot.pause()
         assert app.answers == [None]
+
+
+@pytest.mark.parametrize("leave", ["escape", "click", "cancel"])
+async def test_a_form_in_which_something_was_entered_asks_before_it_is_left(leave: str) -> None:
+    app = WidgetStage()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.ask(Form(plan([])))
+        await pilot.pause()
+        await pilot.press("x")
+        for answer in ("escape", "y"):
+            if leave == "click":
+                await pilot.click(offset=(1, 1))
+            elif leave == "cancel":
+                await pilot.click("#leave")
+            else:
+                await pilot.press(leave)
+            await pilot.pause()
+            assert isinstance(app.screen, Confirm)
+            assert app.focused is not None
+            assert app.focused.id == "cancel"
+            await pilot.press(answer)
+            await pilot.pause()
+            assert app.answers == ([] if answer == "escape" else [None])
+
+
+async def test_quitting_the_console_asks_first_where_something_was_entered() -> None:
+    async with shown("tokens") as (app, pilot, _):
+        await press(app, pilot, "n", "x", "ctrl+q")
+        assert isinstance(app.screen, Confirm)
+        await press(app, pilot, "y")
+        async with asyncio.timeout(20):
+            while app.return_value is None:
+                await pilot.pause(0.01)
+
+
+async def test_a_click_beside_an_untouched_form_leaves_it_and_one_inside_does_not() -> None:
+    app = WidgetStage()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.ask(Form(plan([])))
+        await pilot.pause()
+        await pilot.click(".title")
+        assert app.answers == []
+        await pilot.click(offset=(1, 1))
+        await pilot.pause()
+        assert app.answers == [None]
+
+
+async def test_a_choice_alone_is_left_without_a_question() -> None:
+    app = WidgetStage()
+    field = Field(id="a", label="A", options=("x", "y"))
+    async with app.run_test() as pilot:
+        app.ask(Form(FormPlan(title="T", fields=[field], save=nothing, asks=False)))
+        await pilot.pause()
+        await pilot.press("right", "escape")
+        await pilot.pause()
+        assert app.answers == [None]
+
+
+def folded(**changes: Any) -> list[Field]:
+    return [
+        Field(id="a", label="A"),
+        replace(Field(id="b", label="B, in cells", advanced=True, parse=optional(count_of)), **changes),
+        Field(id="c", label="C"),
+    ]
+
+
+def is_unfolded(app: WidgetStage) -> bool:
+    return app.screen.query_one(".advanced").display
+
+
+async def test_advanced_fields_are_folded_away_at_the_end_until_asked_for() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Form(FormPlan(title="T", fields=folded(), save=nothing)))
+        await pilot.pause()
+        assert said(app, ".fold") == "▸ Advanced   ^o   B"
+        shown = [is_unfolded(app)]
+        for key in ("ctrl+o", "ctrl+o", "enter"):
+            await pilot.press(key)
+            shown.append(is_unfolded(app))
+        assert shown == [False, True, False, True]
+        await pilot.press("down")
+        assert app.screen.query_one("#field-b").has_focus
+        await pilot.click(".fold")
+        assert not is_unfolded(app)
+        rows = [row.field.id for row in app.screen.query(FormRow)]
+        assert rows == ["a", "c", "b"]
+
+
+async def test_an_advanced_field_that_is_not_as_by_default_is_unfolded() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Form(FormPlan(title="T", fields=folded(value="7"), save=nothing)))
+        await pilot.pause()
+        assert is_unfolded(app)
+
+
+async def test_an_advanced_field_that_is_wrong_is_unfolded_and_gone_to() -> None:
+    async def refuse(_values: Values) -> None:
+        raise BadRequest("too many", param="b")
+
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Form(FormPlan(title="T", fields=folded(), save=refuse)))
+        await pilot.pause()
+        await pilot.press("enter")
+        await pilot.pause()
+        await pilot.pause()
+        assert said(app, "#wrong-b") == "too many"
+        assert app.screen.query_one("#field-b").has_focus
+
+
+async def test_a_field_that_does_not_apply_is_hidden_and_keeps_its_value() -> None:
+    saved: list[Values] = []
+
+    async def save(values: Values) -> bool:
+        saved.append(values)
+        return True
+
+    fields = [
+        Field(id="kind", label="Kind", options=("demo", "other")),
+        Field(id="url", label="Address", applies=lambda texts: texts["kind"] == "other"),
+    ]
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Form(FormPlan(title="T", fields=fields, save=save)))
+        await pilot.pause()
+        assert not app.screen.query(FormRow).last().display
+        await pilot.press("right")
+        assert app.screen.query(FormRow).last().display
+        await pilot.press("tab", "x", "shift+tab", "left", "enter")
+        await pilot.pause()
+        assert saved == [{"kind": "demo", "url": ""}]
+
+
+@pytest.mark.parametrize("size", [(40, 10), (60, 15), (80, 24), (200, 50)])
+async def test_buttons_and_the_focused_field_are_on_every_screen(size: tuple[int, int]) -> None:
+    app = console(Owner())
+    long = "a long sentence about what this is for, and why " * 4
+    fields = [Field(id=f"f{number}", label=f"Field {number}") for number in range(60)]
+    made = FormPlan(title="T", intro=long, fields=fields, save=nothing, live=lambda _: long, command=lambda _: long)
+    async with app.run_test(size=size) as pilot:
+        app.push_screen(Form(made))
+        await pilot.pause()
+        for button in ("#leave", "#save"):
+            region = app.screen.query_one(button).region
+            assert region.height == 1
+            assert app.screen.region.contains_region(region)
+        box = app.screen.query_one(".fields")
+        assert box.size.height >= 1
+        assert box.show_vertical_scrollbar
+        await pilot.press(*["down"] * 59)
+        await pilot.pause()
+        assert app.focused is not None
+        assert box.region.contains_region(app.focused.region)
 
 
 async def test_the_first_field_that_is_wrong_is_gone_to() -> None:

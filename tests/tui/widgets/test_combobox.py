@@ -1,0 +1,184 @@
+from collections.abc import Sequence
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.tui.widgets.stage import WidgetStage
+from tui.widgets.combobox import LISTED, ChoiceInput, ChoiceList, Suggestion, matching
+from tui.widgets.form import Field, Form, FormPlan, Values
+
+VENDORS = [
+    Suggestion("openai", "https://api.openai.com/v1"),
+    Suggestion("groq", "https://api.groq.com/openai/v1"),
+    Suggestion("mistral", "https://api.mistral.ai/v1"),
+    Suggestion("open-router", "https://openrouter.ai"),
+]
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("", ["openai", "groq", "mistral", "open-router"]),
+        ("open", ["openai", "open-router", "groq"]),
+        ("GROQ", ["groq"]),
+        ("api mistral", ["mistral"]),
+        ("nobody", []),
+    ],
+)
+def test_names_and_what_is_said_of_them_are_searched_and_beginnings_come_first(typed: str, found: list[str]) -> None:
+    assert [one.text for one in matching(VENDORS, typed)] == found
+
+
+class Asked:
+    """A form of one such field behind a plain one."""
+
+    def __init__(self, field: Field) -> None:
+        self.saved: list[str] = []
+        self.app = WidgetStage()
+
+        async def save(values: Values) -> bool:
+            self.saved.append(values[field.id])
+            return True
+
+        self._plan = FormPlan(title="T", fields=[Field(id="first", label="First"), field], save=save)
+
+    async def open(self, pilot: Pilot[object]) -> None:
+        """Show the form; the plain field has the focus."""
+        self.app.ask(Form(self._plan))
+        await pilot.pause()
+
+    @property
+    def listed(self) -> list[str]:
+        """What the list shows; nothing if it is closed."""
+        shown = self.app.screen.query_one(ChoiceList)
+        return [str(one.prompt).split(" ")[0] for one in shown.options] if shown.display else []
+
+    @property
+    def focused(self) -> str | None:
+        """The id of what has the focus."""
+        return self.app.focused.id if self.app.focused else None
+
+    @property
+    def line(self) -> ChoiceInput:
+        return self.app.screen.query_one(ChoiceInput)
+
+
+def vendors() -> Asked:
+    return Asked(Field(id="vendor", label="Vendor", suggest=VENDORS, narrows=True))
+
+
+def models(options: Sequence[str], **changes: str) -> Asked:
+    return Asked(Field(id="model", label="Model", options=options, **changes))  # type: ignore[arg-type]
+
+
+async def test_an_empty_line_lists_all_choices_and_typing_narrows_them() -> None:
+    asked = vendors()
+    async with asked.app.run_test(size=(100, 30)) as pilot:
+        await asked.open(pilot)
+        assert asked.listed == []
+        await pilot.press("tab")
+        await pilot.pause()
+        assert asked.listed == ["openai", "groq", "mistral", "open-router"]
+        await pilot.press("g", "r")
+        await pilot.pause()
+        assert asked.listed == ["groq"]
+        await pilot.press("enter")
+        assert (asked.line.value, asked.listed, asked.saved) == ("groq", [], [])
+        await pilot.press("enter")
+        await pilot.pause()
+        assert asked.saved == ["groq"]
+
+
+async def test_arrows_go_through_the_list_and_escape_closes_only_the_list() -> None:
+    asked = vendors()
+    async with asked.app.run_test(size=(100, 30)) as pilot:
+        await asked.open(pilot)
+        await pilot.press("tab")
+        await pilot.pause()
+        await pilot.press("escape")
+        assert asked.listed == []
+        assert asked.app.answers == []
+        await pilot.press("o")
+        await pilot.pause()
+        await pilot.press("down", "enter")
+        assert asked.line.value == "open-router"
+
+
+async def test_arrows_leave_the_field_past_the_ends_of_the_list_and_do_not_open_it() -> None:
+    asked = vendors()
+    async with asked.app.run_test(size=(100, 30)) as pilot:
+        await asked.open(pilot)
+        await pilot.press("down")
+        await pilot.pause()
+        assert (asked.focused, asked.listed) == ("field-vendor", [])
+        await pilot.press("down")
+        assert asked.focused == "leave"
+        await pilot.press("shift+tab")
+        await pilot.pause()
+        await pilot.press(*["down"] * len(VENDORS))
+        assert asked.focused == "field-vendor"
+        await pilot.press("down")
+        assert asked.focused == "leave"
+
+
+async def test_a_choice_can_be_clicked() -> None:
+    asked = vendors()
+    async with asked.app.run_test(size=(100, 30)) as pilot:
+        await asked.open(pilot)
+        await pilot.click("#field-vendor")
+        await pilot.pause()
+        await pilot.click(ChoiceList, offset=(3, 2))
+        await pilot.pause()
+        assert asked.line.value == "mistral"
+        assert asked.line.has_focus
+        assert asked.listed == []
+
+
+async def test_what_is_half_typed_stands_for_the_first_that_fits() -> None:
+    asked = models([f"model-{number}" for number in range(40)])
+    async with asked.app.run_test(size=(100, 30)) as pilot:
+        await asked.open(pilot)
+        await pilot.press("tab", "3", "7", "tab")
+        await pilot.pause()
+        assert asked.line.value == "model-37"
+
+
+async def test_only_one_of_the_choices_is_accepted() -> None:
+    asked = models([f"model-{number}" for number in range(40)], value="model-3")
+    async with asked.app.run_test(size=(100, 30)) as pilot:
+        await asked.open(pilot)
+        await pilot.press("tab", *"nobody", "enter")
+        await pilot.pause()
+        assert asked.saved == []
+        wrong = str(asked.app.screen.query_one("#wrong-model").render())
+        assert wrong.startswith("no such choice: nobody")
+
+
+async def test_few_choices_are_stepped_through_and_need_no_typing() -> None:
+    asked = models(["a", "b", "c"])
+    async with asked.app.run_test(size=(100, 30)) as pilot:
+        await asked.open(pilot)
+        assert not asked.app.screen.query(ChoiceInput)
+
+
+async def test_a_long_list_says_how_much_more_there_is() -> None:
+    asked = models([f"model-{number}" for number in range(LISTED + 12)])
+    async with asked.app.run_test(size=(100, 30)) as pilot:
+        await asked.open(pilot)
+        await pilot.press("tab")
+        await pilot.pause()
+        last = asked.app.screen.query_one(ChoiceList).options[-1]
+        assert str(last.prompt) == "12 more: type to narrow"
+        assert last.disabled
+
+
+async def test_in_a_list_of_names_the_one_under_the_cursor_is_completed() -> None:
+    asked = Asked(Field(id="groups", label="Groups", suggest=VENDORS, many=True))
+    async with asked.app.run_test(size=(100, 30)) as pilot:
+        await asked.open(pilot)
+        await pilot.press("tab", *"groq, mis")
+        await pilot.pause()
+        assert asked.listed == ["mistral"]
+        await pilot.press("down", "enter", "enter")
+        await pilot.pause()
+        assert asked.saved == ["groq, mistral"]

@@ -1,0 +1,196 @@
+"""Combobox: a line to type into, with the choices that fit listed under it: presets, models, groups, channels.
+
+The list opens when the line gets the focus while it is empty, when something is typed, and by a click. Down and up go
+through it, enter takes the highlighted choice, escape closes it. Past its ends, down and up go on to the next field.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from textual import events
+from textual.actions import SkipAction
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from tui.listing import row_filter
+from tui.text import cell, content, safe
+
+LISTED = 100
+"""Most choices in the list; typing narrows it."""
+
+NAME_WIDTH = 22
+"""Cells of a choice's name that has a description."""
+
+
+class Suggestion(msgspec.Struct, frozen=True):
+    """One choice."""
+
+    text: str
+    about: str = ""
+    """Shown beside it, and searched."""
+
+
+def matching(suggestions: Sequence[Suggestion], typed: str) -> list[Suggestion]:
+    """Those with all typed words, the ones that begin with them first."""
+    fits = row_filter(typed)
+    start = typed.strip().casefold()
+    found = [one for one in suggestions if fits(f"{one.text} {one.about}")]
+    return sorted(found, key=lambda one: (not one.text.casefold().startswith(start), start not in one.text.casefold()))
+
+
+class ChoiceList(OptionList, can_focus=False):
+    """The choices that fit, over the fields below; the line keeps the focus."""
+
+    DEFAULT_CSS = """
+    ChoiceList {
+        display: none; overlay: screen; constrain: none inside; width: 1fr; height: auto; max-height: 9;
+        border: none; padding: 0; background: $panel; color: $foreground; scrollbar-size-vertical: 1;
+        text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    ChoiceList > .option-list--option-highlighted {
+        background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
+    }
+    ChoiceList:nocolor { border-left: solid $border; }
+    ChoiceList:nocolor > .option-list--option-highlighted { text-style: reverse; }
+    """
+
+    def show(self, found: Sequence[Suggestion], *, first: bool) -> None:
+        """List these; ``first``: the first one is highlighted."""
+        self.clear_options()
+        self.add_options([Option(self._prompt(one)) for one in found[:LISTED]])
+        if more := len(found[LISTED:]):
+            self.add_option(Option(content((f"{more} more: type to narrow", "dim")), disabled=True))
+        self.highlighted = 0 if first and found else None
+        self.display = bool(found)
+
+    @staticmethod
+    def _prompt(one: Suggestion) -> Content:
+        if not one.about:
+            return content(safe(one.text))
+        name = safe(one.text)
+        return content(cell(name, max(NAME_WIDTH, len(name))), " ", (safe(one.about), "dim"))
+
+
+class ChoiceInput(Input):
+    """The line of a combobox. ``only``: the value must be one of the choices; ``many``: it is a list of names."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
+        Binding("down", "walk(1)", show=False),
+        Binding("up", "walk(-1)", show=False),
+        Binding("escape", "close", show=False),
+    ]
+
+    def __init__(
+        self, value: str, suggestions: Sequence[Suggestion], *, only: bool, many: bool, placeholder: str, id: str
+    ) -> None:
+        super().__init__(value, placeholder=placeholder, id=id, compact=True)
+        self._suggestions = suggestions
+        self._only = only
+        self._many = many
+        self._taken = value
+        """The text that was chosen or is unchanged: it is not searched for."""
+        self._found: list[Suggestion] = []
+        self.choices = ChoiceList()
+        self.quiet = False
+        """Whether the focus, when it comes next, leaves the list closed."""
+
+    def open(self) -> None:
+        """List what fits the typed text; all if it is unchanged."""
+        typed = "" if self.value == self._taken and not self._many else self._word()
+        self._found = matching(self._suggestions, typed)
+        self.choices.show(self._found, first=self._only and bool(typed))
+
+    def close(self) -> None:
+        """Hide the list."""
+        self.choices.display = False
+
+    def take(self, index: int) -> None:
+        """Take the choice of this row of the list."""
+        before, _, behind = self._parts()
+        text = self._found[index].text
+        self._taken = f"{before}{text}{behind}" if self._many else text
+        self.value = self._taken
+        self.cursor_position = len(before) + len(text)
+        self.close()
+
+    def on_input_changed(self) -> None:
+        if self.has_focus and self.value != self._taken:
+            self.open()
+
+    def on_focus(self) -> None:
+        if not self.value and not self.quiet:
+            self.open()
+        self.quiet = False
+
+    def on_blur(self) -> None:
+        """What is left half-typed is what it stood for."""
+        found = self.choices.highlighted
+        if self._only and self.choices.display and found is not None:
+            self.take(found)
+        self.close()
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        self.open()
+
+    def action_walk(self, by: int) -> None:
+        """The next or previous choice; past the ends, what the form does."""
+        rows, at = self.choices, self.choices.highlighted
+        to = by - 1 if at is None and by > 0 else (-1 if at is None else at + by)
+        if not rows.display or to < -1 or to >= min(len(self._found), LISTED) or (at is None and to < 0):
+            self.close()
+            raise SkipAction
+        rows.highlighted = to if to >= 0 else None
+
+    def action_close(self) -> None:
+        """Close the list; the form handles the key if it is closed."""
+        if not self.choices.display:
+            raise SkipAction
+        self.close()
+
+    async def action_submit(self) -> None:
+        """Take the highlighted choice; submit if it is typed already, or there is none."""
+        found = self.choices.highlighted
+        if self.choices.display and found is not None and self._found[found].text != self._word():
+            self.take(found)
+        else:
+            self.close()
+            await super().action_submit()
+
+    def _parts(self) -> tuple[str, str, str]:
+        """What is before the name under the cursor, that name, and what is behind it."""
+        if not self._many:
+            return "", self.value, ""
+        at = self.cursor_position
+        start = self.value.rfind(",", 0, at) + 1
+        start += len(self.value[start:at]) - len(self.value[start:at].lstrip())
+        end = self.value.find(",", at)
+        end = len(self.value) if end < 0 else end
+        return self.value[:start], self.value[start:end], self.value[end:]
+
+    def _word(self) -> str:
+        return self._parts()[1].strip()
+
+
+class Combobox(Vertical):
+    """The line with its list."""
+
+    DEFAULT_CSS = "Combobox { height: 1; width: 1fr; }"
+
+    def __init__(self, line: ChoiceInput) -> None:
+        super().__init__()
+        self._line = line
+
+    def compose(self) -> ComposeResult:
+        yield self._line
+        yield self._line.choices
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """A click on a choice."""
+        event.stop()
+        self._line.take(event.option_index)
+        self._line.focus()
