@@ -279,6 +279,9 @@ class Form(ModalScreen[Any]):
                 yield Button("Copy command", id="copy", compact=True)
 
     def on_mount(self) -> None:
+        first = next(iter(self.fields.rows.values())).input
+        if isinstance(first, ChoiceInput):
+            first.quiet = True  # its list would hide the other fields
         self.check()
 
     def check(self) -> Values | None:

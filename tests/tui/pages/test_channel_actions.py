@@ -71,7 +71,7 @@ async def test_an_edit_without_a_key_keeps_it() -> None:
 
 async def test_the_dialect_can_be_changed() -> None:
     async with shown("channels") as (app, pilot, owner):
-        await press(app, pilot, "e", "down", "right")
+        await press(app, pilot, "e", "down", "down", "right")
         assert "--dialect" in said(app, ".command").replace("\n", " ")
         await press(app, pilot, "enter")
         ((_, _, patch),) = owner.did

@@ -182,3 +182,19 @@ async def test_in_a_list_of_names_the_one_under_the_cursor_is_completed() -> Non
         await pilot.press("down", "enter", "enter")
         await pilot.pause()
         assert asked.saved == ["groq, mistral"]
+
+
+async def test_a_form_that_begins_with_such_a_field_does_not_open_its_list() -> None:
+    field = Field(id="vendor", label="Vendor", suggest=VENDORS)
+    app = WidgetStage()
+
+    async def save(_values: Values) -> bool:
+        return True
+
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.ask(Form(FormPlan(title="T", fields=[field, Field(id="b", label="B")], save=save)))
+        await pilot.pause()
+        assert app.screen.query_one(ChoiceInput).has_focus
+        assert not app.screen.query_one(ChoiceList).display
+        await pilot.press("down")
+        assert app.screen.query_one("#field-b").has_focus
