@@ -204,6 +204,8 @@ class FormFields(VerticalScroll, inherit_bindings=False):
         super().__init__(classes="fields", can_focus=False)
         width = min(LABEL_WIDTH, max(len(field.label) for field in fields) + 2)
         self.rows = {field.id: FormRow(field, width) for field in fields}
+        if isinstance(first := self.rows[fields[0].id].input, ChoiceInput):
+            first.quiet = True  # its list would hide the other fields
 
     def compose(self) -> ComposeResult:
         rows = list(self.rows.values())
@@ -279,9 +281,6 @@ class Form(ModalScreen[Any]):
                 yield Button("Copy command", id="copy", compact=True)
 
     def on_mount(self) -> None:
-        first = next(iter(self.fields.rows.values())).input
-        if isinstance(first, ChoiceInput):
-            first.quiet = True  # its list would hide the other fields
         self.check()
 
     def check(self) -> Values | None:
