@@ -178,7 +178,7 @@ class Attempts:
             if health.failing:
                 health.succeeded(route.channel.id, route.key_id)
         if route.rank.timed:
-            self._measure(call, route, answer, began)
+            _measure(self._health, call, route, answer, (began, self._clock.mono()))
         if call.conversation:
             self._chooser.stay(call.conversation, route)
         if call.attempt.native and call.context.visit.api.keeps_answers:
@@ -198,23 +198,27 @@ class Attempts:
             failure = failed.failure
             if call.delivery.content_sent:
                 raise
-            if failure.lacks_api:
-                self._preparer.learn_lack(call, route, now)
-                plan = await self._preparer.plan(call, chat, order, route, now)
-            elif (repaired := plan.repaired(failure)) is not None:
+            if failure.lacks_api or failure.may_lack_api:
+                return await self._translated(call, order, route, failed)
+            if (repaired := plan.repaired(failure)) is not None:
                 plan = msgspec.structs.replace(plan, order=repaired)
             elif not plan.learns or not self._preparer.learn(plan.order, route, failure, self._clock.wall()):
                 raise
             return await self._exchange(call, plan, route)
 
-    def _measure(self, call: Call, route: Route, answer: Whole | AnswerStream, began: float) -> None:
-        """Keep how fast an answer came, for a group that wants the fastest."""
-        first_byte = call.delivery.first_byte
-        first_s = first_byte - began if call.context.request.stream and first_byte is not None else None
-        tokens = answer.reported.output if answer.reported is not None else answer.tally.tokens()
-        self._health.pace.note(
-            route.channel.id, route.served.name, first_s=first_s, whole_s=self._clock.mono() - began, tokens=tokens
-        )
+    async def _translated(self, call: Call, order: Order, route: Route, failed: AttemptFailed) -> Whole | AnswerStream:
+        """The answer of a channel that does not have the client's API. Where that is not certain, it is remembered only
+        if it helps, else the first failure counts.
+        """
+        chat, now = self._adapter_of(route.channel.dialect), self._clock.wall()
+        self._preparer.learn_lack(call, route, now)
+        try:
+            return await self._exchange(call, await self._preparer.plan(call, chat, order, route, now), route)
+        except AttemptFailed:
+            if failed.failure.lacks_api:
+                raise
+            self._preparer.unlearn_lack(call, route)
+            raise failed from None
 
     async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> Whole | AnswerStream:
         channel, adapter, order = route.channel, plan.adapter, plan.order
@@ -384,3 +388,13 @@ def _worst(call: Call, failures: list[UpstreamError]) -> UpstreamError:
         {"channel": a.channel, "status": a.status, "class": a.kind or "", "ms": a.ms} for a in call.result.attempts
     ]
     return error
+
+
+def _measure(
+    health: ChannelHealth, call: Call, route: Route, answer: Whole | AnswerStream, span: tuple[float, float]
+) -> None:
+    """Keep how fast an answer came, for a group that wants the fastest. ``span``: its beginning and its end."""
+    first_byte, (began, ended) = call.delivery.first_byte, span
+    first_s = first_byte - began if call.context.request.stream and first_byte is not None else None
+    tokens = answer.reported.output if answer.reported is not None else answer.tally.tokens()
+    health.pace.note(route.channel.id, route.served.name, first_s=first_s, whole_s=ended - began, tokens=tokens)

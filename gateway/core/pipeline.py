@@ -34,7 +34,7 @@ from gateway.core.ratelimit import Limiter, Ticket
 from gateway.core.refusal_log import Refusals
 from gateway.core.retry import KEEP_FAILURE_S, BrokenStreams, RecentFailures
 from gateway.core.routing import RouteChoice
-from gateway.core.settlement import GONE, Meter, outcome_of, record_of
+from gateway.core.settlement import GONE, Meter, lacks_output, outcome_of, record_of
 from gateway.domain.call import Outcome, Record, lost_events
 from gateway.domain.errors import (
     AnswerMemoryFull,
@@ -52,6 +52,7 @@ from gateway.inbound.api import LARGE, HttpRequest
 from gateway.store.books import Books
 from gateway.store.inflight import refusal
 from gateway.upstream.adapter import AnswerStream, Whole
+from gateway.upstream.usage_marks import SUSPECT
 
 _log = logging.getLogger("tollkeeper")
 
@@ -241,6 +242,8 @@ class Pipeline:
         meter, result = self._deps.meter, call.result
         result.usage = meter.usage(call, answer)
         result.finish, result.upstream_id, result.marks = answer.finish, answer.upstream_id, answer.marks
+        if answer.reported is not None and lacks_output(call, answer, answer.reported):
+            result.marks = tuple(dict.fromkeys((*result.marks, SUSPECT)))
         if call.context.client.gone:
             result.outcome = Outcome.CLIENT_CLOSED
 

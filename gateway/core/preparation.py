@@ -112,6 +112,10 @@ class Preparer:
         """The channel does not have the client's API: from now on its calls are translated there."""
         self._lessons.learn_lack(route.channel.id, call.context.visit.api.name, now)
 
+    def unlearn_lack(self, call: Call, route: Route) -> None:
+        """It may have the API after all."""
+        self._lessons.lacking.pop((route.channel.id, call.context.visit.api.name), None)
+
 
 def _unmasked(prepared: Prepared, mask: bytes) -> Prepared:
     more = tuple(_unmasked(one, mask) for one in prepared.more)

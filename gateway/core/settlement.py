@@ -38,14 +38,17 @@ class Meter:
         self._seen = 0
 
     def usage(self, call: Call, answer: Whole | AnswerStream) -> Usage:
-        """Of an answer that came to its proper end. All zeros beside output count as not reported (``wire.md`` U3)."""
+        """Of an answer that came to its proper end. All zeros beside output count as not reported (``wire.md`` U3), and
+        so does an output of zero beside output; see ``lacks_output``.
+        """
         reported = answer.reported
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
             self._seen += 1
             if self._seen <= LEARN_FIRST or self._seen % LEARN_EVERY == 0:
                 self._learn(call, reported)
-            if reported.source is UsageSource.PARTIAL:
-                return canonical(msgspec.structs.replace(reported, output=self._output(call, answer)))
+            if reported.source is UsageSource.PARTIAL or lacks_output(call, answer, reported):
+                output = self._output(call, answer)
+                return canonical(msgspec.structs.replace(reported, output=output, source=UsageSource.PARTIAL))
             return reported
         output = self._output(call, answer)
         return canonical(Usage(input=self.prompt(call), output=output, source=UsageSource.ESTIMATED))
@@ -96,6 +99,11 @@ class Meter:
     def _corrected(self, call: Call, estimated: int) -> int:
         route = call.attempt.route
         return estimated if route is None else self.calibration.apply(route.channel.id, route.served.name, estimated)
+
+
+def lacks_output(call: Call, answer: Whole | AnswerStream, reported: Usage) -> bool:
+    """Whether no output was reported although there was some, other than the prompt that the client wanted repeated."""
+    return not reported.output and not answer.tally.empty and "echo" not in call.context.request.fields
 
 
 GONE = 499

@@ -151,10 +151,18 @@ def native_failure(found: Failure, body: bytes) -> Failure:
     """A failure that the dialect's adapter found, as a relay knows it."""
     if found.status in _ABSENT or (found.status == 404 and found.kind is FailureKind.SERVER):
         return msgspec.structs.replace(found, lacks_api=True, parameters=())
+    if found.status == 404 and found.kind is FailureKind.CLIENT and not _names_something(found):
+        return msgspec.structs.replace(found, may_lack_api=True, parameters=())
     if found.kind is FailureKind.CLIENT and found.status in CLIENT_STATUSES and isinstance(rawjson.maybe(body), dict):
         text = UpstreamText(body.decode("utf-8", "replace"))
         return msgspec.structs.replace(found, verbatim=text, parameters=())
     return msgspec.structs.replace(found, parameters=())
+
+
+def _names_something(failure: Failure) -> bool:
+    """Whether something in the request was not found, such as an item of an earlier answer, and not the address."""
+    origin = failure.origin
+    return origin is not None and any(text.cleared(str) for text in (origin.param, origin.code))
 
 
 class NativeReader(AnswerSource, Protocol):

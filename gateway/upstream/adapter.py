@@ -224,6 +224,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Names in the message that may be parameters the upstream does not take; see ``learned_params``."""
     lacks_api: bool = False
     """The upstream does not have the API at all: the call is translated there, and later ones for a day."""
+    may_lack_api: bool = False
+    """The same is likely, but not certain by its words: it is so if the translated call succeeds."""
     verbatim: UpstreamText = NO_TEXT
     """The body as it came, for a client that acts on its vendor's own words; see ``UpstreamError.verbatim``."""
 

@@ -9,6 +9,7 @@ from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect
 from tests.apps.installed import RUN_S, Driven, drive, driven, node_folder, program, target
 from tests.apps.scripted_agent import INPUT, MODEL, OUTPUT, UPSTREAM_MODELS, ScriptedAgent, ToolUse, serve
+from tests.conformance.test_embeddings import vectors
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 
@@ -168,6 +169,41 @@ print(llm.complete("Hello"))
 DIALECTS = pytest.mark.parametrize("dialect", UPSTREAM_MODELS)
 
 
+DEFAULTS = {
+    "llama-index": """
+import os
+from llama_index.llms.openai import OpenAI
+
+llm = OpenAI(model="gpt-4o", api_base=os.environ["OPENAI_BASE_URL"])
+print(llm.complete("Hello"), "".join(piece.delta for piece in llm.stream_complete("Hello")))
+""",
+    "litellm": """
+import litellm
+
+messages = [{"role": "user", "content": "Hello"}]
+whole = litellm.completion(model="gpt-4o", messages=messages)
+pieces = litellm.completion(model="gpt-4o", messages=messages, stream=True)
+print(whole.choices[0].message.content, "".join(piece.choices[0].delta.content or "" for piece in pieces))
+""",
+}
+"""As their own documentation begins: with a model's name, and all else from the environment."""
+EMBEDDINGS = {
+    "litellm": """
+import litellm
+
+answer = litellm.embedding(model="openai/embed-1", input=["a", "b"])
+print([item["embedding"] for item in answer.data])
+""",
+    "llama-index": """
+import os
+from llama_index.embeddings.openai import OpenAIEmbedding
+
+embed = OpenAIEmbedding(model_name="embed-1", api_base=os.environ["OPENAI_BASE_URL"])
+print(embed.get_text_embedding_batch(["a", "b"]))
+""",
+}
+
+
 async def run_code(app: str, code: str, gateway: Gateway, folder: Path) -> Driven:
     """Run a program in the language of the app, beside its installed packages."""
     work, more = folder / "work", generic_launch(target(gateway)).variables
@@ -220,3 +256,30 @@ async def test_an_answer_without_tools(
     serve(gateway, provider, dialect, ScriptedAgent([], final="The answer is 42."))
     ended = await run_code(app.partition(":")[0], PLAIN[app], gateway, tmp_path)
     assert (ended.code, "The answer is 42." in ended.out) == (0, True), ended.out[-3000:]
+
+
+@driven
+@pytest.mark.timeout(RUN_S + 60)
+@DIALECTS
+@pytest.mark.parametrize("app", DEFAULTS)
+async def test_the_defaults_of_a_library(
+    gateway: Gateway, provider: Provider, tmp_path: Path, app: str, dialect: Dialect
+) -> None:
+    serve(gateway, provider, dialect, ScriptedAgent([], final="The answer is 42."), "gpt-4o")
+    ended = await run_code(app, DEFAULTS[app], gateway, tmp_path)
+    assert (ended.code, ended.out.count("The answer is 42.")) == (0, 2), ended.out[-3000:]
+    records = await gateway.settled(2)
+    assert [(record.outcome, record.input, record.output) for record in records] == [(Outcome.DONE, INPUT, OUTPUT)] * 2
+
+
+@driven
+@pytest.mark.timeout(RUN_S + 60)
+@pytest.mark.parametrize("app", EMBEDDINGS)
+async def test_embeddings(gateway: Gateway, provider: Provider, tmp_path: Path, app: str) -> None:
+    gateway.channel(provider.base_url, "embed-1")
+    gateway.price("embed-1")
+    provider.on("embed-1", vectors(0.5, 0.25, used=INPUT))
+    ended = await run_code(app, EMBEDDINGS[app], gateway, tmp_path)
+    assert (ended.code, "[[0.0, 0.5, 0.25], [1.0, 0.5, 0.25]]" in ended.out) == (0, True), ended.out[-3000:]
+    (record,) = await gateway.settled(1)
+    assert (record.api, record.outcome, record.input, record.output) == ("embeddings", Outcome.DONE, INPUT, 0)

@@ -15,8 +15,8 @@ from gateway.inbound.sealed import PLAIN_SEAL, wrap
 from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import choice, dumps, fail, reply, slam, usage, whole
+from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.replies import Doc, choice, dumps, fail, reply, slam, usage, whole
 from tests.fakes.responses import (
     either,
     event,
@@ -92,6 +92,40 @@ async def test_in10_an_upstream_without_the_api_is_called_with_chat_completions(
     paths = [exchange.path for exchange in provider.exchanges]
     assert paths == ["/v1/responses", "/v1/chat/completions", "/v1/chat/completions"]
     assert not gateway.engine.health.failing
+
+
+def odd(message: str = "no handler for this", **more: Any) -> Script:
+    """A refusal in unusual words."""
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None, **more}
+    return reply({"error": error}, status=404)
+
+
+async def test_in10_an_address_that_is_unknown_in_unusual_words_is_lacking_if_chat_completions_work(
+    gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", either(odd(), CHAT))
+    for _ in range(2):
+        assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "translated"
+    paths = [exchange.path for exchange in provider.exchanges]
+    assert paths == ["/v1/responses", "/v1/chat/completions", "/v1/chat/completions"]
+
+
+async def test_a_refusal_in_unusual_words_is_not_learned_from_if_chat_completions_fail_too(
+    gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", either(odd(), fail(500)))
+    assert "no handler for this" in (await call(gateway)).body.decode()
+    provider.on("m", either(respond(message("native")), CHAT))
+    assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "native"
+
+
+@pytest.mark.parametrize("named", [{"param": "input"}, {"code": "item_not_found"}])
+async def test_a_refusal_that_names_what_was_not_found_is_the_answer(
+    gateway: Gateway, provider: Provider, named: Doc
+) -> None:
+    provider.on("m", either(odd("Item with id 'rs_1' not found.", **named), CHAT))
+    assert "rs_1" in (await call(gateway)).body.decode()
+    assert len(provider.exchanges) == 1
 
 
 async def test_v24_a_mistake_is_told_in_the_upstreams_words(gateway: Gateway, provider: Provider) -> None:
@@ -195,6 +229,42 @@ async def test_v22_events_to_a_plain_request_become_one_answer(gateway: Gateway,
     provider.on("m", respond_with(b"".join(events_of(response(message("Hello"))))))
     answer = await call(gateway)
     assert answer.json["output"][0]["content"][0]["text"] == "Hello"
+
+
+async def test_no_secret_shows_around_the_content_of_a_stream(gateway: Gateway, provider: Provider) -> None:
+    key = "sk-upstream-canary"
+    piece = {"item_id": "msg_1", "output_index": 0, "content_index": 0, "logprobs": []}
+    whole = {**response(message("Hello")), "metadata": {"x": key}, "y": key}
+    items = whole["output"]
+    items[0] |= {"z": [key]}
+    data = [
+        event("response.created", 0, response={**whole, "output": [], "status": "in_progress"}),
+        event("response.output_text.delta", 1, **piece, delta=key),
+        event("response.output_text.delta", 2, **{**piece, "item_id": key}, delta="b"),
+        event("response.output_text.delta", 3, **piece, delta="c", obfuscation=key),
+        event("response.new.delta", 4, delta=key, id=key),
+        event("response.output_item.done", 5, output_index=0, item=items[0]),
+        event("response.completed", 6, response=whole),
+    ]
+    provider.on("m", respond_with(b"".join(data)))
+    answer = await call(gateway, stream=True)
+    found = parsed(answer.body)
+    assert [doc["sequence_number"] for doc in found] == list(range(7))
+    assert [doc["delta"] for doc in found if doc["type"] == "response.output_text.delta"] == [key, "b", "c"]
+    assert answer.body.count(key.encode()) == 1  # what the model says is never changed
+    assert found[-1]["response"]["output"][0]["content"][0]["text"] == "Hello"
+    provider.on("m", reply({**whole, "id": key}))
+    plain = await call(gateway)
+    assert (plain.status, key.encode() in plain.body) == (200, False)
+    assert plain.json["output"][0]["content"][0]["text"] == "Hello"
+
+
+async def test_an_output_of_zero_beside_output_is_estimated_and_marked(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", respond_with(b"".join(events_of(response(message("word " * 50), usage=spent(9, 0))))))
+    await call(gateway, stream=True)
+    record = gateway.record
+    assert (record.input, record.source, "suspect_usage" in record.marks) == (9, UsageSource.PARTIAL, True)
+    assert 40 < record.output < 70
 
 
 async def test_in85_a_conversation_that_is_kept_goes_on_where_it_is(gateway: Gateway, provider: Provider) -> None:

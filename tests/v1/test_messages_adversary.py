@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain.usage import UsageSource
 from tests.fakes.gateway import Gateway
-from tests.fakes.messages import event, message, say_events, speak_messages, text_block
+from tests.fakes.messages import event, message, read_events, say_events, speak_messages, text_block
 from tests.fakes.provider import Provider
 from tests.fakes.replies import Doc, reply
 from tests.v1.test_messages import HELLO, PATH, native, post
@@ -32,6 +32,7 @@ def _text(**delta: object) -> list[bytes]:
 
 
 END = {"delta": {"stop_reason": "end_turn", "stop_sequence": None}}
+ENDED = (event("message_delta", **END, usage={"output_tokens": 3}), event("message_stop"))
 FIRST = {"input_tokens": 9, "output_tokens": 1}
 UNREPORTED: Mapping[str, list[bytes]] = {
     "no message_delta": [_start(**FIRST), *_text()],
@@ -74,7 +75,10 @@ async def test_a_stream_shows_no_secret_around_its_content(native: Gateway, prov
     events = [
         event("message_start", message=start, z=KEY),
         event("content_block_start", index=0, content_block={"type": "text", "text": "", "x": KEY}),
-        *_text()[1:],
+        *_text()[1:2],
+        event("content_block_delta", index=0, delta={"type": "new_delta", "id": KEY, "new": [KEY]}),
+        event("content_block_delta", index=0, delta={"type": "text_delta", "text": "x", "y": KEY}, z=KEY),
+        *_text()[2:],
         event("x_odd", y=KEY),
         event("message_delta", delta={**END["delta"], "x": KEY}, usage={"output_tokens": 3, "z": KEY}),
         event("message_stop", z=KEY),
@@ -83,6 +87,29 @@ async def test_a_stream_shows_no_secret_around_its_content(native: Gateway, prov
     answer = await post(native, {**HELLO, "stream": True})
     assert (answer.status, KEY.encode() in answer.body) == (200, False)
     assert answer.body.count(b"event: ") == len(events)
+
+
+async def test_what_the_model_says_is_never_changed(native: Gateway, provider: Provider) -> None:
+    said = [
+        event("content_block_delta", index=0, delta={"type": "text_delta", "text": KEY}),
+        event("content_block_delta", index=0, delta={"type": "text_delta", "text": KEY, "y": KEY}),
+    ]
+    provider.on("m", say_events(_start(**FIRST), _text()[0], *said, _text()[2], *ENDED))
+    found = read_events((await post(native, {**HELLO, "stream": True})).body)
+    texts = [doc["delta"].get("text") for doc in found if "delta" in doc]
+    assert texts[:2] == [KEY, KEY]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_an_output_of_zero_beside_output_is_estimated_and_marked(
+    native: Gateway, provider: Provider, streamed: bool
+) -> None:
+    provider.on("m", speak_messages(message(text_block(TEXT), spent={"output_tokens": 0})))
+    await post(native, {**HELLO, "max_tokens": 4000, "stream": streamed})
+    (record,) = await native.settled()
+    assert (record.input, record.source) == (9, UsageSource.PARTIAL)
+    assert 300 < record.output < 600
+    assert "suspect_usage" in record.marks
 
 
 @pytest.mark.parametrize(("status", "doc"), [(200, {"input_tokens": 5, "k": KEY}), (400, {"error": {"message": KEY}})])

@@ -155,7 +155,7 @@ class MessagesRelay:
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``. The API is not lacking: this dialect has no other."""
         found = native_failure(self._chat.failure(channel, status, headers, body), body)
-        return msgspec.structs.replace(found, lacks_api=False)
+        return msgspec.structs.replace(found, lacks_api=False, may_lack_api=False)
 
     def _reader(self, order: Order, channel: Channel) -> "MessagesReader":
         return MessagesReader(order, channel, order.model if self._renamed else "")

@@ -45,8 +45,14 @@ class _Event(msgspec.Struct, gc=False):
     usage: msgspec.Raw | None = None
 
 
-_SILENT = frozenset({"text_delta", "thinking_delta", "input_json_delta", "signature_delta", "citations_delta"})
-"""Kinds of deltas that bring no output beside the texts that are read here."""
+_CONTENT = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "input_json_delta": "partial_json",
+    "signature_delta": "signature",
+    "citations_delta": "citation",
+}
+"""The content of each kind of delta, which is never searched for secrets. It is all the output that they bring."""
 
 _EVENT = msgspec.json.Decoder(_Event)
 
@@ -92,8 +98,9 @@ class MessagesReader:
             found = _lenient(rawjson.value(data))
         match found.type:
             case "content_block_delta":
-                self._count(found.delta or _Delta(), data)
-                return None
+                delta = found.delta or _Delta()
+                self._count(delta, data)
+                return _cleaned_delta(event, _CONTENT.get(delta.type or "", ""), self._order.screen)
             case "message_start":
                 return self._start(data)
             case "content_block_start":
@@ -114,7 +121,7 @@ class MessagesReader:
         text = delta.text or delta.thinking or delta.partial_json
         if text:
             self.tally.add(text)
-        elif delta.type not in _SILENT:
+        elif delta.type not in _CONTENT:
             self.tally.add(data.decode("utf-8", "replace"))
 
     def _begin(self, index: int, block: _Block) -> None:
@@ -166,7 +173,7 @@ class MessagesReader:
         """A whole answer. Raises AttemptFailed."""
         message = self._message(body)
         edited = self._renamed(message)
-        if self.reported is None or not self.reported.total:
+        if self.reported is None or not self.reported.output:
             for text in _texts(rawjson.maybe(message.get("content"))):
                 self.tally.add(text)
         return NativeWhole(
@@ -235,6 +242,16 @@ def _cleaned(event: SSEEvent, screen: Screen) -> bytes | None:
     for name in ("content_block", "delta", "usage"):
         _clean_inside(fields, name, screen)
     screen.clean(fields)
+    return write_event(event.name or b"message", rawjson.encode(fields))
+
+
+def _cleaned_delta(event: SSEEvent, content: str, screen: Screen) -> bytes | None:
+    """A piece without the secrets around its content; of a kind that is not known nothing is content."""
+    if not screen.hides(msgspec.Raw(event.data)):
+        return None
+    fields = rawjson.fields(event.data)
+    delta = rawjson.fields(fields.get("delta", msgspec.Raw(b"{}")))
+    fields = {**screen.cleaned(fields, {"delta", "type"}), "delta": rawjson.raw(screen.cleaned(delta, {content}))}
     return write_event(event.name or b"message", rawjson.encode(fields))
 
 

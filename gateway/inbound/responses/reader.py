@@ -19,6 +19,7 @@ from gateway.upstream.failures import truncated
 from gateway.upstream.framing import BLANK, Framer, SSEEvent, parse
 from gateway.upstream.openai.chunks import failure_in
 from gateway.upstream.rawjson import NULL, Fields
+from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_report import UsageReports
 
 _TEXTS = {
@@ -33,11 +34,20 @@ _TEXTS = {
 }
 _PIECE = re.compile(
     rb'event: (response\.[a-z_.]+\.delta)\ndata: \{"type":"\1"'
-    rb'(?:,"[a-z_]+":(?:"(?:[^"\\]|\\.)*+"|[0-9]{1,9}|\[\]))*+\}\n\n'
+    rb'(?:,"(?:[a-z]+_index|sequence_number|logprobs)":(?:[0-9]{1,9}|\[\])|,"item_id":"([\w-]{0,100})"'
+    rb'|,"delta":"(?:[^"\\]|\\.)*+"|,"obfuscation":"\w{0,16}")*+\}\n\n'
 )
-"""An event whose values are strings, numbers and empty arrays."""
+"""An event with a piece of text and nothing else but what the vendor writes beside it."""
 _DELTA = re.compile(rb'"delta":"((?:[^"\\]|\\.)*+)"')
 _NUMBER = re.compile(rb'"sequence_number":([0-9]{1,9})[,}]')
+_CONTENT = frozenset(
+    {
+        *("delta", "text", "refusal", "arguments", "input", "code", "logprobs", "name", "content", "summary"),
+        *("encrypted_content", "action", "operation", "annotations", "results", "outputs"),
+    }
+)
+"""Fields in which the model's words are, and what tools returned; they are never searched for secrets."""
+_INNER = frozenset({"response", "item", "part"})
 _TERMINAL = {b"response.completed": "completed", b"response.incomplete": "incomplete", b"response.failed": "failed"}
 
 
@@ -58,6 +68,8 @@ class ResponsesReader:
         """Of an error that had an event of its own, which the client has."""
         self._cut = False
         self._called = False
+        self._item: bytes | None = None
+        """Id of the item of the last piece; it shows no secret."""
         self.tally = OutputCounter()
         self.complete = False
         self.failure: Failure | None = None
@@ -86,6 +98,10 @@ class ResponsesReader:
         number = None if text is None else _NUMBER.search(block)
         if found is None or text is None or number is None or found[1] not in _TEXTS:
             return False
+        if found[2] != self._item:
+            if found[2] is not None and self._order.screen.shows(found[2].decode()):
+                return False
+            self._item = found[2]
         try:
             said = text[1]
             self.tally.add(rawjson.text(b'"' + said + b'"') if b"\\" in said else said.decode())
@@ -97,6 +113,9 @@ class ResponsesReader:
 
     def take(self, event: SSEEvent) -> bytes | None:
         """See ``relay.NativeReader``."""
+        if (cleaned := cleaned_event(event.data, self._order.screen)) is not None:
+            passed = self.take(SSEEvent(cleaned, event.name))
+            return passed or b"event: %b\ndata: %b\n\n" % (event.name or b"message", cleaned)
         fields = rawjson.fields(event.data)
         kind = rawjson.text(fields["type"]).encode() if "type" in fields else event.name
         number = rawjson.maybe(fields.get("sequence_number"))
@@ -152,6 +171,9 @@ class ResponsesReader:
     def whole(self, body: bytes) -> bytes:
         """A whole response, as the client gets it. Raises AttemptFailed if it failed, ValueError if it is none."""
         fields = rawjson.fields(body)
+        if self._order.screen.hides(msgspec.Raw(body)):
+            cleaned = cleaned_response(fields, self._order.screen)
+            fields, body = (fields, body) if cleaned == fields else (cleaned, rawjson.encode(cleaned))
         if rawjson.maybe(fields.get("object")) == "error" or (
             rawjson.maybe(fields.get("error")) and "output" not in fields
         ):
@@ -204,6 +226,33 @@ class ResponsesReader:
         kind = f"response.{name}"
         data = rawjson.encode({"type": kind, "sequence_number": number, **fields})
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+
+
+def cleaned_event(data: bytes, screen: Screen) -> bytes | None:
+    """An event without the secrets around its content; None: there are none. Of an unknown event nothing is content."""
+    if not screen.hides(msgspec.Raw(data)):
+        return None
+    fields = rawjson.fields(data)
+    kind = str(rawjson.maybe(fields.get("type"))).encode()
+    if kind in _TEXTS or kind.removesuffix(b".done") + b".delta" in _TEXTS:
+        out = screen.cleaned(fields, _CONTENT)
+    else:
+        out = screen.cleaned(fields, _INNER)
+        for name in _INNER & fields.keys():
+            inner = rawjson.fields(fields[name])
+            cleaned = cleaned_response(inner, screen)
+            out[name] = fields[name] if cleaned == inner else rawjson.raw(cleaned)
+    return None if out == fields else rawjson.encode(out)
+
+
+def cleaned_response(fields: Fields, screen: Screen) -> Fields:
+    """A response, an item of one or a part of an item, without the secrets around the content."""
+    out = screen.cleaned(fields, {*_CONTENT, "output"})
+    if bytes(memoryview(fields.get("output", NULL))[:1]) == b"[":
+        items = rawjson.objects(fields["output"])
+        cleaned = [screen.cleaned(item, _CONTENT) for item in items]
+        out["output"] = fields["output"] if cleaned == items else rawjson.raw(cleaned)
+    return out
 
 
 def _finish_of(response: Fields, status: str, *, called: bool) -> str:

@@ -6,7 +6,7 @@ characters; long fields are searched for the values as they are written in JSON.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import lru_cache
 from operator import itemgetter
 
@@ -104,10 +104,23 @@ class Screen:
             if self._names(name):
                 del fields[name]
                 continue
-            text = bytes(fields[name]).decode("utf-8", "replace")
-            value = rawjson.maybe(blanked(text, self._needles.spans(text)).encode())
-            fields[name] = rawjson.NULL if value is None else rawjson.raw(value)
+            fields[name] = self._blanked(fields[name])
         return bool(bad)
+
+    def cleaned(self, fields: Fields, content: Container[str]) -> Fields:
+        """Fields without the secrets in them, whatever they are called; only those of the content are left alone."""
+        out = {}
+        for name, value in fields.items():
+            if name in content or not self.hides(value):
+                out[name] = value
+            elif not self.shows(name):
+                out[name] = self._blanked(value)
+        return out
+
+    def _blanked(self, value: msgspec.Raw) -> msgspec.Raw:
+        text = bytes(value).decode("utf-8", "replace")
+        found = rawjson.maybe(blanked(text, self._needles.spans(text)).encode())
+        return rawjson.NULL if found is None else rawjson.raw(found)
 
     def hides_in(self, fields: Fields) -> bool:
         """Whether there is anything to ``clean``."""
