@@ -24,8 +24,8 @@ from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormPlan, Values
 
-FETCH_MS = 5_000
-"""Milliseconds between fetches while the page is open: commands and other consoles change settings too."""
+FETCH_MS = 1_000
+"""Milliseconds between fetches while the page is open: commands, other consoles and `u` change settings too."""
 
 
 async def edit(page: AnyPage) -> None:

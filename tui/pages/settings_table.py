@@ -3,6 +3,7 @@
 Three kinds of rows: settings of the gateway, those of this console, and what only a restart of the server changes.
 """
 
+import shlex
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,9 @@ from tui.session import ConsoleSession
 from tui.text import TextCard, content, safe
 
 SECTIONS: Mapping[str, str] = {
-    **dict.fromkeys(("durability", "refuse_unpriced", "strict_streams", "keep_days", "refresh_models_h"), "Calls"),
+    **dict.fromkeys(
+        ("durability", "refuse_unpriced", "strict_streams", "keep_days", "refresh_models_h", "list_for_claude"), "Calls"
+    ),
     **dict.fromkeys(("hosts", "origins", "app_origins", "loopback_origins"), "Access"),
     **dict.fromkeys(("ollama_token", "ollama_port"), "Ollama"),
     **dict.fromkeys(("token_streams", "channel_calls", "queue", "queue_s"), "Limits"),
@@ -46,6 +49,8 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     applies: str = NOW
     change: str = ""
     """The command line, or how else to change it."""
+    command: str = ""
+    """The command line that gives it the value it has; empty: there is none."""
     fixed: bool = False
     """It cannot be changed here."""
     changed: bool = False
@@ -71,6 +76,7 @@ def gateway_rows(settings: Settings) -> Rows:
             meaning=field.help,
             unit=field.kind.unit,
             change=" ".join(filter(None, ("tollkeeper settings set", option.flags, _argument(option)))),
+            command=shlex.join(["tollkeeper", "settings", "set", *field.kind.arguments(field, None, value)]),
             changed=value != default,
         )
 
@@ -167,7 +173,7 @@ def server_rows(session: ConsoleSession) -> Rows:
     """What the server was started with."""
     status = session.board.status
     rows = [
-        ("home", "Data folder", str(session.config.home), "Everything is stored here.", "--home, TOLLKEEPER_HOME"),
+        ("home", "Data folder", str(session.config.home), "Everything is stored here.", "--home or TOLLKEEPER_HOME"),
         (
             "address",
             "Address",
@@ -234,7 +240,7 @@ class SettingsListing(PageListing[SettingRow]):
         return row.name
 
     def command(self, row: SettingRow) -> str:
-        return row.change
+        return row.command or row.change
 
     def lead(self, width: int) -> Content:
         rows = self.rows()

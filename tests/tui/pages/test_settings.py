@@ -7,8 +7,9 @@ import pytest
 from gateway.domain.errors import BadRequest
 from gateway.domain.fields import SETTINGS
 from gateway.domain.settings import Settings
+from gateway.domain.units import Millis
 from tests.tui.owner import Owner, press, said, screen, shown
-from tests.tui.stage import console, words
+from tests.tui.stage import NOW, console, words
 from tui.app import Console
 from tui.pages.list_page import select_row
 from tui.pages.settings_table import CONSOLE, ORDER, SECTIONS, gateway_rows, setting_names
@@ -178,3 +179,26 @@ def test_the_palette_knows_all_of_them() -> None:
         *(field.name for field in SETTINGS),
         *(choice.name for choice in CONSOLE),
     ]
+
+
+def test_the_command_gives_a_setting_the_value_it_has() -> None:
+    now = Settings(keep_days=30, refuse_unpriced=True, hosts=("a.lan", "b.lan"))
+    commands = {row.name: row.command for row in gateway_rows(now)}
+    assert commands["keep_days"] == "tollkeeper settings set --keep-days 30"
+    assert commands["refuse_unpriced"] == "tollkeeper settings set --refuse-unpriced"
+    assert commands["strict_streams"] == "tollkeeper settings set --lenient-streams"
+    assert commands["hosts"] == "tollkeeper settings set --hosts a.lan,b.lan"
+
+
+async def test_what_a_command_changes_is_shown_soon() -> None:
+    """An undo, another console or a command may change a setting while the page is open."""
+    time = [NOW]
+    app = console(owner := Owner())
+    app.session.now = lambda: Millis(time[0])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.action_page("settings")
+        await press(app, pilot)
+        owner.settings_now = Settings(keep_days=7)
+        time[0] = Millis(time[0] + 1_500)
+        await press(app, pilot)
+        assert "7 days" in screen(app)
