@@ -51,8 +51,8 @@ def grants(*, as_json: bool) -> None:
     columns = [
         (">Amount", lambda g: dollars(g.nanos)),
         ("Time", lambda g: formatting.moment(g.time)),
-        ("Id", lambda g: g.id),
         ("Note", lambda g: g.note),
+        ("Id", lambda g: g.id),
     ]
     found: list[Grant] = run(lambda client: client.grants())
     out_list(found, columns, as_json=as_json, empty="no grants yet; add money: tollkeeper account grant 10")

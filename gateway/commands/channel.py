@@ -35,6 +35,8 @@ COLUMNS = [
     (">Spent", lambda c: brief_dollars(c.spent_nanos)),
     ("Reason", lambda c: plain(c.reason, 60)),
 ]
+DROP = ("Weight", "Priority", "Dialect", "Groups", "Spent", "Models")
+"""Columns that a narrow terminal does without, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -53,7 +55,7 @@ channel.add_command(key)
 def list_channels(*, as_json: bool) -> None:
     """List all channels with their state."""
     found = run(lambda client: client.channels())
-    out_list(found, COLUMNS, as_json=as_json, empty="no channels yet; see: tollkeeper channel add --help")
+    out_list(found, COLUMNS, as_json=as_json, empty="no channels yet; see: tollkeeper channel add --help", drop=DROP)
 
 
 @channel.command("show", examples=["tollkeeper channel show openai"])

@@ -18,7 +18,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SOME
-from gateway.commands.output import harmless, on_terminal, out, words
+from gateway.commands.output import harmless, on_terminal, out, out_json, words
 from gateway.commands.session import run
 from gateway.domain.errors import InternalError, NotFound, UpstreamError
 from gateway.domain.human_values import brief_span
@@ -36,6 +36,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
     cls=Command,
     examples=[
         'tollkeeper chat --model demo-story "tell me something"',
+        "tollkeeper chat hello --json | jq -r .message.content",
         'git diff | tollkeeper chat --model gpt-4o-mini --system "Write a commit message."',
     ],
 )
@@ -54,7 +55,16 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 )
 @click.option("--system", help="A system message before the prompt.")
 @click.option("--no-stream", is_flag=True, help="Print the answer only when it is complete.")
-def chat(prompt: tuple[str, ...], model: str | None, token: str | None, system: str | None, *, no_stream: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the answer and its call as JSON; field names are stable.")
+def chat(
+    prompt: tuple[str, ...],
+    model: str | None,
+    token: str | None,
+    system: str | None,
+    *,
+    no_stream: bool,
+    as_json: bool,
+) -> None:
     """Send one prompt through the gateway and print the answer as it arrives.
 
     Without PROMPT, or with '-', the prompt is read from stdin, as UTF-8. Usage and cost are printed on stderr.
@@ -66,6 +76,10 @@ def chat(prompt: tuple[str, ...], model: str | None, token: str | None, system: 
     async def work(client: ControlClient) -> None:
         way = public_api((await client.status()).address, await _key(client, token))
         body = {"model": model or await _only_model(way), "messages": messages}
+        if as_json:
+            message, call_id = await answered(way, body)
+            out_json({"message": message, "call": await _call(client, call_id)})
+            return
         call_id = await (whole(way, body) if no_stream else streamed(way, body))
         await _receipt(client, call_id)
 
@@ -111,13 +125,18 @@ async def _only_model(way: PublicApi) -> str:
 
 async def whole(way: PublicApi, body: dict[str, Any]) -> str:
     """Ask, print the whole answer; gives the call's id. Raises what /v1 refused it with."""
+    message, call_id = await answered(way, body)
+    _say(message.get("content") or "")
+    out("")
+    return call_id
+
+
+async def answered(way: PublicApi, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The message of the answer, and the call's id. Raises /v1's error."""
     answer = await request(way.place, _asked(way, body), timeout_s=HEAD_S)
     if answer.status != 200:
         raise error_of(answer.status, answer.body)
-    message = msgspec.json.decode(answer.body)["choices"][0]["message"]
-    _say(message.get("content") or "")
-    out("")
-    return answer.headers.get("x-request-id", "")
+    return msgspec.json.decode(answer.body)["choices"][0]["message"], answer.headers.get("x-request-id", "")
 
 
 async def streamed(way: PublicApi, body: dict[str, Any]) -> str:
@@ -174,11 +193,16 @@ def _say(text: str) -> None:
 
 async def _receipt(client: ControlClient, call_id: str) -> None:
     """What the call used and cost, on stderr."""
-    if not call_id:
-        return
-    try:
-        call: CallView = await client.call(call_id)
-    except (NotFound, InternalError):
+    call = await _call(client, call_id)
+    if call is None:
         return
     usage = f"{call.input_tokens} input + {call.output_tokens} output tokens ({call.usage_source})"
     words(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {call.channel}, {call.id}")
+
+
+async def _call(client: ControlClient, call_id: str) -> CallView | None:
+    """The record of the call; None if there is none."""
+    try:
+        return await client.call(call_id) if call_id else None
+    except (NotFound, InternalError):
+        return None

@@ -28,6 +28,8 @@ COLUMNS = [
     (">Spent", lambda g: brief_dollars(g.spent_nanos)),
     ("Budget", lambda g: formatting.budgets(g.budgets)),
 ]
+DROP = ("Models", "Channels")
+"""Columns that a narrow terminal does without, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -40,7 +42,7 @@ def group() -> None:
 def list_groups(*, as_json: bool) -> None:
     """List all groups."""
     found = run(lambda client: client.groups())
-    out_list(found, COLUMNS, as_json=as_json, empty="no groups yet; create one: tollkeeper group add NAME")
+    out_list(found, COLUMNS, as_json=as_json, empty="no groups yet; create one: tollkeeper group add NAME", drop=DROP)
 
 
 @group.command("show", examples=["tollkeeper group show default"])

@@ -8,7 +8,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.options import SOME, json_option
-from gateway.commands.output import out, out_json, out_list, out_pairs, table
+from gateway.commands.output import out, out_json, out_list, out_pairs, table, terminal_width
 from gateway.commands.session import run
 from gateway.domain.human_values import brief_count
 from gateway.domain.limit_kinds import limits_text
@@ -25,6 +25,8 @@ COLUMNS = [
     (">Calls", lambda m: str(m.calls)),
     (">Spent", lambda m: brief_dollars(m.spent_nanos)),
 ]
+DROP = ("Context", "Spent", "Groups")
+"""Columns that a narrow terminal does without, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -41,7 +43,7 @@ def list_models(token: str | None, *, as_json: bool) -> None:
     nobody = "no channel offers a model; see: tollkeeper channel add --help"
     if token:
         nobody = f"token '{plain(token)}' sees no models; check its group: tollkeeper token show {word(token)}"
-    out_list(found, COLUMNS, as_json=as_json, empty=nobody)
+    out_list(found, COLUMNS, as_json=as_json, empty=nobody, drop=DROP)
 
 
 ROUTE_COLUMNS = [
@@ -69,7 +71,7 @@ def show_model(name: str, *, as_json: bool) -> None:
         return
     out_pairs(_pairs(found))
     if found.routes:
-        out("\n" + table(found.routes, ROUTE_COLUMNS))
+        out("\n" + table(found.routes, ROUTE_COLUMNS, terminal_width(), ("Limits", "Output", "Context", "Weight")))
 
 
 def _pairs(found: ModelDetail) -> Iterator[tuple[str, str]]:

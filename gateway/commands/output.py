@@ -27,6 +27,21 @@ MARGIN = "  "
 NOTHING = "-"
 """An empty cell, so that columns can be counted."""
 
+NARROWEST = 10
+"""Places of a column that is not made narrower."""
+
+STATES = frozenset({"State", "Status"})
+WHOLE = frozenset({"Id", "Time", "Key", "Expires", "Last used", "Updated", "Input / output", "Now", "Listed"})
+STATE_NAMES = frozenset({"state", "status", "result"})
+STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
+    (("ok", "active", "serving", "equal", "2"), "green"),
+    (("running", "waiting", "draining"), "cyan"),
+    (("paused", "retrying", "expired", "suspended", "stopping", "4", "3"), "yellow"),
+    (("needs attention", "failed", "store_failed", "exhausted", "used up", "different", "damaged", "5", "0"), "red"),
+    (("off", "disabled"), "bright_black"),
+)
+"""How a state begins, and its colour. The word says the same as the colour."""
+
 PROGRESS_AFTER_S = 1.0
 """What is done sooner needs no line about its progress."""
 
@@ -104,12 +119,15 @@ def json_value(value: object) -> object:
     return value
 
 
-def out_list(rows: Sequence[T], columns: Columns[T], *, as_json: bool, empty: str) -> None:
-    """A listing: a table for people (``empty`` says on stderr what to do if there is nothing), or a JSON array."""
+def out_list(rows: Sequence[T], columns: Columns[T], *, as_json: bool, empty: str, drop: Sequence[str] = ()) -> None:
+    """A listing: a table for people (``empty`` says on stderr what to do if there is nothing), or a JSON array.
+
+    ``drop``: headings of the columns that a narrow terminal does without, the first one first.
+    """
     if as_json:
         out_json_list(rows)
     elif rows:
-        out(table(rows, columns))
+        out(table(rows, columns, terminal_width(), drop))
     else:
         words(empty)
 
@@ -118,7 +136,11 @@ def out_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     """One thing in detail: a name and a value a line; pairs without a value are left out."""
     kept = [(name, value) for name, value in pairs if value]
     width = max((len(name) for name, _ in kept), default=0)
-    out("\n".join(f"{name:<{width}}{MARGIN}{plain(value, limit=2_000)}" for name, value in kept))
+    lines = []
+    for name, value in kept:
+        shown = plain(value, limit=2_000)
+        lines.append(f"{name:<{width}}{MARGIN}{coloured(shown) if name in STATE_NAMES else shown}")
+    out("\n".join(lines))
 
 
 class ProgressLine:
@@ -148,13 +170,68 @@ class ProgressLine:
             self._width = cells(line)
 
 
-def table(rows: Sequence[T], columns: Columns[T]) -> str:
-    """Aligned columns under their headings; every cell is escaped."""
+def table(rows: Sequence[T], columns: Columns[T], width: int | None = None, drop: Sequence[str] = ()) -> str:
+    """Aligned columns under their headings; every cell is escaped. States have colours, which a pipe never gets.
+
+    So that a line has at most ``width`` places (None: as many as it takes), texts are cut, the widest first; where that
+    is not enough, the columns with the headings of ``drop`` are left out, one after the other.
+    """
     heads = [head.lstrip(">") for head, _ in columns]
     lines = [heads, *([plain(cell(row)) or NOTHING for _, cell in columns] for row in rows)]
     widths = [max(cells(line[i]) for line in lines) for i in range(len(columns))]
-    signed = [-width if head.startswith(">") else width for width, (head, _) in zip(widths, columns, strict=True)]
-    return "\n".join(MARGIN.join(map(fit, line, signed)).rstrip() for line in lines)
+    shown = list(range(len(columns)))
+    if width is not None:
+        least = [min(size, NARROWEST) if _is_text(columns[i][0]) else size for i, size in enumerate(widths)]
+        for head in drop:
+            if _total(least, shown) > width:
+                shown = [i for i in shown if heads[i] != head]
+        _narrow(widths, [i for i in shown if _is_text(columns[i][0])], _total(widths, shown) - width)
+    drawn = []
+    for number, line in enumerate(lines):
+        texts = [fit(cut(line[i], widths[i]), -widths[i] if columns[i][0][0] == ">" else widths[i]) for i in shown]
+        if number:
+            texts = [coloured(text) if heads[i] in STATES else text for i, text in zip(shown, texts, strict=True)]
+        drawn.append(MARGIN.join(texts).rstrip())
+    return "\n".join(drawn)
+
+
+def _is_text(head: str) -> bool:
+    """Whether the column's cells may be cut: numbers, moments, states and ids are whole or left out."""
+    return head[0] != ">" and head not in STATES | WHOLE
+
+
+def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
+    return sum(widths[i] for i in shown) + len(MARGIN) * (len(shown) - 1)
+
+
+def _narrow(widths: list[int], texts: Sequence[int], excess: int) -> None:
+    """Take so many places from these columns, each from the widest one."""
+    for _ in range(excess):
+        widest = max(texts, key=lambda i: widths[i], default=None)
+        if widest is None or widths[widest] <= NARROWEST:
+            return
+        widths[widest] -= 1
+
+
+def cut(text: str, width: int) -> str:
+    """The text in at most so many places of a terminal; what is cut ends in an ellipsis."""
+    if cells(text) <= width:
+        return text
+    while text and cells(text) >= width:
+        text = text[:-1]
+    return text + "…"
+
+
+def terminal_width() -> int | None:
+    """How wide stdout is; None if it is not a terminal."""
+    return shutil.get_terminal_size().columns if on_terminal() else None
+
+
+def coloured(state: str) -> str:
+    """A state in its colour; click leaves colours out where nobody sees them, and with NO_COLOR."""
+    word = state.strip().lower()
+    colour = next((colour for words, colour in STATE_COLOURS if word.startswith(words)), None)
+    return click.style(state, fg=colour) if colour else state
 
 
 def fit(text: str, width: int) -> str:

@@ -109,6 +109,8 @@ COLUMNS = [
     ("Source", lambda p: "free" if p.free and p.source == "manual" else formatting.source(p)),
     ("Updated", lambda p: formatting.moment(p.updated_ms)),
 ]
+DROP = ("Updated", "Long write", "A call", "Cache write", "Source")
+"""Columns that a narrow terminal does without, the first one first."""
 
 
 UNPRICED_COLUMNS = [
@@ -135,7 +137,7 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
         out_list([m for m in models if m.price is None], UNPRICED_COLUMNS, as_json=as_json, empty=empty)
         return
     found = run(lambda client: client.prices())
-    out_list(found, COLUMNS, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help")
+    out_list(found, COLUMNS, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help", drop=DROP)
 
 
 @price.command("show", examples=["tollkeeper price show gpt-4o"])

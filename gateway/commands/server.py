@@ -1,6 +1,7 @@
 """The server's life: ``serve``, ``status``, ``stop``."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 
 import click
@@ -11,51 +12,84 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command, address_options
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import Seconds, json_option
-from gateway.commands.output import heard, out, out_json, out_pairs, words
+from gateway.commands.options import Seconds, json_option, now
+from gateway.commands.output import heard, out, out_json, out_json_line, out_pairs, words
 from gateway.commands.session import NO_SERVER, config, run
+from gateway.commands.usage_tail import print_calls
 from gateway.config import Config
-from gateway.domain.human_values import brief_span, local_time
+from gateway.domain.account import AccountStatus
+from gateway.domain.human_values import brief_span, local_time, past_of
+from gateway.domain.money import brief_dollars
 from gateway.domain.text import plain, word
-from gateway.domain.views import Status
+from gateway.domain.views import AccountView, Status, Summary
 from gateway.runfile import Endpoint
 
+LAST_LINES_S = 2.0
+"""How long the lines of the last calls may take when the server ends."""
 
-def serve_here(where: Config) -> int:
-    """Serve in this process until it is stopped; gives the exit code. Raises Quit if a server runs on this home."""
+
+def serve_here(where: Config, *, log: bool = False) -> int:
+    """Serve in this process until it is stopped; gives the exit code. ``log``: print the calls, too.
+
+    Raises Quit if a server runs on this home.
+    """
     demand_none(where)
     from gateway import server  # it loads everything; the other commands do without
 
     where = where if heard() else msgspec.structs.replace(where, first_token=False)  # nobody would read its key
 
+    printing = threading.Thread(target=print_calls, args=(where,), name="log of calls", daemon=True)
+
     def ready(said: server.Welcome) -> None:
         if not heard():
             return
+        if log:
+            printing.start()
         greet(said.address, said.home, [said.open_to, *said.notes])
         if said.key:
             hand_over(said.address, said.token, said.key, next(iter(said.models), "MODEL"))
 
-    return server.run(where, ready)
+    code = server.run(where, ready)
+    if printing.ident is not None:
+        printing.join(LAST_LINES_S)
+    return code
 
 
-@click.command(cls=Command, examples=["tollkeeper serve", "tollkeeper serve --port 8700"])
+@click.command(cls=Command, examples=["tollkeeper serve", "tollkeeper serve --port 8700 --log"])
 @click.option("--drain", type=Seconds(), help="Seconds that running calls may take to finish when it stops.")
+@click.option("--log", is_flag=True, help="Print a line for each call as it ends.")
 @click.option("--no-token", is_flag=True, help="Do not create a first token, because nobody reads the output.")
-def serve(drain: float | None, *, no_token: bool) -> None:
+def serve(drain: float | None, *, log: bool, no_token: bool) -> None:
     """Run the gateway in the foreground, until Ctrl-C or 'tollkeeper stop'."""
     where = msgspec.structs.replace(config(), first_token=not no_token)
     if drain is not None:
         where = msgspec.structs.replace(where, drain_s=drain)
-    click.get_current_context().exit(serve_here(where))
+    click.get_current_context().exit(serve_here(where, log=log))
 
 
 serve.params[:0] = address_options()
 
 
-@click.command(cls=Command, examples=["tollkeeper status", "tollkeeper status --json"])
+@click.command(
+    cls=Command,
+    examples=[
+        "tollkeeper status",
+        "tollkeeper status --json",
+        """tmux: set -g status-right '#(tollkeeper status --line)'""",
+        """waybar: "exec": "tollkeeper status --line --json", "return-type": "json", "interval": 5""",
+    ],
+)
+@click.option("--line", is_flag=True, help="One line for a status bar; with --json as waybar reads it.")
 @json_option
-def status(*, as_json: bool) -> None:
-    """Show the running server; the exit code is 5 if there is none."""
+def status(*, line: bool, as_json: bool) -> None:
+    """Show the running server; the exit code is 5 if there is none (0 with --line, which then prints 'off')."""
+    if line:
+        found = _bar_line()
+        if as_json:
+            out_json_line(found)
+        else:
+            out(plain(found.text, limit=1_000))
+        return
     view = run(lambda client: client.status(), running=True)
     if as_json:
         out_json(view)
@@ -81,6 +115,45 @@ def stop(wait: float, *, at_once: bool) -> None:
         return seen.endpoint
 
     words("Server stopped." if asyncio.run(work()) else NO_SERVER.format(home=where.home))
+
+
+class BarLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What a status bar shows, in the form that waybar reads."""
+
+    text: str
+    tooltip: str = ""
+    css_class: str = msgspec.field(name="class", default="ok")
+    """``ok``, ``attention`` or ``off``."""
+
+
+def _bar_line() -> BarLine:
+    async def work(client: ControlClient) -> tuple[Status, AccountView, Summary]:
+        today = past_of("today", now())
+        return await client.status(), await client.account(), await client.summary(by="", since=today)
+
+    try:
+        return bar_line(*run(work, running=True))
+    except Quit as error:
+        if error.exit_code is not Exit.UNREACHABLE:
+            raise
+        return BarLine(text="off", tooltip=error.message, css_class="off")
+
+
+def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
+    """``3 running, $1.24 today, $8.76 left``, and what needs attention."""
+    counts = {formatting.CHANNEL_STATES.get(state, state): count for state, count in view.channels.items()}
+    troubles = [
+        f"{formatting.count(n, 'channel')} {state}" for state, n in counts.items() if state not in ("ok", "off")
+    ]
+    if account.status is not AccountStatus.ACTIVE:
+        troubles.append(f"account {account.status.value}")
+    if view.state != "serving":
+        troubles.append(view.state.replace("_", " "))
+    running = f"{view.in_flight} running" + (f", {view.queued} waiting" if view.queued else "")
+    left = f"{brief_dollars(account.available_nanos)} left"
+    parts = [running, f"{brief_dollars(today.total.cost_nanos)} today", left, *troubles]
+    tooltip = f"{view.address}: {formatting.count(today.total.calls, 'call')} today, {today.total.errors:,} failed"
+    return BarLine(text=", ".join(parts), tooltip=tooltip, css_class="attention" if troubles else "ok")
 
 
 def demand_none(where: Config) -> None:

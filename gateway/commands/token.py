@@ -30,6 +30,8 @@ COLUMNS = [
     ("Expires", lambda t: formatting.moment(t.expires)),
     ("Last used", lambda t: formatting.moment(t.last_used_ms)),
 ]
+DROP = ("Key", "Last used", "Expires", "Group")
+"""Columns that a narrow terminal does without, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -42,7 +44,7 @@ def token() -> None:
 def list_tokens(*, as_json: bool) -> None:
     """List all tokens."""
     found = run(lambda client: client.tokens())
-    out_list(found, COLUMNS, as_json=as_json, empty="no tokens yet; create one: tollkeeper token add NAME")
+    out_list(found, COLUMNS, as_json=as_json, empty="no tokens yet; create one: tollkeeper token add NAME", drop=DROP)
 
 
 @token.command("show", examples=["tollkeeper token show laptop"])

@@ -105,7 +105,6 @@ LAST = "last"
 
 COLUMNS = [
     ("Time", lambda c: formatting.moment(c.time_ms)),
-    ("Id", lambda c: c.id),
     ("Token", lambda c: c.token),
     ("Model", formatting.what),
     ("API", lambda c: c.api),
@@ -116,7 +115,10 @@ COLUMNS = [
     (">In", lambda c: brief_count(c.input_tokens)),
     (">Out", lambda c: brief_count(c.output_tokens)),
     (">Cost", formatting.cost),
+    ("Id", lambda c: c.id),
 ]
+DROP = ("API", "First token", "Id", "Channel", "Token")
+"""Columns that a narrow terminal does without, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -152,7 +154,7 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
             return [call async for call in found(client, wanted, limit, progress)]
 
     calls = run(work)
-    out_list(calls, _columns(calls), as_json=as_json, empty="no matching calls")
+    out_list(calls, _columns(calls), as_json=as_json, empty="no matching calls", drop=DROP)
 
 
 def _columns(calls: Sequence[CallView]) -> Columns[CallView]:

@@ -2,20 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Any
 
 import click
 
 from gateway.client.control import ControlClient
+from gateway.client.launch import find
 from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.call_filters import CallQuery, filter_options, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.output import MARGIN, NOTHING, fit, out, out_json_line, words
 from gateway.commands.session import run
-from gateway.domain.errors import Unavailable
+from gateway.config import Config
+from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping
 from gateway.domain.human_values import brief_count
 from gateway.domain.text import plain
@@ -58,23 +60,38 @@ def tail(recent: int, *, as_json: bool, **given: Any) -> None:
     wanted = wanted_of(given)
 
     async def work(client: ControlClient) -> None:
-        feed = EventFeed(wanted, recent)
-
-        async def page(at: int, limit: int) -> list[CallView]:
-            return await client.numbered_calls(at, limit)
-
         await _check(client, wanted)
-        async with aclosing(_events(client)) as events:  # one after the other, also when nobody reads any more
-            async for event in events:
-                if isinstance(event, Snapshot) and feed.missed(event):
-                    async for calls in caught_up(feed, page, event.status.records):
-                        _print(calls, as_json=as_json)
-                _print(feed.fresh(event), as_json=as_json)
-                if isinstance(event, Stopping):
-                    words("the server is stopping")
+        await _follow(client, EventFeed(wanted, recent), as_json=as_json)
         raise Quit("the server stopped", Exit.UNREACHABLE)
 
     run(work, running=True)
+
+
+def print_calls(where: Config) -> None:
+    """Print the calls of the running server until it ends, as any other reader: one that is slow holds nothing up."""
+
+    async def main() -> None:
+        if (endpoint := await find(where)) is not None:
+            await _follow(ControlClient(endpoint), EventFeed(CallQuery(), 0), as_json=False, quiet=True)
+
+    with suppress(GatewayError, Quit, click.exceptions.Exit):  # the server ended, or nobody reads any more
+        asyncio.run(main())
+
+
+async def _follow(client: ControlClient, feed: "EventFeed", *, as_json: bool, quiet: bool = False) -> None:
+    """Print the calls until the server stops; unless ``quiet`` with a line that says that it is stopping."""
+
+    async def page(at: int, limit: int) -> list[CallView]:
+        return await client.numbered_calls(at, limit)
+
+    async with aclosing(_events(client)) as events:  # one after the other, also when nobody reads any more
+        async for event in events:
+            if isinstance(event, Snapshot) and feed.missed(event):
+                async for calls in caught_up(feed, page, event.status.records):
+                    _print(calls, as_json=as_json)
+            _print(feed.fresh(event), as_json=as_json)
+            if isinstance(event, Stopping) and not quiet:
+                words("the server is stopping")
 
 
 async def _check(client: ControlClient, wanted: CallQuery) -> None:

@@ -53,6 +53,7 @@ HELP = (
 
 _DIRECTIVE = re.compile(r"!([a-z][a-z-]*|[3-5]\d\d)\b(?:=(\d+(?:\.\d+)?))?")
 _RETRY_AFTER = re.compile(r"\bretry-after=(\S+)")
+NO_TOOLS = "(!tool calls a tool of the request, and this request has none: send it with tools)"
 _TOOL = re.compile(r"!tool\s+([\w-]{1,64})(?:\s+(\{.*\}))?", re.DOTALL)
 _WORD = re.compile(r"\S+\s*|\s+")
 _SHAPES = {
@@ -206,6 +207,8 @@ class MockBody:
             return STORY
         if self._asked.model == "demo-flaky" and not _DIRECTIVE.search(self._asked.text):
             return HELP
+        if _TOOL.search(self._asked.text) and not self._asked.tools:
+            return NO_TOOLS
         return self._asked.text or "(nothing to echo)"
 
     def _tool_call(self) -> dict[str, Any] | None:

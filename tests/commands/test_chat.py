@@ -135,3 +135,19 @@ def test_interrupting_cancels_the_call(served: Served) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=10)
     assert (process.returncode, err.strip()) == (Exit.INTERRUPTED, "tollkeeper: interrupted")
+
+
+def test_the_answer_and_its_call_as_json(served: Served) -> None:
+    ran = tollkeeper(served.home, "chat", "hello", "--model", "demo-echo", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert (ran.json["message"]["role"], ran.json["message"]["content"]) == ("assistant", "hello")
+    assert (ran.json["call"]["model"], ran.json["call"]["status"], ran.json["call"]["stream"]) == (
+        "demo-echo",
+        200,
+        False,
+    )
+
+
+def test_a_tool_call_of_the_demo_needs_tools(served: Served) -> None:
+    ran = tollkeeper(served.home, "chat", "!tool look", "--model", "demo-echo")
+    assert ran.out == "(!tool calls a tool of the request, and this request has none: send it with tools)\n"

@@ -1,13 +1,27 @@
 """What is written is aligned, harmless, and ends quietly when nobody reads."""
 
 import os
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from gateway.commands.output import cells, harmless, json_value, out_json, out_json_list, out_pairs, table
+from gateway.commands.output import (
+    cells,
+    coloured,
+    cut,
+    harmless,
+    json_value,
+    out_json,
+    out_json_list,
+    out_pairs,
+    table,
+)
+from tests.commands.program import PROGRAM as PYTHON
+from tests.commands.program import Served, environment
 from tests.commands.samples import CALL, HOSTILE, TOKEN
 from tests.house import ROOT
 
@@ -74,3 +88,64 @@ def test_a_full_disk_is_one_line() -> None:
     with Path("/dev/full").open("wb") as full:
         run = subprocess.run(PROGRAM, stdout=full, stderr=subprocess.PIPE, cwd=ROOT, check=False)
     assert (run.returncode, run.stderr) == (1, b"tollkeeper: the output cannot be written: No space left on device\n")
+
+
+def test_a_table_is_as_wide_as_the_terminal_and_numbers_stay_whole() -> None:
+    rows = [("a" * 40, "1234567890"), ("b" * 20, "1")]
+    lines = table(rows, COLUMNS, 30).splitlines()
+    assert lines[1] == "a" * 17 + "…  1234567890"
+    assert max(map(cells, lines)) == 30
+    assert max(map(cells, table(rows, COLUMNS).splitlines())) == 52
+    assert max(map(cells, table(rows, COLUMNS, 10).splitlines())) == 22  # nothing gets narrower than ten places
+
+
+def test_a_narrow_table_does_without_columns_and_cuts_no_id() -> None:
+    columns = [*COLUMNS, ("Id", lambda _row: "req_" + "0" * 26), ("Note", lambda _row: "n" * 30)]
+    row = [("a" * 40, "7")]
+    drop = ("Id", "Note")
+    assert [len(table(row, columns, width, drop).splitlines()[0].split()) for width in (120, 70, 50, 20)] == [
+        4,
+        4,
+        3,
+        2,
+    ]
+    assert "req_" + "0" * 26 in table(row, columns, 70, drop)
+
+
+def test_wide_characters_are_cut_by_their_places() -> None:
+    assert (cut("日本語", 5), cut("日本語", 6), cut("abc", 2)) == ("日本…", "日本語", "a…")
+
+
+def test_states_have_colours_and_keep_their_places() -> None:
+    columns = [("State", lambda row: row[0]), (">Count", lambda row: row[1])]
+    lines = table([("ok", "1"), ("needs attention", "2"), ("new", "3")], columns).splitlines()
+    assert lines[1] == "\x1b[32mok             \x1b[0m      1"
+    assert lines[2].startswith("\x1b[31mneeds attention\x1b[0m")
+    assert lines[3] == "new                  3"
+    assert [coloured(state)[:5] for state in ("200", "404, retried", "502", "off")] == [
+        *("\x1b[32m", "\x1b[33m", "\x1b[31m"),
+        "\x1b[90m",
+    ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+@pytest.mark.parametrize(("environ", "colours"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_a_terminal_gets_colours_and_its_width_and_a_pipe_neither(
+    served: Served, environ: dict[str, str], colours: bool
+) -> None:
+    argv = [*PYTHON, "channel", "list"]
+    env = {**environment(served.home), "COLUMNS": "60", **environ}
+    piped = subprocess.run(argv, env=env, stdout=subprocess.PIPE, check=True).stdout
+    assert b"\x1b" not in piped
+    assert len(piped.splitlines()[0]) > 60
+    ours, theirs = os.openpty()
+    with subprocess.Popen(argv, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # the other end is closed when the program ends
+            while part := os.read(ours, 4096):
+                shown += part
+        assert process.wait(30) == 0
+    os.close(ours)
+    assert (b"\x1b[32mok" in shown) is colours
+    assert max(len(line) for line in re.sub(rb"\x1b\[[0-9]*m", b"", shown).splitlines()) < len(piped.splitlines()[0])

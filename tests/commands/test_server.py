@@ -9,9 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import MEANINGS, Exit
+from gateway.commands.server import bar_line
+from gateway.domain.account import AccountStatus
 from tests.commands.program import Served, serving, tollkeeper
 from tests.commands.runner import Control, run
-from tests.commands.samples import STATUS
+from tests.commands.samples import ACCOUNT, STATUS, SUMMARY
 
 
 def test_a_first_start_tells_all_that_is_needed(served: Served) -> None:
@@ -99,3 +101,42 @@ def test_the_status_says_how_many_calls_run_and_wait_and_for_what() -> None:
     out = run("status", control=Control({"GET /status": busy})).out
     assert "32 running · 28 waiting\n" in out
     assert "27 waiting for channel 'a' (32 calls at once)\n" in out
+
+
+def test_one_line_for_a_status_bar() -> None:
+    answers = {"GET /status": STATUS, "GET /account": ACCOUNT, "GET /usage": SUMMARY}
+    control = Control(answers)
+    ran = run("status", "--line", control=control)
+    assert (ran.code, ran.out.count("\n")) == (0, 1)
+    assert ran.out.startswith(f"{STATUS.in_flight} running, ")
+    assert ran.out.endswith(" today, $9.9956 left\n")
+    shown = run("status", "--line", "--json", control=control)
+    assert (shown.json["text"] + "\n", shown.out.count("\n")) == (ran.out, 1)
+    assert shown.json["tooltip"].startswith("http://127.0.0.1:8655/v1: ")
+
+
+def test_a_status_bar_shows_what_needs_attention() -> None:
+    status = replace(STATUS, state="draining", queued=2, channels={"ok": 1, "attention": 1, "cooling": 2, "off": 1})
+    found = bar_line(status, replace(ACCOUNT, status=AccountStatus.SUSPENDED), SUMMARY)
+    assert found.css_class == "attention"
+    assert f"{STATUS.in_flight} running, 2 waiting, " in found.text
+    assert found.text.endswith("1 channel needs attention, 2 channels paused, account suspended, draining")
+    assert bar_line(replace(STATUS, channels={"ok": 1}), ACCOUNT, SUMMARY).css_class == "ok"
+
+
+def test_a_status_bar_without_a_server() -> None:
+    off = Control({}, running=False)
+    ran = run("status", "--line", control=off)
+    assert (ran.code, ran.out, ran.err) == (0, "off\n", "")
+    assert run("status", "--line", "--json", control=off).json["class"] == "off"
+
+
+def test_a_server_may_print_its_calls(home: Path) -> None:
+    with serving(home, "serve", "--log") as server:
+        assert server.process.stdout is not None
+        assert tollkeeper(home, "chat", "hi", "--model", "demo-echo").code == 0
+        assert tollkeeper(home, "stop").code == 0
+        lines = server.process.stdout.read().splitlines()
+        assert server.process.wait(10) == 0
+    (line,) = [line for line in lines if "demo-echo" in line]
+    assert re.match(r"\d\d:\d\d:\d\d  200 +demo-echo +first +demo ", line)

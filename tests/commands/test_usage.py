@@ -169,7 +169,7 @@ def test_calls_are_listed() -> None:
     ran = run("usage", "list", control=Control({"GET /calls": CallPage(calls=[CALL])}))
     row = ran.out.splitlines()[1]
     assert CALL.id in row
-    assert row.split()[-5:] == ["1.25s", "320ms", "1.2k", "150", "$0.00438"]
+    assert row.split()[-6:] == ["1.25s", "320ms", "1.2k", "150", "$0.00438", CALL.id]
 
 
 def test_the_json_of_a_call_has_the_promised_fields() -> None:

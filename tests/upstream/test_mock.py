@@ -11,7 +11,7 @@ from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Prepared, Reply, Unlimited
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.mock import HELP, STORY, Mock
+from gateway.upstream.mock import HELP, NO_TOOLS, STORY, Mock
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.stream import ChatStream
 from tests.cases.answers import Answer, said_in
@@ -193,7 +193,7 @@ async def test_it_calls_a_tool(sleep: Sleeper) -> None:
 
 
 async def test_without_tools_it_only_talks(sleep: Sleeper) -> None:
-    assert (await _whole(sleep, "!tool find"))["choices"][0]["message"]["content"] == "!tool find"
+    assert (await _whole(sleep, "!tool find"))["choices"][0]["message"]["content"] == NO_TOOLS
 
 
 async def test_options_of_the_channel_do_the_same(sleep: Sleeper) -> None:
