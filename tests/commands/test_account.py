@@ -11,7 +11,7 @@ from tests.commands.samples import ACCOUNT, NOW
 
 def test_the_account_is_shown_to_the_last_nano_dollar() -> None:
     ran = run("account", "show", control=Control({"GET /account": ACCOUNT}))
-    assert "available     $9.99562\n" in ran.out
+    assert ["available", "$9.99562"] in [line.split() for line in ran.out.splitlines()]
     assert "budget        $1.20 of $5.00 and 12.3k of 1M tokens a day\n" in ran.out
 
 
