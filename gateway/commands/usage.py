@@ -21,7 +21,7 @@ from gateway.domain.human_values import brief_count, local_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.retries import earlier_attempts, repeated_calls
 from gateway.domain.text import plain
-from gateway.domain.views import REPEATED, CallView, Summary, SumRow
+from gateway.domain.views import REPEATED, CallView, ModelView, Summary, SumRow
 
 MONTH_MS = 30 * 86_400_000
 
@@ -149,12 +149,19 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
     """
     wanted = wanted_of(given)
 
-    async def work(client: ControlClient) -> list[CallView]:
+    async def work(client: ControlClient) -> tuple[list[CallView], str]:
         with ProgressLine(shown=not as_json) as progress:
-            return [call async for call in found(client, wanted, limit, progress)]
+            calls = [call async for call in found(client, wanted, limit, progress)]
+        return calls, "" if calls or wanted.model is None else _models_there(wanted.model, await client.models())
 
-    calls = run(work)
-    out_list(calls, _columns(calls), as_json=as_json, empty="no matching calls", drop=DROP)
+    calls, note = run(work)
+    out_list(calls, _columns(calls), as_json=as_json, empty=f"no matching calls{note}", drop=DROP)
+
+
+def _models_there(name: str, models: Sequence[ModelView]) -> str:
+    """A note if no channel offers a model of that name; there may have been one."""
+    names = [model.name for model in models]
+    return "" if name in names else f"; no channel offers model '{name}' now: there are {', '.join(names) or 'none'}"
 
 
 def _columns(calls: Sequence[CallView]) -> Columns[CallView]:

@@ -87,9 +87,10 @@ def test_without_a_terminal_a_surprising_undo_needs_yes() -> None:
     reason, refusal = ran.err.splitlines()
     assert reason == "5 calls used it."
     assert refusal.endswith("add --yes to answer yes to: Undo change 12 (changed token 'ci')?")
+    question = "Undo change 12 (changed token 'ci')?"
     assert ran.err.splitlines() == [
         "5 calls used it.",
-        "tollkeeper: there is no terminal to confirm on; add --yes to answer yes to: Undo change 12 (changed token 'ci')?",
+        f"tollkeeper: there is no terminal to confirm on; add --yes to answer yes to: {question}",
     ]
 
 

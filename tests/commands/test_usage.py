@@ -15,7 +15,7 @@ from gateway.domain.human_values import local_time
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage, Point, SumRow
 from tests.commands.runner import Control, run
-from tests.commands.samples import CALL, HOSTILE, NOW, SUMMARY, sum_row
+from tests.commands.samples import CALL, HOSTILE, MODEL, NOW, SUMMARY, sum_row
 
 
 def test_sums_have_a_total() -> None:
@@ -234,3 +234,11 @@ def test_retries_of_a_client_are_grouped() -> None:
     assert "503, retried" in listed[2]
     control = Control({"GET /calls/req_2": again, "GET /calls": page, **USUAL})
     assert "1 of the same call; before it: req_1 (503)\n" in run("usage", "show", "req_2", control=control).out
+
+
+def test_a_model_that_nothing_offers_is_named_with_those_there_are() -> None:
+    control = Control({"GET /calls": CallPage(calls=[]), "GET /models": [MODEL]})
+    assert run("usage", "list", "--model", "nope", control=control).err == (
+        f"no matching calls; no channel offers model 'nope' now: there are {MODEL.name}\n"
+    )
+    assert run("usage", "list", "--model", MODEL.name, control=control).err == "no matching calls\n"

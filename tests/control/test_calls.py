@@ -186,7 +186,7 @@ async def test_a_cancelled_call_ends_at_once_and_costs_nothing(
 async def test_what_does_not_run_cannot_be_cancelled(owner: ControlClient, past: list[str]) -> None:
     with pytest.raises(NotFound) as caught:
         await owner.cancel(past[0])
-    assert caught.value.code == "not_running"
+    assert (caught.value.code, caught.value.message) == ("not_running", f"no running call '{past[0]}'")
 
 
 async def test_the_newest_are_those_of_this_run_and_then_those_of_the_log(gateway: Gateway, past: list[str]) -> None:

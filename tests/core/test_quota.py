@@ -131,6 +131,12 @@ def test_a_call_without_a_cap_holds_the_default_or_all_that_is_left(available: i
     assert take(Purse(available), need(cap=None)).nanos == held
 
 
+def test_a_budget_that_is_used_up_says_so_without_an_amount() -> None:
+    message = refusal(Purse(), need(), token=Budget(nanos=Nanos(0))).message
+    assert message.startswith("the budget of token 'laptop' is used up; ")
+    assert "left" not in message
+
+
 @pytest.mark.parametrize("available", [199, 1, 0, -5])
 def test_a_prompt_that_cannot_be_paid_is_refused(available: int) -> None:
     assert refusal(Purse(available), need(cap=None)).code == "insufficient_quota"
