@@ -113,12 +113,12 @@ def ticks(highest: float, height: int, *, whole: bool = False, times: bool = Fal
 
 
 def spread(count: int, width: int) -> list[Span]:
-    """So many bars over the whole width; from three cells a bar on there is a gap between them."""
+    """So many bars over the whole width; from three cells a bar on they are alike, with gaps between them."""
     spans = []
     for number in range(count):
         start, end = number * width // count, (number + 1) * width // count
-        gap = 1 if width >= 3 * count else 0
-        spans.append(Span(start, max(1, end - start - gap), max(1, end - start)))
+        whole = max(1, end - start)
+        spans.append(Span(start, width // count - 1 if width >= 3 * count else whole, whole))
     return spans
 
 

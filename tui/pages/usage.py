@@ -30,7 +30,7 @@ from tui.pages.usage_table import (
 )
 from tui.session import ConsoleSession
 from tui.text import Part, cell, content, cut, lines, safe
-from tui.trends import HOUR_MS
+from tui.trends import HOUR_MS, MINUTE
 from tui.widgets.text_block import TextBlock
 
 PERIODS: Mapping[str, tuple[str, int]] = {
@@ -119,6 +119,8 @@ class UsagePage(ConsolePage):
         self.budget = 0
         self.places: Layout | None = None
         self._found: UsageSums | None = None
+        self._shown: tuple[object, ...] = ()
+        """What the text was drawn from."""
         self._asked: tuple[str, str, int, int] | None = None
         """Period, dimension, time and number of calls of the last fetch."""
 
@@ -143,7 +145,12 @@ class UsagePage(ConsolePage):
         if self.session.link == "attached" and self._due():
             self.run_worker(self._ask(), group="usage", exclusive=True, exit_on_error=True)
         self.query_one(".lead", Static).update(self.lead())
-        self.query_one(UsageBlock).show(self.draw)
+        session, choices = self.session, tuple(self.session.state.view("usage").choices.items())
+        looks = (self.app.theme, self.app.no_color, session.glyphs, session.now() // MINUTE)
+        shown = (id(self._found), self.back, self.series, choices, session.board.tables, looks)
+        if shown != self._shown:  # drawing takes longer than the refreshes while calls run should
+            self._shown = shown
+            self.query_one(UsageBlock).show(self.draw)
 
     def lead(self) -> Content:
         """What is shown, and the sums of it."""

@@ -5,6 +5,7 @@ or hour without calls shows a dot on the axis, and before the first call that wa
 nothing, unknown and little differ.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -306,7 +307,7 @@ def _with_axis(plan: ChartPlan, rows: Sequence[Sequence[Part]], ticks: charts.Ti
     """The rows behind the numbers of the ticks; each tick is at the upper end of its row."""
     for number, row in enumerate(rows):
         labelled = number % ticks.rows == 0
-        label = tick_text(plan.value, ticks.step * (ticks.count - number // ticks.rows)) if labelled else ""
+        label = tick_text(plan.value, ticks, number // ticks.rows) if labelled else ""
         axis = plan.glyphs.axis[1 if labelled else 0]
         yield content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *joined(row))
 
@@ -323,17 +324,19 @@ def joined(parts: Sequence[Part]) -> Iterator[Part]:
         yield text, tone
 
 
-def tick_text(value: Measure, number: float) -> str:
-    """The number of a tick, without needless zeros."""
+def tick_text(value: Measure, ticks: charts.Ticks, number: int) -> str:
+    """The text of a tick, counted from the top; all ticks of a scale have as many decimals."""
+    amount = ticks.step * (ticks.count - number)
     if value.name == "cost":
-        dollars = number / 10**9
-        if dollars >= 1 and dollars == round(dollars):
-            return f"${dollars:,.0f}"
-        return f"${dollars:.2f}" if round(dollars, 2) == round(dollars, 9) else f"${dollars:.9f}".rstrip("0")
-    if value.lines:
-        whole = number / 1000
-        return f"{number:.0f}ms" if number < 1000 else f"{whole:.0f}s" if whole < 60 else f"{whole / 60:.0f}m"
-    return value.text(number)
+        step = ticks.step / 10**9
+        decimals = 0 if step >= 1 else max(2, -math.floor(math.log10(step)))
+        return f"${amount / 10**9:,.{decimals}f}"
+    if not value.lines:
+        return value.text(amount)
+    if ticks.top < 1000:
+        return f"{amount:.0f}ms"
+    decimals = 0 if ticks.step >= 1000 else 1 if ticks.step >= 100 else 2
+    return f"{amount / 1000:.{decimals}f}s" if ticks.step < 60_000 else f"{amount / 60_000:.0f}m"
 
 
 def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None, glyphs: Glyphs) -> Iterator[Content]:

@@ -211,8 +211,7 @@ def budget_chart(course: BudgetCourse, plan: ChartPlan, now: Millis, size: tuple
         for x, one in enumerate(row):
             future = ahead and not past[x] and height - 1 - int(values[x] / ticks.top * height) == number
             parts.append(_budget_cell(one, number == limit_row, future, glyphs))
-        tick = ticks.step * (ticks.count - number // ticks.rows)
-        label = tick_text(course.value, tick) if number % ticks.rows == 0 else ""
+        label = tick_text(course.value, ticks, number // ticks.rows) if number % ticks.rows == 0 else ""
         axis = glyphs.axis[1 if label else 0]
         lines.append(content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *joined(parts)))
     lines += list(_budget_axis(course, past, room, glyphs))

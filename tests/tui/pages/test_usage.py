@@ -1,6 +1,7 @@
 from datetime import datetime
 
 import pytest
+from textual.content import Content
 from textual.widgets import Input
 
 from gateway.domain.query import parse
@@ -23,7 +24,7 @@ from tui.trends import DAY_MS, HOUR_MS
 def busy() -> Owner:
     """A month of calls."""
     owner = Owner(40)
-    owner.records += month()
+    owner.records += month()[::8]
     return owner
 
 
@@ -151,6 +152,27 @@ async def test_the_next_budget_is_shown() -> None:
         assert "token ci, this month" in screen(app)
         await press(app, pilot, "B")
         assert "token ci, this month" not in screen(app)
+
+
+async def test_it_is_drawn_again_only_when_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with shown("usage", busy()) as (app, pilot, owner):
+        page, drawn = usage(app), 0
+        draw = page.draw
+
+        def counted(width: int, height: int) -> Content:
+            nonlocal drawn
+            drawn += 1
+            return draw(width, height)
+
+        monkeypatch.setattr(page, "draw", counted)
+        for _ in range(3):
+            page.renew()
+        assert drawn == 0
+        await press(app, pilot, "left", "v")
+        assert drawn == 2
+        owner.changed()
+        await press(app, pilot)
+        assert drawn == 3
 
 
 async def test_percentiles_are_fetched_with_the_sums() -> None:

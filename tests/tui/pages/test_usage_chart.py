@@ -2,11 +2,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pytest
 from textual.content import Content
 
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import SumRow
 from tests.tui.stage import sums
+from tui.charts import Ticks
 from tui.glyphs import ASCII, UNICODE, Glyphs
 from tui.pages.usage_chart import (
     AXIS,
@@ -20,6 +22,7 @@ from tui.pages.usage_chart import (
     chart,
     known,
     largest_first,
+    tick_text,
 )
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
@@ -159,7 +162,7 @@ def test_the_lines_are_those_of_the_selected_series() -> None:
     slow: dict[str, Any] = {**TIMES, "duration_p95_ms": 90_000}
     drawing = plan(over((0, row("slow", 1, **slow))), over((0, row("", 1, **TIMES))), "duration")
     tops = [text(chart(drawing, bars_of(drawing, 60), 8, None, key))[0].split()[0] for key in (None, "slow")]
-    assert tops == ["4s", "2m"]
+    assert tops == ["4s", "90s"]
 
 
 def test_of_several_days_in_a_bar_the_slowest_counts() -> None:
@@ -187,6 +190,24 @@ def test_series_without_value_have_no_colour_of_their_own() -> None:
 
 def test_the_largest_come_first() -> None:
     assert [one.key for one in largest_first(some(3), MEASURES["cost"])] == ["key3", "key2", "key1"]
+
+
+@pytest.mark.parametrize(
+    ("value", "ticks", "expected"),
+    [
+        ("cost", Ticks(5 * 10**8, 4, 3), ["$2.00", "$1.50", "$1.00", "$0.50"]),
+        ("cost", Ticks(5 * 10**9, 3, 3), ["$15", "$10", "$5"]),
+        ("cost", Ticks(2 * 10**6, 2, 3), ["$0.004", "$0.002"]),
+        ("cost", Ticks(10**12, 2, 3), ["$2,000", "$1,000"]),
+        ("calls", Ticks(500, 3, 3), ["1.5k", "1k", "500"]),
+        ("duration", Ticks(500, 3, 3), ["1.5s", "1.0s", "0.5s"]),
+        ("duration", Ticks(200, 2, 3), ["400ms", "200ms"]),
+        ("duration", Ticks(30_000, 3, 3), ["90s", "60s", "30s"]),
+        ("duration", Ticks(60_000, 2, 3), ["2m", "1m"]),
+    ],
+)
+def test_ticks_are_written_alike(value: str, ticks: Ticks, expected: list[str]) -> None:
+    assert [tick_text(MEASURES[value], ticks, number) for number in range(ticks.count)] == expected
 
 
 def dates(starts: Sequence[Millis], width: int) -> str:
