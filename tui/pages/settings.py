@@ -36,7 +36,7 @@ async def edit(page: AnyPage) -> None:
     if (field := _field(row)) is not None:
         await _edit_field(page, field)
     elif (choice := _choice(row)) is not None:
-        before, options = choice.read(page.app), choice.options(page.session)
+        before, options = choice.read(page.app), choice.options(page.app)
         preview = partial(choice.write, page.app) if choice.name == "theme" else None
         chosen = await page.ask(ChooseOne(choice.label, options, before, preview))
         _choose(page, choice, chosen or before)
@@ -59,7 +59,7 @@ async def toggle(page: AnyPage) -> None:
             await _save(page, field, field.kind.parse(0, after, page.session.now()))
             return
     if (choice := _choice(row)) is not None:
-        values = [value for value, _ in choice.options(page.session)]
+        values = [value for value, _ in choice.options(page.app)]
         _choose(page, choice, values[(values.index(choice.read(page.app)) + 1) % len(values)])
         return
     await edit(page)
@@ -77,7 +77,7 @@ async def reset(page: AnyPage) -> None:
     elif (field := _field(row)) is not None:
         await _save(page, field, getattr(Settings(), field.name))
     elif (choice := _choice(row)) is not None:
-        _choose(page, choice, choice.options(page.session)[0][0])
+        _choose(page, choice, choice.options(page.app)[0][0])
 
 
 async def _edit_field(page: AnyPage, field: Field) -> None:

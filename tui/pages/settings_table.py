@@ -13,7 +13,7 @@ from textual.content import Content
 from gateway.domain.fields import SETTINGS
 from gateway.domain.kinds import Option
 from gateway.domain.settings import Settings
-from tui import global_actions, preferences
+from tui import global_actions, preferences, themes
 from tui.format import counted
 from tui.listing import Column, PageListing, RowCache
 from tui.session import ConsoleSession
@@ -91,7 +91,7 @@ class ConsoleChoice(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     label: str
     meaning: str
-    options: Callable[[ConsoleSession], Sequence[tuple[str, str]]]
+    options: Callable[[Any], Sequence[tuple[str, str]]]
     """Values and what they mean; the first is the default."""
     read: Callable[[Any], str]
     """The present value in an app."""
@@ -99,9 +99,11 @@ class ConsoleChoice(msgspec.Struct, frozen=True, kw_only=True):
     applies: str = NOW
 
 
-def _themes(session: ConsoleSession) -> Sequence[tuple[str, str]]:
+def _themes(app: Any) -> Sequence[tuple[str, str]]:
+    if not app.colour:
+        return [(themes.PLAIN, "NO_COLOR is set, so there is only one theme")]
     notes = global_actions.THEME_NOTES
-    return [(name, notes.get(name, "yours, from console.toml")) for name in global_actions.theme_names(session)]
+    return [(name, notes.get(name, "yours, from console.toml")) for name in global_actions.theme_names(app.session)]
 
 
 def _symbols_now(app: Any) -> str:
@@ -140,7 +142,7 @@ CONSOLE: tuple[ConsoleChoice, ...] = (
 def console_rows(app: Any) -> Rows:
     """The settings of this console."""
     for choice in CONSOLE:
-        value, default = choice.read(app), choice.options(app.session)[0][0]
+        value, default = choice.read(app), choice.options(app)[0][0]
         yield SettingRow(
             name=choice.name,
             section="Console",

@@ -202,3 +202,15 @@ async def test_what_a_command_changes_is_shown_soon() -> None:
         time[0] = Millis(time[0] + 1_500)
         await press(app, pilot)
         assert "7 days" in screen(app)
+
+
+async def test_without_colours_the_theme_is_plain_and_says_why() -> None:
+    app = console(Owner(), colour=False)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.action_page("settings")
+        await press(app, pilot)
+        select(app, "theme")
+        await press(app, pilot, "space", "e")
+        assert "NO_COLOR is set, so there is only one theme" in screen(app)
+        assert not getattr(row_of(app, "theme"), "changed")  # noqa: B009 - any row
+        assert app.theme == "plain"
