@@ -8,9 +8,12 @@ import pytest
 from tinydb import TinyDB
 
 from gateway.domain.config_views import Difference
+from gateway.domain.group import Group
 from gateway.domain.history import ChangeSource, EntityChange, HistoryEntry
+from gateway.domain.registry import Change
 from gateway.domain.units import Millis
-from gateway.store import history
+from gateway.store import files, history
+from gateway.store.entities import Entities
 from gateway.store.history import History
 
 SOURCE = ChangeSource(via="console", session="abc", place="pts/3")
@@ -153,3 +156,61 @@ def test_an_entry_of_a_later_version_is_read_as_far_as_it_is_known(home: Home) -
     tables["history"]["1"]["further"] = 1
     path.write_bytes(msgspec.json.encode(tables))
     assert [one.id for one in home.open().entries] == [1]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def reopened(home: Path) -> tuple[Entities, History]:
+    entities = Entities(home / "config.json")
+    return entities, History(home, lambda: entities.applied, lambda: Millis(7), lambda _: None)
+
+
+def changed(home: Path) -> None:
+    """A change as the gateway makes it: a key goes, the entry is written, then the configuration."""
+    entities, kept = reopened(home)
+    number = kept.next_id
+    seal = kept.seal(f"sk-canary-{number}")
+    kept.append(entry(number, seal), {seal: f"sk-canary-{number}"}, ())
+    entities.apply([Change("groups", f"g{number}", Group(name=f"g{number}"))], number)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_wherever_a_crash_comes_history_and_configuration_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    """A file is replaced by one rename; the process is killed before or after each of them."""
+    rename, steps = files.rename, 0
+
+    for last in range(1, 10):
+        home = tmp_path / str(last)
+        home.mkdir()
+        changed(home)
+        steps = 0
+
+        def dies(new: Path, path: Path, last: int = last) -> None:
+            nonlocal steps
+            steps += 1
+            if steps == last and not after:
+                raise Killed
+            rename(new, path)
+            if steps == last:
+                raise Killed
+
+        monkeypatch.setattr(files, "rename", dies)
+        try:
+            changed(home)
+        except Killed:
+            pass
+        else:
+            break
+        finally:
+            monkeypatch.setattr(files, "rename", rename)
+        entities, kept = reopened(home)
+        assert [f"g{one.id}" for one in kept.entries] == [*entities.registry.groups]
+        keys = [f"sk-canary-{one.id}" for one in kept.entries]
+        assert [kept.opened(kept.seal(key)) for key in keys] == keys
+        changed(home)
+        assert len(Entities(home / "config.json").registry.groups) == len(kept.entries) + 1
+    assert steps >= 4

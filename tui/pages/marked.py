@@ -16,7 +16,7 @@ from gateway.domain.units import Millis
 from tui import format as fmt
 from tui.pages.base import AnyPage
 from tui.text import safe
-from tui.widgets.choices import Menu
+from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import Prompt, toast
 
 NAMED = 12
@@ -43,15 +43,18 @@ _KINDS: Mapping[str, Kind] = {
     "channels": Kind("channels", "channel", ("enable", "disable", "move", "limits", "delete")),
     "models": Kind("prices", "price", ("free", "delete")),
 }
-_LABELS: Mapping[str, str] = {
-    "enable": "Enable",
-    "disable": "Disable",
-    "move": "Move to a group ...",
-    "limits": "Set rate limits ...",
-    "budgets": "Set a budget ...",
-    "free": "Make free",
-    "delete": "Delete",
+_ACTS: Mapping[str, tuple[str, str]] = {
+    "enable": ("Enable", ""),
+    "disable": ("Disable", ""),
+    "move": ("Move", "to a group"),
+    "limits": ("Limit", "requests, tokens and calls at once"),
+    "budgets": ("Budget", "dollars per day, week, month or for ever"),
+    "free": ("Free", "a price of zero"),
+    "delete": ("Delete", ""),
 }
+"""How the menu names and explains what can be done."""
+
+_UNPRICE = ("Remove", "the price")
 
 
 async def bulk(page: AnyPage) -> None:
@@ -60,12 +63,11 @@ async def bulk(page: AnyPage) -> None:
     if not views:
         toast(page, "Nothing is marked or selected. Press m to mark a row.")
         return
-    options = [
-        (act, "Remove the price" if act == "delete" and page.id == "models" else _LABELS[act]) for act in kind.acts
-    ]
-    act = await page.ask(Menu(_counted(page, views), _listed(views), options))
-    if act is not None:
-        await _do(page, act, views)
+    named = {act: _UNPRICE if (act, page.id) == ("delete", "models") else _ACTS[act] for act in kind.acts}
+    ids = {name: act for act, (name, _) in named.items()}
+    chosen = await page.ask(ChooseOne(f"{_counted(page, views)}: {_listed(views)}", [*named.values()], ""))
+    if chosen is not None:
+        await _do(page, ids[chosen], views)
 
 
 async def acts_on_marks(page: AnyPage, verb: str) -> bool:
@@ -103,7 +105,7 @@ async def _planned(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patch
     """What each row gets, the question with ``{}`` for the rows, and what follows; None if cancelled."""
     if act in ("enable", "disable"):
         patches = {_ref(page, view): {"enabled": act == "enable"} for view in views}
-        return patches, f"{_LABELS[act]} {{}}", _effect(page, act, views)
+        return patches, f"{_ACTS[act][0]} {{}}", _effect(page, act, views)
     if act == "free":
         price = {"input": 0, "output": 0}
         effect = "Their calls will cost nothing, and no dollar budget will limit them."
@@ -123,7 +125,7 @@ async def _planned(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patch
 
 async def _moved(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
     names = sorted(group.name for group in page.session.board.groups)
-    group = await page.ask(Menu(f"Move {_counted(page, views)} to", _listed(views), [(name, name) for name in names]))
+    group = await page.ask(ChooseOne(f"Move {_counted(page, views)} to group", [(name, "") for name in names], ""))
     if group is None:
         return None
     patch = {"groups": [group]} if page.id == "channels" else {"group": group}

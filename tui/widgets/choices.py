@@ -12,8 +12,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Input, Static
 
 from tui.listing import Column, row_filter
 from tui.text import content, lines, safe, safe_lines
@@ -203,48 +202,6 @@ class MultiSelect(ModalScreen[Any]):
         self.dismiss(set(self.query_one(CheckList).on))
 
 
-class Menu(ModalScreen[str | None]):
-    """The id of the line that was chosen, or None if cancelled."""
-
-    BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
-        Binding("escape,q", "leave", "Cancel"),
-        Binding("down,j", "move('down')", show=False),
-        Binding("up,k", "move('up')", show=False),
-    ]
-
-    def __init__(self, title: str, about: str, options: Sequence[tuple[str, str]]) -> None:
-        """``options``: ids and texts."""
-        super().__init__()
-        self._title = title
-        self._about = about
-        self._options = options
-
-    def compose(self) -> ComposeResult:
-        with Dialog(classes="dialog"):
-            yield Static(Content.styled(safe(self._title), "bold"), classes="title")
-            yield Static(content((safe_lines(self._about), "dim")))
-            yield OptionList(
-                *(Option(Content(safe(text)), id=id_) for id_, text in self._options), compact=True, classes="choices"
-            )
-            yield Static(content(("enter", "key"), " chooses   ", ("esc", "key"), " cancels"), classes="hint")
-
-    def on_mount(self) -> None:
-        self.query_one(OptionList).focus()
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option_id)
-
-    def action_move(self, where: str) -> None:
-        options = self.query_one(OptionList)
-        if where == "down":
-            options.action_cursor_down()
-        else:
-            options.action_cursor_up()
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
-
 class ChooseColumns(ModalScreen[list[str] | None]):
     """The ids of the columns to show; an empty list for as many as fit; None if cancelled."""
 
@@ -294,7 +251,7 @@ class ChooseOne(ModalScreen[str | None]):
         chosen: str,
         preview: Callable[[str], object] | None = None,
     ) -> None:
-        """``options``: ids and what they mean."""
+        """``options``: ids and what they mean; ``chosen`` is empty if none of them holds now."""
         super().__init__()
         self._title = title
         self._options = options
@@ -317,8 +274,8 @@ class ChooseOne(ModalScreen[str | None]):
         width = max(len(id_) for id_, _ in self._options) + 2
         rows = []
         for number, (id_, text) in enumerate(self._options):
-            mark = "(x)" if id_ == self._chosen else "( )"
-            row = content((f"{mark} ", "dim"), f"{safe(id_):<{width}}", (safe(text), "dim"))
+            mark = ("(x) " if id_ == self._chosen else "( ) ") if self._chosen else ""
+            row = content((mark, "dim"), f"{safe(id_):<{width}}", (safe(text), "dim"))
             rows.append(row.stylize("reverse") if number == self._at else row)
         self.query_one(".options", Static).update(lines(*rows))
 
