@@ -14,8 +14,9 @@ limit makes a hold smaller only because a higher cap is lowered to it in the req
 too small shortens answers but never lets more be spent than is held. Where no cap goes out, a limit makes no hold
 smaller.
 
-Where the client names no cap and the gateway chooses one, as Anthropic's dialect must, the hold may be smaller than
-that cap costs. Then the cap is what the hold pays for (``affordable_output``), and at least ``LEAST_OUTPUT``.
+Where the client names no cap, the hold is what a usual answer costs, or all that is left if that is less. Then the
+gateway puts a cap into the request: what the hold pays for (``affordable_output``). Where it must choose one anyway, as
+Anthropic's dialect does, that is at least ``LEAST_OUTPUT``, or the call is refused.
 
 The owner of a token may have its calls hold less than their caps allow (``Token.hold_output``), for programs that
 always ask for far more than they use. Their caps go out unchanged, so such a call may cost more than its hold.

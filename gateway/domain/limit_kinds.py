@@ -211,7 +211,7 @@ class OutputHold(Number):
     def show(self, value: int) -> str:
         if value:
             return f"{exact_count(value)} tokens of a call, even if its own limit is higher"
-        return f"all that a call's own limit allows; usually {DEFAULT_OUTPUT} tokens if it sets none"
+        return f"what a call's limit allows; without one {DEFAULT_OUTPUT} tokens, or what the money left pays for"
 
 
 def _budgets(nanos: Mapping[Window, int | None], tokens: Mapping[Window, int | None]) -> tuple[Budget, ...]:

@@ -9,12 +9,12 @@ from openai import APIError
 
 from gateway.domain.account import Account
 from gateway.domain.channel import Dialect, Overrides, Served
-from gateway.domain.units import Nanos
+from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.inbound.sealed import PLAIN_SEAL, wrap
 from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client
-from tests.fakes.gateway import Gateway
+from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import Doc, choice, dumps, fail, reply, slam, usage, whole
 from tests.fakes.responses import (
@@ -158,6 +158,18 @@ async def test_a_limit_above_the_models_own_is_lowered(gateway: Gateway, provide
     answer = await call(gateway, max_output_tokens=5000)
     assert provider.last.json["max_output_tokens"] == 100
     assert answer.head.get("x-gateway-output-limit") == "100"
+
+
+@pytest.mark.parametrize(("left", "limit"), [(100, 100), (3, 16)])
+async def test_where_little_is_left_a_call_without_a_limit_gets_the_one_that_is_paid(
+    gateway: Gateway, provider: Provider, left: int, limit: int
+) -> None:
+    gateway.price(input=Nanos(0), output=Nanos(25 * MILLION))
+    gateway.grant(25 * left - GRANTED)
+    provider.on("m", reply(json.dumps(response(message("Hello"))).encode()))
+    await call(gateway)
+    assert provider.last.json["max_output_tokens"] == limit
+    assert f"output_limit={limit}" in gateway.record.marks
 
 
 async def test_v8_seals_of_the_gateway_never_reach_a_vendor(gateway: Gateway, provider: Provider) -> None:

@@ -13,7 +13,9 @@ from gateway.domain.estimate import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, MILLION, Nanos
+from gateway.upstream.adapter import Learned, Order, Prepared
 from gateway.upstream.dialects import output_limit
+from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.output_limit import LEAST_OUTPUT, MOST_NAMES, MOST_TOKENS
 from tests.core import kit
 from tests.core.ends import FakeReply
@@ -393,3 +395,44 @@ def test_the_quick_way_to_the_limit_is_the_same_as_the_long_one(dialect: Dialect
     fields: dict[str, Any] = {name: cap}
     limit = output_limit(kit.ask(**fields).fields, *offer)
     assert output(offer, **fields) == (limit.capped_total, limit.total)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sent"),
+    [
+        ({}, {"max_tokens": 40}),
+        ({"n": 2}, {"max_tokens": 20}),
+        ({"max_tokens": None}, {"max_tokens": 40}),
+        ({"best_of": 4}, {"max_tokens": 10}),
+        ({"max_completion_tokens": 5000}, {"max_completion_tokens": 5000}),
+        ({"num_predict": 9}, {}),
+        ({"thinking": {"budget_tokens": 30}}, {"max_tokens": 10}),
+        ({"n": 50}, {}),
+    ],
+)
+def test_where_little_is_left_a_call_without_a_cap_gets_the_one_that_is_paid(
+    fields: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    prepared = prepared_for(kit.channel(), 40, **fields)
+    body = msgspec.json.decode(prepared.body)
+    assert {name: body[name] for name in ("max_tokens", "max_completion_tokens") if name in body} == sent
+    chosen = fields.keys().isdisjoint({"max_completion_tokens", "num_predict"}) and sent
+    assert prepared.lowered == (sent["max_tokens"] if chosen else None)
+
+
+def test_the_chosen_cap_has_the_name_it_has_there() -> None:
+    body = msgspec.json.decode(prepared_for(kit.channel("up", "m=o3", preset="openai"), 40).body)
+    assert (body["max_completion_tokens"], "max_tokens" in body) == (40, False)
+
+
+def test_a_cap_that_the_owner_removes_is_not_put_back() -> None:
+    body = msgspec.json.decode(prepared_for(kit.channel(overrides=Overrides(remove=("max_tokens",))), 40).body)
+    assert "max_tokens" not in body
+    assert b"max_" not in prepared_for(kit.channel(), None).body
+
+
+def prepared_for(channel: Channel, output_budget: int | None, **fields: Any) -> Prepared:
+    """What goes out where the hold pays for so much output."""
+    asked = msgspec.json.decode(kit.body(**fields), type=dict[str, msgspec.Raw])
+    order = Order(fields=asked, model="m", answer_id="x", created=0, output_budget=output_budget)
+    return OpenAIDialect().prepare(order, channel, channel.models[0], Learned())

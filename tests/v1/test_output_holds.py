@@ -97,3 +97,19 @@ async def test_a_call_without_a_limit_holds_what_the_owner_of_its_token_says(
     for hold_output, held in ((0, 4096), (100, 100), (20_000, 20_000)):
         await gateway.token(hold_output=hold_output).ask("POST", "/v1/chat/completions", body)
         assert gateway.records[-1].held == held * 25
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_where_little_is_left_a_call_without_a_limit_gets_the_one_that_the_rest_pays_for(
+    gateway: Gateway, provider: Provider, api: str
+) -> None:
+    gateway.channel(provider.base_url)
+    gateway.price(input=Nanos(0), output=Nanos(25 * MILLION))
+    gateway.grant(25 * 100 - GRANTED)
+    provider.on("m", upstream())
+    path, body = APIS[api]
+    body = {field: value for field, value in body.items() if value != CAP}
+    answer = await gateway.client.ask("POST", path, dumps({"model": "m", **body}))
+    assert (answer.status, provider.last.json["max_tokens"]) == (200, 100)
+    assert dict(answer.head.headers)["x-gateway-output-limit"] == "100"
+    assert gateway.engine.store.books.available() >= 0

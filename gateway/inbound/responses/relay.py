@@ -38,6 +38,8 @@ WORDS: Mapping[str, str | None] = {
 }
 """What parameters of chat completions are called here."""
 REQUIRED = frozenset({"input"})
+LEAST_LIMIT = 16
+"""The smallest ``max_output_tokens`` that OpenAI accepts."""
 
 _SEALED = b'"' + PREFIX.encode()
 
@@ -107,12 +109,16 @@ class ResponsesRelay:
         high = isinstance(cap, int) and served.max_output is not None and cap > served.max_output
         if high:
             changes["max_output_tokens"] = rawjson.raw(served.max_output)
+        lowered = served.max_output if high else None
+        if cap is None and order.output_budget is not None:
+            lowered = max(LEAST_LIMIT, order.output_budget)
+            changes["max_output_tokens"] = rawjson.raw(lowered)
         same = rawjson.maybe(order.fields.get("model")) == served.upstream_name
         return Prepared(
             url=endpoint(channel.base_url, PATH),
             headers=native_headers(order, channel),
             body=native_body(order, {name: raw for name, raw in changes.items() if name != "model" or not same}),
-            lowered=served.max_output if high else None,
+            lowered=lowered,
         )
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:

@@ -291,7 +291,7 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
     try:
         request = read_request(fields)
         row = row_of(served.upstream_name)
-        cap = request.output_cap if request.output_cap is not None else _chosen_cap(request, row, order.output_budget)
+        cap = request.output_cap if request.output_cap is not None else _chosen_cap(request, order.output_budget)
         cap = _lowered(cap, served)
         body = _body(request, row, cap, signatures, dropped)
     except BadRequest as fault:
@@ -324,9 +324,9 @@ def _budget(effort: object, row: GeminiModel) -> int:
     return 0 if thinking is None else thinking.get("thinkingBudget", 0)
 
 
-def _chosen_cap(request: ChatFields, row: GeminiModel, output_budget: int | None) -> int | None:
-    """A limit where the client names none, but a budget for thinking goes out that the hold does not cover."""
-    if output_budget is None or not _budget(request.reasoning_effort, row):
+def _chosen_cap(request: ChatFields, output_budget: int | None) -> int | None:
+    """The limit that the hold pays for, where the client names none and the hold covers less than a usual answer."""
+    if output_budget is None:
         return None
     return max(1, output_budget // max(1, request.n or 1))
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from gateway.domain.channel import Channel, Served, TokenLimitField
+from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.upstream import failures, rawjson
 from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
 from gateway.upstream.error_body import read_error
@@ -46,7 +47,7 @@ def output_limit(given: Fields, channel: Channel, served: Served) -> OutputLimit
 
 def _fits(order: Order, traits: Vendor, channel: Channel, served: Served, learned: Learned) -> bool:
     """Whether the client's body is what this channel needs, so that it does not have to be built again."""
-    if not order.body or order.stream or not traits.quiet or learned.dropped:
+    if not order.body or order.stream or not traits.quiet or learned.dropped or order.output_budget is not None:
         return False
     if order.model != (served.upstream or served.name):
         return False
@@ -92,6 +93,25 @@ def _limit_output(fields: Fields, field: TokenLimitField, most: int | None) -> i
     for name in high:
         fields[name] = rawjson.raw(most)
     return most if high else None
+
+
+def _may_limit(channel: Channel, learned: Learned) -> bool:
+    """Whether the upstream and the channel's owner let a request have an output limit."""
+    removed = channel.overrides.remove if channel.overrides is not None else ()
+    return not any(name in removed or name in learned.dropped for name in CAPS)
+
+
+def _choose_limit(fields: Fields, output_budget: int, field: TokenLimitField) -> int | None:
+    """Puts in the limit of each choice that the money left pays for, and returns it; None if there is one already.
+
+    What is not bounded by it, such as thinking at some vendors, must be paid as well.
+    """
+    found = read_limit(fields)
+    limit = output_budget // found.choices - max(0, found.expected - DEFAULT_OUTPUT)
+    if found.capped or limit < 1:
+        return None
+    fields["max_tokens" if field is TokenLimitField.KEEP else field.value] = rawjson.raw(limit)
+    return limit
 
 
 def _above(cap: msgspec.Raw | None, most: int) -> bool:
@@ -224,6 +244,9 @@ class OpenAIDialect:
         lowered = None
         if "max_tokens" in fields or "max_completion_tokens" in fields:
             lowered = _limit_output(fields, _limit_field(traits, channel, served, learned), served.max_output)
+        if order.output_budget is not None and _may_limit(channel, learned):
+            chosen = _choose_limit(fields, order.output_budget, _limit_field(traits, channel, served, learned))
+            lowered = lowered if chosen is None else chosen
         _ask_usage(fields, wanted=order.stream and traits.stream_options and "stream_options" not in learned.dropped)
         dropped = _fit_parameters(fields, traits, learned)
         if traits.edits_messages and "messages" in fields:
