@@ -36,17 +36,6 @@ def alerts(board: Board, now: int) -> list[Alert]:
     return sorted(found, key=lambda alert: alert.level != "bad")
 
 
-def used_share(budget: BudgetView) -> float:
-    """The larger share that is spent or held, of money or of tokens; over 1 if it is overdrawn."""
-    shares = [0.0]
-    if budget.nanos is not None:
-        spent = budget.spent_nanos + budget.held_nanos
-        shares.append(spent / budget.nanos if budget.nanos else 1.0)
-    if budget.tokens is not None:
-        shares.append(budget.spent_tokens / budget.tokens if budget.tokens else 1.0)
-    return max(shares)
-
-
 def _server(board: Board, now: int) -> Iterator[Alert]:
     if board.stopping is not None:
         yield Alert("bad", f"stopping, {fmt.countdown(now, board.stopping)} at most", "live")

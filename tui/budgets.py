@@ -1,26 +1,18 @@
 """Budgets: the gauge with its percentage and amounts, the forecast, and the form fields of tokens and groups."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 import msgspec
 
+from gateway.domain.forecast import used_share
 from gateway.domain.human_values import brief_count
-from gateway.domain.limits import Window, window_start
-from gateway.domain.units import DOLLAR, Millis
+from gateway.domain.limits import Window
+from gateway.domain.units import DOLLAR
 from gateway.domain.views import BudgetView
-from tui.alerts import ALERT_SHARE, used_share
+from tui.alerts import ALERT_SHARE
 from tui.charts import gauge
 from tui.format import percent
 from tui.glyphs import Glyphs
-
-MIN_ELAPSED = 0.02
-"""Share of a window that must have passed before a forecast is made."""
-
-FAR_MS = 366 * 86_400_000
-"""A forecast beyond this is not given as a date."""
-
-WEEK_MS = 7 * 86_400_000
 
 WINDOWS = {Window.DAY: "today", Window.WEEK: "this week", Window.MONTH: "this month", Window.EVER: "in total"}
 
@@ -66,45 +58,6 @@ def amounts(budget: BudgetView) -> str:
 def _share(part: int, whole: int | None) -> float:
     """A share; a limit of 0 is used up."""
     return part / whole if whole else 1.0
-
-
-def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
-    """``empty on Thu 16:00 at this pace``, ``lasts at this pace``, or nothing while it is too early to tell.
-
-    The pace is that of the window so far; ``since`` is where a window without a beginning began.
-    """
-    part = used_share(budget)
-    if part >= 1:
-        resets = f"; resets {_moment(budget.resets_at_ms, now)}" if budget.resets_at_ms else ""
-        return f"used up{resets}"
-    begun = window_start(budget.window, now) or since
-    until_ms = budget.resets_at_ms
-    whole = (until_ms or now + WEEK_MS) - begun
-    if part == 0 or now - begun < whole * MIN_ELAPSED:
-        return ""
-    empty = now + round((1 - part) * (now - begun) / part)
-    if (until_ms is not None and empty >= until_ms) or empty - now > FAR_MS:
-        return "lasts at this pace"
-    return f"at this pace used up on {_moment(empty, now)}"
-
-
-def balance_forecast(left: int, spent: int, span_ms: int, now: Millis) -> str:
-    """The same for a balance, from what was spent in the last ``span_ms``."""
-    if left <= 0:
-        return "empty"
-    if spent <= 0:
-        return ""
-    empty = now + left * span_ms // spent
-    return (
-        "lasts over a year at this pace" if empty - now > FAR_MS else f"at this pace used up on {_moment(empty, now)}"
-    )
-
-
-def _moment(ms: int, now: int) -> str:
-    then = datetime.fromtimestamp(ms / 1000).astimezone()
-    if 0 <= ms - now < WEEK_MS:
-        return f"{then:%a} {then:%H:%M}"
-    return f"{then.day} {then:%b}" if ms - now < FAR_MS else f"{then.day} {then:%b %Y}"
 
 
 def _dollars(nanos: int) -> str:

@@ -14,6 +14,7 @@ from gateway.domain.views import REPEATED, CallView
 from tui import format as fmt
 from tui.calls import RunningView, failed
 from tui.glyphs import Glyphs
+from tui.key_advice import key_advice
 from tui.text import Part, TextCard, safe
 
 BAR = 60
@@ -29,7 +30,8 @@ def receipt(call: CallView, now: int, glyphs: Glyphs, width: int) -> Content:
     card.line(_bold(safe(call.id, 40)), (f"   {fmt.moment(call.time_ms, now)}   ", "dim"), state_of(call, glyphs))
     _route(card, call, glyphs)
     if call.error:
-        card.row("error", (safe(f"{call.code}: {call.error}" if call.code else call.error), "bad"))
+        error = key_advice(f"{call.code}: {call.error}" if call.code else call.error)
+        card.row("error", (safe(error), "bad"))
         if call.token:
             card.row("", ("W", "key"), (" what it would get now, and why", "dim"))
     _timing(card, call, glyphs)

@@ -13,8 +13,9 @@ from gateway.commands.output import out_json, out_list, out_pairs
 from gateway.commands.session import run
 from gateway.domain.account import Grant
 from gateway.domain.fields import ACCOUNT, details
+from gateway.domain.limits import Window
 from gateway.domain.money import dollars
-from gateway.domain.units import Nanos
+from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView
 
 
@@ -30,7 +31,14 @@ def account() -> None:
 @json_option
 def show_account(*, as_json: bool) -> None:
     """Show balance, holds and budgets."""
-    _print(run(lambda client: client.account()), as_json=as_json)
+
+    async def work(client: ControlClient) -> tuple[AccountView, str, int]:
+        view, outlook = await client.account(), "" if as_json else await formatting.balance_outlook(client)
+        endless = not as_json and any(one.window is Window.EVER for one in view.budgets)
+        return view, outlook, min((one.time for one in await client.grants()), default=0) if endless else 0
+
+    view, outlook, since = run(work)
+    _print(view, as_json=as_json, outlook=outlook, since=since)
 
 
 @account.command(
@@ -73,17 +81,18 @@ def set_account(*, as_json: bool, **given: Any) -> None:
     _print(run(work, create=True), as_json=as_json)
 
 
-def _print(view: AccountView, *, as_json: bool) -> None:
+def _print(view: AccountView, *, as_json: bool, outlook: str = "", since: int = 0) -> None:
     if as_json:
         out_json(view)
         return
     out_pairs(
         [
-            ("available", dollars(view.available_nanos)),
+            ("available", outlook.replace(" available", "", 1) or dollars(view.available_nanos)),
             ("balance", dollars(view.balance_nanos)),
             ("held", f"{dollars(view.held_nanos)} for running calls"),
             ("granted", dollars(view.granted_nanos)),
             ("spent", dollars(view.spent_nanos)),
             *details(ACCOUNT, view),
+            *formatting.outlook(view.budgets, Millis(since)),
         ]
     )

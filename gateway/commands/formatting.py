@@ -2,13 +2,17 @@
 
 from collections.abc import Sequence
 
+from gateway.client.control import ControlClient
 from gateway.commands.options import now
 from gateway.domain.channel import Dialect, UpstreamPrices
+from gateway.domain.errors import GatewayError
+from gateway.domain.forecast import WEEK_MS, balance_forecast, forecast
 from gateway.domain.human_values import brief_multiplier, brief_span, local_time
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
 from gateway.domain.text import word
+from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, CallView, ChannelView, KeyView, PriceView, SavedChannel, Status
 
 UNPRICED = "unpriced"
@@ -44,6 +48,26 @@ def some(names: Sequence[str], most: int = 3) -> str:
 def budgets(views: Sequence[BudgetView]) -> str:
     """All budgets on one line."""
     return "; ".join(map(budget_text, views))
+
+
+def outlook(views: Sequence[BudgetView], since: Millis) -> list[tuple[str, str]]:
+    """How long budgets last at their pace, a line each; ``since`` is where a window without a beginning began."""
+    found = [(f"budget {view.window.value}", forecast(view, Millis(now()), since)) for view in views]
+    return [line for line in found if line[1]]
+
+
+async def balance_outlook(client: ControlClient) -> str:
+    """``$12.34 available; at this pace used up on Thu 16:00``, by what the last seven days cost.
+
+    Empty if it cannot be told: it stands beside what was asked for.
+    """
+    try:
+        account = await client.account()
+        week = await client.summary(since=now() - WEEK_MS)
+    except GatewayError:
+        return ""
+    pace = balance_forecast(account.available_nanos, week.total.cost_nanos, WEEK_MS, Millis(now()))
+    return f"{dollars(account.available_nanos)} available{f'; {pace}' if pace else ''}"
 
 
 CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying"}

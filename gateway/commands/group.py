@@ -131,5 +131,6 @@ def _print(view: GroupView) -> None:
             ("spent", dollars(view.spent_nanos)),
             ("waiting", formatting.count(view.waiting, "call") if view.waiting else ""),
             *details(GROUP, view, "name"),
+            *formatting.outlook(view.budgets, view.created_ms),
         ]
     )

@@ -4,17 +4,20 @@ from collections.abc import Iterator
 
 import click
 
+from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.options import SOME, json_option
-from gateway.commands.output import out, out_json, out_list, out_pairs, table, terminal_width
+from gateway.commands.output import out, out_json, out_list, out_pairs, table, terminal_width, words
 from gateway.commands.session import run
+from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import brief_count
 from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import ModelDetail
+from gateway.domain.views import ModelView
 
 COLUMNS = [
     ("Model", lambda m: m.name),
@@ -39,11 +42,17 @@ def model() -> None:
 @json_option
 def list_models(token: str | None, *, as_json: bool) -> None:
     """List the models, who serves them, who sees them, what they cost."""
-    found = run(lambda client: client.models(token))
+
+    async def work(client: ControlClient) -> tuple[list[ModelView], str]:
+        return await client.models(token), (await client.account()).status
+
+    found, account = run(work)
     nobody = "no channel offers a model; see: tollkeeper channel add --help"
     if token:
         nobody = f"token '{plain(token)}' sees no models; check its group: tollkeeper token show {word(token)}"
     out_list(found, COLUMNS, as_json=as_json, empty=nobody, drop=DROP)
+    if account == AccountStatus.SUSPENDED:
+        words("note: the account is suspended, so all calls are rejected; tollkeeper account set --status active")
 
 
 ROUTE_COLUMNS = [

@@ -90,11 +90,15 @@ def status(*, line: bool, as_json: bool) -> None:
         else:
             out(plain(found.text, limit=1_000))
         return
-    view = run(lambda client: client.status(), running=True)
+
+    async def work(client: ControlClient) -> tuple[Status, str]:
+        return await client.status(), "" if as_json else await formatting.balance_outlook(client)
+
+    view, balance = run(work, running=True)
     if as_json:
         out_json(view)
         return
-    _print(view)
+    _print(view, balance)
 
 
 @click.command(cls=Command, examples=["tollkeeper stop", "tollkeeper stop --now"])
@@ -194,7 +198,7 @@ def _calls(view: Status) -> str:
     return f"{view.in_flight + view.queued - waiting} running · {waiting} waiting"
 
 
-def _print(view: Status) -> None:
+def _print(view: Status, balance: str) -> None:
     ollama = view.ollama_address or view.ollama_error
     out_pairs(
         [
@@ -205,6 +209,7 @@ def _print(view: Status) -> None:
             ("version", view.version),
             ("process", str(view.pid)),
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
+            *([("balance", balance)] if balance else []),
             ("calls", _calls(view)),
             *(("", f"{count} waiting for {plain(what)}") for what, count in view.waits.items()),
             ("open consoles", str(view.watchers)),

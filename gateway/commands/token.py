@@ -172,6 +172,7 @@ def _print(view: TokenView) -> None:
             ("held", dollars(view.held_nanos)),
             ("waiting", formatting.count(view.waiting, "call") if view.waiting else ""),
             *details(TOKEN, view, "name"),
+            *formatting.outlook(view.budgets, view.created_ms),
             ("sees", ", ".join(view.sees) or "nothing: no enabled channel of its group offers an allowed model"),
         ]
     )

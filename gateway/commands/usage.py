@@ -187,8 +187,11 @@ def show_call(call_id: str, *, as_json: bool) -> None:
     if as_json:
         out_json(run(lambda client: _call(client, call_id)))
         return
-    view, repeats, usual = run(lambda client: _with_usual(client, call_id))
-    _print(view, repeats, usual)
+
+    async def work(client: ControlClient) -> tuple[CallView, str, SumRow | None, str]:
+        return *await _with_usual(client, call_id), await formatting.balance_outlook(client)
+
+    _print(*run(work))
 
 
 async def _call(client: ControlClient, call_id: str) -> CallView:
@@ -242,7 +245,7 @@ def cancel_call(call_id: str) -> None:
     words(f"Call {call_id} cancelled.")
 
 
-def _print(call: CallView, repeats: str, usual: SumRow | None) -> None:
+def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str) -> None:
     first = "" if call.first_byte_ms is None else f", first token after {formatting.span(call.first_byte_ms)}"
     overhead = f"{call.overhead_us / 1000:.2f}ms before the upstream request"
     out_pairs(
@@ -269,6 +272,7 @@ def _print(call: CallView, repeats: str, usual: SumRow | None) -> None:
             ("cost", _cost(call)),
             ("held", dollars(call.held_nanos) if call.held_nanos else ""),
             ("balance", f"{dollars(call.balance_nanos)} after the call" if call.balance_nanos is not None else ""),
+            ("", f"now {balance_now}" if balance_now and call.balance_nanos is not None else ""),
             ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
             ("upstream id", call.upstream_id),
             ("repeated", _repeated(call)),

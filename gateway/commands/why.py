@@ -42,7 +42,7 @@ COLUMNS = [
         lambda r: r.upstream_model if r.upstream_model in ("", r.model) else f"{r.model} = {r.upstream_model}",
     ),
     REQUEST,
-    ("Skipped because", lambda r: r.passed),
+    ("Skipped because", lambda r: f"not skipped, as there is no other: {r.passed}" if r.last_resort else r.passed),
 ]
 
 

@@ -208,7 +208,10 @@ def _routes(engine: Engine, entry: ModelEntry, found: DryRun, room: ChannelTicke
                 engine, route.channel, one.name, route.served.upstream_name, passed.get(route.channel.name, "")
             )
             chance = round(likely.get(route.channel.id, 0.0), 4)
-            yield msgspec.structs.replace(view, place=place(route, engine.health.pace), chance=chance)
+            resort = bool(chance and view.passed)
+            yield msgspec.structs.replace(
+                view, place=place(route, engine.health.pace), chance=chance, last_resort=resort
+            )
 
 
 def _choice(engine: Engine, entry: ModelEntry, room: ChannelTickets, draw: Draw) -> RouteChoice:

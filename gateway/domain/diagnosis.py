@@ -48,7 +48,9 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     """When its rest is over."""
     in_flight: int
     passed: str
-    """Why it would be passed over; empty: it may be asked."""
+    """What speaks against it; empty: it may be asked."""
+    last_resort: bool = False
+    """It would be tried all the same, because no other channel is left."""
     cache_marks: bool
     """Prompts get marks for its vendor's cache where the client sets none."""
     conversion: str

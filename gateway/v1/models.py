@@ -17,6 +17,7 @@ from gateway.core.admission import visible_entry
 from gateway.core.call import Visit
 from gateway.core.catalog import Catalog, ModelEntry
 from gateway.core.engine import Engine
+from gateway.domain.account import AccountStatus
 from gateway.domain.money import number
 from gateway.domain.token import Token
 from gateway.web.response import Response
@@ -84,7 +85,8 @@ async def answer_models(engine: Engine, request: web.BaseRequest, visit: Visit) 
     if "anthropic-version" in request.headers:
         query, aliases = request.query, engine.catalog.registry.settings.list_for_claude
         page = ModelsPage(_limit(query.get("limit", "")), query.get("after_id", ""), query.get("before_id", ""))
-    return Response(listing(engine.pipeline.identify(visit), engine.catalog, page, aliases=aliases))
+    body = listing(engine.pipeline.identify(visit), engine.catalog, page, aliases=aliases)
+    return Response(body, headers=_account_note(engine.catalog))
 
 
 async def answer_model(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
@@ -92,6 +94,12 @@ async def answer_model(engine: Engine, request: web.BaseRequest, visit: Visit) -
     aliases = "anthropic-version" in request.headers and engine.catalog.registry.settings.list_for_claude
     name = visit.path[len(PATH) + 1 :]
     return Response(one(name, engine.pipeline.identify(visit), engine.catalog, aliases=aliases))
+
+
+def _account_note(catalog: Catalog) -> dict[str, str]:
+    """While the account is suspended, a header says so; the list stays whole, for an empty one breaks programs."""
+    suspended = catalog.registry.account.status is AccountStatus.SUSPENDED
+    return {"x-gateway-account": "suspended; calls are rejected until it is active again"} if suspended else {}
 
 
 def listing(token: Token, catalog: Catalog, page: ModelsPage = WHOLE_LIST, *, aliases: bool = False) -> bytes:

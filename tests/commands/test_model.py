@@ -2,28 +2,35 @@
 
 from msgspec.structs import replace
 
+from gateway.domain.account import AccountStatus
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.units import Nanos
 from tests.commands.runner import Control, run
-from tests.commands.samples import DETAIL, MODEL
+from tests.commands.samples import ACCOUNT, DETAIL, MODEL
+
+ACTIVE = {"GET /account": ACCOUNT}
 
 
 def test_models_are_listed_with_their_price() -> None:
-    ran = run("model", "list", control=Control({"GET /models": [MODEL, replace(MODEL, price=None)]}))
+    ran = run("model", "list", control=Control({**ACTIVE, "GET /models": [MODEL, replace(MODEL, price=None)]}))
     assert "$2.50 / $10.00" in ran.out
     assert "unpriced" in ran.out
 
 
 def test_what_an_upstream_asks_stands_beside_an_unpriced_model() -> None:
     told = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
-    ran = run("model", "list", control=Control({"GET /models": [replace(MODEL, price=None, told=told)]}))
+    ran = run(
+        "model",
+        "list",
+        control=Control({**ACTIVE, "GET /models": [replace(MODEL, price=None, told=told)]}),
+    )
     assert "unpriced (there $0.15 / $0.60)" in ran.out
 
 
 def test_the_list_may_be_one_tokens() -> None:
-    control = Control({"GET /models": []})
+    control = Control({**ACTIVE, "GET /models": []})
     ran = run("model", "list", "--token", "laptop", control=control)
-    assert control.asked == [("GET /models?token=laptop", None)]
+    assert control.asked[0] == ("GET /models?token=laptop", None)
     assert "tollkeeper token show laptop" in ran.err
 
 
@@ -40,3 +47,10 @@ def test_one_model_says_who_serves_it_in_which_order_and_how_long_it_may_be() ->
 def test_an_alias_says_what_answers_instead_of_it() -> None:
     ran = run("model", "show", "x", control=Control({"GET /models/x": replace(DETAIL, name="x", routes=[])}))
     assert "answers instead of it in default  gpt-4o-mini\n" in ran.out
+
+
+def test_a_suspended_account_is_said_beside_the_list() -> None:
+    suspended = replace(ACCOUNT, status=AccountStatus.SUSPENDED)
+    ran = run("model", "list", control=Control({"GET /account": suspended, "GET /models": [MODEL]}))
+    assert MODEL.name in ran.out
+    assert "the account is suspended, so all calls are rejected" in ran.err

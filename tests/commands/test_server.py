@@ -13,7 +13,7 @@ from gateway.commands.server import bar_line
 from gateway.domain.account import AccountStatus
 from tests.commands.program import Served, serving, tollkeeper
 from tests.commands.runner import Control, run
-from tests.commands.samples import ACCOUNT, STATUS, SUMMARY
+from tests.commands.samples import ACCOUNT, STATUS, SUMMARY, sum_row
 
 
 def test_a_first_start_tells_all_that_is_needed(served: Served) -> None:
@@ -140,3 +140,12 @@ def test_a_server_may_print_its_calls(home: Path) -> None:
         assert server.process.wait(10) == 0
     (line,) = [line for line in lines if "demo-echo" in line]
     assert re.match(r"\d\d:\d\d:\d\d  200 +demo-echo +first +demo ", line)
+
+
+def test_the_status_says_how_long_the_balance_lasts() -> None:
+    week = replace(SUMMARY, total=sum_row("", cost=5_000_000_000))
+    answers = {"GET /status": STATUS, "GET /account": ACCOUNT, "GET /usage": week}
+    out = run("status", control=Control(answers)).out
+    assert re.search(r"balance         \$9.99562 available; at this pace used up on .+\n", out)
+    lasting = run("account", "show", control=Control({**answers, "GET /account/grants": []})).out
+    assert re.search(r"available +\$9.99562; at this pace used up on .+\n", lasting)

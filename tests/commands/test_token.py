@@ -1,6 +1,7 @@
 """The token commands say what they should and print what they got."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pytest
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Conflict, NotFound
+from gateway.domain.units import Nanos
 from gateway.domain.views import NewToken
 from tests.commands.program import PROGRAM, environment, tollkeeper
 from tests.commands.runner import Control, run
-from tests.commands.samples import HOSTILE, TOKEN
+from tests.commands.samples import BUDGET, HOSTILE, TOKEN
 
 KEY = "sk-tk-" + "a" * 43
 NEW = NewToken(key=KEY, token=TOKEN)
@@ -165,3 +167,9 @@ def test_details_are_shown_by_name() -> None:
 def test_a_limit_of_nothing_says_how_to_have_no_limit(flag: str) -> None:
     ran = run("token", "add", "t", flag, "0", control=Control({}))
     assert (ran.code, f"{flag} must be above 0; use 'none' for no limit" in ran.err) == (Exit.USAGE, True)
+
+
+def test_a_token_says_how_long_its_budgets_last() -> None:
+    used_up = msgspec.structs.replace(BUDGET, nanos=Nanos(100), spent_nanos=Nanos(100), resets_at_ms=None)
+    control = Control({"GET /tokens/laptop": msgspec.structs.replace(TOKEN, budgets=(used_up,))})
+    assert re.search(r"budget day +used up\n", run("token", "show", "laptop", control=control).out)

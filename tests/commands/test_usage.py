@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from gateway.domain.human_values import local_time
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage, Point, SumRow
 from tests.commands.runner import Control, run
-from tests.commands.samples import CALL, HOSTILE, MODEL, NOW, SUMMARY, sum_row
+from tests.commands.samples import ACCOUNT, CALL, HOSTILE, MODEL, NOW, SUMMARY, sum_row
 
 
 def test_sums_have_a_total() -> None:
@@ -242,3 +243,10 @@ def test_a_model_that_nothing_offers_is_named_with_those_there_are() -> None:
         f"no matching calls; no channel offers model 'nope' now: there are {MODEL.name}\n"
     )
     assert run("usage", "list", "--model", MODEL.name, control=control).err == "no matching calls\n"
+
+
+def test_a_receipt_says_how_long_the_balance_lasts_now() -> None:
+    answers = {URL: CALL, "GET /usage": SUMMARY, "GET /account": ACCOUNT}
+    out = run("usage", "show", CALL.id, control=Control(answers)).out
+    assert "after the call\n" in out
+    assert re.search(r"now \$9.99562 available; (at this pace|lasts)", out)

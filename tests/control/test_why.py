@@ -262,3 +262,13 @@ async def test_commands_that_are_told_can_be_copied(owner: ControlClient, gatewa
     gateway.channel("http://127.0.0.1:9/v1", "x", name="we/ird ?#", groups=())
     found = await owner.why("laptop", "x")
     assert "'tollkeeper channel edit 'we/ird ?#' --group default'" in found.fix
+
+
+async def test_a_paused_sole_channel_is_the_last_resort(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.engine.health.failed(UP, FailureKind.RATE, "429", 30)
+    found = await owner.why("laptop", "m")
+    (route,) = found.routes
+    assert (found.works, route.chance, route.last_resort) == (True, 1.0, True)
+    gateway.engine.health.clear(UP)
+    (route,) = (await owner.why("laptop", "m")).routes
+    assert (route.chance, route.last_resort, route.passed) == (1.0, False, "")

@@ -1,8 +1,9 @@
 import msgspec
 
+from gateway.domain.forecast import used_share
 from gateway.domain.units import Millis, Nanos
 from tests.tui.stage import DOLLAR, NOW, FakeClient, account, budget, channel, status, token
-from tui.alerts import alerts, used_share
+from tui.alerts import alerts
 from tui.board import Board
 
 

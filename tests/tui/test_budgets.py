@@ -1,10 +1,11 @@
 import msgspec
 import pytest
 
+from gateway.domain.forecast import balance_forecast, forecast
 from gateway.domain.limits import Window
 from gateway.domain.units import Millis
 from tests.tui.stage import DOLLAR, NOW, budget
-from tui.budgets import amounts, balance_forecast, budget_line, budget_tone, by_unit, forecast, tightest
+from tui.budgets import amounts, budget_line, budget_tone, by_unit, tightest
 from tui.glyphs import ASCII
 
 DAY = 86_400_000

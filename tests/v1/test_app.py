@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.domain.account import Account, AccountStatus
 from gateway.domain.errors import GatewayError
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.v1 import app, endpoints
@@ -410,3 +411,14 @@ async def test_a_post_to_the_root_is_told_the_base_url(gateway: Gateway) -> None
     message = answer.json["error"]["message"]
     assert message.startswith("there is no POST / here: check the program's base URL: it is http://127.0.0.1:")
     assert "//" not in message.replace("http://", "")
+
+
+async def test_the_list_of_models_says_that_the_account_is_suspended_and_stays_whole(
+    gateway: Gateway, provider: Provider
+) -> None:
+    before = await gateway.client.get("/v1/models")
+    assert before.head.get("x-gateway-account") == ""
+    gateway.change("account", "", Account(status=AccountStatus.SUSPENDED))
+    after = await gateway.client.get("/v1/models")
+    assert after.head.get("x-gateway-account") == "suspended; calls are rejected until it is active again"
+    assert (after.status, after.body) == (200, before.body)

@@ -9,13 +9,14 @@ from textual.content import Content
 from gateway.domain.account import AccountFields, Grant
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.fields import ACCOUNT
+from gateway.domain.forecast import balance_forecast, forecast, used_share
 from gateway.domain.money import dollars, nanos_of
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView
 from tui import format as fmt
 from tui.actions import bindings
-from tui.alerts import LOW_BALANCE, used_share
-from tui.budgets import balance_forecast, budget_line, budget_tone, by_unit, forecast
+from tui.alerts import LOW_BALANCE
+from tui.budgets import budget_line, budget_tone, by_unit
 from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.entity_form import EntityForm

@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from gateway.domain.errors import GatewayError
+from tui.key_advice import key_advice
 from tui.key_queue import DIALOG_WORKERS
 from tui.session import ConsoleSession
 from tui.widgets.dialogs import Confirm, toast
@@ -51,7 +52,7 @@ class ConsolePage(Vertical):
         try:
             result = verb(self)
         except GatewayError as error:
-            toast(self, error.message, bad=True)
+            toast(self, key_advice(error.message), bad=True)
             return
         if iscoroutine(result):
             self.run_worker(self._guarded(result), group=DIALOG_WORKERS, exit_on_error=True)
@@ -68,4 +69,4 @@ class ConsolePage(Vertical):
         try:
             await work
         except GatewayError as error:
-            toast(self, error.message, bad=True)
+            toast(self, key_advice(error.message), bad=True)

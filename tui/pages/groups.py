@@ -12,6 +12,7 @@ import msgspec
 from textual.content import Content
 
 from gateway.domain.fields import GROUP, details
+from gateway.domain.forecast import forecast, used_share
 from gateway.domain.group import Policy
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.limit_kinds import limits_text
@@ -19,8 +20,7 @@ from gateway.domain.money import dollars
 from gateway.domain.views import GroupView
 from tui import format as fmt
 from tui.actions import bindings
-from tui.alerts import used_share
-from tui.budgets import budget_line, budget_tone, by_unit, forecast, tightest
+from tui.budgets import budget_line, budget_tone, by_unit, tightest
 from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
 from tui.listing import Column, PageListing, RowCache

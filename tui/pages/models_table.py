@@ -80,6 +80,11 @@ class ModelsListing(TrendListing[ModelRow]):
         models, dot = self.session.board.models, self.session.glyphs.dot
         unpriced = sum(model.price is None for model in models)
         parts = [(f" {self.counted(len(models))}", "")]
+        account = self.session.board.account
+        if account is not None and account.status != "active":
+            parts.append((f" {dot} the account is {safe(account.status, 12)}: all calls are rejected", "bad"))
+            parts += [("   6", "key"), (" Account", "dim")]
+            return content(*parts)
         if unpriced:
             parts.append((f" {dot} {unpriced} without a price: counted, not charged", "warn"))
             parts += [("   e", "key"), (" sets one", "dim")]

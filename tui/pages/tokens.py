@@ -7,6 +7,7 @@ import msgspec
 from textual.content import Content
 
 from gateway.domain.fields import TOKEN, details
+from gateway.domain.forecast import forecast, used_share
 from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import dollars
 from gateway.domain.token import Color
@@ -14,8 +15,7 @@ from gateway.domain.units import Nanos
 from gateway.domain.views import NewToken, TokenView
 from tui import format as fmt
 from tui.actions import bindings
-from tui.alerts import used_share
-from tui.budgets import budget_line, budget_tone, by_unit, forecast, tightest
+from tui.budgets import budget_line, budget_tone, by_unit, tightest
 from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs

@@ -11,10 +11,10 @@ from textual.content import Content
 from textual.widgets import Static
 
 from gateway.domain.errors import GatewayError
+from gateway.domain.forecast import forecast, used_share
 from tui import format as fmt
 from tui.actions import bindings
-from tui.alerts import used_share
-from tui.budgets import budget_line, budget_tone, by_unit, forecast
+from tui.budgets import budget_line, budget_tone, by_unit
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.usage_chart import MEASURES, Bars, ChartPlan, bar_values, bars_of, chart, known
 from tui.pages.usage_cursor import DIMENSIONS, Layout, click, move_bar, move_series, open_calls

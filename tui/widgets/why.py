@@ -15,15 +15,16 @@ from textual.widgets import Static
 
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import GatewayError
+from gateway.domain.forecast import used_share
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.units import MILLION
 from tui import format as fmt
-from tui.alerts import used_share
 from tui.budgets import budget_line, budget_tone, by_unit
 from tui.cli_commands import cli_command
 from tui.clipboard import copied
 from tui.glyphs import Glyphs
+from tui.key_advice import key_advice
 from tui.pages.models_table import price_text
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, lines, safe, safe_lines
@@ -147,19 +148,24 @@ def why_text(found: Why, now: int, glyphs: Glyphs, width: int) -> Content:
 
 def _verdict(card: TextCard, found: Why, glyphs: Glyphs) -> None:
     if found.works:
-        card.row("verdict", (f"{glyphs.ok} it would be sent", "ok"))
+        resort = next((route for route in found.routes if route.last_resort), None)
+        if resort is None:
+            card.row("verdict", (f"{glyphs.ok} it would be sent", "ok"))
+        else:
+            text = f"{glyphs.warning} it would be sent to {safe(resort.channel, 40)}, although that is not well"
+            card.row("verdict", (text, "warn"), ("   no other channel is left", "dim"))
         return
     card.row("verdict", (f"{glyphs.failed} {found.status} {safe(found.code)}", "bad"))
-    card.row("", safe(found.message, LONG))
+    card.row("", safe(key_advice(found.message), LONG))
     if found.fix:
-        card.row("", (f"{glyphs.right} {safe(found.fix, LONG)}", "key"))
+        card.row("", (f"{glyphs.right} {safe(key_advice(found.fix), LONG)}", "key"))
     if found.retry_after_s is not None:
         card.row("", (f"retry in {fmt.countdown(0, round(found.retry_after_s * 1000))}", "warn"))
     if found.then is not None:
         card.row("after that", (f"{glyphs.failed} {found.then.status} {safe(found.then.code)}", "bad"))
-        card.row("", safe(found.then.message, LONG))
+        card.row("", safe(key_advice(found.then.message), LONG))
         if found.then.fix:
-            card.row("", (f"{glyphs.right} {safe(found.then.fix, LONG)}", "key"))
+            card.row("", (f"{glyphs.right} {safe(key_advice(found.then.fix), LONG)}", "key"))
 
 
 def _party(card: TextCard, found: Why, party: PartyView, glyphs: Glyphs) -> None:
@@ -187,8 +193,11 @@ def _routes(card: TextCard, found: Why, now: int, glyphs: Glyphs) -> None:
     """The channels that would be tried, in order, and those that would not, with the reason."""
     label = "channels"
     for route in found.routes:
-        asked = not route.passed
-        mark: Part = (glyphs.on, "ok") if asked else (glyphs.failed, "warn")
+        mark: Part = (glyphs.failed, "warn")
+        if not route.passed:
+            mark = (glyphs.on, "ok")
+        elif route.last_resort:
+            mark = (glyphs.warning, "warn")
         card.row(label, mark, (f" {safe(route.channel, 40)}", "bold"), *_route(route, found.model, now))
         label = ""
     if not found.routes:

@@ -1,9 +1,10 @@
 import msgspec
 
+from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import tier_of
 from gateway.domain.units import Nanos
 from gateway.domain.views import ModelView
-from tests.tui.stage import FakeClient, console, model
+from tests.tui.stage import FakeClient, calls, console, model
 from tui.pages.models_table import ModelsListing, example
 
 
@@ -61,3 +62,12 @@ def test_a_channel_that_rests_is_marked() -> None:
 
 def test_no_models_say_what_to_do() -> None:
     assert "no channel offers any" in listing().empty().plain
+
+
+def test_a_suspended_account_is_said_above_the_list() -> None:
+    session = console().session
+    session.board.apply(FakeClient(calls(3)).snapshot())
+    assert "suspended" not in ModelsListing(session).lead(120).plain
+    assert session.board.account is not None
+    session.board.account = msgspec.structs.replace(session.board.account, status=AccountStatus.SUSPENDED)
+    assert "the account is suspended: all calls are rejected" in ModelsListing(session).lead(120).plain

@@ -73,7 +73,12 @@ def told(found: Why, width: int = 100) -> str:
 
 def test_a_refusal_is_told_with_its_message_and_what_to_do() -> None:
     text = told(refused())
-    parts = ("✗ 503 no_channel_available", "anthropic is cooling", "→ 'tollkeeper channel list'", "retry in 30s")
+    parts = (
+        "✗ 503 no_channel_available",
+        "anthropic is cooling",
+        "→ page 4 (Channels) shows the state of each",
+        "retry in 30s",
+    )
     assert [part for part in parts if part not in text] == []
 
 
@@ -117,3 +122,13 @@ def test_a_fallback_s_channel_says_for_which_model_it_stands_in() -> None:
     spare = replace(found.routes[0], channel="spare", model="haiku", upstream_model="haiku-4", passed="")
     text = told(replace(found, routes=[*found.routes, spare]))
     assert "spare   priority 5   paused 30s   2 running   for haiku instead   as haiku-4" in text
+
+
+def test_a_paused_sole_channel_is_the_last_resort_in_verdict_and_list() -> None:
+    found = refused(works=True, status=200, code="", message="")
+    sole = replace(found.routes[0], chance=1.0, last_resort=True)
+    text = told(replace(found, routes=[sole]))
+    assert "▲ it would be sent to anthropic, although that is not well   no other channel is left" in text
+    assert "▲ anthropic   first choice 100%" in text
+    assert "✗" not in text
+    assert "✓ it would be sent" not in text
