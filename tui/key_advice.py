@@ -43,7 +43,7 @@ _SHORTENED = 2
 
 
 def key_advice(text: str) -> str:
-    """The text with keys in place of the commands that have one."""
+    """The text with keys instead of the commands that have one."""
     return _COMMAND.sub(_replacement, text) if "tollkeeper " in text else text
 
 

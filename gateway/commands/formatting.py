@@ -59,7 +59,7 @@ def outlook(views: Sequence[BudgetView], since: Millis) -> list[tuple[str, str]]
 async def balance_outlook(client: ControlClient) -> str:
     """``$12.34 available; at this pace used up on Thu 16:00``, by what the last seven days cost.
 
-    Empty if it cannot be told: it stands beside what was asked for.
+    Empty if it is not known, for it is only an addition to what was requested.
     """
     try:
         account = await client.account()

@@ -159,7 +159,7 @@ def test_the_servers_refusals_are_one_line_and_an_exit_code() -> None:
 
 def test_details_are_shown_by_name() -> None:
     ran = run("token", "show", "laptop", control=Control({"GET /tokens/laptop": TOKEN}))
-    assert "sees          demo-echo, demo-story" in ran.out
+    assert re.search("sees +demo-echo, demo-story", ran.out)
     assert "limits        60 requests a minute" in ran.out
 
 
