@@ -7,6 +7,7 @@ from gateway.domain.events import (
     Balance,
     CallLeft,
     CallProgress,
+    CallRepeated,
     CallSettled,
     CallStarted,
     CallWaiting,
@@ -37,6 +38,8 @@ class Board:
         self.calls = CallRing()
         self.pulse = Pulse()
         self.incidents = Incidents()
+        self.failures = 0
+        """Calls with a failed attempt since this console opened."""
         self.today: SumRow | None = None
         """Sums since local midnight, once they were fetched; settled calls are added."""
         self.stopping: Millis | None = None
@@ -53,11 +56,14 @@ class Board:
         """Apply one event."""
         if isinstance(event, CallStarted | CallProgress | CallWaiting):
             self.calls.move(event.call)
+        elif isinstance(event, CallRepeated):
+            self.calls.repeat(event.call)
         elif isinstance(event, CallLeft):
             self.calls.leave(event.call_id)
         elif isinstance(event, CallSettled):
             self.calls.settle(event.call)
             self.pulse.add(event.call)
+            self.failures += any(attempt.kind is not None for attempt in event.call.attempts)
             self._spend(event)
         else:
             self._apply_other(event)

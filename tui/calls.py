@@ -40,6 +40,8 @@ class CallRing:
         self.version = 0
         """Grows with every change."""
         self._ended: deque[CallId] = deque()
+        self._repeated: set[CallId] = set()
+        """Refusals that are not recorded yet."""
         self._changed: list[CallId] | None = None
 
     @property
@@ -49,7 +51,8 @@ class CallRing:
 
     def knows(self, call: CallView) -> bool:
         """Whether the call is in the ring, and ended."""
-        return isinstance(self.by_id.get(CallId(call.id)), CallView)
+        call_id = CallId(call.id)
+        return isinstance(self.by_id.get(call_id), CallView) and call_id not in self._repeated
 
     def waits(self) -> Counter[str]:
         """For what running calls wait, and how many."""
@@ -70,6 +73,7 @@ class CallRing:
         kept = list(self._ended)[: below - self.below] if self.below <= below <= top else []
         older = {call: self.by_id[call] for call in kept}
         self.below = self.below if kept else below
+        self._repeated.clear()
         self.by_id = older | {CallId(call.id): call for call in recent}
         self._ended = deque([*older, *(CallId(call.id) for call in reversed(recent))])
         self.running = {call.id: call for call in running if call.id not in self.by_id}
@@ -87,6 +91,18 @@ class CallRing:
         self.by_id[call.id] = self.running[call.id] = call
         self._touch(call.id)
 
+    def repeat(self, call: CallView) -> None:
+        """A refusal that is not recorded yet is repeated; the count is in its marks."""
+        call_id = CallId(call.id)
+        known = self.by_id.get(call_id)
+        if known is not None and call_id not in self._repeated:
+            return
+        if known is None:
+            self._place(call_id)
+        self._repeated.add(call_id)
+        self.by_id[call_id] = call
+        self._touch(call_id)
+
     def leave(self, call_id: CallId) -> None:
         """A call that waited was not admitted; one that ended stays."""
         if self.running.pop(call_id, None) is not None:
@@ -98,10 +114,11 @@ class CallRing:
         """A call ended, or was rejected immediately."""
         call_id = CallId(call.id)
         known = self.by_id.get(call_id)
-        if isinstance(known, CallView):
+        if isinstance(known, CallView) and call_id not in self._repeated:
             return
         if known is None:
             self._place(call_id)
+        self._repeated.discard(call_id)
         self.running.pop(call_id, None)
         self.by_id[call_id] = call
         self._ended.append(call_id)

@@ -91,6 +91,8 @@ CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_ope
 
 def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
     """``ok``, ``off``, ``paused until 12:30``, ``paused 14s``, ``needs attention`` or ``retrying``; keys too."""
+    if state == "cooling" and until_ms is not None and until_ms <= now:
+        state, until_ms = "half_open", None  # nobody reports that the pause is over
     word = CHANNEL_STATES.get(state, state)
     if until_ms is None:
         return word

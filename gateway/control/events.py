@@ -19,9 +19,10 @@ from gateway.control.views import account_view, channel_views, group_views, mode
 from gateway.core.engine import Engine
 from gateway.core.event_bus import (
     Batch,
+    CallNotice,
     LeftNotice,
     Notice,
-    ProgressNotice,
+    RepeatedNotice,
     SettledNotice,
     StartedNotice,
     StoppingNotice,
@@ -180,11 +181,11 @@ class WatcherStream:
         return self._encoder.encode(event) + b"\n"
 
 
-def _call_event(
-    notice: StartedNotice | ProgressNotice | WaitingNotice | LeftNotice | SettledNotice, seq: int
-) -> events.Event:
+def _call_event(notice: CallNotice, seq: int) -> events.Event:
     if isinstance(notice, SettledNotice):
         return events.CallSettled(seq=seq, call=call_view(notice.record))
+    if isinstance(notice, RepeatedNotice):
+        return events.CallRepeated(seq=seq, call=call_view(notice.record))
     if isinstance(notice, LeftNotice):
         return events.CallLeft(seq=seq, call_id=notice.call_id)
     if isinstance(notice, WaitingNotice):

@@ -57,6 +57,12 @@ class LeftNotice(msgspec.Struct, frozen=True):
     call_id: CallId
 
 
+class RepeatedNotice(msgspec.Struct, frozen=True):
+    """A refusal is repeated; this is the record as it would be written now."""
+
+    record: Record
+
+
 class SettledNotice(msgspec.Struct, frozen=True):
     """A call ended or was refused."""
 
@@ -73,7 +79,8 @@ class StoreNotice(msgspec.Struct, frozen=True):
     """The store has failed, or works again."""
 
 
-Notice = StartedNotice | ProgressNotice | WaitingNotice | LeftNotice | SettledNotice | StoppingNotice | StoreNotice
+CallNotice = StartedNotice | ProgressNotice | WaitingNotice | LeftNotice | RepeatedNotice | SettledNotice
+Notice = CallNotice | StoppingNotice | StoreNotice
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,6 +225,11 @@ class EventBus:
         """A call that waited was refused, cancelled, or its client went away."""
         for watcher in self.watched_by:
             watcher.offer(LeftNotice(call_id))
+
+    def repeated(self, record: Record) -> None:
+        """A refusal is repeated and counted; its record is written later."""
+        for watcher in self.watched_by:
+            watcher.offer(RepeatedNotice(record))
 
     def settled(self, record: Record) -> None:
         """A call ended or was refused, and its record is written."""

@@ -20,6 +20,8 @@ from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
 
+SHOWN_GAP_S = 0.2
+"""How often watchers see the count of a flood while it grows."""
 GAP_S = 1.0
 """The same refusal of the same token is recorded at most so often."""
 BURST = 20
@@ -49,7 +51,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 class _Flood:
     """The refusals of one token for one reason."""
 
-    __slots__ = ("at", "due", "last", "left", "left_out", "recorded")
+    __slots__ = ("at", "due", "first", "last", "left", "left_out", "recorded", "shown")
 
     def __init__(self, now: float) -> None:
         self.at, self.left, self.left_out = now, float(BURST), 0
@@ -57,8 +59,12 @@ class _Flood:
         """Records since it was quiet."""
         self.due = False
         """A look at what was left out is due."""
+        self.first: _Refusal | None = None
+        """The first of those left out. The record that has their count is its record."""
         self.last: _Refusal | None = None
         """The last of those left out."""
+        self.shown = False
+        """Watchers get the count soon."""
 
     @property
     def gap_s(self) -> float:
@@ -107,7 +113,10 @@ class Refusals:
         refusal = _Refusal(about, visit, ms, visit.api.status(error), code, error.record_message, token, model)
         if now - self._seen.get(about, -LONG_GAP_S) < flood.gap_s or not flood.admits(now):
             flood.left_out += 1
-            flood.last = refusal
+            flood.first, flood.last = flood.first or refusal, refusal
+            if self._bus.watched_by and not flood.shown and not self._closed:
+                flood.shown = True
+                self._later(SHOWN_GAP_S, lambda: self._show(flood))
             if not flood.due and not self._closed:
                 flood.due = True
                 self._later(flood.gap_s, lambda: self._catch_up(flood))
@@ -127,12 +136,24 @@ class Refusals:
             flood.left = max(0.0, flood.left - 1)
             self._write(flood.last, flood, flood.left_out - 1)
 
+    def _show(self, flood: _Flood) -> None:
+        """Let watchers see how many were left out so far."""
+        flood.shown = False
+        if flood.first is not None and flood.last is not None and not self._closed:
+            self._bus.repeated(self._record(flood.last, flood.first.visit, flood.left_out - 1))
+
     def _write(self, refusal: _Refusal, flood: _Flood, left_out: int) -> None:
-        flood.left_out, flood.last = 0, None
+        visit = refusal.visit if flood.first is None else flood.first.visit
+        flood.left_out, flood.first, flood.last = 0, None, None
         flood.recorded += 1
         self._remember(refusal.about, self._clock.mono())
-        visit, token, name = refusal.visit, refusal.token, plain(refusal.model, 80)
-        record = Record(
+        record = self._record(refusal, visit, left_out)
+        self._note(record)
+        self._bus.settled(record)
+
+    def _record(self, refusal: _Refusal, visit: Visit, left_out: int) -> Record:
+        token, name = refusal.token, plain(refusal.model, 80)
+        return Record(
             id=visit.id,
             ts=visit.ts,
             token=token.id if token is not None else "",
@@ -150,8 +171,6 @@ class Refusals:
             retry=visit.retry,
             marks=(f"repeated={left_out}",) if left_out else (),
         )
-        self._note(record)
-        self._bus.settled(record)
 
     def _flood(self, who: str, code: str, now: float) -> _Flood:
         found = self._floods.get((who, code))

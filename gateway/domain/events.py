@@ -61,6 +61,12 @@ class CallLeft(Event, frozen=True, kw_only=True, tag="left"):
     call_id: CallId
 
 
+class CallRepeated(Event, frozen=True, kw_only=True, tag="repeated"):
+    """A refusal is repeated, so often so far; a ``settled`` event of the same call follows when it is recorded."""
+
+    call: CallView
+
+
 class CallProgress(Event, frozen=True, kw_only=True, tag="progress"):
     """A running call moved: routed, first byte, tokens so far. Later ones supersede earlier ones of the same call."""
 
@@ -120,6 +126,7 @@ AnyEvent = (
     | CallProgress
     | CallWaiting
     | CallLeft
+    | CallRepeated
     | CallSettled
     | Changed
     | Balance

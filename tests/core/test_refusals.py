@@ -5,12 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from gateway.core.call import Visit
-from gateway.core.event_bus import EventBus
-from gateway.core.refusal_log import BURST, GAP_S, KINDS_KEPT, LONG_FLOOD, LONG_GAP_S, STRANGERS, Refusals
+from gateway.core.event_bus import EventBus, RepeatedNotice, SettledNotice
+from gateway.core.refusal_log import BURST, GAP_S, KINDS_KEPT, LONG_FLOOD, LONG_GAP_S, SHOWN_GAP_S, STRANGERS, Refusals
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError, InvalidToken, NotFound, RateLimited
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
+from gateway.domain.views import call_view
 from gateway.inbound.chat.api import CHAT
 from tests.core import kit
 from tests.core.clocks import NOON, Watch
@@ -239,3 +240,24 @@ def test_programs_that_call_themselves_otherwise_each_time_lose_their_names(desk
         desk.refuse(InvalidToken("no"), app=f"agent-{number}")
         desk.watch.advance(1)
     assert [record.app for record in desk.records].count("") == 5
+
+
+def test_watchers_see_the_count_of_a_flood_while_it_grows(desk: Desk) -> None:
+    with desk.bus.watch() as watcher:
+        for _ in range(3):
+            for _ in range(20):
+                desk.refuse()
+            desk.advance(SHOWN_GAP_S)
+        assert len(desk.records) == 1
+        desk.advance(GAP_S)
+        notices = watcher._collect().notices  # noqa: SLF001 - what was offered so far
+    counts = [call_view(one.record).count for one in notices if isinstance(one, RepeatedNotice)]
+    settled = [call_view(one.record).count for one in notices if isinstance(one, SettledNotice)]
+    assert counts == [19, 39, 59]
+    assert settled == [1, 59]
+
+
+def test_while_nobody_watches_the_count_is_only_recorded(desk: Desk) -> None:
+    for _ in range(60):
+        desk.refuse()
+    assert len(desk.due) == 1

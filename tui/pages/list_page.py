@@ -313,6 +313,9 @@ class ListPage(ConsolePage, Generic[R]):
         self.draw_detail()
 
 
+FAILURES_MS = 1_000
+"""Milliseconds between fetches while calls fail."""
+
 REFRESH_MS = 10_000
 """Milliseconds between fetches; only new calls trigger one."""
 
@@ -334,15 +337,15 @@ class TrendPage(ListPage[R], Generic[R]):
     def __init__(self, session: ConsoleSession, id: str, listing: TrendListing[R]) -> None:
         super().__init__(session, id, listing)
         self._trending = listing
-        self._asked: tuple[int, int] | None = None
-        """When the sums were fetched, and how many calls there were then."""
+        self._asked: tuple[int, int, int] | None = None
+        """When the sums were fetched, and how many calls and failures there were then."""
 
     def renew(self) -> None:
         super().renew()
         board, now = self.session.board, self.session.now()
         calls = board.calls.total - len(board.calls.running)
-        if self.session.link == "attached" and _due(self._asked, now, calls):
-            self._asked = (now, calls)
+        if self.session.link == "attached" and _due(self._asked, now, calls, board.failures):
+            self._asked = (now, calls, board.failures)
             self.run_worker(self._ask(now), group="trends", exclusive=True, exit_on_error=True)
 
     async def _ask(self, now: Millis) -> None:
@@ -356,5 +359,9 @@ class TrendPage(ListPage[R], Generic[R]):
         super().renew()
 
 
-def _due(asked: tuple[int, int] | None, now: int, calls: int) -> bool:
-    return asked is None or (now - asked[0] >= REFRESH_MS and calls != asked[1])
+def _due(asked: tuple[int, int, int] | None, now: int, calls: int, failures: int) -> bool:
+    """Failures are shown soon, other calls after a while."""
+    if asked is None:
+        return True
+    wait = REFRESH_MS if failures == asked[2] else FAILURES_MS
+    return now - asked[0] >= wait and (calls, failures) != asked[1:]

@@ -15,7 +15,7 @@ from tests.tui.owner import settle, shown
 from tests.tui.stage import console, token, words
 from tui.actions import actions_in, bindings
 from tui.listing import Column, PageListing
-from tui.pages.list_page import REFRESH_MS, VERBS, ListPage, select_row, shown_columns
+from tui.pages.list_page import FAILURES_MS, REFRESH_MS, VERBS, ListPage, select_row, shown_columns
 from tui.pages.list_page import _due as due
 from tui.saved_state import PageState
 from tui.session import ConsoleSession
@@ -318,10 +318,16 @@ async def test_a_row_that_never_comes_leaves_the_cursor_alone() -> None:
 
 
 def test_sums_are_asked_for_once_and_again_after_calls() -> None:
-    assert due(None, 0, 0)
-    assert not due((0, 5), REFRESH_MS, 5)
-    assert not due((0, 5), REFRESH_MS - 1, 6)
-    assert due((0, 5), REFRESH_MS, 6)
+    assert due(None, 0, 0, 0)
+    assert not due((0, 5, 0), REFRESH_MS, 5, 0)
+    assert not due((0, 5, 0), REFRESH_MS - 1, 6, 0)
+    assert due((0, 5, 0), REFRESH_MS, 6, 0)
+
+
+def test_failures_are_shown_soon() -> None:
+    assert not due((0, 5, 0), FAILURES_MS - 1, 6, 1)
+    assert due((0, 5, 0), FAILURES_MS, 6, 1)
+    assert not due((0, 6, 1), FAILURES_MS, 7, 1)
 
 
 async def test_a_page_asks_for_its_own_sums() -> None:
