@@ -6,11 +6,12 @@ from datetime import datetime
 import msgspec
 from textual.content import Content
 
+from gateway.domain.forecast import MIN_ELAPSED, forecast
 from gateway.domain.limits import Window, window_end, window_start
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, SumRow
 from tui import charts
-from tui.budgets import MIN_ELAPSED, amounts, forecast
+from tui.budgets import amounts
 from tui.glyphs import Glyphs
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, ChartPlan, Measure, joined, sum_rows, tick_text
 from tui.text import Part, cell, content, cut, safe
