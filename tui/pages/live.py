@@ -184,7 +184,7 @@ def _what(call: CallView, glyphs: Glyphs) -> str:
     """
     times = f" {glyphs.times}{call.count:,}" if call.count > 1 else ""
     retry = f" retry {call.retry}" if call.retry else ""
-    waits = f" {glyphs.dot} waits for {safe(call.waits_for, 80)}" if call.waits_for else ""
+    waits = f" {glyphs.dot} {safe(call.waits_for.partition(' (')[0], 80)}" if call.waits_for else ""
     return f"{safe(call.model or call.request)}{times}{retry}{waits}"
 
 

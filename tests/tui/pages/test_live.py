@@ -281,7 +281,7 @@ async def test_waiting_calls_are_rows_that_say_for_what() -> None:
         client.tell(CallProgress(seq=2, call=running(91, NOW + 6, waits_for="its next try at channel 'x'")))
         await settle(app, pilot)
         assert cells(running_view(queued, NOW))["status"] == "wait"
-        assert "waits for channel 'anthropic'" in cells(running_view(queued, NOW))["model"]
+        assert cells(running_view(queued, NOW))["model"] == "claude-sonnet-4-5 · channel 'anthropic'"
         assert "2 running · 2 waiting: 1 for channel 'anthropic'" in str(LiveListing(app.session).lead(200))
         assert "2 running · 2 waiting" in lead(app)
         assert "running 2 · 2 waiting" in app.query_one(Header).render().plain
