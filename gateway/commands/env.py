@@ -62,6 +62,7 @@ def env(
     """
     kind = SHELLS[shell] if shell else _own_shell()
     known = _key(key)
+    note = "" if known else _where_the_key_is(token, app)
     if app is not None:
         _print_guide(_chosen(_snippets(app, known, token, model), only, app), kind, as_json=as_json)
     elif model or only or as_json:
@@ -69,8 +70,8 @@ def env(
     else:
         for line in environment(_address(), known, kind).splitlines():
             out(f"# {line}" if KEY_VARIABLE in line and not known else line)
-    if not known:
-        words(_where_the_key_is(token, app))
+    if note:
+        words(note)
 
 
 def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: str | None) -> AppTarget:

@@ -132,3 +132,8 @@ def test_a_model_with_a_hostile_name_is_printed_harmless(app: str) -> None:
     ran = run("env", "--for", app, "--shell", "sh", control=Control({**APPS, "GET /models": [hostile]}))
     assert ran.code == 0
     assert not [char for char in ran.out if not char.isprintable() and char != "\n"]
+
+
+def test_an_unknown_token_prints_no_lines() -> None:
+    ran = run("env", "--token", "nope", control=Control({"GET /status": STATUS}))
+    assert (ran.code, ran.out) == (Exit.NOT_FOUND, "")
