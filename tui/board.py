@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from gateway.domain.call import Outcome
 from gateway.domain.events import (
     AnyEvent,
     Balance,
@@ -119,4 +120,6 @@ def sums_with(row: SumRow, event: CallSettled) -> SumRow:
         possible_nanos=row.possible_nanos + call.possible_nanos,  # type: ignore[arg-type]
         duration_ms=row.duration_ms + call.duration_ms,
         first_byte_ms=row.first_byte_ms + (call.first_byte_ms or 0),
+        refused=row.refused + (call.outcome == Outcome.REFUSED),
+        first_bytes=row.first_bytes + (call.first_byte_ms is not None),
     )

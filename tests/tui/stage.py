@@ -349,10 +349,19 @@ def sums(key: str = "", rows: Sequence[CallView] = ()) -> SumRow:
         duration_ms=sum(row.duration_ms for row in rows),
         first_byte_ms=sum(row.first_byte_ms or 0 for row in rows),
         first_bytes=sum(row.first_byte_ms is not None for row in rows),
-        duration_p50_ms=_share([row.duration_ms for row in rows], 0.5),
-        duration_p95_ms=_share([row.duration_ms for row in rows], 0.95),
-        first_byte_p50_ms=_share([row.first_byte_ms for row in rows if row.first_byte_ms is not None], 0.5),
-        first_byte_p95_ms=_share([row.first_byte_ms for row in rows if row.first_byte_ms is not None], 0.95),
+    )
+
+
+def timed_sums(key: str, rows: Sequence[CallView]) -> SumRow:
+    """The same with percentiles."""
+    firsts = [row.first_byte_ms for row in rows if row.first_byte_ms is not None]
+    durations = [row.duration_ms for row in rows]
+    return msgspec.structs.replace(
+        sums(key, rows),
+        duration_p50_ms=_share(durations, 0.5),
+        duration_p95_ms=_share(durations, 0.95),
+        first_byte_p50_ms=_share(firsts, 0.5),
+        first_byte_p95_ms=_share(firsts, 0.95),
     )
 
 
@@ -503,14 +512,15 @@ class FakeClient(ControlClient):
         for one in rows:
             parts.setdefault(key(one), []).append(one)
             points.setdefault((start_of(one.time_ms, step), key(one)), []).append(one)
-        named = [msgspec.structs.replace(sums(k, part), name=k.partition("_")[2] or k) for k, part in parts.items()]
+        summed = timed_sums if percentiles else sums
+        named = [msgspec.structs.replace(summed(k, part), name=k.partition("_")[2] or k) for k, part in parts.items()]
         return Summary(
             since_ms=Millis(since),
             until_ms=Millis(until or NOW),
             by=by,
-            total=sums("", rows),
+            total=summed("", rows),
             rows=sorted(named, key=lambda row: -row.cost_nanos) if by else [],
-            series=[Point(start_ms=Millis(at), key=k, row=sums(k, part)) for (at, k), part in sorted(points.items())]
+            series=[Point(start_ms=Millis(at), key=k, row=summed(k, part)) for (at, k), part in sorted(points.items())]
             if step
             else [],
             first_ms=min((one.time_ms for one in self.records), default=None),
