@@ -13,11 +13,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from tui.listing import row_filter
 from tui.text import cell, content, safe
+from tui.widgets.choices import Picker
+
+PICKED = 7
+"""Up to so many choices are stepped through; more are typed into."""
 
 LISTED = 100
 """Most choices in the list; typing narrows it."""
@@ -194,3 +199,16 @@ class Combobox(Vertical):
         event.stop()
         self._line.take(event.option_index)
         self._line.focus()
+
+
+def choice(options: Sequence[str], value: str, id: str) -> Picker | Combobox:
+    """What picks one of these: a Picker for a few, a Combobox for many."""
+    if len(options) <= PICKED:
+        return Picker(options, value, id=id)
+    every = [Suggestion(option) for option in options]
+    return Combobox(ChoiceInput(value, every, only=True, many=False, placeholder="type to search", id=id))
+
+
+def value_of(widget: Widget) -> str:
+    """What is picked or typed."""
+    return widget.value if isinstance(widget, Picker | Input) else ""

@@ -24,7 +24,9 @@ from tui.receipt import receipt
 from tui.session import ConsoleSession
 from tui.text import Part, content, lines, safe, safe_lines
 from tui.widgets.app_guide import AppGuide
+from tui.widgets.combobox import PICKED
 from tui.widgets.dialogs import Dialog, toast
+from tui.widgets.form import Field, Form, FormPlan, Values
 
 PLACEHOLDER_MODEL = "MODEL"
 KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
@@ -84,7 +86,8 @@ class Connect(ModalScreen[None]):
     def draw_text(self) -> None:
         """The text of the chosen kind."""
         seen = self._token.sees
-        which = f"   {seen.index(self._model) + 1} of {len(seen)}, m for the next" if seen else ""
+        next_one = "m for the next" if len(seen) <= PICKED else "m searches"
+        which = f"   {seen.index(self._model) + 1} of {len(seen)}, {next_one}" if seen else ""
         text = content(
             ("model  ", "dim"), (safe(self._model) or "none: this token sees no model", "bold"), (which, "dim")
         )
@@ -137,11 +140,19 @@ class Connect(ModalScreen[None]):
         self.draw_text()
 
     def action_model(self) -> None:
-        """The next model that the token sees."""
-        if self._token.sees:
-            at = self._token.sees.index(self._model)
-            self._model = self._token.sees[(at + 1) % len(self._token.sees)]
-            self.draw_text()
+        """The next model that the token sees; of many, one is searched for."""
+        seen = list(self._token.sees)
+        if len(seen) > PICKED:
+            field = Field(id="model", label="Model", value=self._model, options=seen)
+            self.app.push_screen(
+                Form(FormPlan(title="Model", fields=[field], save=_model, verb="Use", asks=False)), self._use
+            )
+        elif seen:
+            self._use(seen[(seen.index(self._model) + 1) % len(seen)])
+
+    def _use(self, model: str | None) -> None:
+        self._model = model or self._model
+        self.draw_text()
 
     def action_copy(self) -> None:
         kind = KINDS[self._kind]
@@ -166,6 +177,10 @@ class Connect(ModalScreen[None]):
     def on_token_test_done(self) -> None:
         """The receipt may be longer than the screen; its end shows the cost."""
         self.call_after_refresh(self.query_one(".inside").scroll_end, animate=False)
+
+
+async def _model(values: Values) -> str:
+    return str(values["model"])
 
 
 def _about_key(token: TokenView, key: str) -> Content:

@@ -26,7 +26,7 @@ from gateway.domain.kinds import NONE_WORDS
 from tui.clipboard import copied
 from tui.text import cell, content, safe, safe_lines
 from tui.widgets.choices import Picker
-from tui.widgets.combobox import ChoiceInput, Combobox, Suggestion
+from tui.widgets.combobox import PICKED, ChoiceInput, Combobox, Suggestion
 from tui.widgets.dialogs import BACK, Confirm, Dialog
 
 T = TypeVar("T")
@@ -40,9 +40,6 @@ VALUE_LIMIT = 200_000
 
 LABEL_WIDTH = 27
 """Most cells of the labels."""
-
-PICKED = 7
-"""Up to so many choices are stepped through; more are typed into."""
 
 
 def text_line(text: str) -> str:

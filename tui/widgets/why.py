@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import GatewayError
@@ -29,6 +29,7 @@ from tui.pages.models_table import price_text
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, lines, safe, safe_lines
 from tui.widgets.choices import Picker
+from tui.widgets.combobox import choice, value_of
 from tui.widgets.text_block import TextBlock
 
 AGAIN_S = 2.0
@@ -65,12 +66,12 @@ class WhyScreen(ModalScreen[None]):
             yield Static(Content.styled("What a call would get, and why", "bold"), classes="title")
             with Horizontal(classes="asked"):
                 yield Static("token")
-                yield Picker(self._tokens, self._token, id="token")
+                yield choice(self._tokens, self._token, "token")
             with Horizontal(classes="asked"):
                 yield Static("model")
-                yield Picker(self._models, self._model, id="model")
+                yield choice(self._models, self._model, "model")
             yield TextBlock()
-            keys = (("left right", " change  "), ("tab", " token, model, text  "), ("Y", " command  "))
+            keys = (("left right", " or typing change  "), ("tab", " token, model, text  "), ("Y", " command  "))
             parts = [part for key, text in (*keys, ("esc", " closes")) for part in ((key, "key"), (text, "dim"))]
             yield Static(content(*parts), classes="hint")
 
@@ -97,10 +98,13 @@ class WhyScreen(ModalScreen[None]):
         return "tollkeeper " + cli_command("why", safe(self._token), safe(self._model))
 
     @on(Picker.Picked)
+    @on(Input.Changed)
     def turned(self) -> None:
-        """Another token or model was picked."""
-        self._token, self._model = (self.query_one(f"#{id_}", Picker).value for id_ in ("token", "model"))
-        self.ask()
+        """Another token or model was picked, or typed in full."""
+        token, model = (value_of(self.query_one(f"#{id_}")) for id_ in ("token", "model"))
+        if (token, model) != (self._token, self._model) and token in self._tokens and model in self._models:
+            self._token, self._model = token, model
+            self.ask()
 
     def action_copy(self) -> None:
         copied(self, self.command(), f"Copied:\n{self.command()}")

@@ -27,6 +27,18 @@ async def test_the_model_goes_into_the_texts() -> None:
         assert "2 of 6, m for the next" in said(app, ".model")
 
 
+async def test_one_of_many_models_is_searched_for() -> None:
+    owner = Owner()
+    many = [f"vendor/model-{number}" for number in range(20)]
+    owner.tokens_now[0] = msgspec.structs.replace(owner.tokens_now[0], sees=many)
+    async with shown("tokens", owner) as (app, pilot, _):
+        await press(app, pilot, "c", "m", "1", "7", "enter", "enter")
+        assert "vendor/model-17" in said(app, ".model")
+        assert "18 of 20, m searches" in said(app, ".model")
+        await press(app, pilot, "m", "escape")
+        assert "vendor/model-17" in said(app, ".model")
+
+
 async def test_texts_and_the_key_are_copied() -> None:
     async with shown("tokens") as (app, pilot, owner):
         app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))

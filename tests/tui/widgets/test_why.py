@@ -3,7 +3,7 @@ from msgspec.structs import replace
 from gateway.domain.diagnosis import Why
 from gateway.domain.errors import NotFound
 from tests.tui.owner import Owner, press, refused, screen, shown, until
-from tests.tui.stage import NOW, call, words
+from tests.tui.stage import NOW, call, model, words
 from tui.glyphs import UNICODE
 from tui.widgets.why import WhyScreen, why_text
 
@@ -36,7 +36,7 @@ async def test_a_call_is_asked_about_even_if_nobody_knows_its_model() -> None:
     owner.records = [call(1, model="nobody-has-it", token="laptop")]
     async with shown("live", owner) as (app, pilot, _):
         await press(app, pilot, "W")
-        await until(app, pilot, "< nobody-has-it >")
+        await until(app, pilot, "nobody-has-it")
         assert owner.asked[-1] == "why laptop nobody-has-it"
 
 
@@ -132,3 +132,16 @@ def test_a_paused_sole_channel_is_the_last_resort_in_verdict_and_list() -> None:
     assert "▲ anthropic   first choice 100%" in text
     assert "✗" not in text
     assert "✓ it would be sent" not in text
+
+
+async def test_one_of_many_models_is_searched_for() -> None:
+    owner = Owner()
+    owner.models_now = [
+        *owner.models_now,
+        *(model("gpt-5-mini", name=f"vendor/model-{number}") for number in range(20)),
+    ]
+    async with shown("tokens", owner) as (app, pilot, _):
+        await press(app, pilot, "W", "tab", "1", "7")
+        await until(app, pilot, "vendor/model-17")
+        await press(app, pilot, "enter")
+        assert owner.asked[-1] == "why ci vendor/model-17"
