@@ -142,17 +142,17 @@ class Connect(ModalScreen[None]):
     def action_model(self) -> None:
         """The next model that the token sees; of many, one is searched for."""
         seen = list(self._token.sees)
+
+        def use(model: str | None) -> None:
+            self._model = model or self._model
+            self.draw_text()
+
         if len(seen) > PICKED:
             field = Field(id="model", label="Model", value=self._model, options=seen)
-            self.app.push_screen(
-                Form(FormPlan(title="Model", fields=[field], save=_model, verb="Use", asks=False)), self._use
-            )
+            plan = FormPlan(title="Model", fields=[field], save=_model, verb="Use", asks=False)
+            self.app.push_screen(Form(plan), use)
         elif seen:
-            self._use(seen[(seen.index(self._model) + 1) % len(seen)])
-
-    def _use(self, model: str | None) -> None:
-        self._model = model or self._model
-        self.draw_text()
+            use(seen[(seen.index(self._model) + 1) % len(seen)])
 
     def action_copy(self) -> None:
         kind = KINDS[self._kind]
