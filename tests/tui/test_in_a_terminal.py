@@ -63,7 +63,7 @@ def test_what_was_chosen_is_remembered(tmp_path: Path) -> None:
 
 def test_no_colour_means_none(tmp_path: Path) -> None:
     with console(tmp_path, environ={"NO_COLOR": "1"}) as shown:
-        shown.wait("✓200", "Quit").keys("jjj\r").wait("tokens      in").keys("?").wait("This page").keys("q")
+        shown.wait("✓200", "Quit").keys("jjj\r").wait("tokens      in").keys("?").wait("Keys: Live").keys("q")
         shown.keys("q")
         assert shown.ended() == 0
         assert COLOUR.findall(bytes(shown.raw)) == []

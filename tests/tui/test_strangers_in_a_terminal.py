@@ -32,7 +32,7 @@ def foreign(raw: bytes) -> set[str]:
 def known(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """What the console sends to a terminal when nothing is strange."""
     with console(tmp_path_factory.mktemp("home")) as shown:
-        shown.wait("✓200").keys("\r").wait("tokens  in").keys("2").wait("laptop").keys("?").wait("This page")
+        shown.wait("✓200").keys("\r").wait("tokens      in").keys("2").wait("laptop").keys("?").wait("Keys: ")
         shown.keys("qq")
         shown.ended()
         return kinds(bytes(shown.raw))
@@ -52,7 +52,7 @@ def test_nothing_of_them_reaches_the_terminal(tmp_path: Path, known: set[str], p
     with console(tmp_path, "hostile", rows=ROWS) as shown:
         shown.wait("Time", "Quit", "✗500")
         walk(shown, str(PAGES.index(page) + 1))
-        shown.keys("?").wait("This page").keys("q").drained()
+        shown.keys("?").wait("Keys: ").keys("q").drained()
         shown.keys("q")
         assert shown.ended() == 0
         raw = bytes(shown.raw)
