@@ -322,6 +322,10 @@ class NativeStream(SourcedStream):
         return b""
 
 
+_SMALL = 4096
+"""Bytes of an event that is not complete, up to which joining it with what follows costs nothing."""
+
+
 class RawFramer:
     """Cuts events out of bytes that are split anywhere. Their blank lines stay with them; no byte is changed."""
 
@@ -338,8 +342,10 @@ class RawFramer:
     def feed(self, data: bytes) -> list[bytes]:
         """The events that are complete by now."""
         rest = self._rest
-        if not rest and b"\r" not in data and data.endswith(b"\n\n"):
-            return [part + b"\n\n" for part in data.split(b"\n\n")[:-1]]
+        if len(rest) <= _SMALL and b"\r" not in data and b"\r" not in rest:
+            *parts, left = (bytes(rest) + data if rest else data).split(b"\n\n")
+            rest[:] = left
+            return [b"%b\n\n" % part for part in parts]
         searched = max(0, len(rest) - 3)
         rest += data
         blocks, start = [], 0

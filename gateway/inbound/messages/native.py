@@ -164,7 +164,7 @@ class MessagesRelay:
 _PIECE = re.compile(
     rb'event: content_block_delta\ndata: \{"type": ?"content_block_delta", ?"index": ?[0-9]+, ?"delta": ?'
     rb'\{"type": ?"(?:text|thinking|input_json)_delta", ?"(?:text|thinking|partial_json)": ?'
-    rb'"((?:[^"\\\x00-\x1f]|\\.)*+)"\} *\}\n\n'
+    rb'"([^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+)"\} *\}\n\n'
 )
 """An event that brings nothing but more text, as the vendor writes it."""
 

@@ -33,13 +33,12 @@ _TEXTS = {
     b"response.mcp_call_arguments.delta": "delta",
 }
 _PIECE = re.compile(
-    rb'event: (response\.[a-z_.]+\.delta)\ndata: \{"type":"\1"'
-    rb'(?:,"(?:[a-z]+_index|sequence_number|logprobs)":(?:[0-9]{1,9}|\[\])|,"item_id":"([\w-]{0,100})"'
-    rb'|,"delta":"(?:[^"\\]|\\.)*+"|,"obfuscation":"\w{0,16}")*+\}\n\n'
+    rb'event: (response\.[a-z_.]+\.delta)\ndata: \{"type":"\1"(?:,"sequence_number":([0-9]{1,9}))?'
+    rb'(?:,"item_id":"([\w-]{0,100})")?(?:,"[a-z]+_index":[0-9]{1,9})*+'
+    rb',"delta":"([^"\\]*+(?:\\.[^"\\]*+)*+)"(?:,"logprobs":\[\])?(?:,"obfuscation":"\w{0,16}")?'
+    rb'(?:,"sequence_number":([0-9]{1,9}))?\}\n\n'
 )
-"""An event with a piece of text and nothing else but what the vendor writes beside it."""
-_DELTA = re.compile(rb'"delta":"((?:[^"\\]|\\.)*+)"')
-_NUMBER = re.compile(rb'"sequence_number":([0-9]{1,9})[,}]')
+"""An event with a piece of text and nothing else but what the vendor writes beside it, in its order."""
 _CONTENT = frozenset(
     {
         *("delta", "text", "refusal", "arguments", "input", "code", "logprobs", "name", "content", "summary"),
@@ -91,32 +90,42 @@ class ResponsesReader:
         """See ``adapter.AnswerStream``."""
         return tuple(dict.fromkeys(self._reports.marks + _extras(self._response)))
 
-    def take_piece(self, block: bytes) -> bool:
-        """Whether an event is a piece of text in the usual form. It passes as it is, and need not be opened."""
-        found = _PIECE.fullmatch(block)
-        text = None if found is None else _DELTA.search(block, found.end(1))
-        number = None if text is None else _NUMBER.search(block)
-        if found is None or text is None or number is None or found[1] not in _TEXTS:
-            return False
-        if found[2] != self._item:
-            if found[2] is not None and self._order.screen.shows(found[2].decode()):
-                return False
-            self._item = found[2]
-        try:
-            said = text[1]
-            self.tally.add(rawjson.text(b'"' + said + b'"') if b"\\" in said else said.decode())
-        except ValueError:
-            return False
-        self._next = int(number[1]) + 1
-        self._begun = True
-        return True
+    def take_pieces(self, data: bytes) -> tuple[int, int]:
+        """How many events at the beginning are pieces of text in the usual form, and how many bytes they have.
 
-    def take(self, event: SSEEvent) -> bytes | None:
-        """See ``relay.NativeReader``."""
-        if (cleaned := cleaned_event(event.data, self._order.screen)) is not None:
-            passed = self.take(SSEEvent(cleaned, event.name))
-            return passed or b"event: %b\ndata: %b\n\n" % (event.name or b"message", cleaned)
+        They pass as they are, and need not be opened.
+        """
+        count = end = 0
+        texts: list[bytes] = []
+        while (found := _PIECE.match(data, end)) is not None:
+            kind, first, item, said, last = found.groups()
+            number = first or last
+            if kind not in _TEXTS or number is None:
+                break
+            if item != self._item:
+                if item is not None and self._order.screen.shows(item.decode()):
+                    break
+                self._item = item
+            texts.append(said)
+            self._next = int(number) + 1
+            count, end = count + 1, found.end()
+        if not count:
+            return 0, 0
+        text = b"".join(texts)
+        try:
+            self.tally.add(rawjson.text(b'"%b"' % text) if b"\\" in text else text.decode())
+        except ValueError:
+            return 0, 0
+        self._begun = True
+        return count, end
+
+    def take(self, event: SSEEvent, *, screened: bool = False) -> bytes | None:
+        """See ``relay.NativeReader``. ``screened``: it shows no secret."""
         fields = rawjson.fields(event.data)
+        if not screened and (cleaned := cleaned_event(fields, self._order.screen)) != fields:
+            data = rawjson.encode(cleaned)
+            made = b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
+            return self.take(SSEEvent(data, event.name), screened=True) or made
         kind = rawjson.text(fields["type"]).encode() if "type" in fields else event.name
         number = rawjson.maybe(fields.get("sequence_number"))
         self._next = number + 1 if isinstance(number, int) else self._next + 1
@@ -228,21 +237,17 @@ class ResponsesReader:
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
-def cleaned_event(data: bytes, screen: Screen) -> bytes | None:
-    """An event without the secrets around its content; None: there are none. Of an unknown event nothing is content."""
-    if not screen.hides(msgspec.Raw(data)):
-        return None
-    fields = rawjson.fields(data)
+def cleaned_event(fields: Fields, screen: Screen) -> Fields:
+    """An event without the secrets around its content. Of an unknown event nothing is content."""
     kind = str(rawjson.maybe(fields.get("type"))).encode()
     if kind in _TEXTS or kind.removesuffix(b".done") + b".delta" in _TEXTS:
-        out = screen.cleaned(fields, _CONTENT)
-    else:
-        out = screen.cleaned(fields, _INNER)
-        for name in _INNER & fields.keys():
-            inner = rawjson.fields(fields[name])
-            cleaned = cleaned_response(inner, screen)
-            out[name] = fields[name] if cleaned == inner else rawjson.raw(cleaned)
-    return None if out == fields else rawjson.encode(out)
+        return screen.cleaned(fields, _CONTENT)
+    out = screen.cleaned(fields, _INNER)
+    for name in _INNER & fields.keys():
+        inner = rawjson.fields(fields[name])
+        cleaned = cleaned_response(inner, screen)
+        out[name] = fields[name] if cleaned == inner else rawjson.raw(cleaned)
+    return out
 
 
 def cleaned_response(fields: Fields, screen: Screen) -> Fields:

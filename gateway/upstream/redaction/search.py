@@ -231,9 +231,9 @@ def _tail(after: str, value: str) -> int:
     return end if end >= 3 and value.endswith(after[:end]) else 0
 
 
-def aligned(text: str) -> Iterator[str]:
+def aligned(text: str) -> list[str]:
     """Its blocks, one after the other."""
-    return (text[start : start + BLOCK] for start in range(0, len(text) - BLOCK + 1, BLOCK))
+    return [text[start : start + BLOCK] for start in range(0, len(text) - BLOCK + 1, BLOCK)]
 
 
 def all_of(text: str, size: int) -> Iterator[str]:
