@@ -1,31 +1,26 @@
 """Call: what the gateway knows of one running call. The pipeline writes it, the settlement reads it.
 
-``CallContext`` is what it begins with, ``AttemptState`` the attempt that runs, ``CallLimits`` its rates and places,
-``Delivery`` what the client has, ``CallResult`` what its record is made of. Nothing is stored on the web framework's
-request.
+``CallContext`` is what it begins with; what changes while it runs is in ``call_state``. Nothing is stored on the web
+framework's request.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 
+from gateway.core.answer_headers import answer_headers
+from gateway.core.call_state import AttemptState, CallLimits, CallResult, Delivery
 from gateway.core.catalog import Catalog, Route
 from gateway.core.memory import AnswerShare
 from gateway.core.quota import Need
-from gateway.core.rate_scopes import ConcurrencyGate, RateScope
-from gateway.core.ratelimit import Ticket
-from gateway.domain.call import Attempt, Outcome, Running
+from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import GatewayError
 from gateway.domain.group import Group
 from gateway.domain.long_strings import Buffer
-from gateway.domain.price import Price
-from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis, Nanos
-from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.api import InboundApi, InboundRequest
 from gateway.upstream.adapter import AnswerStream
 
@@ -100,90 +95,6 @@ class CallContext(msgspec.Struct, frozen=True):
     """The configuration as it was when the call came; an edit does not change running calls."""
     token: Token
     group: Group
-
-
-class AttemptState(msgspec.Struct):
-    """The attempt that runs, or ran last."""
-
-    number: int = 0
-    """From 1."""
-    price: Price | None = None
-    """Of the model that is requested, which is another one after a fallback."""
-    route: Route | None = None
-    route_reason: str = ""
-    """Why this route: for the answer's headers."""
-    stream: AnswerStream | None = None
-    """The answer, if it is streamed."""
-    reply_headers: Mapping[str, str] = {}
-    """Headers of the upstream's answer that may be passed on; see ``Screen.headers``."""
-    channel_ticket: Ticket | None = None
-    """What it has taken of its channel's rates."""
-    dropped: tuple[str, ...] = ()
-    """Parameters that were left out of the request."""
-    native: bool = False
-    """The channel speaks the client's API: request and answer pass as they are, except for the model's name. False for
-    chat completions, see ``Record.native``."""
-    lowered: int | None = None
-    """The model's own output limit, if the client's was higher and was lowered."""
-    parts: int = 0
-    """Parts of a request in several that have been answered, until the last is."""
-
-
-class CallLimits(msgspec.Struct):
-    """The rates and places of a call."""
-
-    scopes: tuple[RateScope, ...] = ()
-    """Whose rates the answer's headers tell."""
-    headers: dict[str, str] = {}
-    """``x-ratelimit-*`` of these."""
-    read_headers: Callable[[], dict[str, str]] | None = None
-    """Reads them, once for each attempt."""
-    gates: tuple[ConcurrencyGate, ...] = ()
-    """Where the call already has a place, because it had to wait."""
-    channel_slot: ConcurrencyGate | None = None
-    """The same at a channel, until its attempt begins."""
-    budget_warning: str = ""
-    """Of which budgets most is spent."""
-
-    def read(self) -> None:
-        """Read how the limits stand, unless that is done."""
-        read, self.read_headers = self.read_headers, None
-        if read is not None:
-            self.headers = read()
-
-
-class Delivery(msgspec.Struct):
-    """What has been sent to the client, and when. Times are monotonic seconds."""
-
-    last_write: float
-    writing_since: float | None = None
-    """Set while a write waits for the client."""
-    deadline: float | None = None
-    first_byte: float | None = None
-    content_sent: bool = False
-    facts_due: bool = False
-    """The head went out before the facts of the answer were known."""
-    reported_at: float = 0.0
-    """When watchers last got a report of the call's progress."""
-
-
-class CallResult(msgspec.Struct):
-    """How a call ended, as far as that is known: what its record is made of."""
-
-    attempts: list[Attempt] = []
-    usage: Usage = NOTHING
-    outcome: Outcome = Outcome.DONE
-    ended_by: Outcome | None = None
-    """Set by whoever ends the call from outside, before its task is cancelled."""
-    error: GatewayError | None = None
-    finish: str = ""
-    upstream_id: str = ""
-    marks: tuple[str, ...] = ()
-    overhead_us: int = 0
-    """The time until the request was ready for the first upstream."""
-    after_break: bool = False
-    """The same call had a stream that broke a moment ago; see ``BrokenStreams``."""
-    settled: bool = False
 
 
 class Call:
@@ -277,29 +188,6 @@ class Call:
         self.attempt.native = native
         self.running = msgspec.structs.replace(self.running, native=native)
 
-    def headers(self) -> dict[str, str]:
-        """The answer's headers, as far as they are known now (``features.md`` 2.10, ``wire.md`` X8)."""
-        attempt, limits = self.attempt, self.limits
-        if limits.read_headers is not None:
-            limits.read()
-        out = dict(zip(attempt.reply_headers, map(_header, attempt.reply_headers.values()), strict=True))
-        out.update(limits.headers)
-        if attempt.route is not None:
-            out["x-gateway-channel"] = _header(attempt.route.channel.name)
-            out["x-gateway-model"] = _header(attempt.route.served.upstream or attempt.route.served.name)
-            out["x-gateway-route"] = _header(attempt.route_reason)
-            if attempt.price is None:
-                out["x-gateway-price"] = "unpriced"
-        out["x-gateway-attempts"] = str(max(1, attempt.number))
-        out["x-gateway-overhead-ms"] = f"{self.result.overhead_us / 1000:.2f}"
-        if limits.budget_warning:
-            out["x-gateway-budget-warning"] = _header(limits.budget_warning)
-        if attempt.dropped:
-            out["x-gateway-dropped-params"] = _header(",".join(attempt.dropped))
-        if attempt.lowered is not None:
-            out["x-gateway-output-limit"] = str(attempt.lowered)
-        return out
-
     async def begin_early(self) -> None:
         """Send the head of a stream whose first event is late, without facts that may still change.
 
@@ -313,7 +201,7 @@ class Call:
         if not self.delivery.facts_due:
             return b""
         self.delivery.facts_due = False
-        return self.context.visit.api.comment(self.headers())
+        return self.context.visit.api.comment(answer_headers(self.attempt, self.limits, self.result))
 
     async def send(self, data: Buffer, now: float) -> None:
         """Send bytes to the client, after the head. ``LiveCalls`` ends the call if the client does not read them.
@@ -323,7 +211,7 @@ class Call:
         client, delivery = self.context.client, self.delivery
         delivery.writing_since = delivery.last_write = now
         if not client.begun:
-            await client.begin(self.headers())
+            await client.begin(answer_headers(self.attempt, self.limits, self.result))
         await client.write(data)
         delivery.writing_since = None
 
@@ -333,9 +221,3 @@ class Call:
         if result.ended_by is None and not result.settled and self.task is not None:
             result.ended_by = outcome
             self.task.cancel()
-
-
-@lru_cache(maxsize=1024)
-def _header(value: str) -> str:
-    """A header value any client can read: printable ASCII."""
-    return plain(value).encode("ascii", "replace").decode()

@@ -20,6 +20,7 @@ from typing import TypeVar
 import msgspec
 
 from gateway.core.admission import Admission, admit, demand, entry_for, group_of, visible_name
+from gateway.core.answer_headers import answer_headers, end_of_stream_facts, whole_answer_headers
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, identify, still, trusted_token
 from gateway.core.call import Call, CallContext, Client, Visit
@@ -35,7 +36,7 @@ from gateway.core.refusal_log import Refusals
 from gateway.core.retry import KEEP_FAILURE_S, BrokenStreams, RecentFailures
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import GONE, Meter, lacks_output, outcome_of, record_of
-from gateway.domain.call import Outcome, Record, lost_events
+from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import (
     AnswerMemoryFull,
     GatewayError,
@@ -44,7 +45,6 @@ from gateway.domain.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
-from gateway.domain.money import number
 from gateway.domain.settings import Durability
 from gateway.domain.token import Token
 from gateway.domain.usage import COUNTED_HERE, UsageSource
@@ -229,10 +229,12 @@ class Pipeline:
         large = sum(map(len, parts)) > POCKET
         if settings.durability is Durability.CALL or large or not context.client.patient:
             record = await self._confirmed(call, self._settle(call, ticket, status))
-            context.client.answer(_plain_headers(call, record), parts)
+            context.client.answer(whole_answer_headers(call.attempt, call.limits, call.result, record), parts)
         else:
             record = self._settle(call, ticket, status, soon=True)
-            context.client.answer(_plain_headers(call, record), parts, soon=True)
+            context.client.answer(
+                whole_answer_headers(call.attempt, call.limits, call.result, record), parts, soon=True
+            )
         if large:
             del answer, parts  # from here on only the response holds it
             await context.client.delivered()
@@ -362,16 +364,14 @@ def _last_error(call: Call, limiter: Limiter) -> GatewayError:
 def _explained(call: Call, error: GatewayError, limiter: Limiter) -> GatewayError:
     """The error with what an answer's headers would say: limits and route."""
     error.readings = limiter.readings(call.limits.scopes)
-    error.facts = call.headers()
+    error.facts = answer_headers(call.attempt, call.limits, call.result)
     return error
 
 
 def _tail(call: Call, stream: AnswerStream) -> bytes:
     """The end of a stream, with the facts that an early head left out, and a note of events that were left out."""
-    usage, lost = call.result.usage, lost_events(stream.marks)
-    facts = {"x-gateway-lost-events": str(lost)} if lost else {}
-    if usage.source in COUNTED_HERE:
-        facts["x-gateway-usage"] = usage.source.value
+    usage, marks = call.result.usage, stream.marks
+    facts = end_of_stream_facts(usage, marks) if marks or usage.source in COUNTED_HERE else {}
     note = call.context.visit.api.comment(facts) if facts else b""
     return call.late_facts() + note + stream.tail(usage, estimated=usage.source is not UsageSource.REPORTED)
 
@@ -380,13 +380,3 @@ async def _beside(worker: Worker, client: Client, work: Callable[[], Result]) ->
     """The result of work on a large request. Raises ConnectionResetError if the client leaves meanwhile."""
     with until_gone(client):
         return await worker.run(work)
-
-
-def _plain_headers(call: Call, record: Record) -> dict[str, str]:
-    out = call.headers()
-    out["x-gateway-cost"] = number(record.cost)
-    if record.source in COUNTED_HERE:
-        out["x-gateway-usage"] = record.source.value
-    if record.balance is not None:
-        out["x-gateway-balance"] = number(record.balance)
-    return out

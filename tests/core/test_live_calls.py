@@ -174,9 +174,9 @@ async def test_after_an_early_head_a_stream_without_money_tells_the_facts_too(ri
 
 
 def facts_in(body: bytes) -> dict[str, str]:
-    """The facts of the call in the comment that stands last of a body."""
-    lines = body.removesuffix(b"\n\n").rpartition(b"\n\n")[2].decode().splitlines()
-    facts = dict(line.removeprefix(": ").split(": ", 1) for line in lines if line.startswith(": "))
+    """The facts of the call in the comments at the end of a body."""
+    lines = body.decode().splitlines()
+    facts = dict(line.removeprefix(": ").split(": ", 1) for line in lines if line.startswith(": x-gateway-"))
     return {name: facts[name] for name in ("x-gateway-channel", "x-gateway-model", "x-gateway-attempts")}
 
 

@@ -1,0 +1,65 @@
+"""Answer headers: everything that the gateway tells a client beside an answer (``features.md`` 2.10, ``wire.md`` X8).
+
+A new ``x-gateway-*`` header is a line here, and a row of the table in ``docs/http.md``. A head that went out before the
+facts were known repeats them as a comment at the end of its stream.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from gateway.core.call_state import AttemptState, CallLimits, CallResult
+from gateway.domain.call import Record, lost_events
+from gateway.domain.money import number
+from gateway.domain.text import plain
+from gateway.domain.usage import COUNTED_HERE, Usage
+
+
+def answer_headers(attempt: AttemptState, limits: CallLimits, result: CallResult) -> dict[str, str]:
+    """The headers of every answer and error of a call that was admitted, as far as they are known now."""
+    if limits.read_headers is not None:
+        limits.read()
+    out = dict(zip(attempt.reply_headers, map(_header, attempt.reply_headers.values()), strict=True))
+    out.update(limits.headers)
+    if attempt.route is not None:
+        out["x-gateway-channel"] = _header(attempt.route.channel.name)
+        out["x-gateway-model"] = _header(attempt.route.served.upstream or attempt.route.served.name)
+        out["x-gateway-route"] = _header(attempt.route_reason)
+        if attempt.price is None:
+            out["x-gateway-price"] = "unpriced"
+    out["x-gateway-attempts"] = str(max(1, attempt.number))
+    out["x-gateway-overhead-ms"] = f"{result.overhead_us / 1000:.2f}"
+    if limits.budget_warning:
+        out["x-gateway-budget-warning"] = _header(limits.budget_warning)
+    if attempt.dropped:
+        out["x-gateway-dropped-params"] = _header(",".join(attempt.dropped))
+    if attempt.lowered is not None:
+        out["x-gateway-output-limit"] = str(attempt.lowered)
+    return out
+
+
+def whole_answer_headers(
+    attempt: AttemptState, limits: CallLimits, result: CallResult, record: Record
+) -> dict[str, str]:
+    """Those of a whole answer: its record is written, so its cost is known."""
+    out = answer_headers(attempt, limits, result)
+    out["x-gateway-cost"] = number(record.cost)
+    if record.source in COUNTED_HERE:
+        out["x-gateway-usage"] = record.source.value
+    if record.balance is not None:
+        out["x-gateway-balance"] = number(record.balance)
+    return out
+
+
+def end_of_stream_facts(usage: Usage, marks: Iterable[str]) -> dict[str, str]:
+    """What is known only at the end of a stream, and stands in a comment there."""
+    lost = lost_events(marks)
+    facts = {"x-gateway-lost-events": str(lost)} if lost else {}
+    if usage.source in COUNTED_HERE:
+        facts["x-gateway-usage"] = usage.source.value
+    return facts
+
+
+@lru_cache(maxsize=1024)
+def _header(value: str) -> str:
+    """A header value any client can read: printable ASCII."""
+    return plain(value).encode("ascii", "replace").decode()
