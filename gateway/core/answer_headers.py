@@ -51,7 +51,7 @@ def whole_answer_headers(
 
 
 def end_of_stream_facts(usage: Usage, marks: Iterable[str]) -> dict[str, str]:
-    """What is known only at the end of a stream, and stands in a comment there."""
+    """Facts that are known only at the end of a stream, where a comment reports them."""
     lost = lost_events(marks)
     facts = {"x-gateway-lost-events": str(lost)} if lost else {}
     if usage.source in COUNTED_HERE:
