@@ -171,7 +171,7 @@ def test_it_serves_with_all_streams_closed_and_makes_no_key_that_nobody_sees(hom
 
 
 def test_a_bug_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.commands.server._print", lambda _view: 1 / 0)
+    monkeypatch.setattr("gateway.commands.server._print", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run("status", control=Control({"GET /status": STATUS}))
 

@@ -12,7 +12,7 @@ from gateway.domain.incidents import STORE, Incident, cause_text
 from gateway.domain.text import plain
 
 
-@click.group(cls=Noun)
+@click.group(cls=Noun, bare="list")
 def incident() -> None:
     """What failed when, and where its calls went."""
 

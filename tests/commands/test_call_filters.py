@@ -19,7 +19,7 @@ def test_options_are_passed_on() -> None:
         *("--since", "2026-11-01", "--until", "2026-11-30"),
         control=control,
     )
-    (asked,) = [line for line, _ in control.asked]
+    asked = control.asked[0][0]
     assert re.search(r"limit=7&token=laptop&model=m&status=429&failed=true&since=\d{13}&until=\d{13}", asked)
 
 

@@ -113,7 +113,9 @@ def open_umask() -> object:
 
 
 def exporting(file: Path | str) -> Ran:
-    return run("config", "export", str(file), control=Control({"GET /config": ExportView(text=TEXT, notes=[])}))
+    return run(
+        "config", "export", str(file), "--yes", control=Control({"GET /config": ExportView(text=TEXT, notes=[])})
+    )
 
 
 @pytest.mark.usefixtures("open_umask")
