@@ -145,7 +145,7 @@ async def test_42_one_garbled_event_inside_a_good_answer_is_left_out_and_noted(
     answer = await streamed(gateway, provider, stream_bytes(b"".join([*said, b"data: {oops\n\n", last, DONE])))
     assert stream_faults(answer.body) == []
     assert gateway.record.marks == ("bad_chunks=1",)
-    assert b"\n\n: x-gateway-lost-events: 1\n\n" in answer.body
+    assert b"\n\n: x-gateway-lost-events: 1\n" in answer.body
 
 
 async def test_42_strict_streams_end_with_an_error(gateway: Gateway, provider: Provider) -> None:
@@ -217,7 +217,7 @@ async def test_45_compressed_events_are_not_held_back(
         for _ in range(4):
             assert (await answer.event()).startswith(b"data: {")
             taken.release()
-        assert await answer.rest() == DONE
+        assert (await answer.rest()).endswith(b"\n\n" + DONE)
         taken.release()
 
 
