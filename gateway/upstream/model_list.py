@@ -31,7 +31,7 @@ _MOST = Decimal(100_000)
 """Dollars a million tokens that nobody asks for."""
 
 
-def read_models(body: bytes) -> list[Served] | None:
+def read_models(body: bytes) -> "ModelPage | None":
     """The models in the order they are listed; None if the body is not a list of models.
 
     Ollama sends ``data: null`` when it has none; llama.cpp has a parallel ``models``; Gemini's names begin with
@@ -44,8 +44,9 @@ def read_models(body: bytes) -> list[Served] | None:
         found = [] if found["data"] is None else found["data"]
     if not isinstance(found, list):
         return None
-    served = (_read_model(entry) for entry in found[:MODELS_LIMIT])
-    return list({model.name: model for model in served if model}.values())
+    served = [_read_model(entry) for entry in found[:MODELS_LIMIT]]
+    models = {model.name: model for model in served if model}
+    return ModelPage(models=list(models.values()), unreadable=served.count(None) + len(found[MODELS_LIMIT:]))
 
 
 def _read_model(entry: Any) -> Served | None:
@@ -107,6 +108,8 @@ class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
     models: list[Served]
     after: str = ""
     """What to ask for the next page with; empty: this is the last one."""
+    unreadable: int = 0
+    """Entries that were left out: without a name, or with one that is too long or has control characters."""
 
 
 class ModelListing(Protocol):
@@ -128,5 +131,4 @@ class PlainModelListing:
 
     def read(self, body: bytes) -> ModelPage | None:
         """See ``Listing``."""
-        models = read_models(body)
-        return None if models is None else ModelPage(models=models)
+        return read_models(body)

@@ -1,5 +1,6 @@
 """The only way to the upstreams: a pool of connections for each channel, or the mock in this process."""
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -9,6 +10,7 @@ import msgspec
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, Served
 from gateway.domain.errors import AnswerMemoryFull
+from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Learned, Memory, Order, Prepared, Reply, Unlimited, Whole
@@ -28,6 +30,8 @@ LIST_PAGES = 20
 """Of one list; no vendor has so many models."""
 LIST_S = 20.0
 """For the head of a list of models."""
+
+_log = logging.getLogger("tollkeeper")
 
 
 class Upstreams:
@@ -125,13 +129,18 @@ class Upstreams:
         if not channel.dialect.info.needs_url:
             return self._mock.models()
         models: dict[str, Served] = {}
-        after = ""
+        after, unreadable = "", 0
         for _ in range(LIST_PAGES):
             page = await self._fetch_page(channel, after)
             models |= {model.name: model for model in page.models}
+            unreadable += page.unreadable
             after = page.after
             if not after:
                 break
+        if unreadable:
+            what = "model has" if unreadable == 1 else "models have"
+            why = "no name, or one that is too long or has control characters"
+            _log.warning("channel '%s': %d %s %s; left out", plain(channel.name), unreadable, what, why)
         return self.redaction.models(models.values(), channel)
 
     async def _fetch_page(self, channel: Channel, after: str) -> ModelPage:

@@ -11,7 +11,8 @@ from tests.upstream.makers import channel
 
 
 def _read(doc: object) -> list[Served] | None:
-    return read_models(json.dumps(doc).encode())
+    page = read_models(json.dumps(doc).encode())
+    return None if page is None else page.models
 
 
 def test_reads_names_times_and_contexts_in_order() -> None:
@@ -123,3 +124,9 @@ def test_a_page() -> None:
 
 def test_what_is_no_list() -> None:
     assert PlainModelListing().read(b"<html>") is None
+
+
+def test_what_has_no_usable_name_is_counted() -> None:
+    entries = [{"id": "a"}, {"id": "b\x1b[2J"}, {"id": "x" * 201}, {"name": "no id"}, {"id": "a"}]
+    page = read_models(json.dumps({"data": entries}).encode())
+    assert page == ModelPage(models=[Served(name="a")], unreadable=3)

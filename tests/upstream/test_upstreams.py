@@ -135,6 +135,15 @@ async def test_models_are_listed(upstreams: Upstreams, provider: Provider) -> No
     assert provider.last.head.line == "GET /v1/models HTTP/1.1"
 
 
+async def test_models_that_cannot_be_named_are_in_the_log(
+    upstreams: Upstreams, provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.on("/v1/models", reply({"object": "list", "data": [{"id": "a"}, {"id": "b\x1b[2J"}]}))
+    assert await upstreams.fetch_models(channel(provider.base_url)) == [Served(name="a")]
+    assert "1 model has no name, or one that is too long or has control characters; left out" in caplog.text
+    assert "\x1b" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("status", "body", "code"),
     [(401, b"{}", "upstream_auth_failed"), (404, b"", "upstream_error"), (200, b"<html>", "upstream_bad_response")],
