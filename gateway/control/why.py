@@ -255,4 +255,5 @@ def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: s
         passed=passed,
         cache_marks=marks_cache(channel),
         conversion="",
+        last_resort=False,
     )

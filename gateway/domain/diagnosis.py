@@ -49,7 +49,7 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     passed: str
     """What speaks against it; empty: it may be asked."""
-    last_resort: bool = False
+    last_resort: bool
     """It would be tried all the same, because no other channel is left."""
     cache_marks: bool
     """Prompts get marks for its vendor's cache where the client sets none."""

@@ -21,6 +21,7 @@ ROUTE = RouteView(
     passed="",
     cache_marks=False,
     conversion="",
+    last_resort=False,
 )
 FOUND = Why(
     token="laptop",

@@ -115,6 +115,7 @@ async def settled(server: Server) -> int:
     return size
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("size", "packed"), [(40, False), (40, True), (200_000, False)])
 async def test_stalled_readers_cost_half_a_mebibyte_each_and_nothing_afterwards(
     home: Path, provider: Provider, size: int, *, packed: bool

@@ -159,6 +159,7 @@ def _plain(plan: AttemptPlan, channel: Channel, data: bytes) -> None:
     b"".join(found.parts(found.reported or USED))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("try_it", [_stream, _plain], ids=["stream", "plain"])
 @pytest.mark.parametrize(("api", "name"), PAIRS)
 def test_it_is_an_answer_or_a_failure(

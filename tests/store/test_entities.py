@@ -210,6 +210,7 @@ def test_a_configuration_cut_anywhere_is_refused_with_the_way_back(path: Path) -
     assert Entities(path).registry.tokens == {"tok_1": TOKEN}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("bit", range(8))
 def test_a_flipped_bit_is_either_taken_over_or_refused_with_the_one_error(path: Path, bit: int) -> None:
     Entities(path).apply(ALL)

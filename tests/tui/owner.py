@@ -341,6 +341,7 @@ def limited_route() -> RouteView:
         passed="it is cooling for 30 s: 429",
         cache_marks=True,
         conversion="",
+        last_resort=False,
     )
 
 

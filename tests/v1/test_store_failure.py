@@ -43,6 +43,7 @@ APIS = {
 """The API, perhaps with a word, and who answers."""
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("reason", ["EIO", "ENOSPC", "EFBIG", "EACCES"])
 @pytest.mark.parametrize("durability", Durability)
 @pytest.mark.parametrize("api", APIS)

@@ -22,6 +22,7 @@ async def choose(app: Console, pilot: Pilot[ExitStatus], *keys: str) -> None:
     await press(app, pilot, *TWO, "b", *keys)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("page", "keys", "question", "sent"),
     [

@@ -50,12 +50,14 @@ def test_means_what_it_says(case: Case) -> None:
     assert (reported and (reported.input, reported.output)) == case.usage
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
 def test_split_in_two_anywhere_is_the_same(case: Case) -> None:
     whole = _outcome(case.came)
     assert all(_outcome(case.came, cut) == whole for cut in range(len(case.came)))
 
 
+@pytest.mark.sampled(99)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
 @pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
 def test_split_into_pieces_is_the_same(case: Case, size: int) -> None:
