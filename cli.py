@@ -181,7 +181,7 @@ def _start(ctx: click.Context) -> NoReturn:
     if HOST in ctx.meta or PORT in ctx.meta:
         from gateway.commands.server import demand_none
 
-        demand_none(config())  # the console would open that one, wherever it listens
+        demand_none(config(), elsewhere=True)  # the console would open that one, wherever it listens
     terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     if terminals and importlib.util.find_spec("tui.app"):
         ctx.exit(_console().run(config()))

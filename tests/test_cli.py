@@ -20,6 +20,7 @@ from tests.commands.program import PROGRAM, environment, serving, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import ACCOUNT, STATUS, TOKEN
 from tests.house import ROOT
+from tests.tui.terminal import terminal
 
 
 def test_the_version() -> None:
@@ -141,6 +142,17 @@ def test_the_bare_command_serves_at_the_port_given(home: Path, tmp_path: Path) -
     assert "'http://127.0.0.1:7/v1'" in tollkeeper(home, "--port", "7", "env").out
     nowhere = tollkeeper(tmp_path / "none", "env")
     assert (nowhere.code, "'tollkeeper serve' prints it" in nowhere.err) == (Exit.UNREACHABLE, True)
+
+
+def test_the_port_of_the_running_server_opens_its_console(home: Path) -> None:
+    with serving(home, "--port", "0") as server:
+        port = server.greeting.partition("127.0.0.1:")[2].partition("/")[0]
+        with terminal("cli.py", "--home", str(home), "--port", port) as shown:
+            shown.wait("1 Live", "following")
+            shown.keys("q")
+            assert shown.ended() == 0
+        elsewhere = tollkeeper(home, "--port", "7")
+        assert (elsewhere.code, f"already serving at http://127.0.0.1:{port}/v1" in elsewhere.err) == (Exit.STORE, True)
 
 
 def test_a_tail_ends_quietly_when_nobody_reads_any_more(home: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -160,10 +161,15 @@ def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
     return BarLine(text=", ".join(parts), tooltip=tooltip, css_class="attention" if troubles else "ok")
 
 
-def demand_none(where: Config) -> None:
-    """Raises Quit if a server runs on this home, after printing how to use that one."""
+def demand_none(where: Config, *, elsewhere: bool = False) -> None:
+    """Raises Quit if a server runs on this home, after printing how to use that one.
+
+    ``elsewhere``: not if it listens at the host and port of ``where``.
+    """
     endpoint = asyncio.run(launch.find(where))
     if endpoint is None:
+        return
+    if elsewhere and (endpoint.host_option, urlsplit(endpoint.address).port) == (where.host, where.port):
         return
     tokens = asyncio.run(ControlClient(endpoint).tokens())
     if heard():

@@ -245,7 +245,9 @@ def _window_amount(
         windows = [*Window]
         known = f"{', '.join(windows[:-1])} or {windows[-1]}"
         if not equals:
-            raise BadRequest(f"a budget is for a time: say {known}, as in day={amount} or ever={amount}") from None
+            number, _, named = amount.partition("/")
+            example = f"{named}={number}" if named in windows else f"day={amount} or ever={amount}"
+            raise BadRequest(f"a budget is for a time: say {known}, as in {example}") from None
         raise BadRequest(f"unknown budget window {name!r}; use {known}, as in day=5") from None
     return window, None if amount in none_words else read(amount)
 

@@ -122,6 +122,12 @@ def test_none_removes_all_budgets_of_its_unit() -> None:
     assert changes(TOKEN, {"token_budgets": [tokens("none", NOW)]}, before)["budgets"][0]["tokens"] is None
 
 
+def test_a_budget_in_other_words_is_put_right() -> None:
+    for read in budget_readers():
+        with pytest.raises(BadRequest, match=r"say day, week, month or ever, as in month=5$"):
+            read("5/month", NOW)
+
+
 @pytest.mark.parametrize("text", ["5", "2.50"])
 def test_a_budget_names_its_window(text: str) -> None:
     for read in budget_readers():
