@@ -148,8 +148,8 @@ def test_the_port_of_the_running_server_opens_its_console(home: Path) -> None:
     with serving(home, "--port", "0") as server:
         port = server.greeting.partition("127.0.0.1:")[2].partition("/")[0]
         with terminal("cli.py", "--home", str(home), "--port", port) as shown:
-            shown.wait("1 Live", "following")
-            shown.keys("q")
+            shown.wait("following", "First steps")
+            shown.keys("\x11")  # ctrl+q: from a dialog, too
             assert shown.ended() == 0
         elsewhere = tollkeeper(home, "--port", "7")
         assert (elsewhere.code, f"already serving at http://127.0.0.1:{port}/v1" in elsewhere.err) == (Exit.STORE, True)
