@@ -11,7 +11,7 @@ from gateway.domain.limits import Window, window_end, window_start
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, SumRow
 from tui import charts
-from tui.budgets import amounts
+from tui.budgets import WINDOWS, amounts
 from tui.glyphs import Glyphs
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, ChartPlan, Measure, joined, sum_rows, tick_text
 from tui.text import Part, cell, content, cut, safe
@@ -200,8 +200,7 @@ def budget_chart(course: BudgetCourse, plan: ChartPlan, now: Millis, size: tuple
     ticks = charts.ticks(wanted, height, whole=course.value.whole)
     height = ticks.height
     limit_row = height - 1 - min(height - 1, int(course.limit / ticks.top * height))
-    name = {Window.DAY: "today", Window.WEEK: "this week", Window.MONTH: "this month", Window.EVER: "in total"}
-    title = f" {safe(course.source.label, 32)}, {name[budget.window]}: {amounts(budget)}"
+    title = f" {safe(course.source.label, 32)}, {WINDOWS[budget.window]}: {amounts(budget)}"
     coming = forecast(budget, now, course.source.since)
     lines = [content((title, "bold"), (f"   {cut(coming, max(0, width - len(title) - 3), glyphs.ellipsis)}", "dim"))]
     areas = charts.stacked(
