@@ -112,7 +112,7 @@ async def _only_token(client: ControlClient) -> str:
     if len(usable) == 1:
         return usable[0]
     if not usable:
-        raise Quit("there is no active token; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
+        raise Quit("no active token; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
     raise Quit(f"choose a token with --token: {', '.join(usable)}", Exit.USAGE)
 
 

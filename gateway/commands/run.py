@@ -91,7 +91,7 @@ def run_program(
     """
     program = shutil.which(command[0])
     if program is None:
-        raise Quit(f"there is no program '{plain(command[0])}' in PATH", Exit.NOT_FOUND)
+        raise Quit(f"no program '{plain(command[0])}' in PATH", Exit.NOT_FOUND)
     name = app or app_of_program(program)
     if app is not None:
         find_app(app)

@@ -198,7 +198,7 @@ async def _call(client: ControlClient, call_id: str) -> CallView:
     """The call with that id, or the newest one. Raises NotFound or Quit."""
     newest = [one.id async for one in found(client, CallQuery(), 1)] if call_id == LAST else [call_id]
     if not newest:
-        raise Quit("there are no calls yet; try: tollkeeper chat hello", Exit.NOT_FOUND)
+        raise Quit("no calls yet; try: tollkeeper chat hello", Exit.NOT_FOUND)
     return await client.call(newest[0])
 
 

@@ -42,7 +42,10 @@ COLUMNS = [
         lambda r: r.upstream_model if r.upstream_model in ("", r.model) else f"{r.model} = {r.upstream_model}",
     ),
     REQUEST,
-    ("Skipped because", lambda r: f"not skipped, as there is no other: {r.passed}" if r.last_resort else r.passed),
+    (
+        "Skipped because",
+        lambda r: f"not skipped, because it is the only one: {r.passed}" if r.last_resort else r.passed,
+    ),
 ]
 
 

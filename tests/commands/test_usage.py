@@ -223,7 +223,7 @@ def test_the_last_call_is_shown_without_its_id() -> None:
     page, none = CallPage(calls=[CALL]), CallPage(calls=[])
     assert CALL.id in run("usage", "show", "last", control=Control({"GET /calls": page, URL: CALL, **USUAL})).out
     ran = run("usage", "show", "last", control=Control({"GET /calls": none}))
-    assert (ran.code, "there are no calls yet" in ran.err) == (Exit.NOT_FOUND, True)
+    assert (ran.code, "no calls yet" in ran.err) == (Exit.NOT_FOUND, True)
 
 
 def test_retries_of_a_client_are_grouped() -> None:

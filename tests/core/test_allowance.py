@@ -1,4 +1,7 @@
-"""What is held covers all that an upstream can bill that keeps the caps it received, whoever changed the request."""
+"""What is held covers all that an upstream can bill that keeps the caps it received, whoever changed the request.
+
+Long: one promise about money, against every way in which a request may grow or lose its cap.
+"""
 
 import asyncio
 from typing import Any

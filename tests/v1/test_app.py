@@ -1,4 +1,7 @@
-"""Which path leads where; every failure is the one error object, every answer has its id."""
+"""Which path leads where; every failure is the one error object, every answer has its id.
+
+Long: all paths, headers and failures of one surface.
+"""
 
 import asyncio
 import json
