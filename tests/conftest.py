@@ -1,6 +1,7 @@
 """Fixtures: a provider, a gateway in front of it, and the law that every test with a gateway must leave intact."""
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -16,18 +17,38 @@ from tests.fakes.clock import HastyLoop
 from tests.fakes.gateway import HASTE, Gateway, running
 from tests.fakes.provider import Provider
 
+LONGEST_ID = 80
+"""Characters of one value in a test's name."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Our own marker; examples take the time they need, on a busy machine as well; ctrl-c reaches programs under test.
 
     A shell starts what it puts in the background with SIGINT ignored, and programs started from there inherit that.
+    The garbage collector rests during collection, which makes a million objects and frees none.
     """
+    gc.disable()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "sampled(count): so many of its cases run, with TOLLKEEPER_FULL=1 all")
     config.addinivalue_line("markers", "hasty(factor): loop time runs faster than the wall's")
     settings.register_profile("unhurried", deadline=None)
     settings.load_profile("unhurried")
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Long values are cut in names: a report of each test carries its name from process to process."""
+    if not isinstance(val, str | bytes) or len(val) <= LONGEST_ID:
+        return None
+    start = val[:40] if isinstance(val, str) else val[:40].decode("latin-1")
+    return f"{start.encode('unicode_escape').decode()}... ({len(val)})"
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end, so the collector need not look at it after each of many tests."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

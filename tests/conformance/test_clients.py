@@ -1,4 +1,7 @@
-"""Cases 74 to 77: real clients, unchanged, with nothing but a base URL and a key."""
+"""Cases 74 to 77: real clients, unchanged, with nothing but a base URL and a key.
+
+LangChain is imported by the tests that use it: that takes a second, which every worker would spend at its start.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -7,9 +10,6 @@ from typing import Any
 
 import openai as sdk
 import pytest
-from langchain_core.messages import AIMessage
-from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
 from pydantic import BaseModel, SecretStr
 
 from gateway.core.live_calls import CallDeadlines
@@ -230,26 +230,23 @@ async def test_76_ai_sdk_attempts(gateway: Gateway, provider: Provider) -> None:
     assert (models.count("s400"), models.count("s500"), models.count("s429")) == (1, 3, 3)
 
 
-@tool
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
 
 
 @contextmanager
-def langchain(gateway: Gateway, **options: Any) -> Iterator[ChatOpenAI]:
+def langchain(gateway: Gateway, **options: Any) -> Iterator[Any]:
     """LangChain's client, its connections closed at the end."""
+    from langchain_openai import ChatOpenAI
+
     with sdk.DefaultHttpxClient() as http:
         yield ChatOpenAI(
             model="m", base_url=gateway.base_url, api_key=SecretStr(gateway.client.key), http_client=http, **options
         )
 
 
-def _ask_with_tools(text: str, chat: ChatOpenAI) -> AIMessage:
-    return chat.bind_tools([add]).invoke(text)
-
-
-async def in_thread(gateway: Gateway, work: Callable[[ChatOpenAI], Any], **options: Any) -> Any:
+async def in_thread(gateway: Gateway, work: Callable[[Any], Any], **options: Any) -> Any:
     """Use LangChain's synchronous client beside the gateway's loop."""
 
     def run() -> Any:
@@ -284,9 +281,7 @@ async def test_77_langchain_tools(gateway: Gateway, provider: Provider, streamed
     else:
         call = {key: value for key, value in CALL.items() if key != "index"}
         provider.on("m", reply(whole("m", choice(None, finish="tool_calls", tool_calls=[call]), spent=usage())))
-    message: AIMessage = await in_thread(
-        gateway, lambda chat: chat.bind_tools([add]).invoke("1 + 2"), streaming=streamed
-    )
+    message = await in_thread(gateway, lambda chat: chat.bind_tools([add]).invoke("1 + 2"), streaming=streamed)
     assert [(c["name"], c["args"], c["id"]) for c in message.tool_calls] == [("add", {"a": 1, "b": 2}, "call_a")]
     assert provider.last.json["tools"][0]["function"]["name"] == "add"
 

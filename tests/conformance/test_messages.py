@@ -1,14 +1,15 @@
-"""The official Anthropic SDK against the Messages API: strict typed decoding of answers, and the errors it raises."""
+"""The official Anthropic SDK against the Messages API: strict typed decoding of answers, and the errors it raises.
+
+The SDK is imported by the tests that use it: that takes two seconds, which every worker would spend at its start.
+"""
 
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
-import anthropic as sdk
 import pytest
-from anthropic import AsyncAnthropic
-from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
 from gateway.domain.channel import Dialect
@@ -20,22 +21,39 @@ from tests.fakes.messages import SIGNATURE, grammar_faults, message, read_events
 from tests.fakes.provider import Provider
 from tests.fakes.replies import chunk, cut, delta, fail, reply, speak, stream, stream_bytes, tool_call, usage
 
-RAW = TypeAdapter[Any](RawMessageStreamEvent)
 ASK: Any = {"model": "m", "max_tokens": 100, "messages": HELLO}
 TOOLS: Any = [{"name": "locate", "input_schema": {"type": "object", "properties": {"hint": {"type": "string"}}}}]
 
 
 @asynccontextmanager
-async def anthropic(gateway: Gateway, **options: Any) -> AsyncIterator[AsyncAnthropic]:
-    """With the SDK's own defaults, its retries too."""
+async def anthropic(gateway: Gateway, **options: Any) -> AsyncIterator[Any]:
+    """The SDK's client with its own defaults, its retries too."""
+    from anthropic import AsyncAnthropic
+
     base = f"http://127.0.0.1:{gateway.port}"
     async with AsyncAnthropic(base_url=base, api_key=gateway.client.key, **options) as client:
         yield client
 
 
-def strict(doc: object) -> Message:
+def strict(doc: object) -> Any:
     """The message, every field of the declared type: the SDK's own decoding lets anything pass."""
-    return TypeAdapter(Message).validate_json(json.dumps(doc), strict=True)
+    return adapter("Message").validate_json(json.dumps(doc), strict=True)
+
+
+@cache
+def adapter(name: str) -> TypeAdapter[Any]:
+    """What decodes one of the SDK's types."""
+    from anthropic import types
+
+    return TypeAdapter(getattr(types, name))
+
+
+def error(name: str) -> type[Exception]:
+    """One of the SDK's classes of errors."""
+    import anthropic as sdk
+
+    kind: type[Exception] = getattr(sdk, name)
+    return kind
 
 
 def every_split(data: bytes) -> Iterator[int]:
@@ -60,7 +78,7 @@ async def test_in20_an_answer_plain_and_streamed(gateway: Gateway, provider: Pro
         async with client.messages.stream(**ASK) as events:
             final = await events.get_final_message()
             assert events.response.headers["request-id"] == gateway.records[1].id
-    assert [(found.content[0].text, found.usage.output_tokens) for found in (plain, final)] == [("Hello", 12)] * 2  # type: ignore[union-attr]
+    assert [(found.content[0].text, found.usage.output_tokens) for found in (plain, final)] == [("Hello", 12)] * 2
     assert [(record.input, record.output) for record in gateway.records] == [(9, 12)] * 2
 
 
@@ -69,7 +87,7 @@ async def test_in20_counting_and_models(gateway: Gateway) -> None:
         count = await client.messages.count_tokens(model="m", messages=ASK["messages"])
         models = [model async for model in client.models.list(limit=1)]
         one = await client.models.retrieve("m")
-        with pytest.raises(sdk.NotFoundError):
+        with pytest.raises(error("NotFoundError")):
             await client.models.retrieve("none")  # IN57
     assert (count.input_tokens > 0, [model.id for model in models], one.type) == (True, ["m"], "model")
     assert gateway.records == []
@@ -93,7 +111,7 @@ async def test_in5_events_are_valid_in_every_field(gateway: Gateway, provider: P
         assert grammar_faults(events) == []
         for event in events:
             if event["type"] != "ping":
-                RAW.validate_json(json.dumps(event), strict=True)
+                adapter("RawMessageStreamEvent").validate_json(json.dumps(event), strict=True)
 
 
 @pytest.mark.parametrize("case", FRAMES, ids=lambda case: case.name)
@@ -137,45 +155,44 @@ async def test_a_tool_loop(gateway: Gateway, provider: Provider, path: str) -> N
 
 
 ERRORS = [
-    (400, sdk.BadRequestError, 1),
-    (404, sdk.NotFoundError, 1),
-    (413, sdk.RequestTooLargeError, 1),
-    (422, sdk.UnprocessableEntityError, 1),
-    (401, sdk.InternalServerError, 1),
-    (429, sdk.RateLimitError, 1),
-    (500, sdk.InternalServerError, 1),
-    (529, sdk.OverloadedError, 3),
+    (400, "BadRequestError", 1),
+    (404, "NotFoundError", 1),
+    (413, "RequestTooLargeError", 1),
+    (422, "UnprocessableEntityError", 1),
+    (401, "InternalServerError", 1),
+    (429, "RateLimitError", 1),
+    (500, "InternalServerError", 1),
+    (529, "OverloadedError", 3),
 ]
 
 
 @pytest.mark.parametrize("path", ["native", "translated"])
 @pytest.mark.parametrize(("status", "kind", "attempts"), ERRORS)
 async def test_in48_an_upstreams_status_has_its_class_and_its_attempts(
-    gateway: Gateway, provider: Provider, path: str, status: int, kind: type[Exception], attempts: int
+    gateway: Gateway, provider: Provider, path: str, status: int, kind: str, attempts: int
 ) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC if path == "native" else Dialect.OPENAI)
     provider.on("m", fail(status, "the model does not exist" if status == 404 else "it broke"))
     async with anthropic(gateway) as client:
-        with pytest.raises(kind):
+        with pytest.raises(error(kind)):
             await client.messages.create(**ASK)
     assert len(gateway.records) == attempts
 
 
 async def test_in48_our_refusals_have_their_classes(gateway: Gateway) -> None:
     async with anthropic(gateway) as client:
-        with pytest.raises(sdk.NotFoundError):
+        with pytest.raises(error("NotFoundError")):
             await client.messages.create(**{**ASK, "model": "none"})
         gateway.grant(-(10**10))
-        with pytest.raises(sdk.RateLimitError):
+        with pytest.raises(error("RateLimitError")):
             await client.messages.create(**ASK)
-    async with AsyncAnthropic(base_url=f"http://127.0.0.1:{gateway.port}", api_key="sk-tk-x") as stranger:
-        with pytest.raises(sdk.AuthenticationError):
-            await stranger.messages.create(**ASK)
+        with pytest.raises(error("AuthenticationError")):
+            await client.with_options(api_key="sk-tk-x").messages.create(**ASK)
 
 
 async def test_a_stream_that_breaks_raises(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", cut(chunk(delta("Hi"))))
     async with anthropic(gateway, max_retries=0) as client:
-        with pytest.raises(sdk.APIError):
+        with pytest.raises(error("APIError")):
             async with client.messages.stream(**ASK) as events:
                 await events.get_final_message()

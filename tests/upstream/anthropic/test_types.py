@@ -1,11 +1,12 @@
-"""What we send is what Anthropic's own SDK would send, type by type. It has no words any more for sampling."""
+"""What we send is what Anthropic's own SDK would send, type by type. It has no words any more for sampling.
+
+The SDK is imported by the tests that use it: that takes two seconds, which every worker would spend at its start.
+"""
 
 import json
 from typing import Any
 
 import pytest
-from anthropic.types import RawMessageStreamEvent
-from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 
 from gateway.domain.channel import Served
@@ -18,7 +19,6 @@ from tests.cases.conversations import TOOLS_AND_IMAGE, function
 from tests.upstream.makers import channel, order
 from tests.upstream.typed import faults
 
-EVENTS: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
 PDF = {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}}
 TEXT = {"type": "file", "file": {"file_data": "data:text/plain;base64,SGk="}}
 PHOTO = {"type": "image_url", "image_url": {"url": "https://host/a.png"}, "cache_control": {"type": "ephemeral"}}
@@ -48,6 +48,8 @@ REQUESTS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-opus-5", "claude-sonnet-5-5", "claude-sonnet-4-5", "x"])
 @pytest.mark.parametrize("body", REQUESTS)
 def test_the_sdk_would_send_it(body: dict[str, Any], model: str) -> None:
+    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
+
     asked = order({"model": "m", **body})
     prepared = AnthropicDialect(Signatures()).prepare(asked, channel(), Served(name="m", upstream=model), NOTHING)
     hint = MessageCreateParamsStreaming if asked.stream else MessageCreateParamsNonStreaming
@@ -56,12 +58,17 @@ def test_the_sdk_would_send_it(body: dict[str, Any], model: str) -> None:
 
 @pytest.mark.parametrize("stream", [HELLO, TWO_TOOLS])
 def test_what_we_read_is_what_the_sdk_reads(stream: bytes) -> None:
+    from anthropic.types import RawMessageStreamEvent
+
+    adapter: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
     events = [parse(block) for block in stream.split(BLANK)]
-    read = [EVENTS.validate_json(event.data).type for event in events if event and event.name != b"ping"]
+    read = [adapter.validate_json(event.data).type for event in events if event and event.name != b"ping"]
     assert (read[0], read[-1]) == ("message_start", "message_stop")
 
 
 def test_the_check_finds_faults() -> None:
+    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+
     content = [{"type": "text", "text": 1, "more": 2}]
     messages = [{"role": "user", "content": content}, {"role": "user"}, {"role": "nobody", "content": "x"}]
     found = faults({"model": "m", "messages": messages, "top": 1}, MessageCreateParamsNonStreaming)
