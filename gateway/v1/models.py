@@ -44,6 +44,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     display_name: str
     created_at: str
     """``created`` in RFC 3339."""
+    lifecycle: str = "active"
+    """Anthropic's word for a model that can be called; the others are not listed."""
     max_input_tokens: int | None
     max_tokens: int | None
     """The most output tokens of an answer."""

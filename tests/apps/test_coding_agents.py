@@ -9,6 +9,7 @@ import pytest
 
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect
+from gateway.store.verify import verify
 from tests.apps.installed import RUN_S, drive, driven, program
 from tests.apps.scripted_agent import INPUT, MODEL, OUTPUT, UPSTREAM_MODELS, ScriptedAgent, ToolUse, serve
 from tests.fakes.gateway import Gateway
@@ -119,3 +120,4 @@ async def test_a_task_of_thirty_turns(
     assert {(record.outcome, record.input, record.output) for record in records} == {(Outcome.DONE, INPUT, OUTPUT)}
     native = agent.responses or (agent.app, dialect) == ("claude", Dialect.ANTHROPIC)
     assert {record.native for record in records} == {native}
+    assert verify(gateway.engine.store).equal

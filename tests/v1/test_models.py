@@ -43,7 +43,7 @@ def test_models_are_sorted_and_unique() -> None:
 def test_an_entry_has_all_that_clients_require() -> None:
     (model,) = listed(offered(up("x"), prices=()))
     ours = {"id": "x", "object": "model", "created": 1_763_500_000, "owned_by": "up"}
-    theirs = {"type": "model", "display_name": "x", "created_at": "2025-11-18T21:06:40Z"}
+    theirs = {"type": "model", "display_name": "x", "created_at": "2025-11-18T21:06:40Z", "lifecycle": "active"}
     assert model == {**ours, **theirs, "max_input_tokens": None, "max_tokens": None}
 
 

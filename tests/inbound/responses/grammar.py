@@ -76,7 +76,7 @@ def checked(data: bytes, *, whole: bool = True) -> StreamedResponse:
     events = parse_events(data)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     for event in events:
-        _EVENT.validate_python(event)
+        _EVENT.validate_python(event, strict=True)
     ended = [event for event in events if event["type"] in TERMINAL]
     assert ended == events[-1:] if whole else not ended
     items: list[dict[str, Any]] = []
@@ -94,7 +94,7 @@ def checked(data: bytes, *, whole: bool = True) -> StreamedResponse:
         return StreamedResponse(events, items, "", {})
     last = events[-1]
     response = last["response"]
-    Response.model_validate(response)
+    Response.model_validate(response, strict=True)
     assert response["output"] == items
     assert response["status"] == last["type"].removeprefix("response.")
     if last["type"] != "response.failed":
