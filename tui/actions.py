@@ -113,7 +113,7 @@ ACTIONS: tuple[Action, ...] = (
         "models", "import", "P", "List prices", "import vendors' list prices, with a preview", "price import --dry-run"
     ),
     _act("models", "free", "0", "Free", "make the model free", "price set MODEL --free"),
-    _act("models", "delete", "d", "Remove price", "remove the price; u undoes it", "price remove MODEL"),
+    _act("models", "delete", "d", "Remove price", "remove the price; it can be undone", "price remove MODEL"),
     # Account
     _act("account", "grant", "a", "Add money", "top up or correct the balance", "account grant 10"),
     _act("account", "edit", "e", "Budgets", "edit the account's budgets", "account set --budget month=50"),
@@ -144,12 +144,12 @@ ACTIONS: tuple[Action, ...] = (
     # Settings
     _act("settings", "edit", "e,enter", "Edit", "edit the selected setting", "settings set"),
     _act("settings", "toggle", "space", "Switch", "switch to the other or the next value", "settings set"),
-    _act("settings", "default", "d", "Default", "reset the setting to its default; u undoes it", "settings set"),
+    _act("settings", "default", "d", "Default", "reset the setting to its default; it can be undone", "settings set"),
     # What pages with entities share; a page takes those it has verbs for
     _act("entity", "new", "n", "New", "create one", "NOUN add"),
     _act("entity", "edit", "e", "Edit", "edit the selected one", "NOUN edit NAME"),
     _act("entity", "toggle", "space", "On/off", "enable or disable it", "NOUN enable NAME"),
-    _act("entity", "delete", "d", "Delete", "delete it, after confirmation; u undoes it", "NOUN remove NAME"),
+    _act("entity", "delete", "d", "Delete", "delete it, after confirmation; it can be undone", "NOUN remove NAME"),
     _act("entity", "duplicate", "D", "Duplicate", "create a copy", "NOUN add", shown=False),
     # Lists
     _act("list", "details", "enter", "Details", "open or close the detail pane"),

@@ -36,6 +36,8 @@ class Board:
         self.groups: Sequence[GroupView] = ()
         self.channels: Sequence[ChannelView] = ()
         self.models: Sequence[ModelView] = ()
+        self.unpriced: frozenset[str] = frozenset()
+        """The names of models without a price."""
         self.calls = CallRing()
         self.pulse = Pulse()
         self.incidents = Incidents()
@@ -99,6 +101,7 @@ class Board:
         self.account = event.account
         self.tokens, self.groups = event.tokens, event.groups
         self.channels, self.models = event.channels, event.models
+        self.unpriced = frozenset(model.name for model in event.models if model.price is None)
 
     def _spend(self, event: CallSettled) -> None:
         if self.today is not None:

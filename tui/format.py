@@ -114,6 +114,20 @@ def moment(ms: int, now: int) -> str:
     return f"{then.day:2} {then:%b} {then:%H:%M}" if then.year == today.year else f"{then.day:2} {then:%b %Y}"
 
 
+def brief_moment(ms: int, now: int) -> str:
+    """A moment in 8 cells: the time today, with the weekday within a week (``Sa 14:03``), else the day: ``14 Sep``."""
+    then, today = (datetime.fromtimestamp(at / 1000).astimezone() for at in (ms, now))
+    back = (today.date() - then.date()).days
+    if back == 0:
+        return f"{then:%H:%M:%S}"
+    if 0 < back < DAYS_OF_WEEK:
+        return f"{f'{then:%a}'[:2]} {then:%H:%M}"
+    return f"{then.day:2} {then:%b}" if then.year == today.year else f"{then:%b %Y}"
+
+
+DAYS_OF_WEEK = 7
+
+
 def day(ms: int) -> str:
     """A date: ``14 Sep``."""
     then = datetime.fromtimestamp(ms / 1000).astimezone()

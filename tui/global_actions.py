@@ -117,7 +117,7 @@ def suspend(app: Console) -> None:
 async def stop(app: Console) -> None:
     """Ask, let running calls finish, stop the server, then quit."""
     if app.session.link != "attached":
-        toast(app, "The server is not running. Press q to quit.")
+        toast(app, f"The server is not running. Press {app.session.key('app.leave')} to quit.")
         return
     if await app.push_screen_wait(Confirm("Stop the server?", await _stop_warning(app.session), "Stop")):
         await stop_and_leave(app)
@@ -135,13 +135,13 @@ async def _stop_warning(session: ConsoleSession) -> str:
         others = 0
     if others > 0:
         parts.append(f"{counted(others, 'other console')} will lose the server.")
-    return f"{' '.join(parts)}\nq quits the console and keeps the server running."
+    return f"{' '.join(parts)}\n{session.key('app.leave')} quits the console and keeps the server running."
 
 
 async def stop_and_leave(app: Console) -> None:
     """Ask the server to stop, wait for it, and quit."""
     client = app.session.client
-    toast(app, "Stopping after running calls finish. Press q to quit now.")
+    toast(app, f"Stopping after running calls finish. Press {app.session.key('app.leave')} to quit now.")
     try:
         await launch.stop(client.endpoint, wait_s=app.session.config.drain_s + 5)
     except Unavailable:
@@ -170,10 +170,11 @@ def detach(app: Console) -> None:
 
 def how_to_leave(app: Console) -> None:
     """Ctrl+C was pressed, which quits nothing here."""
+    leave, stop_too = app.session.key("app.leave"), app.session.key("app.stop")
     if app.screen.is_modal:
-        toast(app, "Press esc to close this, then q to quit the console.")
+        toast(app, f"Press esc to close this, then {leave} to quit the console.")
     else:
-        toast(app, "Press q to quit; the server keeps running. Press Q to stop the server too.")
+        toast(app, f"Press {leave} to quit; the server keeps running. Press {stop_too} to stop the server too.")
 
 
 async def first_steps(app: Console) -> None:

@@ -1,13 +1,18 @@
 """Key advice: what the server advises as commands, said as keys and pages, for who reads it in the console.
 
-``'tollkeeper token enable ci'`` becomes ``space on page 2 (Tokens)``. The name in a command is left out: the cursor
-chooses it; what a command sets stays: ``e on page 2 (Tokens): --expires 30d``. A command without a key stays as it is.
+``'tollkeeper token enable ci'`` becomes ``space on page 2 (Tokens)``, with the keys of the keymap in use. The name in
+a command is left out: the cursor chooses it; what a command sets stays: ``e on page 2 (Tokens): --expires 30d``. A
+command that the console has no key for stays as it is.
 """
 
 import re
 import shlex
+from collections.abc import Sequence
 
-from tui.actions import ACTIONS, PAGES, key_text
+from textual.dom import DOMNode
+
+from tui.actions import ACTIONS, PAGES
+from tui.keymap import Keymap
 
 _COMMAND = re.compile(
     r"'tollkeeper ((?:[^']|'[^']* [^']*'(?= ))+)'|(?<=; |: )tollkeeper ([a-z]+ [a-z]+(?: [^\s;,()]+)*)"
@@ -29,43 +34,70 @@ _PLACES = {
     "channel models": ("channels", "fetch"),
     "channel test": ("channels", "test"),
     "channel key": ("channels", "keys"),
+    "discover": ("channels", "discover"),
+    "incident list": ("channels", "incidents"),
+    "env": ("tokens", "connect"),
     "token rotate": ("tokens", "rotate"),
     "price set": ("models", "edit"),
     "price import": ("models", "import"),
 }
 """Commands by how they begin: the page, and the verb whose key it is; none: the page shows it."""
 
+_EVERYWHERE = {
+    "why": "list.why",
+    "serve": "app.start",
+    "stop": "app.stop",
+    "undo": "app.undo",
+    "redo": "app.redo",
+    "history": "app.history",
+}
+"""Commands whose key is the same on every page. One with options may do more than the key, and stays."""
+
+_PRESETS = "the Preset field of a channel's form"
 _VERBS = {"add": "new", "edit": "edit", "enable": "toggle", "disable": "toggle", "remove": "delete"}
 _SHOWN = ("list", "show")
-_KEYS = {(action.scope, action.verb): key_text(action) for action in ACTIONS if action.keys}
+_IDS = {action.id: action for action in ACTIONS}
 _SHORTENED = 2
 """Words of a command that say what it does; a name may follow."""
 
 
-def key_advice(text: str) -> str:
+def key_advice(text: str, keymap: Keymap) -> str:
     """The text with keys instead of the commands that have one."""
-    return _COMMAND.sub(_replacement, text) if "tollkeeper " in text else text
+    return _COMMAND.sub(lambda match: _replacement(match, keymap), text) if "tollkeeper " in text else text
 
 
-def _replacement(match: re.Match[str]) -> str:
-    command = match[1] or match[2]
+def advice_in(node: DOMNode, text: str) -> str:
+    """The same with the keys of the console that a widget is in; in another app, with the usual ones."""
+    session = getattr(node.app, "session", None)
+    return key_advice(text, Keymap() if session is None else session.keymap)
+
+
+def _replacement(match: re.Match[str], keymap: Keymap) -> str:
     try:
-        words = shlex.split(command)
+        words = shlex.split(match[1] or match[2])
     except ValueError:
         return match[0]
-    if words[:1] == ["why"]:
-        return f"{_KEYS['list', 'why']} (Why)"
+    if words[:_SHORTENED] == ["channel", "presets"]:
+        return _PRESETS
+    if id_ := _key_of_all_pages(words):
+        return f"{keymap.key(id_)} ({_IDS[id_].label})"
     page, verb = _place(words)
-    if not page:
-        return match[0]
     number = next((i for i, one in enumerate(PAGES, 1) if one.id == page), 0)
-    where = f"page {number} ({PAGES[number - 1].name})" if number else ""
-    key = _KEYS.get((page, verb)) or _KEYS.get(("entity", verb)) if verb else ""
-    if not where or (verb and not key):
+    if not number:
         return match[0]
+    where = f"page {number} ({PAGES[number - 1].name})"
+    if not verb:
+        return where
+    id_ = next(name for name in (f"{page}.{verb}", f"entity.{verb}") if name in _IDS)
     options = words[next((i for i, word in enumerate(words) if word.startswith("--")), len(words)) :]
     extra = f": {shlex.join(options)}" if options and verb in ("edit", "new") else ""
-    return f"{key} on {where}{extra}" if key else where
+    return f"{keymap.key(id_)} on {where}{extra}"
+
+
+def _key_of_all_pages(words: Sequence[str]) -> str:
+    """The id of the action; empty if there is none."""
+    first = words[0] if words else ""
+    return _EVERYWHERE.get(first, "") if first == "why" or len(words) == 1 else ""
 
 
 def _place(words: list[str]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
-from tui.actions import ACTIONS, KEY_NAMES, Action, actions_in, key_name, shown_key
+from tui.actions import ACTIONS, KEY_NAMES, Action, actions_in, key_name, key_text, shown_key
 
 NAMED = frozenset(
     [
@@ -31,6 +31,8 @@ FIXED = frozenset(
 EXAMPLES = "a letter, a sign such as !, space, f1 to f12, ctrl+x"
 NO_KEY = ("", "none")
 
+_BY_ID = {action.id: action for action in ACTIONS}
+
 
 class Keymap:
     """The keys of all actions."""
@@ -48,6 +50,11 @@ class Keymap:
         keys = self.changed.get(action.id)
         return action if keys is None else msgspec.structs.replace(action, keys=keys)
 
+    def key(self, id_: str) -> str:
+        """The key of an action as sentences name it: ``u``; one without a key is run from the palette: ``: Undo``."""
+        action = self.action(_BY_ID[id_])
+        return key_text(action) if action.keys else f": {action.label}"
+
     def bindings(self) -> dict[str, str]:
         """What Textual has to change. It cannot remove a key, so an action without one gets a name that no key has."""
         return {id_: keys or f"none:{id_}" for id_, keys in self.changed.items()}
@@ -58,7 +65,7 @@ def read_keymap(wanted: Mapping[str, str], pages: Mapping[str, Collection[Action
 
     ``pages``: the names of the pages, and all actions that can be run there.
     """
-    known = {action.id: action for action in ACTIONS}
+    known = _BY_ID
     changed, problems = {}, []
     for id_, text in wanted.items():
         try:

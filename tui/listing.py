@@ -46,6 +46,8 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     """Shown where there is room after all other columns, or on request."""
     short: str = ""
     """The title where the whole one does not fit."""
+    brief: Callable[[R], str] | None = None
+    """The text where the column has not grown to its most; None: the usual one, cut."""
 
     def head(self, width: int, mark: str = "") -> str:
         """The title, or its short form where there is no room for it and a mark."""
@@ -62,6 +64,11 @@ class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
 
     column: Column[R]
     width: int
+
+    def text(self, row: R) -> str:
+        """The text of a row at this width, not yet cut."""
+        column = self.column
+        return column.text(row) if column.brief is None or self.width >= column.most else column.brief(row)
 
 
 def fit_columns(columns: Sequence[Column[R]], width: int, chosen: Collection[str] = ()) -> list[PlacedColumn[R]]:
@@ -281,9 +288,11 @@ class PageListing(Generic[R]):
     def no_match(self, text: str) -> Content:
         """Shown instead of the table if a filter leaves nothing, or without one the marks."""
         if not text:
-            return content((f"No marked {self.noun} is here. ", "dim"), ("M", "key"), (" shows all.", "dim"))
+            all_rows = self.session.key("list.marked")
+            return content((f"No marked {self.noun} is here. ", "dim"), (all_rows, "key"), (" shows all.", "dim"))
         words = content(f"No {self.noun} matches ", (safe(text, 60), "bold"), ".")
-        keys = content(("esc", "key"), (" clears the filter   ", "dim"), ("/", "key"), (" changes it", "dim"))
+        clear, change = self.session.key("list.back"), self.session.key("list.filter")
+        keys = content((clear, "key"), (" clears the filter   ", "dim"), (change, "key"), (" changes it", "dim"))
         return lines(words, content(""), keys)
 
     def words(self, row: R) -> str:

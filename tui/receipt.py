@@ -12,9 +12,10 @@ from gateway.domain.query import speed_of
 from gateway.domain.units import MILLION
 from gateway.domain.views import REPEATED, CallView
 from tui import format as fmt
+from tui.board import Board
 from tui.calls import RunningView, failed
 from tui.glyphs import Glyphs
-from tui.key_advice import key_advice
+from tui.session import ConsoleSession
 from tui.text import Part, TextCard, safe
 
 BAR = 60
@@ -24,19 +25,19 @@ LABEL = 13
 """Cells of a label: ``upstream id`` is the longest."""
 
 
-def receipt(call: CallView, now: int, glyphs: Glyphs, width: int) -> Content:
+def receipt(call: CallView, session: ConsoleSession, width: int) -> Content:
     """All that is known of a call, in lines of at most ``width`` cells."""
-    card = TextCard(width, label=LABEL)
+    card, glyphs, now = TextCard(width, label=LABEL), session.glyphs, session.now()
     card.line(_bold(safe(call.id, 40)), (f"   {fmt.moment(call.time_ms, now)}   ", "dim"), state_of(call, glyphs))
     _route(card, call, glyphs)
     if call.error:
-        error = key_advice(f"{call.code}: {call.error}" if call.code else call.error)
+        error = session.advice(f"{call.code}: {call.error}" if call.code else call.error)
         card.row("error", (safe(error), "bad"))
         if call.token:
-            card.row("", ("W", "key"), (" what it would get now, and why", "dim"))
+            card.row("", (session.key("list.why"), "key"), (" what it would get now, and why", "dim"))
     _timing(card, call, glyphs)
     card.row("tokens", *_tokens(call))
-    _cost(card, call, glyphs)
+    _cost(card, call, session)
     _attempts(card, call, glyphs)
     _other_rows(card, call, glyphs)
     return card.content()
@@ -138,13 +139,21 @@ def _tokens(call: CallView) -> Iterator[Part]:
     yield f"   {safe(call.usage_source)}", "warn" if call.usage_source in ("estimated", "partial") else "dim"
 
 
-def _cost(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
+def unpriced(call: CallView, board: Board) -> bool:
+    """Whether it costs nothing because its model has no price; one that runs has that of its model now."""
     if call.state == "running":
+        return not call.cost_nanos and call.model in board.unpriced
+    return call.rates is None and call.usage_source != "none"
+
+
+def _cost(card: TextCard, call: CallView, session: ConsoleSession) -> None:
+    glyphs = session.glyphs
+    if unpriced(call, session.board):
+        card.row("cost", ("no price: counted, not charged, and no budget stops it; page 5 sets one", "warn"))
+    elif call.state == "running":
         card.row("cost", f"{fmt.cost(call.cost_nanos)} so far, estimated")
     elif call.rates is not None:
         card.row("cost", arithmetic(call, call.rates, glyphs))
-    elif call.usage_source != "none":
-        card.row("cost", ("no price: counted, not charged, and no budget stops it; page 5 sets one", "warn"))
     else:
         card.row("cost", "$0: nothing was used")
     text = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []

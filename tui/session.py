@@ -20,6 +20,8 @@ from gateway.domain.units import Millis
 from gateway.runfile import Endpoint
 from tui.board import Board
 from tui.glyphs import Glyphs
+from tui.key_advice import key_advice
+from tui.keymap import Keymap
 from tui.preferences import Preferences
 from tui.saved_state import SavedState
 
@@ -57,8 +59,23 @@ class ConsoleSession:
     def client(self) -> ControlClient:
         """The attached server. Raises Unavailable while there is none."""
         if self._client is None or self.link != "attached":
-            raise Unavailable("The server is not running. Press r to start it.", code="server_gone")
+            raise Unavailable(
+                f"The server is not running. Press {self.key('app.start')} to start it.", code="server_gone"
+            )
         return self._client
+
+    @property
+    def keymap(self) -> Keymap:
+        """The keys of all actions."""
+        return self.preferences.keymap
+
+    def key(self, id_: str) -> str:
+        """The key of an action, as sentences name it."""
+        return self.keymap.key(id_)
+
+    def advice(self, text: str) -> str:
+        """The text with keys instead of the commands that it advises."""
+        return key_advice(text, self.keymap)
 
     @property
     def program(self) -> str:

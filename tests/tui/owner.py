@@ -51,6 +51,8 @@ from tests.tui.stage import (
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.glyphs import UNICODE, Glyphs
+from tui.keymap import Keymap
+from tui.preferences import Preferences
 from tui.saved_state import SavedState
 
 KEY = "sk-tk-" + "k" * 43
@@ -387,7 +389,9 @@ def refused(**changes: Any) -> Why:
 
 
 @asynccontextmanager
-async def public(owner: Owner, status: str = "200 OK") -> AsyncIterator[list[str]]:
+async def public(
+    owner: Owner, status: str = "200 OK", message: str = "no channel takes calls"
+) -> AsyncIterator[list[str]]:
     """A /v1 of the fake server: every call is its newest record; the request lines and keys that came."""
     asked: list[str] = []
 
@@ -401,7 +405,7 @@ async def public(owner: Owner, status: str = "200 OK") -> AsyncIterator[list[str
         if "/models" in head:
             data = msgspec.json.encode({"data": [{"id": name} for name in ("claude-sonnet-4-5", "gpt-5-mini")]})
         if status != "200 OK":
-            data = b'{"error":{"message":"no channel takes calls","code":"no_channel_available"}}'
+            data = msgspec.json.encode({"error": {"message": message, "code": "no_channel_available"}})
         writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(data)}\r\n".encode())
         writer.write(f"x-request-id: {owner.records[0].id}\r\nconnection: close\r\n\r\n".encode() + data)
         with suppress(ConnectionError):  # the client has all of it and may go first
@@ -431,10 +435,12 @@ async def shown(
     size: tuple[int, int] = (100, 30),
     theme: str = "dark",
     glyphs: Glyphs = UNICODE,
+    keymap: Keymap | None = None,
 ) -> AsyncIterator[tuple[Console, Pilot[ExitStatus], Owner]]:
     """The console with a page open, everything drawn."""
     owner = client or Owner()
     app = console(owner, state=SavedState(page=page, theme=theme), glyphs=glyphs)
+    app.session.preferences = Preferences(keymap=keymap or Keymap())
     async with app.run_test(size=size) as pilot:
         async with asyncio.timeout(20):
             while app.session.board.status is None:

@@ -1,9 +1,21 @@
+"""Sentences name the keys in use, also where the server advises a command."""
+
+import re
+from typing import Any
+
+import msgspec
 import pytest
 
-from tests.tui.stage import call
-from tui.glyphs import UNICODE
+from gateway.domain.errors import BadRequest
+from gateway.domain.views import Offer, SavedChannel, Step
+from tests.house import ROOT
+from tests.tui.owner import Owner, press, public, said, screen, shown, until
+from tests.tui.stage import call, console, words
 from tui.key_advice import key_advice
+from tui.keymap import Keymap
+from tui.pages.doctor import DoctorPage
 from tui.receipt import receipt
+from tui.widgets.form import Field, Form, FormPlan, Values
 
 
 @pytest.mark.parametrize(
@@ -18,14 +30,137 @@ from tui.receipt import receipt
         ("'tollkeeper channel list' shows all", "page 4 (Channels) shows all"),
         ("'tollkeeper why ci gpt' explains it", "W (Why) explains it"),
         ("suspended; tollkeeper account set --status active", "suspended; space on page 6 (Account)"),
-        ("then 'tollkeeper serve'", "then 'tollkeeper serve'"),
+        ("then 'tollkeeper serve'", "then r (Restart)"),
+        ("'tollkeeper serve --port 8656'", "'tollkeeper serve --port 8656'"),
+        ("'tollkeeper discover' finds some", "a on page 4 (Channels) finds some"),
+        ("'tollkeeper channel presets' shows them", "the Preset field of a channel's form shows them"),
+        (
+            "keep a copy; 'tollkeeper verify' shows what is wrong",
+            "keep a copy; 'tollkeeper verify' shows what is wrong",
+        ),
         ("no advice at all", "no advice at all"),
     ],
 )
 def test_commands_become_keys(told: str, read: str) -> None:
-    assert key_advice(told) == read
+    assert key_advice(told, Keymap()) == read
 
 
 def test_a_refused_calls_receipt_names_keys() -> None:
     refused = call(1, status=403, code="account_suspended", error="'tollkeeper account set --status active' helps")
-    assert "space on page 6 (Account) helps" in receipt(refused, 0, UNICODE, 100).plain
+    assert "space on page 6 (Account) helps" in receipt(refused, console().session, 100).plain
+
+
+OWN = Keymap(
+    {
+        "app.undo": "f2",
+        "app.help": "f3",
+        "app.leave": "f4",
+        "app.stop": "f5",
+        "entity.toggle": "f6",
+        "entity.new": "f7",
+        "entity.edit": "f8",
+        "channels.test": "f9",
+        "channels.fetch": "",
+        "list.why": "f10",
+        "list.filter": "f11",
+        "list.back": "f12",
+        "models.edit": "f8",
+        "tokens.connect": "ctrl+t",
+    }
+)
+"""Keys of an owner who changed nearly all that sentences name."""
+
+
+def test_advice_names_the_owners_own_keys() -> None:
+    assert key_advice("'tollkeeper token enable ci'", OWN) == "f6 on page 2 (Tokens)"
+    assert key_advice("'tollkeeper why ci gpt'", OWN) == "f10 (Why)"
+    assert key_advice("'tollkeeper channel models a'", OWN) == ": Models on page 4 (Channels)"
+
+
+@pytest.mark.parametrize(
+    ("page", "keys", "words_shown"),
+    [
+        ("channels", ["f6"], "Press f2 to undo."),
+        ("channels", [], "not tested yet; f9 tests it"),
+        ("channels", [], ": Models fetches the list"),
+        ("models", [], "f8 sets one"),
+        ("tokens", ["f11", *"zzz", "enter"], "f12 clears the filter   f11 changes it"),
+        ("tokens", ["ctrl+t", "escape", "ctrl+c"], "Press f4 to quit; the server keeps running. Press f5 to stop"),
+        ("tokens", ["ctrl+t"], "R issues a new one"),
+    ],
+)
+async def test_hints_name_the_owners_own_keys(page: str, keys: list[str], words_shown: str) -> None:
+    owner = Owner()
+    owner.channels_now = [msgspec.structs.replace(one, last_check=None) for one in owner.channels_now]
+    async with shown(page, owner, keymap=OWN, size=(120, 40)) as (app, pilot, _):
+        if page == "channels" and not keys:
+            await press(app, pilot, "enter")
+        await press(app, pilot, *keys)
+        assert words_shown in "\n".join([screen(app), *words(app)])
+
+
+async def test_an_empty_list_names_the_owners_own_keys() -> None:
+    owner = Owner(0)
+    owner.now_running, owner.tokens_now = [], []
+    async with shown("live", owner, keymap=OWN) as (app, pilot, _):
+        assert "there ^t shows what to paste" in screen(app)
+        assert "f3 keys" in screen(app)
+        await press(app, pilot, "2")
+        assert "f7 creates one" in screen(app)
+        await press(app, pilot, "f6")
+        assert words(app) == ["No token selected. Press f7 to create one."]
+
+
+def test_no_sentence_names_a_key_of_an_action_by_itself() -> None:
+    """Keys that can be rebound are read from the keymap."""
+    named = re.compile(r"[Pp]ress (?:[a-zA-Z?/]|space|enter)\b(?! to confirm)|\b[A-Za-z] on the \w+ page")
+    found = [(path.name, line) for path in (ROOT / "tui").rglob("*.py") for line in named.findall(path.read_text())]
+    assert found == []
+
+
+ADVICE = "no channel takes calls; 'tollkeeper channel test anthropic' tries it"
+
+
+@pytest.mark.parametrize(("param", "place"), [("a", "#wrong-a"), ("", ".live")])
+async def test_complaints_of_a_form_name_keys(param: str, place: str) -> None:
+    async def save(_values: Values) -> None:
+        raise BadRequest(ADVICE, param=param)
+
+    async with shown("tokens", keymap=OWN) as (app, pilot, _):
+        app.push_screen(Form(FormPlan(title="T", fields=[Field(id="a", label="A")], save=save)))
+        await press(app, pilot, "enter")
+        assert said(app, place) == "no channel takes calls; f9 on page 4 (Channels) tries it"
+
+
+async def test_a_test_call_that_fails_names_keys() -> None:
+    owner = Owner()
+    async with (
+        public(owner, "503 Service Unavailable", ADVICE),
+        shown("tokens", owner, keymap=OWN, size=(120, 30)) as (app, pilot, _),
+    ):
+        await press(app, pilot, "ctrl+t", "t")
+        await until(app, pilot, "no channel takes calls; f9 on page 4 (Channels) tries it")
+
+
+async def test_a_discovery_that_fails_names_keys() -> None:
+    class Refusing(Owner):
+        async def add_channel(self, body: Any) -> SavedChannel:
+            raise BadRequest(f"{ADVICE}: {body['name']}")
+
+    owner = Refusing()
+    owner.offered = [
+        Offer(name="lab", dialect="openai", preset="", base_url="http://127.0.0.1:9/v1", key="", models=[])
+    ]
+    async with shown("channels", owner, keymap=OWN) as (app, pilot, _):
+        await press(app, pilot, "a", "space", "enter")
+        assert words(app) == ["lab: no channel takes calls; f9 on page 4 (Channels) tries it: lab"]
+
+
+async def test_the_doctor_names_keys() -> None:
+    owner = Owner()
+    step = Step(name="account", result="fail", text="suspended", fix="'tollkeeper token enable ci'")
+    async with shown("doctor", owner, keymap=OWN) as (app, _, _):
+        page = app.page
+        assert isinstance(page, DoctorPage)
+        page._steps = [step]  # noqa: SLF001 - what the doctor finds depends on the machine
+        assert "f6 on page 2 (Tokens)" in page.report(90).plain

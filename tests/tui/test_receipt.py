@@ -5,7 +5,7 @@ import pytest
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.price import Rates
 from gateway.domain.units import Millis
-from tests.tui.stage import DOLLAR, NOW, call, running
+from tests.tui.stage import DOLLAR, NOW, call, console, running
 from tui.calls import running_view
 from tui.glyphs import ASCII, UNICODE
 from tui.pages.live import end_of
@@ -13,7 +13,7 @@ from tui.receipt import arithmetic, mark_of, receipt, tone_of
 
 
 def text(width: int = 100, **changes: Any) -> str:
-    return receipt(call(3, **({"status": 200} | changes)), NOW, UNICODE, width).plain
+    return receipt(call(3, **({"status": 200} | changes)), console().session, width).plain
 
 
 def test_the_cost_is_told_as_arithmetic() -> None:
@@ -72,7 +72,7 @@ def test_the_api_is_told_unless_it_is_the_usual_one() -> None:
 
 
 def test_a_running_call_costs_so_far() -> None:
-    told = receipt(running_view(running(1, attempt=2), NOW), NOW, UNICODE, 100).plain
+    told = receipt(running_view(running(1, attempt=2), NOW), console().session, 100).plain
     assert "running, streaming" in told
     assert "$0.0160 so far, estimated" in told
     assert "2, now on anthropic" in told
@@ -81,7 +81,7 @@ def test_a_running_call_costs_so_far() -> None:
 def test_no_line_is_wider_than_the_pane() -> None:
     for width in (40, 78, 120):
         one = call(3, status=200, error="x" * 300, app="日本語" * 20)
-        assert max(row.cell_length for row in receipt(one, NOW, UNICODE, width).split()) <= width
+        assert max(row.cell_length for row in receipt(one, console().session, width).split()) <= width
 
 
 @pytest.mark.parametrize(

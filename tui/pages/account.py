@@ -53,7 +53,7 @@ async def grant(page: AnyPage) -> None:
     )
     found: AccountView | None = await page.ask(Form(plan))
     if found is not None:
-        toast(page, f"Balance: {dollars(found.balance_nanos)}. Press u to undo.")
+        toast(page, f"Balance: {dollars(found.balance_nanos)}. {page.undo_hint}")
 
 
 async def suspend(page: AnyPage) -> None:
@@ -68,7 +68,7 @@ async def suspend(page: AnyPage) -> None:
         "Suspend the account?", "New calls are rejected until you resume it. Running calls finish.", "Suspend"
     ):
         await page.session.client.set_account({"status": "suspended"})
-        toast(page, "Account suspended. Press space to resume.")
+        toast(page, f"Account suspended. Press {page.session.key('account.suspend')} to resume.")
 
 
 async def edit(page: AnyPage) -> None:
@@ -85,7 +85,7 @@ async def edit(page: AnyPage) -> None:
         command=form.command,
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, "Account saved. Press u to undo.")
+        toast(page, f"Account saved. {page.undo_hint}")
 
 
 def settings(page: AnyPage) -> None:
@@ -163,7 +163,8 @@ class AccountPage(ConsolePage):
                 f"a {budget.window.value}", (budget_line(budget, GAUGE, glyphs), budget_tone(used_share(budget))), text
             )
         if not account.budgets:
-            card.row("budgets", ("none: only the balance limits spending; e adds budgets", "dim"))
+            edit_key = self.session.key("account.edit")
+            card.row("budgets", (f"none: only the balance limits spending; {edit_key} adds budgets", "dim"))
         stops = "are stopped (finish_reason length)" if account.stop_when_empty else "may finish, even below zero"
         card.row("when empty", (f"running streams {stops}", "dim"))
         card.line("")
@@ -190,7 +191,13 @@ class AccountPage(ConsolePage):
         if self._grants is None:
             return [content((" grants ...", "dim"))]
         now = self.session.now()
-        rows = [content((" grants, newest first", "dim"), ("   a", "key"), (" adds money", "dim"))]
+        rows = [
+            content(
+                (" grants, newest first", "dim"),
+                (f"   {self.session.key('account.grant')}", "key"),
+                (" adds money", "dim"),
+            )
+        ]
         for one in sorted(self._grants, key=lambda g: -g.time)[:200]:
             sign = "" if one.nanos < 0 else "+"
             amount = f"   {sign}{dollars(one.nanos)}"

@@ -13,7 +13,6 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from gateway.domain.errors import GatewayError
-from tui.key_advice import key_advice
 from tui.key_queue import DIALOG_WORKERS
 from tui.session import ConsoleSession
 from tui.widgets.dialogs import Confirm, toast
@@ -36,6 +35,11 @@ class ConsolePage(Vertical):
         super().__init__(id=id)
         self.session = session
 
+    @property
+    def undo_hint(self) -> str:
+        """A sentence after what was just changed."""
+        return f"Press {self.session.key('app.undo')} to undo."
+
     def renew(self) -> None:
         """The board changed, or time passed; called only while the page is visible."""
 
@@ -52,7 +56,7 @@ class ConsolePage(Vertical):
         try:
             result = verb(self)
         except GatewayError as error:
-            toast(self, key_advice(error.message), bad=True)
+            toast(self, error.message, bad=True)
             return
         if iscoroutine(result):
             self.run_worker(self._guarded(result), group=DIALOG_WORKERS, exit_on_error=True)
@@ -69,4 +73,4 @@ class ConsolePage(Vertical):
         try:
             await work
         except GatewayError as error:
-            toast(self, key_advice(error.message), bad=True)
+            toast(self, error.message, bad=True)

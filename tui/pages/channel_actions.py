@@ -36,7 +36,7 @@ def selected_channel(page: AnyPage) -> ChannelView | None:
     """The selected channel; shows a toast if there is none."""
     row = page.table.current
     if row is None:
-        toast(page, "No channel selected. Press n to create one.")
+        toast(page, f"No channel selected. Press {page.session.key('entity.new')} to create one.")
     return None if row is None else row.view
 
 
@@ -68,7 +68,7 @@ async def edit(page: AnyPage) -> None:
     saved = await page.ask(Form(plan))
     if saved is not None:
         news = channel_fields.price_news(saved) if saved.new_prices else ""
-        toast(page, f"Channel {channel.name} saved. Press u to undo.{news}")
+        toast(page, f"Channel {channel.name} saved. {page.undo_hint}{news}")
 
 
 async def toggle(page: AnyPage) -> None:
@@ -77,7 +77,7 @@ async def toggle(page: AnyPage) -> None:
         return
     if (channel := selected_channel(page)) is not None:
         await page.session.client.edit_channel(channel.id, {"enabled": not channel.enabled})
-        toast(page, f"Channel {channel.name} {'disabled' if channel.enabled else 'enabled'}. Press u to undo.")
+        toast(page, f"Channel {channel.name} {'disabled' if channel.enabled else 'enabled'}. {page.undo_hint}")
 
 
 async def delete(page: AnyPage) -> None:
@@ -93,7 +93,7 @@ async def delete(page: AnyPage) -> None:
     breaks = f"{lost}{more}{'.' if lost else 'Other channels serve all its models.'} Running calls finish."
     if await page.confirm(f"Delete channel {channel.name}?", f"{breaks} History is kept.", "Delete"):
         await page.session.client.remove_channel(channel.id)
-        toast(page, f"Channel {channel.name} deleted. Press u to undo.")
+        toast(page, f"Channel {channel.name} deleted. {page.undo_hint}")
 
 
 async def test(page: AnyPage) -> None:
@@ -148,12 +148,17 @@ async def fetch(page: AnyPage) -> None:
 
 async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingView) -> None:
     """Show which models are new, gone and not offered, and offer the selected ones."""
+    session: ConsoleSession = page.session
     if not listing.models:
-        toast(page, f"{channel.name} returned no models: {safe(listing.error, 500) or 'its list is empty'}", bad=True)
+        toast(
+            page,
+            f"{channel.name} returned no models: {safe(session.advice(listing.error), 500) or 'its list is empty'}",
+            bad=True,
+        )
         return
     about = f"{channel_fields.listing_summary(listing)}. Selected models are offered to clients."
     if listing.error:
-        about += f"\nShowing the last good list: {safe(listing.error, 500)}"
+        about += f"\nShowing the last good list: {safe(session.advice(listing.error), 500)}"
     if channel.patterns:
         about += f"\nPatterns also select future models: {safe(', '.join(channel.patterns), 200)}"
     there = [model.name for model in listing.models if model.served]
@@ -163,11 +168,9 @@ async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingVie
     if on == set(there):
         toast(page, "No changes.")
         return
-    view = await page.session.client.edit_channel(
-        channel.id, channel_fields.offering_with(channel, listing, on).patch()
-    )
+    view = await session.client.edit_channel(channel.id, channel_fields.offering_with(channel, listing, on).patch())
     news = channel_fields.price_news(view) if view.new_prices else ""
-    toast(page, f"{channel.name} now offers {fmt.counted(len(view.models), 'model')}. Press u to undo.{news}")
+    toast(page, f"{channel.name} now offers {fmt.counted(len(view.models), 'model')}. {page.undo_hint}{news}")
 
 
 async def discover(page: AnyPage) -> None:
@@ -192,7 +195,8 @@ async def discover(page: AnyPage) -> None:
         select_row(page, made[-1].id)
         names = ", ".join(safe(one.name, 40) for one in made)
         news = channel_fields.price_news(*made)
-        toast(page, f"Created {names}. Press t to test one, u to undo the last.{news}")
+        test_key, undo_key = session.key("channels.test"), session.key("app.undo")
+        toast(page, f"Created {names}. Press {test_key} to test one, {undo_key} to undo the last.{news}")
     if failed:
         toast(page, "\n".join(failed), bad=True)
 
@@ -211,7 +215,7 @@ async def resume(page: AnyPage) -> None:
         return
     await page.session.client.clear_channel(channel.id)  # of a healthy one, single models may be paused
     if channel.state in HEALTHY and all(key.state == "ok" for key in channel.keys):
-        off = " It is disabled: space enables it." if channel.state == "off" else ""
+        off = f" It is disabled: {page.session.key('entity.toggle')} enables it." if channel.state == "off" else ""
         toast(page, f"Channel {channel.name} is not paused.{off}")
     else:
         toast(page, f"Channel {channel.name} resumed.")
@@ -264,7 +268,8 @@ async def _create(page: AnyPage, like: ChannelView | None) -> None:
         select_row(page, made.id)
         count = f"{len(made.models)} model{'' if len(made.models) == 1 else 's'}"
         news = channel_fields.price_news(made)
-        toast(page, f"Channel {made.name} created with {count}. Press t to test it, u to undo.{news}")
+        test_key, undo_key = session.key("channels.test"), session.key("app.undo")
+        toast(page, f"Channel {made.name} created with {count}. Press {test_key} to test it, {undo_key} to undo.{news}")
 
 
 VERBS: Mapping[str, Verb] = {

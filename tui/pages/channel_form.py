@@ -163,7 +163,7 @@ def _preset(text: str, presets: Sequence[PresetView]) -> str:
     name, known = text.strip(), [one.name for one in presets]
     if name and known and name not in known:
         near = [one for one in known if one.startswith(name[:1])][:6] or known[:6]
-        raise BadRequest(f"unknown preset {name!r}; try {', '.join(near)}, or see 'tollkeeper channel presets'")
+        raise BadRequest(f"unknown preset {name!r}; try {', '.join(near)}, or choose one from the list")
     return name
 
 

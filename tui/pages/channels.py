@@ -92,7 +92,7 @@ class ChannelListing(TrendListing[ChannelRow]):
         paused = next((c for c in channels if c.state in ("cooling", "attention")), None)
         parts = [(f" {self.counted(len(channels))} {dot} {summary}", "")]
         if paused is not None:
-            ends = [("   z", "key"), (" resumes it", "dim")]
+            ends = [(f"   {self.session.key('channels.clear')}", "key"), (" resumes it", "dim")]
             room = width - sum(len(text) for text, _ in (*parts, *ends)) - 3
             why = cut(f"{safe(paused.name, 24)}: {reason(paused)}", max(10, room))
             parts += [(f"   {why}", "bad" if paused.state == "attention" else "warn"), *ends]
@@ -104,24 +104,27 @@ class ChannelListing(TrendListing[ChannelRow]):
         where = safe(channel.base_url) or "built in"
         key = f"key {safe(channel.key)}" if channel.key else "no key"
         card.line((safe(channel.name), "bold"), f"   {safe(channel.dialect)}   {where}   ", (key, "dim"))
-        _health(card, row, session.glyphs)
+        _health(card, row, session)
         if (check := channel.last_check) is not None:
             mark, tone = (session.glyphs.ok, "ok") if check.ok else (session.glyphs.failed, "bad")
-            text = f" {fmt.seconds(check.ms)}, {fmt.ago(now, check.time)} ago: {safe(check.text)}"
+            text = f" {fmt.seconds(check.ms)}, {fmt.ago(now, check.time)} ago: {safe(session.advice(check.text))}"
             card.row("test", (mark, tone), text)
         else:
-            card.row("test", ("not tested yet; t tests it", "dim"))
+            card.row("test", (f"not tested yet; {session.key('channels.test')} tests it", "dim"))
         if lately := session.board.incidents.newest(channel.name)[:1]:
             card.row(
-                "recent", incident_line(lately[0], now, session.glyphs), ("   i", "key"), (" all incidents", "dim")
+                "recent",
+                incident_line(lately[0], now, session.glyphs),
+                (f"   {session.key('channels.incidents')}", "key"),
+                (" all incidents", "dim"),
             )
         for one in channel.keys if len(channel.keys) > 1 else ():
             state = safe(fmt.channel_state(one.state, one.until_ms, now), 24)
-            state = "" if one.state == "ok" else f"   {state}: {safe(one.reason)}"
+            state = "" if one.state == "ok" else f"   {state}: {safe(session.advice(one.reason))}"
             label = "keys" if one.number == 1 else ""
-            hint = "   A edits them" if label else ""
+            hint = f"   {session.key('channels.keys')} edits them" if label else ""
             card.row(label, f"{one.number} {safe(one.key)}", (state, "warn"), (hint, "dim"))
-        card.row("models", *_models(channel, session.glyphs))
+        card.row("models", *_models(channel, session))
         groups = ", ".join(map(safe, channel.groups)) or "none: no token can use it"
         card.row("groups", f"{groups}   priority {channel.priority}   weight {channel.weight}")
         card.row("24 h", *self._day(row))
@@ -141,9 +144,9 @@ class ChannelListing(TrendListing[ChannelRow]):
             content(""),
             content("A channel is an upstream account: a base URL, a key, and the models it offers."),
             content(
-                ("n", "key"),
+                (self.session.key("entity.new"), "key"),
                 " creates one   ",
-                ("a", "key"),
+                (self.session.key("channels.discover"), "key"),
                 " discovers what is on this machine   ",
                 (":", "key"),
                 " First steps",
@@ -189,13 +192,13 @@ def _first_byte(row: SumRow) -> float:
     return row.first_byte_ms / max(1, row.calls - row.errors)
 
 
-def _health(card: TextCard, row: ChannelRow, glyphs: Glyphs) -> None:
+def _health(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
     channel = row.view
-    parts = [(f"{_mark(channel, glyphs)} {state_word(channel.state)}", _tone(row))]
+    parts = [(f"{_mark(channel, session.glyphs)} {state_word(channel.state)}", _tone(row))]
     if channel.reason:
         parts.append((f"   {reason(channel)}", ""))
     if row.left:
-        parts.append((f"   retry in {row.left}, z resumes it now", "warn"))
+        parts.append((f"   retry in {row.left}, {session.key('channels.clear')} resumes it now", "warn"))
     if channel.in_flight:
         parts.append((f"   {channel.in_flight} running", "live"))
     if channel.waiting:
@@ -203,9 +206,10 @@ def _health(card: TextCard, row: ChannelRow, glyphs: Glyphs) -> None:
     card.row("state", *parts)
 
 
-def _models(channel: ChannelView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
+def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str, str]]:
+    fetch, glyphs = session.key("channels.fetch"), session.glyphs
     if not channel.models:
-        yield "none: L fetches the upstream's list", "warn"
+        yield f"none: {fetch} fetches the upstream's list", "warn"
         return
     named = [
         f"{safe(m.name)} {glyphs.right} {safe(m.upstream)}" if m.upstream else safe(m.name)
@@ -216,8 +220,8 @@ def _models(channel: ChannelView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
     if channel.patterns:
         yield f"   by {safe(', '.join(channel.patterns), 80)}", "dim"
     if channel.list_error:
-        yield f"   showing the last good list: {safe(channel.list_error)}", "warn"
-    yield "   L fetches the list", "dim"
+        yield f"   showing the last good list: {safe(session.advice(channel.list_error))}", "warn"
+    yield f"   {fetch} fetches the list", "dim"
 
 
 def _other_rows(card: TextCard, channel: ChannelView) -> None:

@@ -96,10 +96,12 @@ class DoctorPage(ConsolePage):
             if step is not None:
                 mark, tone = marks[step.result]
                 card.row(
-                    safe(name, LABEL - 2), (f"{mark} ", tone), (safe(step.text, 1_000), "dim" if tone == "dim" else "")
+                    safe(name, LABEL - 2),
+                    (f"{mark} ", tone),
+                    (safe(self.session.advice(step.text), 1_000), "dim" if tone == "dim" else ""),
                 )
                 if step.fix:
-                    card.row("", (f"{glyphs.right} {safe(step.fix, 1_000)}", "key"))
+                    card.row("", (f"{glyphs.right} {safe(self.session.advice(step.fix), 1_000)}", "key"))
             elif self._began is not None and number == len(self._steps):
                 passed = (self.session.now() - self._began) / 1000
                 card.row(safe(name, LABEL - 2), (f"{glyphs.running} checking ... {passed:.1f} s", "live"))
@@ -156,12 +158,13 @@ class DoctorPage(ConsolePage):
     def _verdict(self) -> Content:
         if self._began is not None:
             return content("")
+        run = self.session.key("doctor.run")
         if not self._steps:
-            return content(" ", ("enter", "key"), " runs the checks; the last one is a real call, and is charged")
+            return content(" ", (run, "key"), " runs the checks; the last one is a real call, and is charged")
         results = {step.result for step in self._steps}
         words, tone = "all checks passed: calls work", "ok"
         if "fail" in results:
-            words, tone = "fix this, then press enter to check again", "bad"
+            words, tone = f"fix this, then press {run} to check again", "bad"
         elif "warning" in results:
             words, tone = f"calls work; {self.session.glyphs.warning} is a separate problem", "ok"
         return content((f" {words}", tone), (f"   {fmt.seconds(self._took)}", "dim"))

@@ -18,11 +18,16 @@ def group_form(session: ConsoleSession, group: GroupView | None, *, copy: bool =
     return EntityForm("group", GROUP, GroupFields(name=""), session, edited=edited, source=like)
 
 
+def no_channel(session: ConsoleSession) -> str:
+    """What to do about a group without a channel."""
+    return f"no channel lists this group; add it on page 4 ({session.key('entity.edit')})"
+
+
 def visible_models(session: ConsoleSession, group: GroupView | None, values: Values) -> str:
     """Which models its tokens will see."""
     channels = [one for one in session.board.channels if group is not None and one.name in group.channels]
     offered = sorted({model.name for one in channels if one.enabled for model in one.models})
     found = [name for name in offered if matches(name, tuple(values["models"]))]
     if group is None:
-        return "no channel lists this group; add it on page 4 (e)"
+        return no_channel(session)
     return f"its tokens see {len(found)} of the {len(offered)} models its channels offer"

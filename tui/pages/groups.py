@@ -26,7 +26,7 @@ from tui.glyphs import Glyphs
 from tui.listing import Column, PageListing, RowCache
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb
-from tui.pages.group_form import group_form, visible_models
+from tui.pages.group_form import group_form, no_channel, visible_models
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, lines, safe
@@ -87,7 +87,7 @@ class GroupListing(PageListing[GroupRow]):
         group, session = row.view, self.session
         card, now = TextCard(width), session.now()
         card.line((safe(group.name), "bold"), f"   price {brief_multiplier(group.multiplier)}")
-        card.row("route", *_route(row, session.glyphs))
+        card.row("route", *_route(row, session))
         shown = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
         card.row("models", f"{shown}{_first_names(group.sees, session.glyphs) or 'none: its tokens see no models'}")
         for one in group.fallbacks:
@@ -110,7 +110,7 @@ class GroupListing(PageListing[GroupRow]):
         return lines(
             content(("No groups yet. Every token belongs to one.", "bold")),
             content(""),
-            content(("n", "key"), " creates one"),
+            content((self.session.key("entity.new"), "key"), " creates one"),
         )
 
     def words(self, row: GroupRow) -> str:
@@ -242,11 +242,11 @@ def _route_tone(row: GroupRow) -> str:
     return "" if any(state in ("ok", "half_open") for _, state in row.route) else "warn"
 
 
-def _route(row: GroupRow, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
+def _route(row: GroupRow, session: ConsoleSession) -> Iterator[tuple[str, str]]:
     if not row.route:
-        yield "no channel lists this group; add it on page 4 (e)", "warn"
+        yield no_channel(session), "warn"
     for number, (name, state) in enumerate(row.route):
-        yield f" {glyphs.right} " if number else "", "dim"
+        yield f" {session.glyphs.right} " if number else "", "dim"
         yield safe(name), ""
         if state != "ok":
             yield f" ({safe(fmt.channel_state(state), 16)})", "warn"
@@ -261,7 +261,7 @@ def selected_group(page: AnyPage) -> GroupView | None:
     """The selected group; shows a toast if there is none."""
     row = page.table.current
     if row is None:
-        toast(page, "No group selected. Press n to create one.")
+        toast(page, f"No group selected. Press {page.session.key('entity.new')} to create one.")
     return None if row is None else row.view
 
 
@@ -290,7 +290,7 @@ async def edit(page: AnyPage) -> None:
         live=lambda values: visible_models(session, group, values),
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, f"Group {group.name} saved. Press u to undo.")
+        toast(page, f"Group {group.name} saved. {page.undo_hint}")
 
 
 async def delete(page: AnyPage) -> None:
@@ -321,7 +321,7 @@ async def delete(page: AnyPage) -> None:
         if done:
             await _remove(session, group, "")
     if done:
-        toast(page, f"Group {group.name} deleted. Press u to undo.")
+        toast(page, f"Group {group.name} deleted. {page.undo_hint}")
 
 
 async def _remove(session: ConsoleSession, group: GroupView, move: str) -> bool:
@@ -343,7 +343,7 @@ async def _create(page: AnyPage, like: GroupView | None) -> None:
     made = await page.ask(Form(plan))
     if made is not None:
         select_row(page, made.name)
-        toast(page, f"Group {made.name} created. Press u to undo.")
+        toast(page, f"Group {made.name} created. {page.undo_hint}")
 
 
 def _users(group: GroupView) -> str:

@@ -107,7 +107,7 @@ def marked_only(page: AnyPage) -> None:
     page.shows_marked = not page.shows_marked and bool(table.marks)
     page.source.keep(set(table.marks) if page.shows_marked else None)
     if not table.marks:
-        toast(page, "Nothing is marked. Press m to mark a row.")
+        toast(page, f"Nothing is marked. Press {page.session.key('list.mark')} to mark a row.")
     page.renew()
 
 
@@ -240,7 +240,7 @@ class ListPage(ConsolePage, Generic[R]):
             try:
                 self.narrow(self.view.filter)
             except BadRequest as error:
-                self.complaint = error.message
+                self.complaint = self.session.advice(error.message)
         if self.table.text_selection is None:  # what is being selected must not move
             self.fill()
         self.table.renew()
@@ -285,7 +285,7 @@ class ListPage(ConsolePage, Generic[R]):
             self.listing.shown = self.source.count if self.source.hidden else None
         lead = content((f" {safe(self.complaint)}", "bad")) if self.complaint else self.listing.lead(self.size.width)
         if self.table.marks and not self.complaint:
-            act = ": b changes them all" if "bulk" in self.verbs else ""
+            act = f": {self.session.key('list.bulk')} changes them all" if "bulk" in self.verbs else ""
             lead = content((f" {len(self.table.marks)} marked{act}  ", "live"), lead)
         self.query_one(".lead", Static).update(lead, layout=False)
 

@@ -24,7 +24,7 @@ from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
 from tui.pages.live_source import FOUND_LIMIT, TOP, LiveSource, SearchProgress
-from tui.receipt import mark_of, receipt, tone_of
+from tui.receipt import mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
 
@@ -39,7 +39,7 @@ class LiveListing(PageListing[CallView]):
     hint = "claude  st:err  tok:laptop  ch:openai*  api:messages  dur:>5s  cost:>0.01  since:10m  !demo"
 
     def columns(self) -> Sequence[Column[CallView]]:
-        return columns(self.session.glyphs)
+        return columns(self.session)
 
     def rows(self) -> Sequence[CallView]:
         return ()  # they come from a LiveSource
@@ -79,37 +79,49 @@ class LiveListing(PageListing[CallView]):
         return [(f"   {len(calls.running) - count} running {dot} ", "live"), (cut(text, max(12, width - 24)), "warn")]
 
     def detail(self, row: CallView, width: int) -> Content:
-        return receipt(row, self.session.now(), self.session.glyphs, width)
+        return receipt(row, self.session, width)
 
     def empty(self) -> Content:
         session = self.session
         if session.link == "starting":
             return content(("Starting the server ...", "dim"))
+        connect, keys = session.key("tokens.connect"), session.key("app.help")
         return lines(
             content(("No calls yet.", "bold")),
             content(""),
             content("Point a client at ", (session.address or "the server", "key"), " with one of your tokens:"),
             content(""),
-            content(("2", "key"), " your tokens: there ", ("c", "key"), " shows what to paste and makes a test call"),
+            content(
+                ("2", "key"), " your tokens: there ", (connect, "key"), " shows what to paste and makes a test call"
+            ),
             content(("4", "key"), " channels: where answers come from"),
-            content((":", "key"), " all commands   ", ("?", "key"), " keys"),
+            content((":", "key"), " all commands   ", (keys, "key"), " keys"),
         )
 
 
-def columns(glyphs: Glyphs) -> list[Column[CallView]]:
+def columns(session: ConsoleSession) -> list[Column[CallView]]:
     """All columns of the Live page. They are sorted by the server's keys, which also sorts what is not loaded here."""
-    found = (*_first_columns(glyphs), *_count_columns(glyphs), *_name_columns(glyphs))
+    found = (*_first_columns(session), *_count_columns(session), *_name_columns(session.glyphs))
     return [msgspec.structs.replace(column, sort=SORT_KEYS.get(column.id)) for column in found]
 
 
-def _first_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
-    yield Column("time", "Time", 8, lambda c: fmt.clock(c.time_ms))
+def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
+    glyphs, now = session.glyphs, session.now
+    yield Column(
+        "time",
+        "Time",
+        8,
+        lambda c: fmt.moment(c.time_ms, now()),
+        most=12,
+        brief=lambda c: fmt.brief_moment(c.time_ms, now()),
+    )
     yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=11, tone=_dim, extra=True)
     yield Column("model", "Model", 18, lambda c: _what(c, glyphs), most=26, flex=True)
     yield Column("status", "St", 4, lambda c: _status(c, glyphs), tone=tone_of)
 
 
-def _count_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
+def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
+    glyphs, board = session.glyphs, session.board
     yield Column("duration", "Duration", 6, lambda c: fmt.seconds(c.duration_ms), right=True, short="Dur")
     yield Column(
         "first",
@@ -129,7 +141,14 @@ def _count_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
     for id_, title, width, rank, text in columns:
         tone = _dim if id_ in ("speed", "cached") else None
         yield Column(id_, title, width, text, tone=tone, rank=rank, right=True)
-    yield Column("cost", "Cost", 9, lambda c: _cost(c, glyphs), tone=_cost_tone, right=True)
+    yield Column(
+        "cost",
+        "Cost",
+        9,
+        lambda c: "no price" if unpriced(c, board) else _cost(c, glyphs),
+        tone=lambda c: "warn" if unpriced(c, board) else "live" if c.state == "running" else "",
+        right=True,
+    )
 
 
 def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
@@ -210,15 +229,7 @@ def _cost(call: CallView, glyphs: Glyphs) -> str:
     """No usage, no price and free are three different things."""
     if call.cost_nanos:
         return fmt.cost(call.cost_nanos)
-    if call.state == "running" or call.usage_source == "none":
-        return glyphs.nothing
-    return "no price" if call.rates is None else "free"
-
-
-def _cost_tone(call: CallView) -> str:
-    if call.state == "running":
-        return "live"
-    return "warn" if call.rates is None and call.usage_source != "none" else ""
+    return glyphs.nothing if call.state == "running" or call.usage_source == "none" else "free"
 
 
 def _tries(call: CallView, glyphs: Glyphs) -> str:
@@ -251,6 +262,8 @@ class LivePage(ListPage[CallView]):
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "live", LiveListing(session), LiveSource(session))
         self._loading = False
+        self._day = ""
+        """The date by which rows of other days have theirs."""
 
     @property
     def calls(self) -> LiveSource:
@@ -266,6 +279,9 @@ class LivePage(ListPage[CallView]):
 
     def renew(self) -> None:
         self.table.follows = not self.view.sort and not self.calls.paused
+        if self._day != (today := fmt.day(self.session.now())):
+            self._day = today
+            self.table.rearrange()
         super().renew()
         self.load()
 

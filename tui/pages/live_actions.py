@@ -143,7 +143,7 @@ def _go_to_error(page: AnyPage, step: int) -> None:
             page.renew()
             return
         index += step
-    toast(page, "No more errors among the loaded calls. Press e to show all errors.")
+    toast(page, f"No more errors among the loaded calls. Press {page.session.key('live.errors')} to show all errors.")
 
 
 VERBS: Mapping[str, Verb] = {

@@ -61,7 +61,7 @@ async def bulk(page: AnyPage) -> None:
     """Choose what to do to the marked rows."""
     views, kind = _views(page), _KINDS[page.id]
     if not views:
-        toast(page, "Nothing is marked or selected. Press m to mark a row.")
+        toast(page, f"Nothing is marked or selected. Press {page.session.key('list.mark')} to mark a row.")
         return
     named = {act: _UNPRICE if (act, page.id) == ("delete", "models") else _ACTS[act] for act in kind.acts}
     ids = {name: act for act, (name, _) in named.items()}
@@ -98,7 +98,7 @@ async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
     page.shows_marked = False
     page.table.rearrange()
     page.renew()
-    toast(page, f"{done[:1].upper()}{done[1:]}. Press u to undo.")
+    toast(page, f"{done[:1].upper()}{done[1:]}. {page.undo_hint}")
 
 
 async def _planned(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patches, str, str] | None:

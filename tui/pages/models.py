@@ -115,7 +115,7 @@ async def edit(page: AnyPage) -> None:
         live=lambda values: price_preview(page, values),
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, f"Price of {model.name} saved. Press u to undo.")
+        toast(page, f"Price of {model.name} saved. {page.undo_hint}")
 
 
 def _like_field(others: Sequence[str]) -> Field:
@@ -142,7 +142,7 @@ async def free(page: AnyPage) -> None:
     breaks = "Its calls will cost nothing, and no dollar budget will limit them."
     if await page.confirm(f"Make {model.name} free?", breaks, "Free"):
         await page.session.client.set_price(model.name, {"input": 0, "output": 0})
-        toast(page, f"{model.name} is free. Press u to undo.")
+        toast(page, f"{model.name} is free. {page.undo_hint}")
 
 
 async def delete(page: AnyPage) -> None:
@@ -158,7 +158,7 @@ async def delete(page: AnyPage) -> None:
     breaks = "Its calls will be counted but not charged, and no dollar budget will limit them."
     if await page.confirm(f"Remove the price of {model.name}?", breaks, "Remove"):
         await page.session.client.remove_price(model.name)
-        toast(page, f"Price of {model.name} removed. Press u to undo.")
+        toast(page, f"Price of {model.name} removed. {page.undo_hint}")
 
 
 def price_preview(page: AnyPage, values: Values) -> str:
@@ -226,7 +226,7 @@ async def import_prices(page: AnyPage) -> None:
         accept = guard_prices(rows, on)
         done = await session.client.import_prices(sorted(on), apply=True, accept=accept)
         count = sum(one.applied for one in done)
-        toast(page, f"{count} price{'' if count == 1 else 's'} imported. Press u to undo.")
+        toast(page, f"{count} price{'' if count == 1 else 's'} imported. {page.undo_hint}")
 
 
 async def why(page: AnyPage) -> None:

@@ -87,7 +87,7 @@ class ModelsListing(TrendListing[ModelRow]):
             return content(*parts)
         if unpriced:
             parts.append((f" {dot} {unpriced} without a price: counted, not charged", "warn"))
-            parts += [("   e", "key"), (" sets one", "dim")]
+            parts += [(f"   {self.session.key('models.edit')}", "key"), (" sets one", "dim")]
         unit = "   dollars per million tokens"
         if sum(len(text) for text, _ in parts) + len(unit) <= width:
             parts.append((unit, "dim"))
@@ -118,10 +118,13 @@ class ModelsListing(TrendListing[ModelRow]):
         return card.content()
 
     def empty(self) -> Content:
+        create, fetch = self.session.key("entity.new"), self.session.key("channels.fetch")
         return lines(
             content(("No models: no channel offers any.", "bold")),
             content(""),
-            content(("4", "key"), " channels: ", ("n", "key"), " creates one, ", ("L", "key"), " fetches its models"),
+            content(
+                ("4", "key"), " channels: ", (create, "key"), " creates one, ", (fetch, "key"), " fetches its models"
+            ),
         )
 
     def words(self, row: ModelRow) -> str:

@@ -113,7 +113,7 @@ def _saved(page: AnyPage, field: Field, saved: Settings, *, changed: bool) -> No
     page.listing.settings = saved
     page.renew()
     if changed:
-        toast(page, f"{field.label}: {field.show(getattr(saved, field.name)) or 'none'}. Press u to undo.")
+        toast(page, f"{field.label}: {field.show(getattr(saved, field.name)) or 'none'}. {page.undo_hint}")
 
 
 def _choose(page: AnyPage, choice: ConsoleChoice, value: str) -> None:

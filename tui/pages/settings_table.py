@@ -156,6 +156,7 @@ def console_rows(app: Any) -> Rows:
         )
     own: preferences.Preferences = app.session.preferences
     counts = [counted(len(own.keymap.changed), "key"), counted(len(own.themes), "theme")]
+    create = f"{app.session.key('settings.edit')} creates it with examples"
     problems = f"{len(own.problems)} ignored" if own.problems else ""
     yield SettingRow(
         name="file",
@@ -163,7 +164,7 @@ def console_rows(app: Any) -> Rows:
         label="Keys and themes",
         value=", ".join(filter(None, (*counts, problems))),
         default="0 keys, 0 themes",
-        meaning="\n".join(own.problems) or "Your own keys and themes are in console.toml. e creates it with examples.",
+        meaning="\n".join(own.problems) or f"Your own keys and themes are in {preferences.NAME}. {create}.",
         applies=RESTART,
         change=str(app.session.config.home / preferences.NAME),
         changed=bool(own.keymap.changed or own.themes),
@@ -247,10 +248,9 @@ class SettingsListing(PageListing[SettingRow]):
     def lead(self, width: int) -> Content:
         rows = self.rows()
         changed = sum(row.changed for row in rows)
-        dot = self.session.glyphs.dot
-        return content(
-            f" {len(rows)} settings {dot} {changed} changed", ("   e edits, space switches, d resets", "dim")
-        )
+        dot, key = self.session.glyphs.dot, self.session.key
+        keys = f"{key('settings.edit')} edits, {key('settings.toggle')} switches, {key('settings.default')} resets"
+        return content(f" {len(rows)} settings {dot} {changed} changed", (f"   {keys}", "dim"))
 
     def detail(self, row: SettingRow, width: int) -> Content:
         card = TextCard(width)

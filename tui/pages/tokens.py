@@ -116,7 +116,12 @@ class TokenListing(TrendListing[TokenRow]):
             content(("No tokens yet.", "bold")),
             content(""),
             content("A token is the key that a client presents: its group, its budgets, its limits."),
-            content(("n", "key"), " creates one and shows its key once   ", (":", "key"), " First steps"),
+            content(
+                (self.session.key("entity.new"), "key"),
+                " creates one and shows its key once   ",
+                (":", "key"),
+                " First steps",
+            ),
         )
 
     def words(self, row: TokenRow) -> str:
@@ -248,7 +253,7 @@ def selected_token(page: AnyPage) -> TokenView | None:
     """The selected token; shows a toast if there is none."""
     row = page.table.current
     if row is None:
-        toast(page, "No token selected. Press n to create one.")
+        toast(page, f"No token selected. Press {page.session.key('entity.new')} to create one.")
     return None if row is None else row.view
 
 
@@ -277,7 +282,7 @@ async def edit(page: AnyPage) -> None:
         live=lambda values: visible_models(session, values),
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, f"Token {token.name} saved. Press u to undo.")
+        toast(page, f"Token {token.name} saved. {page.undo_hint}")
 
 
 async def toggle(page: AnyPage) -> None:
@@ -288,7 +293,7 @@ async def toggle(page: AnyPage) -> None:
         await page.session.client.edit_token(token.id, {"enabled": not token.enabled})
         toast(
             page,
-            f"Token {token.name} {'disabled: its clients get 401' if token.enabled else 'enabled'}. Press u to undo.",
+            f"Token {token.name} {'disabled: its clients get 401' if token.enabled else 'enabled'}. {page.undo_hint}",
         )
 
 
@@ -312,7 +317,7 @@ async def delete(page: AnyPage) -> None:
     breaks = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
     if await page.confirm(f"Delete {token.name}?", breaks, "Delete"):
         await page.session.client.remove_token(token.id)
-        toast(page, f"Token {token.name} deleted. Press u to undo.")
+        toast(page, f"Token {token.name} deleted. {page.undo_hint}")
 
 
 async def connect(page: AnyPage) -> None:

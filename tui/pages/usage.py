@@ -156,12 +156,12 @@ class UsagePage(ConsolePage):
         """What is shown, and the sums of it."""
         dot = f" {self.session.glyphs.dot} "
         parts: list[Part | str] = []
-        for name, options, key in (
-            ("period", list(PERIODS), "p"),
-            ("value", list(MEASURES), "v"),
-            ("by", DIMENSIONS, "b"),
-        ):
-            parts += [(f" {key} ", "key"), (f"{name} ", "dim"), (f"{self.choice(name, options)}  ", "bold")]
+        for name, options in (("period", list(PERIODS)), ("value", list(MEASURES)), ("by", DIMENSIONS)):
+            parts += [
+                (f" {self.session.key(f'usage.{name}')} ", "key"),
+                (f"{name} ", "dim"),
+                (f"{self.choice(name, options)}  ", "bold"),
+            ]
         if (found := self._found) is not None:
             total = found.total
             tokens = fmt.short_count(total.input_tokens + total.output_tokens)
@@ -172,14 +172,14 @@ class UsagePage(ConsolePage):
 
     def draw(self, width: int, height: int) -> Content:
         """The whole page, at this size."""
-        found, self.places = self._found, None
+        found, self.places, key = self._found, None, self.session.key
         if found is None:
             return content((" loading ...", "dim"))
         if not found.total.calls:
             return lines(
                 content(""),
                 content((" No calls in this period.", "bold")),
-                content(" p changes it; 2, c shows how to connect a client"),
+                content(f" {key('usage.period')} changes it; 2, {key('tokens.connect')} shows how to connect a client"),
             )
         measure = self.choice("value", list(MEASURES))
         plan = ChartPlan(
@@ -228,7 +228,8 @@ class UsagePage(ConsolePage):
         found = {name: number(row) for name, number in measure.lines.items()}
         times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in found.items() if ms is not None)
         texts = [times, *texts] if plan.value.lines else [*texts, times]
-        hint: list[Part] = [(f"   {glyphs.enter}", "key"), (" opens the calls", "dim")] if self.size.width >= 70 else []
+        key = self.session.key("usage.open").replace("enter", glyphs.enter)
+        hint: list[Part] = [(f"   {key}", "key"), (" opens the calls", "dim")] if self.size.width >= 70 else []
         room = self.size.width - 2 - sum(len(part[0]) for part in (*parts, *hint))
         while len(dot.join(texts)) > room and len(texts) > 1:
             texts.pop()
@@ -236,14 +237,18 @@ class UsagePage(ConsolePage):
 
     def _panels(self, plan: ChartPlan, found: UsageSums, width: int) -> list[Content]:
         """The map of hours by weekday, and a budget's course."""
-        now, count = self.session.now(), len(self._sources())
-        if width < WIDE or found.course is None:
+        now, sources = self.session.now(), self._sources()
+        course = None if found.course is None else found.course.updated(sources, found.fetched_ms, now)
+        if width < WIDE or course is None:
             rows = heat_map(found.hours, plan, width)
-            if found.course is not None:
-                rows += [content(""), *budget_chart(found.course, plan, now, (width, PANEL), count - 1)]
+            if course is not None:
+                rows += [
+                    content(""),
+                    *budget_chart(course, plan, now, (width, PANEL), _next_budget(self.session, sources)),
+                ]
             return rows
         left = heat_width(width // 2)
-        right = budget_chart(found.course, plan, now, (width - left - 4, PANEL), count - 1)
+        right = budget_chart(course, plan, now, (width - left - 4, PANEL), _next_budget(self.session, sources))
         return side_by_side(heat_map(found.hours, plan, left), right, left + 3)
 
     def _budgets(self, width: int) -> list[Content]:
@@ -256,7 +261,8 @@ class UsagePage(ConsolePage):
             head = f" {name} {budget.window.value:<6} "
             text = cut(forecast(budget, now, source.since), max(0, width - len(head) - len(line)), glyphs.ellipsis)
             rows.append(content(head, (line, budget_tone(part)), (text, budget_tone(part) or "dim")))
-        title = content((" budgets", "bold"), ("" if rows else "   none; e on pages 2, 3 and 6 adds them", "dim"))
+        none = f"   none; {self.session.key('entity.edit')} on pages 2, 3 and 6 adds them"
+        title = content((" budgets", "bold"), ("" if rows else none, "dim"))
         return [title, *rows]
 
     def _sources(self) -> list[BudgetSource]:
@@ -301,6 +307,12 @@ class UsagePage(ConsolePage):
         at = event.get_content_offset(self.query_one("UsageBlock Static", Static))
         if at is not None and self.places is not None:
             await click(self, self.places, at.x, at.y)
+
+
+def _next_budget(session: ConsoleSession, sources: Sequence[BudgetSource]) -> list[Part]:
+    """How to see the other budgets, if there are any."""
+    count = len(sources)
+    return [(session.key("usage.budget"), "key"), (f" next of {count}", "dim")] if count > 1 else []
 
 
 def chart_height(height: int, rows: int) -> int:

@@ -114,6 +114,12 @@ class BudgetSource(msgspec.Struct, frozen=True):
         """The dimension of its sums; empty for the account."""
         return "" if self.kind == "account" else self.kind
 
+    def same_budget(self, other: "BudgetSource") -> bool:
+        """Whether it is that budget, whatever was used of it."""
+        unit, other_unit = self.budget.nanos is None, other.budget.nanos is None
+        same = (other.kind, other.key, other.budget.window, other_unit)
+        return (self.kind, self.key, self.budget.window, unit) == same
+
     @property
     def label(self) -> str:
         """``account``, ``token laptop``."""
@@ -178,6 +184,16 @@ class BudgetCourse(msgspec.Struct, frozen=True):
             done += amount * max(0.0, min(1.0, (moment - start) / length))
         return max(0.0, done)
 
+    def updated(self, sources: Sequence[BudgetSource], fetched: Millis, now: Millis) -> "BudgetCourse":
+        """The course with what its budget counts now, of ``sources``; what came after the fetch was used since then."""
+        found = next((one for one in sources if one.same_budget(self.source)), self.source)
+        window = budget_window(found, now)
+        if window.start > self.window.start and found.budget.window is not Window.EVER:
+            return BudgetCourse(found, window, [])
+        new = BudgetCourse(found, self.window, self.used)
+        more = new.spent - self.spent
+        return BudgetCourse(found, self.window, [*self.used, (fetched, float(more))]) if more > 0 else new
+
     def pace(self, now: Millis) -> float:
         """What is used in a millisecond, over the window so far; 0 while it is too early to tell."""
         begun = self.window.start if self.source.budget.window is not Window.EVER else self.source.since
@@ -186,7 +202,9 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         return self.spent / max(1, now - begun)
 
 
-def budget_chart(course: BudgetCourse, plan: ChartPlan, now: Millis, size: tuple[int, int], more: int) -> list[Content]:
+def budget_chart(
+    course: BudgetCourse, plan: ChartPlan, now: Millis, size: tuple[int, int], more: Sequence[Part] = ()
+) -> list[Content]:
     """The use so far as an area, the limit as a line, and what will be used at this pace; ``more``: other budgets."""
     width, height = size
     glyphs, budget = plan.glyphs, course.source.budget
@@ -222,8 +240,7 @@ def budget_chart(course: BudgetCourse, plan: ChartPlan, now: Millis, size: tuple
     ]
     legend += [(glyphs.limit * 2, "bad"), (" limit   ", "dim")]
     legend += [(glyphs.ahead * 2, "warn"), (" at this pace   ", "dim")] if ahead else []
-    legend += [("B", "key"), (f" next of {more + 1}", "dim")] if more else []
-    return [*lines, content(*legend)]
+    return [*lines, content(*legend, *more)]
 
 
 def _budget_cell(one: charts.ChartCell, limit: bool, ahead: bool, glyphs: Glyphs) -> Part:  # noqa: FBT001 - facts of a cell

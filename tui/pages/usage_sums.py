@@ -26,6 +26,8 @@ class UsageSums(msgspec.Struct, frozen=True):
     """Of the last weeks, all keys together."""
     first_ms: Millis | None
     course: BudgetCourse | None
+    """As of the fetch; ``updated`` gives it with what was used since."""
+    fetched_ms: Millis
 
 
 class UsageRequest(msgspec.Struct, frozen=True):
@@ -53,6 +55,7 @@ async def fetch(client: ControlClient, asked: UsageRequest, now: Millis) -> Usag
         trends(heat, heat_starts),
         main.first_ms,
         await _course(client, asked.budget, now),
+        now,
     )
 
 

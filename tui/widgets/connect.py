@@ -70,7 +70,7 @@ class Connect(ModalScreen[None]):
         with Dialog(classes="dialog big"):
             with VerticalScroll(classes="inside", can_focus=False):
                 yield Static(Content.styled(f"Connect with {safe(self._token.name)}", "bold"))
-                yield Static(_about_key(self._token, self._key), classes="key")
+                yield Static(_about_key(self._session, self._token, self._key), classes="key")
                 yield Static(classes="model")
                 yield Static(classes="kinds")
                 yield AppGuide(self._session, self._token, self._key)
@@ -163,7 +163,8 @@ class Connect(ModalScreen[None]):
         if self._key:
             copied(self, self._key, "Key copied.")
         else:
-            toast(self, "The key was shown only once. R on the Tokens page issues a new one.", bad=True)
+            rotate = self._session.key("tokens.rotate")
+            toast(self, f"The key was shown only once. {rotate} on the Tokens page issues a new one.", bad=True)
 
     def action_scroll(self, by: int) -> None:
         self.query_one(".inside").scroll_relative(y=by, animate=False)
@@ -183,13 +184,14 @@ async def _model(values: Values) -> str:
     return str(values["model"])
 
 
-def _about_key(token: TokenView, key: str) -> Content:
+def _about_key(session: ConsoleSession, token: TokenView, key: str) -> Content:
     if key:
         return lines(
             content((safe(key), "key")),
             content(("The key is shown only this once, and is not stored. ", "warn"), ("k copies it.", "")),
         )
-    return content((f"{safe(token.hint)}   the key was shown when it was created; R issues a new one", "dim"))
+    rotate = session.key("tokens.rotate")
+    return content((f"{safe(token.hint)}   the key was shown when it was created; {rotate} issues a new one", "dim"))
 
 
 def _key_hints(*, known: bool) -> Content:
@@ -224,7 +226,8 @@ class TokenTest(Static):
     def call(self, model: str) -> None:
         """Make the call, unless one is being made or the server is gone."""
         if not model:
-            self.update(content(("this token sees no models: e on the Tokens page changes its group", "bad")))
+            edit = self._session.key("entity.edit")
+            self.update(content((f"this token sees no models: {edit} on the Tokens page changes its group", "bad")))
         elif self._began is None and self._session.link == "attached":
             self._model, self._began = model, self._session.now()
             self._draw_waiting()
@@ -237,13 +240,13 @@ class TokenTest(Static):
         except GatewayError as error:
             self.update(self._failure(error))
         else:
-            self.update(receipt(call, session.now(), session.glyphs, max(20, self.size.width)))
+            self.update(receipt(call, session, max(20, self.size.width)))
         finally:
             self._began = None
             self.post_message(self.Done())
 
     def _failure(self, error: GatewayError) -> Content:
-        what = f"{self._session.glyphs.failed} the test call failed: {safe_lines(error.message)}"
+        what = f"{self._session.glyphs.failed} the test call failed: {safe_lines(self._session.advice(error.message))}"
         return lines(content((what, "bad")), content(("page 8, Doctor, finds out why", "dim")))
 
     def _draw_waiting(self) -> None:

@@ -21,6 +21,7 @@ from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
+from tui.key_advice import advice_in
 from tui.text import content, safe, safe_lines
 
 BACK = object()
@@ -139,7 +140,7 @@ class Prompt(ModalScreen[str | None]):
             yield Static(content(("enter confirms, esc cancels", "dim")), classes="complaint")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        wrong = self._check(event.value) if event.value else ""
+        wrong = advice_in(self, self._check(event.value)) if event.value else ""
         self.query_one(".complaint", Static).update(content((safe(wrong), "bad")))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -196,8 +197,11 @@ ERROR_SECONDS = 8.0
 
 
 def toast(node: DOMNode, text: str, *, bad: bool = False) -> None:
-    """Show a message for some seconds; the text may contain anything. One that is still shown starts again."""
-    text = safe_lines(text, lines=8)
+    """Show a message for some seconds; the text may contain anything. One that is still shown starts again.
+
+    Commands that it advises become keys.
+    """
+    text = safe_lines(advice_in(node, text), lines=8)
     for shown in list(node.app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
         if shown.message == text:
             node.app._unnotify(shown)  # noqa: SLF001 - nor another way to remove one

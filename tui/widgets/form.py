@@ -24,6 +24,7 @@ from textual.widgets import Button, Input, Static
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.kinds import NONE_WORDS
 from tui.clipboard import copied
+from tui.key_advice import advice_in
 from tui.text import cell, content, safe, safe_lines
 from tui.widgets.choices import Picker
 from tui.widgets.combobox import PICKED, ChoiceInput, Combobox, Suggestion
@@ -154,7 +155,7 @@ class FormRow(Horizontal):
     def complain(self, complaint: str) -> None:
         """Show what is wrong; nothing if it is right."""
         place = self.query_one(".wrong", Static)
-        place.update(content((safe(complaint), "bad")))
+        place.update(content((safe(advice_in(self, complaint)), "bad")))
         place.display = bool(complaint)
 
 
@@ -374,7 +375,7 @@ class Form(ModalScreen[Any]):
                 self.fields.rows[field].complain(error.message)
                 self.fields.go_to(field)
             else:
-                self.query_one(".live", Static).update(content((safe_lines(error.message), "bad")))
+                self.query_one(".live", Static).update(content((safe_lines(advice_in(self, error.message)), "bad")))
         finally:
             self._busy = False
 

@@ -146,7 +146,7 @@ def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     parts: list[Part] = [(f" {NAME}  " if brief < 2 else " ", "bold")]
     if session.link == "gone":
         reason = cut(safe(session.reason), max(10, width - 50))
-        return [*parts, (f"{glyphs.off} no server", "bad"), (f"  r starts one  {reason}", "")]
+        return [*parts, (f"{glyphs.off} no server", "bad"), (f"  {session.key('app.start')} starts one  {reason}", "")]
     if board.status is None or session.link == "starting":
         return [*parts, (f"{glyphs.half} starting server", "warn")]
     mark, tone = (glyphs.half, "warn") if board.stopping else (glyphs.on, "ok")

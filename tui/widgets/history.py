@@ -46,7 +46,8 @@ async def undo_change(app: Console, number: int = 0, *, redo: bool = False) -> b
         if not await app.push_screen_wait(Confirm(question, "\n".join(doubt.reasons), verb)):
             return False
         done = await _sent(client, doubt.entry.id, redo=redo, accept=True)
-    other = "Press u to undo" if done.kind == "redo" else "Press U to redo"
+    key = app.session.key
+    other = f"Press {key('app.undo')} to undo" if done.kind == "redo" else f"Press {key('app.redo')} to redo"
     toast(app, "\n".join([f"{undo_text(done, app.session.now(), client.source)}. {other}.", *done.notes]))
     return True
 
@@ -114,7 +115,7 @@ class HistoryScreen(ModalScreen[None]):
             self._source.put(await self._session.client.history(limit=MOST))
             self._trouble = ""
         except GatewayError as error:
-            self._trouble = error.message
+            self._trouble = self._session.advice(error.message)
         self.draw()
 
     def on_live_table_moved(self) -> None:

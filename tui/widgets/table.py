@@ -310,7 +310,7 @@ class RowPainter(Generic[R]):
         gutter = self._glyphs.marked if look.marked else " "
         segments = [Segment(gutter, base)]
         for place in self._placed:
-            text = cell(place.column.text(row), place.width, right=place.column.right, ellipsis=self._glyphs.ellipsis)
+            text = cell(place.text(row), place.width, right=place.column.right, ellipsis=self._glyphs.ellipsis)
             segments.append(Segment(text + " ", self._toned(place, row, base, look)))
         return Strip(segments).adjust_cell_length(self.width, base)
 

@@ -105,7 +105,11 @@ class IncidentList(ModalScreen[None]):
         with Vertical(classes="dialog big"):
             yield Static(Content.styled("Incidents, newest first", "bold"), classes="title")
             yield TextBlock()
-            keys = (("z", " on the page resumes a channel  "), ("j k", " scroll  "), ("esc", " closes"))
+            keys = (
+                (self._session.key("channels.clear"), " on the page resumes a channel  "),
+                ("j k", " scroll  "),
+                ("esc", " closes"),
+            )
             parts = [part for key, text in keys for part in ((key, "key"), (text, "dim"))]
             yield Static(content(*parts), classes="hint")
 

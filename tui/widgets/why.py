@@ -24,7 +24,6 @@ from tui.budgets import budget_line, budget_tone, by_unit
 from tui.cli_commands import cli_command
 from tui.clipboard import copied
 from tui.glyphs import Glyphs
-from tui.key_advice import key_advice
 from tui.pages.models_table import price_text
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, lines, safe, safe_lines
@@ -87,10 +86,10 @@ class WhyScreen(ModalScreen[None]):
     def drawn(self, width: int, _height: int) -> Content:
         """The answer with its command, or the error."""
         if self._trouble:
-            return content((safe_lines(self._trouble), "bad"))
+            return content((safe_lines(self._session.advice(self._trouble)), "bad"))
         if self._found is None:
             return content(("checking ...", "dim"))
-        text = why_text(self._found, self._session.now(), self._session.glyphs, width)
+        text = why_text(self._found, self._session, width)
         return lines(text, content(""), content((f" $ {self.command()}", "dim")))
 
     def command(self) -> str:
@@ -128,10 +127,10 @@ LONG = 1_000
 """Characters of a message that is to be read whole."""
 
 
-def why_text(found: Why, now: int, glyphs: Glyphs, width: int) -> Content:
+def why_text(found: Why, session: ConsoleSession, width: int) -> Content:
     """All of it, in lines of at most ``width`` cells."""
-    card = TextCard(width, label=LABEL)
-    _verdict(card, found, glyphs)
+    card, glyphs = TextCard(width, label=LABEL), session.glyphs
+    _verdict(card, found, session)
     card.line("")
     seen: Part = (glyphs.ok, "ok") if found.visible else (glyphs.failed, "bad")
     card.row("visible", seen, f" {safe(found.rule)}")
@@ -146,11 +145,12 @@ def why_text(found: Why, now: int, glyphs: Glyphs, width: int) -> Content:
     for party in found.parties:
         _party(card, found, party, glyphs)
     card.line("")
-    _routes(card, found, now, glyphs)
+    _routes(card, found, session.now(), glyphs)
     return card.content()
 
 
-def _verdict(card: TextCard, found: Why, glyphs: Glyphs) -> None:
+def _verdict(card: TextCard, found: Why, session: ConsoleSession) -> None:
+    glyphs = session.glyphs
     if found.works:
         resort = next((route for route in found.routes if route.last_resort), None)
         if resort is None:
@@ -160,16 +160,16 @@ def _verdict(card: TextCard, found: Why, glyphs: Glyphs) -> None:
             card.row("verdict", (text, "warn"), ("   no other channel is left", "dim"))
         return
     card.row("verdict", (f"{glyphs.failed} {found.status} {safe(found.code)}", "bad"))
-    card.row("", safe(key_advice(found.message), LONG))
+    card.row("", safe(session.advice(found.message), LONG))
     if found.fix:
-        card.row("", (f"{glyphs.right} {safe(key_advice(found.fix), LONG)}", "key"))
+        card.row("", (f"{glyphs.right} {safe(session.advice(found.fix), LONG)}", "key"))
     if found.retry_after_s is not None:
         card.row("", (f"retry in {fmt.countdown(0, round(found.retry_after_s * 1000))}", "warn"))
     if found.then is not None:
         card.row("after that", (f"{glyphs.failed} {found.then.status} {safe(found.then.code)}", "bad"))
-        card.row("", safe(key_advice(found.then.message), LONG))
+        card.row("", safe(session.advice(found.then.message), LONG))
         if found.then.fix:
-            card.row("", (f"{glyphs.right} {safe(key_advice(found.then.fix), LONG)}", "key"))
+            card.row("", (f"{glyphs.right} {safe(session.advice(found.then.fix), LONG)}", "key"))
 
 
 def _party(card: TextCard, found: Why, party: PartyView, glyphs: Glyphs) -> None:

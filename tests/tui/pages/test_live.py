@@ -9,7 +9,9 @@ from textual.widgets import Input, Static
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import CallLeft, CallProgress, CallSettled, CallStarted, CallWaiting
+from gateway.domain.units import Nanos
 from gateway.domain.views import CallView
+from tests.tui import owner as stage
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.app import Console
 from tui.calls import running_view
@@ -31,7 +33,7 @@ def listing() -> LiveListing:
 
 
 def cells(row: CallView) -> dict[str, str]:
-    return {column.id: column.text(row) for column in columns(UNICODE)}
+    return {column.id: column.text(row) for column in columns(console().session)}
 
 
 def test_a_finished_call_is_told_in_numbers() -> None:
@@ -62,6 +64,27 @@ def test_free_and_unpriced_and_unused_are_three_things() -> None:
     assert cells(free)["cost"] == "free"
     assert cells(call(3, status=200, cost_nanos=0, rates=None))["cost"] == "no price"
     assert cells(call(3, cost_nanos=0, rates=None, usage_source="none"))["cost"] == "·"
+
+
+@pytest.mark.parametrize(("width", "shown_as"), [(80, " Sa 14:1"), (140, " 19 Sep 14:1")])
+async def test_a_call_of_another_day_has_its_date(width: int, shown_as: str) -> None:
+    owner = stage.Owner()
+    owner.records = [*calls(3), *calls(20, NOW - 2 * 86_400_000)]
+    async with stage.shown("live", owner, size=(width, 30)) as (app, _, _):
+        rows = stage.screen(app).splitlines()[4:24]
+        assert [row.startswith(" 14:1") for row in rows[:5]] == [True] * 5
+        assert all(row.startswith(shown_as) for row in rows[5:])
+
+
+def test_a_running_call_of_an_unpriced_model_says_so() -> None:
+    page, now_running = listing(), running(1, NOW, model="my-finetune-7", cost=Nanos(0))
+    row = running_view(now_running, NOW)
+    cost = next(column for column in page.columns() if column.id == "cost")
+    assert cost.tone is not None
+    assert (cost.text(row), cost.tone(row)) == ("no price", "warn")
+    assert "no price: counted, not charged" in page.detail(row, 100).plain
+    priced = running_view(running(2, NOW, cost=Nanos(0)), NOW)
+    assert (cost.text(priced), cost.tone(priced)) == ("\N{MIDDLE DOT}", "live")
 
 
 def test_foreign_text_is_harmless_in_every_column() -> None:
@@ -343,6 +366,6 @@ async def until_searched(app: Console, pilot: Pilot[ExitStatus]) -> None:
 def test_a_call_made_when_a_budget_was_nearly_spent_is_marked() -> None:
     marked = call(3, status=200, token="ci", marks=["budget=daily budget of token 'ci': 84% spent"])
     assert (cells(marked)["token"], cells(call(3, token="ci"))["token"]) == ("▲ci", "ci")
-    text = receipt(marked, NOW, UNICODE, 100).plain
+    text = receipt(marked, console().session, 100).plain
     assert "budget      ▲ daily budget of token 'ci': 84% spent" in text
     assert "budget=" not in text

@@ -4,7 +4,7 @@ from gateway.config import Config
 from gateway.domain.events import CallSettled
 from gateway.domain.query import parse
 from gateway.domain.views import CallView
-from tests.tui.stage import NOW, FakeClient, call, calls, running
+from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.glyphs import UNICODE
 from tui.pages.live import columns
 from tui.pages.live_source import History, HistoryRequest, LiveSource, SearchProgress
@@ -103,7 +103,7 @@ def test_older_records_are_found_page_by_page() -> None:
 
 def test_rows_can_be_sorted_by_any_column() -> None:
     _, source = made()
-    source.order(next(column for column in columns(UNICODE) if column.id == "cost"), reverse=False)
+    source.order(next(column for column in columns(console().session) if column.id == "cost"), reverse=False)
     source.renew()
     costs = [row.cost_nanos for i in range(source.count) if (row := source.row(i))]
     assert costs == sorted(costs, reverse=True)

@@ -1,5 +1,6 @@
 from datetime import datetime
 
+import msgspec
 import pytest
 from textual.content import Content
 from textual.widgets import Input
@@ -10,7 +11,7 @@ from tests.tui.owner import Owner, press, screen, settle, shown
 from tests.tui.pages.test_usage_chart import over, plan, row, some
 from tests.tui.pages.test_usage_table import TOTAL
 from tests.tui.pictures import month
-from tests.tui.stage import NOW
+from tests.tui.stage import NOW, budget
 from tui.app import Console
 from tui.glyphs import ASCII
 from tui.pages.live import LivePage
@@ -152,6 +153,18 @@ async def test_the_next_budget_is_shown() -> None:
         assert "token ci, this month" in screen(app)
         await press(app, pilot, "B")
         assert "token ci, this month" not in screen(app)
+
+
+async def test_the_chart_of_a_budget_follows_at_once() -> None:
+    """As the line of the same budget below it does, without another fetch."""
+    async with shown("usage", busy(), size=(140, 40)) as (app, pilot, owner):
+        asked = len(owner.asked)
+        ci = msgspec.structs.replace(owner.tokens_now[0], budgets=(budget(6, 5),))
+        owner.tokens_now = [ci, *owner.tokens_now[1:]]
+        owner.changed()
+        await settle(app, pilot)
+        assert "token ci, this month: $6/5" in screen(app)
+        assert len(owner.asked) == asked
 
 
 async def test_it_is_drawn_again_only_when_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,8 +86,23 @@ def test_what_was_used_before_the_first_step_counts() -> None:
     assert rest.at(MONDAY, HALF) == 5 * DOLLAR
 
 
+def test_what_was_used_after_the_fetch_moves_the_end_of_the_course() -> None:
+    fetched, now = HALF, Millis(HALF + 60_000)
+    later = course(6, 20).updated([source(1, 5, Window.DAY), source(8, 20)], fetched, now)
+    assert later.spent == 8 * DOLLAR
+    assert later.at(fetched, now) == 6 * DOLLAR
+    assert later.at(now, now) == 8 * DOLLAR
+    assert later.at(MONDAY, now) == 0
+
+
+def test_a_new_window_of_the_budget_begins_at_nothing() -> None:
+    next_week = Millis(SPAN.end + HOUR_MS)
+    later = course(6, 20).updated([source(0, 20)], HALF, next_week)
+    assert (later.window.start, later.spent, later.used) == (SPAN.end, 0, [])
+
+
 def test_the_cost_so_far_stands_against_the_limit_with_a_forecast() -> None:
-    lines = text(budget_chart(course(6, 9), plan(EMPTY), HALF, (60, 9), 1))
+    lines = text(budget_chart(course(6, 9), plan(EMPTY), HALF, (60, 9), [("B", "key"), (" next of 2", "dim")]))
     assert lines[0].startswith(" token laptop, this week: $6/9")
     assert lines[1].startswith("     $15 +")
     limit = next(line for line in lines if "----------" in line)
@@ -99,7 +114,7 @@ def test_the_cost_so_far_stands_against_the_limit_with_a_forecast() -> None:
 
 
 def test_use_above_the_limit_is_drawn_above_its_line() -> None:
-    lines = text(budget_chart(course(12, 9), plan(EMPTY), HALF, (40, 9), 0))
+    lines = text(budget_chart(course(12, 9), plan(EMPTY), HALF, (40, 9)))
     above = lines[1 : next(number for number, line in enumerate(lines) if "-----" in line)]
     assert any("#" in line for line in above)
     assert "B next" not in lines[-1]
@@ -107,7 +122,7 @@ def test_use_above_the_limit_is_drawn_above_its_line() -> None:
 
 def test_the_chart_is_as_wide_as_it_may_be() -> None:
     for width in (40, 79, 110):
-        lines = budget_chart(course(6, 9), plan(EMPTY), HALF, (width, 7), 1)
+        lines = budget_chart(course(6, 9), plan(EMPTY), HALF, (width, 7))
         assert {line.cell_length for line in lines[1:-2]} == {width}
 
 
@@ -124,6 +139,6 @@ def test_windows_are_those_of_the_budget() -> None:
 def test_a_budget_of_tokens_is_counted_in_tokens() -> None:
     tokens = msgspec.structs.replace(budget(0, None), tokens=2_000_000, spent_tokens=500_000)
     found = BudgetCourse(msgspec.structs.replace(source(0, 1), budget=tokens), SPAN, [(Millis(MONDAY), 500_000.0)])
-    lines = text(budget_chart(found, plan(EMPTY), HALF, (60, 9), 0))
+    lines = text(budget_chart(found, plan(EMPTY), HALF, (60, 9)))
     assert "500k/2M tok" in lines[0]
     assert lines[1].split()[0] == "2M"

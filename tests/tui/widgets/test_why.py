@@ -3,8 +3,7 @@ from msgspec.structs import replace
 from gateway.domain.diagnosis import Why
 from gateway.domain.errors import NotFound
 from tests.tui.owner import Owner, press, refused, screen, shown, until
-from tests.tui.stage import NOW, call, model, words
-from tui.glyphs import UNICODE
+from tests.tui.stage import call, console, model, words
 from tui.widgets.why import WhyScreen, why_text
 
 
@@ -68,7 +67,7 @@ async def test_the_command_can_be_copied() -> None:
 
 
 def told(found: Why, width: int = 100) -> str:
-    return why_text(found, NOW, UNICODE, width).plain
+    return why_text(found, console().session, width).plain
 
 
 def test_a_refusal_is_told_with_its_message_and_what_to_do() -> None:
@@ -114,7 +113,7 @@ def test_strangers_strings_are_harmless() -> None:
 
 
 def test_no_line_is_wider_than_the_screen() -> None:
-    assert all(line.cell_length <= 60 for line in why_text(refused(), NOW, UNICODE, 60).split("\n"))
+    assert all(line.cell_length <= 60 for line in why_text(refused(), console().session, 60).split("\n"))
 
 
 def test_a_fallback_s_channel_says_for_which_model_it_stands_in() -> None:
