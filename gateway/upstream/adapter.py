@@ -28,20 +28,17 @@ CHARS_PER_TOKEN = 4
 """For the cheap count: progress is shown, nothing is booked by it."""
 
 
-class OutputCounter:
+class OutputCounter(msgspec.Struct, eq=False):
     """Collects text, reasoning and tool calls as they pass. Adding costs nearly nothing; ``tokens`` does the work."""
 
-    __slots__ = ("_folded", "_pending", "_pieces", "_texts", "chars", "tools")
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._texts: list[str] = []
-        self._pending = 0
-        self._folded = 0
-        self.chars = 0
-        """Characters so far."""
-        self.tools = 0
-        """Tool calls so far."""
+    chars: int = 0
+    """Characters so far."""
+    tools: int = 0
+    """Tool calls so far."""
+    _pieces: list[str] = []
+    _texts: list[str] = []
+    _pending: int = 0
+    _folded: int = 0
 
     def add(self, text: str) -> None:
         """Content, reasoning, a tool's name or arguments, a refusal."""

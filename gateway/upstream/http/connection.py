@@ -215,6 +215,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         except ConnectionBroken as broken:
             self._break(answer, broken)
             return
+        answer.wake()
         if answer.complete:
             self._served()
         elif answer.full and not self._paused and self._transport is not None:
@@ -233,6 +234,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         if answer is not None:
             if exc is None and self._parser.ends():
                 answer.finish()
+                answer.wake()
             else:
                 answer.lose(_loss(answer, exc, spoke=self._parser.spoke))
         self._parser.close()
@@ -272,7 +274,9 @@ class UpstreamConnection(asyncio.BufferedProtocol):
 
     def _break(self, answer: WireAnswer, broken: ConnectionBroken) -> None:
         self._answer = None
-        if not answer.complete:
+        if answer.complete:
+            answer.wake()
+        else:
             answer.lose(broken)
         self.abort()
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Protocol
 
 import httptools
+import msgspec
 
 from gateway.upstream.http.errors import ConnectionBroken
 
@@ -26,34 +27,26 @@ class WireLine(Protocol):
         """Close it at once."""
 
 
-class WireAnswer:
+class WireAnswer(msgspec.Struct, eq=False):
     """One answer on its way."""
 
-    __slots__ = ("_dropped", "_error", "_line", "_parts", "_size", "_waiter", "complete", "headers", "status")
-
-    def __init__(self, line: WireLine) -> None:
-        self._line: WireLine | None = line
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._waiter: asyncio.Future[None] | None = None
-        self._error: Exception | None = None
-        self._dropped: asyncio.TimerHandle | None = None
-        self.status = 0
-        """0: the head is not whole."""
-        self.headers: dict[str, str] = {}
-        """By lower-case name; repeated ones are joined with a comma (RFC 9110, 5.3)."""
-        self.complete = False
-        """The whole body has come, though perhaps it has not been read."""
+    _line: WireLine | None
+    status: int = 0
+    """0: the head is not whole."""
+    headers: dict[str, str] = {}
+    """By lower-case name; repeated ones are joined with a comma (RFC 9110, 5.3)."""
+    complete: bool = False
+    """The whole body has come, though perhaps it has not been read."""
+    _parts: list[bytes] = []
+    _size: int = 0
+    _waiter: asyncio.Future[None] | None = None
+    _error: Exception | None = None
+    _dropped: asyncio.TimerHandle | None = None
 
     @property
     def full(self) -> bool:
         """So much waits for its reader that the upstream should wait, too."""
         return self._size > HIGH_WATER
-
-    async def head(self) -> None:
-        """Wait for status and headers. Raises Broken, or what ``fail`` was given."""
-        while not self.status:
-            await self._wait()
 
     def rest(self) -> bytes:
         """What waits for its reader, without waiting; of a complete answer that is all."""
@@ -69,7 +62,7 @@ class WireAnswer:
         while not self._parts:
             if self.complete:
                 return b""
-            await self._wait()
+            await self.wait()
         if not self.full or len(self._parts) == 1:
             return self.rest()
         part = self._parts.pop(0)
@@ -83,7 +76,7 @@ class WireAnswer:
         if self._error is None:
             self._error = error
         self.abort()
-        self._wake()
+        self.wake()
 
     def drop(self, seconds: float) -> None:
         """Nobody reads any more: the connection is kept if the rest comes within so many seconds."""
@@ -100,25 +93,18 @@ class WireAnswer:
             self._size = 0
             self._line.abort()
 
-    def take_head(self, status: int, headers: dict[str, str]) -> None:
-        """The wire's: the head is whole."""
-        self.status, self.headers = status, headers
-        self._wake()
-
     def take(self, data: bytes) -> None:
-        """The wire's: more of the body."""
+        """The parser's: more of the body."""
         if self._dropped is None:
             self._parts.append(data)
             self._size += len(data)
-            self._wake()
 
     def finish(self) -> None:
-        """The wire's: the body is whole; the wire goes its own way."""
+        """The parser's: the body is whole; the wire goes its own way."""
         self.complete = True
         self._line = None
         if self._dropped is not None:
             self._dropped.cancel()
-        self._wake()
 
     def lose(self, error: Exception) -> None:
         """The wire's: it broke."""
@@ -127,13 +113,15 @@ class WireAnswer:
         self._line = None
         if self._dropped is not None:
             self._dropped.cancel()
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """The wire's: bytes of the answer have come and were parsed. Whoever waits looks for what they brought."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def _wait(self) -> None:
+    async def wait(self) -> None:
+        """Until more of the answer may be there. Raises Broken, or what ``fail`` was given."""
         if self._error is not None:
             # An error leads to the frames that it was raised in, and these to this answer and all that was gathered of
             # it: if the error stayed in either place, nothing of that would be free before the garbage collector looks.
@@ -245,7 +233,7 @@ class Parser:
             coding = self._headers.get("transfer-encoding", "chunked")
             if coding.lower() != "chunked":
                 raise ValueError(f"it comes with the transfer coding '{coding[:20]}', which was not requested")
-            self._answer.take_head(status, self._headers)
+            self._answer.status, self._answer.headers = status, self._headers
 
     def on_message_complete(self) -> None:
         """A status of 1xx is a message, too."""
@@ -259,9 +247,10 @@ class Parser:
     def _pass_on(self) -> None:
         """The pieces of the body that came with this read, as one."""
         self._no_body = 0
+        body = self._body
         if self._answer is not None:
-            self._answer.take(self._body[0] if len(self._body) == 1 else b"".join(self._body))
-        self._body.clear()
+            self._answer.take(body[0] if len(body) == 1 else b"".join(body))
+        body.clear()
 
 
 def _malformed(text: str) -> ConnectionBroken:

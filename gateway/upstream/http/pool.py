@@ -279,7 +279,8 @@ class Pool:
         answer = wire.ask(request, together=self.busy > 1)
         self._deadlines.note(answer, head_s)
         try:
-            await answer.head()
+            while not answer.status:
+                await answer.wait()
         except BaseException:
             answer.abort()
             raise

@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.domain.channel import Timeouts
 from gateway.upstream.adapter import Prepared
+from gateway.upstream.http.parser import WireAnswer
 from gateway.upstream.http.pool import Pool
 from gateway.upstream.http.reply import HttpReply
 from gateway.upstream.openai.stream import ChatStream
@@ -22,6 +23,12 @@ EMPTY = OK + b"Content-Length: 0\r\n\r\n"
 
 Talk = Callable[[Socket], Awaitable[None]]
 """What a peer does with one connection."""
+
+
+async def head_of(answer: WireAnswer) -> None:
+    """Wait until status and headers are there."""
+    while not answer.status:
+        await answer.wait()
 
 
 class Asker:

@@ -19,7 +19,7 @@ from gateway.upstream.http.errors import ConnectionBroken
 from gateway.upstream.http.parser import HIGH_WATER, WireAnswer
 from gateway.upstream.http.pool import Pool
 from tests.fakes.wire import Socket, chunked
-from tests.upstream.http.makers import EMPTY, OK, Talk, hang, listening, pooled, question, saying, until
+from tests.upstream.http.makers import EMPTY, OK, Talk, hang, head_of, listening, pooled, question, saying, until
 
 REQUEST = b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n", b"{}"
 
@@ -39,7 +39,7 @@ class Wired:
 
     async def ask(self) -> WireAnswer:
         answer = self.wire.ask(REQUEST)
-        await answer.head()
+        await head_of(answer)
         return answer
 
 
@@ -63,7 +63,7 @@ async def _whole(answer: WireAnswer) -> bytes:
 async def test_requests_that_go_together_go_in_the_next_turn() -> None:
     async with _wired(saying(OK + b"Content-Length: 1\r\n\r\na")) as wired:
         answer = wired.wire.ask(REQUEST, together=True)
-        await answer.head()
+        await head_of(answer)
         assert await _whole(answer) == b"a"
         assert wired.idle == 1
 
@@ -139,7 +139,7 @@ async def test_connections_that_share_a_buffer_do_not_mix_their_answers() -> Non
         marks = [b"%02d" % number for number in range(20)]
         asks = [(wire.ask((REQUEST[0], mark)), mark) for wire, mark in zip(wires, marks, strict=True)]
         for answer, _ in asks:
-            await answer.head()
+            await head_of(answer)
         assert [await _whole(answer) for answer, _ in asks] == [mark * 1500 for _, mark in asks]
         for wire in wires:
             wire.abort()
@@ -189,7 +189,7 @@ async def test_an_answer_before_the_request_was_taken_spoils_the_connection() ->
 
     async with _wired(hasty) as wired:
         answer = wired.wire.ask((b"POST / HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n", b"x" * 30_000_000))
-        await answer.head()
+        await head_of(answer)
         assert (await _whole(answer), wired.idle, wired.wire.alive) == (b"{}", 0, False)
 
 
@@ -204,7 +204,7 @@ async def test_an_early_answer_is_heard_although_the_peer_closes_on_our_body() -
 
     async with _wired(rude) as wired:
         answer = wired.wire.ask((b"POST / HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n", b"x" * 3_000_000))
-        await answer.head()
+        await head_of(answer)
         assert (answer.status, await _whole(answer)) == (413, b"{}")
 
 
@@ -221,7 +221,7 @@ async def test_a_peer_that_says_its_last_word_is_not_waited_for() -> None:
         answer = wired.wire.ask((b"POST / HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n", b"x" * 30_000_000))
         async with asyncio.timeout(5):
             with pytest.raises(ConnectionBroken, match="without an answer"):
-                await answer.head()
+                await head_of(answer)
 
 
 async def test_a_body_of_unknown_length_ends_with_the_connection() -> None:
@@ -380,7 +380,7 @@ class TestLargeRequests:
         async with _wired(listen) as wired:
             for _ in range(2):
                 answer = wired.wire.ask((self.HEAD, *parts))
-                await answer.head()
+                await head_of(answer)
                 await _whole(answer)
             assert wired.idle == 2
         assert heard == [self.BODY] * 2
@@ -405,7 +405,7 @@ class TestLargeRequests:
                 most = max(most, transport.get_write_buffer_size())
             assert 0 < most <= 2 * AT_ONCE
             go_on.set()
-            await answer.head()
+            await head_of(answer)
             assert await _whole(answer) == b""
 
     async def test_an_answer_before_the_end_of_the_request_ends_the_connection(self) -> None:
@@ -417,7 +417,7 @@ class TestLargeRequests:
 
         async with _wired(refuse) as wired:
             answer = wired.wire.ask((self.HEAD, self.BODY))
-            await answer.head()
+            await head_of(answer)
             assert await _whole(answer) == b""
             await until(lambda: wired.gone)
             assert wired.idle == 0

@@ -17,7 +17,7 @@ from gateway.upstream.http.parser import (
     Parser,
     WireAnswer,
 )
-from tests.upstream.http.makers import OK
+from tests.upstream.http.makers import OK, head_of
 
 HI = b"Content-Length: 2\r\n\r\nhi"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n"
@@ -162,8 +162,11 @@ def answer(line: _AnswerLine) -> WireAnswer:
 
 
 async def test_who_waits_for_the_head_gets_it(answer: WireAnswer) -> None:
-    asyncio.get_running_loop().call_soon(answer.take_head, 200, {"a": "b"})
-    await answer.head()
+    parser = Parser()
+    parser.begin(answer)
+    asyncio.get_running_loop().call_soon(parser.feed, OK + b"a: b\r\n\r\n")
+    asyncio.get_running_loop().call_soon(answer.wake)
+    await head_of(answer)
     assert (answer.status, answer.headers) == (200, {"a": "b"})
 
 
@@ -194,14 +197,14 @@ async def test_the_first_error_is_the_one_that_is_told(answer: WireAnswer, line:
     answer.fail(TimeoutError("late"))
     answer.lose(ConnectionBroken("cut"))
     with pytest.raises(TimeoutError, match="late"):
-        await answer.head()
+        await head_of(answer)
     assert line.told == ["abort"]
 
 
 async def test_a_failure_wakes_who_waits(answer: WireAnswer) -> None:
     asyncio.get_running_loop().call_soon(answer.fail, TimeoutError("late"))
     with pytest.raises(TimeoutError, match="late"):
-        await answer.head()
+        await head_of(answer)
 
 
 async def test_after_the_end_the_connection_is_left_alone(answer: WireAnswer, line: _AnswerLine) -> None:
