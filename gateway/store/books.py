@@ -381,11 +381,11 @@ class Books:
     def _book(self, record: Record, *, soon: bool = False) -> Record:
         """The record is this call's own and nobody has seen it: it is completed, not copied."""
         msgspec.structs.force_setattr(record, "balance", Nanos(self.balance() - record.cost))
-        recorder = self._recorder
-        recorder.end(record)
         self.counters.add(record)
-        if not soon:
-            recorder.write()
+        if soon:
+            self._recorder.end(record)
+        else:
+            self._recorder.write(record)
         return self.kept(record) if self._withheld else record
 
     def _withhold(self, old: Record, new: Record) -> None:

@@ -146,12 +146,17 @@ class Log:
             raise StoreError("this process only reads the store")
         with self._lock:
             tail = self._ready_tail(lines[0].call.ts, in_new_file=in_new_file)
+            written = 0
             try:
                 tail.append(list(map(_data, lines)))
+                written = len(lines)
             except PartlyWritten as exc:
-                self._count(tail.segment, lines[: exc.count])
+                written = exc.count
                 raise
-            self._count(tail.segment, lines)
+            finally:
+                for line in lines[:written]:
+                    tail.segment.observe(line.doc_id, line.call)
+                    self.last = line.doc_id
 
     def amend(self, needle: bytes, remake: Callable[[bytes], bytes | None], old: Countable, new: Countable) -> bool:
         """Replace the line with the needle, which holds the old call; see ``Tail.amend``."""
@@ -225,11 +230,6 @@ class Log:
                 if tail:
                     tail.close()
             self._closed, self._tail = [], None
-
-    def _count(self, segment: Segment, lines: Sequence[LogLine]) -> None:
-        for line in lines:
-            segment.observe(line.doc_id, line.call)
-        self.last = lines[-1].doc_id
 
     def _sync(self, tail: Tail, mark: Mark) -> None:
         try:

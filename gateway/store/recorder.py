@@ -45,16 +45,18 @@ class Syncer:
         self._work, self._tidy, self._interval_s = work, tidy, interval_s
         self._lock = threading.Lock()
         self._waiters: list[Waiter] = []
-        self._dirty = threading.Event()
+        self.dirty = False
+        """Something was written since the last round of work began."""
+        self._due = threading.Event()
         self._urgent = threading.Event()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tollkeeper-sync", daemon=True)
         self._thread.start()
 
-    def dirty(self) -> None:
-        """Something was written."""
-        if not self._dirty.is_set():
-            self._dirty.set()
+    def wake(self) -> None:
+        """Something was written, and the thread is to work. Not needed while ``dirty`` is set."""
+        self.dirty = True
+        self._due.set()
 
     async def wait(self) -> None:
         """Until everything written before is on the disk. Raises OSError if the disk refuses."""
@@ -63,20 +65,20 @@ class Syncer:
         with self._lock:
             self._waiters.append((loop, done))
         self._urgent.set()
-        self._dirty.set()
+        self._due.set()
         await done
 
     def close(self) -> None:
         """Work once more and end the thread."""
         self._ending.set()
         self._urgent.set()
-        self._dirty.set()
+        self._due.set()
         self._thread.join()
 
     def _run(self) -> None:
         done = True
         while not self._ending.is_set():
-            self._dirty.wait(None if done else AGAIN_S)
+            self._due.wait(None if done else AGAIN_S)
             if self._ending.is_set():
                 break
             self._urgent.wait(self._interval_s)
@@ -84,7 +86,8 @@ class Syncer:
         self._round()
 
     def _round(self) -> bool:
-        self._dirty.clear()
+        self._due.clear()
+        self.dirty = False  # after the event: what is written before this is part of this round
         self._urgent.clear()
         with self._lock:
             waiters, self._waiters = self._waiters, []
@@ -153,29 +156,31 @@ class Recorder:
             except OSError as exc:
                 self.trouble.say(write=f"the disk refuses to write: {reason(exc)}")
                 raise
-        if self._syncer:
-            self._syncer.dirty()
+        if self._syncer and not self._syncer.dirty:
+            self._syncer.wake()
 
     def end(self, record: Record) -> None:
         """Take the record of a call that has ended; ``write`` writes it, with others that came. Raises nothing."""
         with self.lock:
             self._backlog.fresh[record.id] = record
 
-    def write(self) -> None:
-        """Write the records that came last. Raises nothing: see ``on_withheld``."""
+    def write(self, record: Record | None = None) -> None:
+        """Write the records that came last, and this one. Raises nothing: see ``on_withheld``."""
         with self.lock:
+            if record is not None:
+                self._backlog.fresh[record.id] = record
             changed = self._backlog.write()
         for old, new in changed:
             self.on_withheld(old, new)
-        if self._syncer:
-            self._syncer.dirty()
+        if self._syncer and not self._syncer.dirty:
+            self._syncer.wake()
 
     def amend(self, old: Record, new: Record) -> bool:
         """Replace a written record that could not be synced; False if the old one stays."""
         with self.lock:
             amended = self._calls.amend(old, new)
-        if self._syncer:
-            self._syncer.dirty()
+        if self._syncer and not self._syncer.dirty:
+            self._syncer.wake()
         return amended
 
     def forget(self, call_ids: Iterable[CallId]) -> None:

@@ -170,10 +170,6 @@ _Key = tuple[int, str, str, str, str, str, str]
 _PLACE: dict[str, int] = {"token": 1, "model": 2, "channel": 3, "group": 4, "app": 5, "api": 6}
 
 
-def _key(call: Countable) -> _Key:
-    return call.ts // HOUR * HOUR, call.token, call.model, call.channel, call.group, call.app, call.api
-
-
 class Rollup:
     """The sums of a segment that grows. Adding is one dictionary look-up; tables are made when asked for."""
 
@@ -181,8 +177,9 @@ class Rollup:
         self._cube: dict[_Key, Counts] = {}
         self._used: dict[str, int] = {}
 
-    def add(self, call: Countable) -> None:
-        key = _key(call)
+    def add(self, call: Countable) -> Counts:
+        """Count one call; the sums it is part of."""
+        key = call.ts // HOUR * HOUR, call.token, call.model, call.channel, call.group, call.app, call.api
         counts = self._cube.get(key)
         if counts is None:
             hour, *names = key
@@ -191,12 +188,11 @@ class Rollup:
         counts.book(call)
         if call.ts > self._used.get(call.token, 0):
             self._used[call.token] = call.ts
+        return counts
 
     def replace(self, old: Countable, new: Countable) -> None:
         """Another record of the same call takes the place of one that was added."""
-        key = _key(old)
-        self._cube[key].take_out(old)
-        self._cube[key].book(new)
+        self.add(new).take_out(old)
 
     def step(self, by: Dimension) -> int:
         return DAY if by == "token|model" else HOUR

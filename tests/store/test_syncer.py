@@ -101,8 +101,8 @@ async def test_who_no_longer_waits_is_no_trouble() -> None:
 def test_what_is_dirty_is_worked_on_after_the_interval() -> None:
     work = Work()
     syncer = Syncer(work, done, 0.001)
-    syncer.dirty()
-    syncer.dirty()
+    syncer.wake()
+    syncer.wake()
     assert work.begun.wait(LONG)
     syncer.close()
 
@@ -134,7 +134,7 @@ def test_an_unfinished_round_is_repeated_without_being_asked(monkeypatch: pytest
         return len(rounds) >= 3
 
     syncer = Syncer(work, tidy, 0.001)
-    syncer.dirty()
+    syncer.wake()
     assert enough.wait(LONG)
     syncer.close()
 
@@ -150,5 +150,5 @@ async def test_who_waits_does_not_wait_for_the_tidying() -> None:
 def test_it_ends_whatever_it_is_doing() -> None:
     for _ in range(200):
         syncer = Syncer(Work(), done, 0.0001)
-        syncer.dirty()
+        syncer.wake()
         syncer.close()
