@@ -100,19 +100,19 @@ def highest_cost(price: Price, input_tokens: int, output_tokens: int, multiplier
     Any part of the input may be read from a cache or written to one, and a shorter input may fall into a more
     expensive tier.
     """
-    starts = sorted({tier.above for tier in price.tiers if tier.above < input_tokens}) if price.tiers else []
-    most = _at_most(price, starts[0] if starts else input_tokens, output_tokens)
-    if starts:
-        ends = dict(zip(starts, [*starts[1:], input_tokens], strict=True))
-        tiers = (tier for tier in price.tiers if tier.above in ends)
-        most = max(most, *(_at_most(tier, ends[tier.above], output_tokens) for tier in tiers))
+    most = 0
+    for at, longest in _longest_inputs(price, input_tokens) if price.tiers else ((price, input_tokens),):
+        highest = max(at.input, at.cached_input or 0, at.cache_write or 0, at.cache_write_long or 0)
+        most = max(most, longest * highest + output_tokens * at.output)
     return _rounded(most + price.per_call * MILLION, multiplier)
 
 
-def _at_most(at: Price | Tier, input_tokens: int, output_tokens: int) -> int:
-    """Millionths of nano-dollars, if all of the input is of the most expensive kind."""
-    highest = max(at.input, at.cached_input or 0, at.cache_write or 0, at.cache_write_long or 0)
-    return input_tokens * highest + output_tokens * at.output
+def _longest_inputs(price: Price, input_tokens: int) -> list[tuple[Price | Tier, int]]:
+    """The rates that may apply to at most so many input tokens, each with the most of these it applies to."""
+    starts = sorted({tier.above for tier in price.tiers if tier.above < input_tokens})
+    ends = dict(zip(starts, [*starts[1:], input_tokens], strict=True)) if starts else {}
+    tiers = [(tier, ends[tier.above]) for tier in price.tiers if tier.above in ends]
+    return [(price, starts[0] if starts else input_tokens), *tiers]
 
 
 def cost(usage: Usage, at: Rates) -> Nanos:
@@ -129,6 +129,8 @@ def cost(usage: Usage, at: Rates) -> Nanos:
     return _rounded(micro, at.multiplier)
 
 
+_SCALE = MILLION * MILLION
+
+
 def _rounded(micro: int, multiplier: int) -> Nanos:
-    scale = MILLION * MILLION
-    return Nanos((2 * micro * multiplier + scale) // (2 * scale))
+    return Nanos((2 * micro * multiplier + _SCALE) // (2 * _SCALE))
