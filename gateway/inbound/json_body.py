@@ -71,7 +71,10 @@ def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
     Raises BadRequest with the position where a parser would stop.
     """
     body = body.removeprefix(BOM)
-    skeleton = _skeleton(body)
+    parts = (without_escapes(body) if b"\\" in body else body).split(b'"', MAX_QUOTES + 1)
+    if len(parts) > MAX_QUOTES + 1:
+        raise too_many_strings()
+    skeleton = b"s".join(parts[0::2])
     keys = _known_keys(skeleton) if len(skeleton) <= SHORT else _keys(skeleton, limits)
     digit = b""
     try:
@@ -138,13 +141,6 @@ def _parse_masked(body: bytes) -> Fields:
         return parse(body)
     except msgspec.DecodeError as error:
         raise invalid(str(error)) from error
-
-
-def _skeleton(body: bytes) -> bytes:
-    parts = (without_escapes(body) if b"\\" in body else body).split(b'"', MAX_QUOTES + 1)
-    if len(parts) > MAX_QUOTES + 1:
-        raise too_many_strings()
-    return b"s".join(parts[0::2])
 
 
 def without_escapes(text: bytes) -> bytes:

@@ -62,7 +62,9 @@ class Surface:
         visit = None
         try:
             handler = self._admitted(request, endpoint, path)
-            visit = _visit(request, api, call, (ts, began), path, self._credentials(request, endpoint, path))
+            key = self._key(request) if endpoint is not None and endpoint.keyed else ""
+            trusted = self._trusted(request, path) if engine.catalog.registry.settings.ollama_token else ""
+            visit = _visit(request, api, call, (ts, began), path, (key, trusted))
             response = await handler(engine, request, visit)
         except GatewayError as error:
             if isinstance(error, InvalidToken):
@@ -82,12 +84,6 @@ class Surface:
                 _share(request.headers["Origin"], response, engine.catalog.registry.settings)
         return response
 
-    def _credentials(self, request: web.BaseRequest, endpoint: Endpoint | None, path: str) -> tuple[str, str]:
-        """The client's key, and the name of the token of a request that may come without one."""
-        settings = self._engine.catalog.registry.settings
-        key = self._key(request) if endpoint is not None and endpoint.keyed else ""
-        return key, self._trusted(request, path, settings) if settings.ollama_token else ""
-
     def _key(self, request: web.BaseRequest) -> str:
         """The client's key: of several different ones that of a token of this gateway.
 
@@ -104,13 +100,14 @@ class Surface:
         other = "" if self._keyless else keys[0]
         return next((key for key in keys if token_of(key, engine.catalog, engine.passes, engine.now())), other)
 
-    def _trusted(self, request: web.BaseRequest, path: str, settings: Settings) -> str:
+    def _trusted(self, request: web.BaseRequest, path: str) -> str:
         """Name of the token of a request that may come without a key; empty if it needs one.
 
         Any web page can call with the origin ``null``, which may be permitted for apps: it never goes without a key.
         """
+        token = self._engine.catalog.registry.settings.ollama_token
         free = (self._keyless or path.startswith(OLLAMA_ROOT)) and is_own(request.remote or "")
-        return settings.ollama_token if free and request.headers.get("Origin") != "null" else ""
+        return token if free and request.headers.get("Origin") != "null" else ""
 
     def _admitted(self, request: web.BaseRequest, endpoint: Endpoint | None, path: str) -> Handler:
         """What answers the request. Raises GatewayError if it is not for us, or for nothing that there is."""

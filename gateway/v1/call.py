@@ -156,6 +156,6 @@ async def answer_call(
     response = client.response
     if response is None:
         raise InternalError("the call ended without an answer")
-    if isinstance(response, web.StreamResponse):
+    if not isinstance(response, Response):
         await response.write_eof()
     return response
