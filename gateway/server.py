@@ -214,7 +214,7 @@ def _pipeline(engine: Engine) -> Pipeline:
     attempts = Attempts(
         sender=engine.upstreams,
         adapter_of=adapter_of,
-        preparer=Preparer(engine.lessons, engine.worker),
+        preparer=Preparer(engine.lessons, engine.worker, engine.clock.wall),
         health=engine.health,
         clock=engine.clock,
         progress=ProgressReporter(engine.bus, engine.store.books, engine.clock),

@@ -5,6 +5,7 @@ client gets the most informative of the failures, with every attempt listed.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -95,11 +96,10 @@ class Attempts:
         self._progress = progress
         self._chooser = chooser
         self.first = chooser.first
-        """The channel to begin with. It is known before the hold is written, so that after a crash it is known whom it
-        hit."""
-        self.look = chooser.look
+        """The channel to begin with. It is part of the hold, so that after a crash it is known whom it hit."""
+        self.look = partial(chooser.first, dry=True)
         self.is_native: Callable[[Call, Channel], bool] = lambda call, channel: preparer.is_native(
-            call, adapter_of(channel.dialect), channel, clock.wall()
+            call, adapter_of(channel.dialect), channel
         )
         """Whether a channel speaks the call's API itself, as far as is known."""
         self._rooms = rooms
@@ -190,8 +190,8 @@ class Attempts:
         """The channel's answer. The request is sent once more if the channel rejects parameters by name, then without
         them; if it does not have the client's API, then translated; or if the API can repair it.
         """
-        chat, now = self._adapter_of(route.channel.dialect), self._clock.wall()
-        plan = await self._preparer.plan(call, chat, order, route, now)
+        chat = self._adapter_of(route.channel.dialect)
+        plan = await self._preparer.plan(call, chat, order, route)
         try:
             return await self._exchange(call, plan, route)
         except AttemptFailed as failed:
@@ -202,7 +202,7 @@ class Attempts:
                 return await self._translated(call, order, route, failed)
             if (repaired := plan.repaired(failure)) is not None:
                 plan = msgspec.structs.replace(plan, order=repaired)
-            elif not plan.learns or not self._preparer.learn(plan.order, route, failure, self._clock.wall()):
+            elif not plan.learns or not self._preparer.learn(plan.order, route, failure):
                 raise
             return await self._exchange(call, plan, route)
 
@@ -210,10 +210,10 @@ class Attempts:
         """The answer of a channel that does not have the client's API. Where that is not certain, it is remembered only
         if it helps, else the first failure counts.
         """
-        chat, now = self._adapter_of(route.channel.dialect), self._clock.wall()
-        self._preparer.learn_lack(call, route, now)
+        chat = self._adapter_of(route.channel.dialect)
+        self._preparer.learn_lack(call, route)
         try:
-            return await self._exchange(call, await self._preparer.plan(call, chat, order, route, now), route)
+            return await self._exchange(call, await self._preparer.plan(call, chat, order, route), route)
         except AttemptFailed:
             if failed.failure.lacks_api:
                 raise
@@ -225,7 +225,7 @@ class Attempts:
         if plan.native is not call.attempt.native and call.context.visit.api.name != CHAT_API:
             call.note_native(native=plan.native)
             self._progress.routed(call)
-        prepared = await self._preparer.prepare(call, adapter, order, route, self._clock.wall())
+        prepared = await self._preparer.prepare(call, adapter, order, route)
         call.attempt.dropped = (*order.removed, *prepared.dropped) if order.removed else prepared.dropped
         call.attempt.lowered = prepared.lowered
         if not call.result.overhead_us:

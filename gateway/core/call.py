@@ -121,7 +121,7 @@ class Call:
     need: Need
     """What it may use at most. Set when it is checked for admission."""
     running: Running
-    """What the books and the watchers know of it. Set when it has a route."""
+    """What the books and the watchers know of it."""
     share: AnswerShare
     """The memory that its answer takes. Set while it runs."""
 
@@ -137,6 +137,18 @@ class Call:
         self.conversation = b""
         """A short name of its conversation, if that should stay where it was."""
         self.task: asyncio.Task[object] | None = None
+        visit, token, request = context.visit, context.token, context.request
+        self.running = Running(
+            id=visit.id,
+            ts=visit.ts,
+            token=token.id,
+            token_name=token.name,
+            group=context.group.name,
+            model=request.model,
+            app=visit.app,
+            api=visit.api.name,
+            stream=request.stream,
+        )
         context.client.on_gone = self._client_gone
 
     def _client_gone(self) -> None:
@@ -147,40 +159,19 @@ class Call:
 
     def begin_attempt(self, route: Route, reason: str, number: int) -> None:
         """The next attempt goes to this channel."""
-        context, attempt = self.context, self.attempt
+        attempt = self.attempt
         attempt.route, attempt.route_reason, attempt.number = route, reason, number
         attempt.stream, attempt.reply_headers, attempt.parts, attempt.native = None, {}, 0, False
-        self.running = Running(
-            id=context.visit.id,
-            ts=context.visit.ts,
-            token=context.token.id,
-            token_name=context.token.name,
-            group=context.group.name,
-            model=context.request.model,
-            app=context.visit.app,
-            api=context.visit.api.name,
-            stream=context.request.stream,
+        self.running = msgspec.structs.replace(
+            self.running,
             held=self.held,
             held_tokens=self.held_tokens,
             channel=route.channel.id,
             channel_name=route.channel.name,
             upstream_model=route.served.upstream or route.served.name,
             attempt=number,
-        )
-
-    def described(self) -> Running:
-        """What is known of it before it has a channel."""
-        context = self.context
-        return Running(
-            id=context.visit.id,
-            ts=context.visit.ts,
-            token=context.token.id,
-            token_name=context.token.name,
-            group=context.group.name,
-            model=context.request.model,
-            app=context.visit.app,
-            api=context.visit.api.name,
-            stream=context.request.stream,
+            native=False,
+            waits_for="",
         )
 
     def note_native(self, *, native: bool) -> None:

@@ -56,6 +56,8 @@ class CallLimits(msgspec.Struct):
     """Reads them, once for each attempt."""
     gates: tuple[ConcurrencyGate, ...] = ()
     """Where the call already has a place, because it had to wait."""
+    ticket: Ticket | None = None
+    """What it has taken of the rates and places of its token and group; None if these limit nothing."""
     channel_slot: ConcurrencyGate | None = None
     """The same at a channel, until its attempt begins."""
     budget_warning: str = ""

@@ -202,16 +202,13 @@ class Chooser:
         self._kept = StickyRoutes(keep_s=math.inf, most=MOST_KEPT)
         """Where answers are that requests may go on from, by their ids."""
 
-    def first(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
+    def first(self, call: Call, entry: ModelEntry, *, waited: bool = False, dry: bool = False) -> RouteChoice:
         """The channel to begin with, or where a place may come free, if the call has not ``waited`` for one before.
 
-        Raises NoChannel if there is none, RateLimited or Unavailable if that is for the channels' own limits.
+        ``dry``: only to know, no call is counted. Raises NoChannel if there is none, RateLimited or Unavailable if that
+        is for the channels' own limits.
         """
-        self._retries.calls += not waited
-        return self.look(call, entry, waited=waited)
-
-    def look(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
-        """What ``first`` says, for who only wants to know: no call is counted."""
+        self._retries.calls += not (waited or dry)
         if call.context.request.kept_id and (place := self._kept.place(call.context.request.kept_id.encode())):
             return self._go_on(call, entry, place)
         sticky = call.context.group.sticky or call.context.visit.api.sticky

@@ -70,9 +70,11 @@ class LiveCalls:
             asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
 
     def leave(self, call: Call) -> None:
-        """The call has ended, and with it what it takes of the memory for answers."""
+        """The call has ended, and with it what it takes of the memory for answers and of limited places."""
         if call.share.counted:
             call.share.keep(0)
+        if call.limits.ticket is not None:
+            call.limits.ticket.close()
         del self.calls[call.context.visit.id]
         if not self.calls:
             self.empty.set()

@@ -31,11 +31,11 @@ from gateway.core.live_calls import BudgetExhausted, LiveCalls
 from gateway.core.memory import POCKET, AnswerMemory, AnswerShare
 from gateway.core.preparation import Worker
 from gateway.core.queueing import CallQueue, until_gone
-from gateway.core.ratelimit import Limiter, Ticket
+from gateway.core.ratelimit import Limiter
 from gateway.core.refusal_log import Refusals
 from gateway.core.retry import KEEP_FAILURE_S, BrokenStreams, RecentFailures
 from gateway.core.routing import RouteChoice
-from gateway.core.settlement import GONE, Meter, lacks_output, outcome_of, record_of
+from gateway.core.settlement import GONE, Meter, had_output, outcome_of, record_of
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import (
     AnswerMemoryFull,
@@ -123,7 +123,8 @@ class Pipeline:
             token = still(token, catalog, visit.ts)
             if visit.api.respells and (name := visible_name(model, visit.api, token, catalog)) != model:
                 model, request = name, msgspec.structs.replace(request, model=name)
-            call = Call(CallContext(visit, request, client, catalog, token, group_of(token, catalog)))
+            group = catalog.registry.groups.get(token.group) or group_of(token, catalog)
+            call = Call(CallContext(visit, request, client, catalog, token, group))
             if large:
                 await self._find_demand(call)
             admission = admit(call, deps.limiter, deps.books, deps.attempts.recalled)
@@ -132,26 +133,24 @@ class Pipeline:
                 self._commit(call, admission, first)
             else:
                 admission, first = await self._queue.wait(call, admission, self._commit)
-        except GatewayError as error:
-            self.refuse(visit, error, token, model)
-            raise
-        except ConnectionError as error:  # the client left while the call waited
-            self.refuse(visit, Unavailable(str(error), code="client_closed"), token, model)
+        except (GatewayError, ConnectionError) as error:
+            refused = error if isinstance(error, GatewayError) else Unavailable(str(error), code="client_closed")
+            self.refuse(visit, refused, token, model)  # a client may leave while its call waits
             raise
         call.share = AnswerShare(deps.answers)
         call.result.after_break = bool(self._broken.known) and self._broken.repeated(token.id, request)
-        counted = call.need.rate_tokens if admission.bounds else 0
-        ticket = deps.limiter.take(admission.bounds, counted, admission.gates, call.limits.gates)
+        if admission.bounds or admission.gates:
+            counted = call.need.rate_tokens if admission.bounds else 0
+            call.limits.ticket = deps.limiter.take(admission.bounds, counted, admission.gates, call.limits.gates)
         deps.live.enter(call)
         try:
-            await self._answer(call, admission, first, ticket)
+            await self._answer(call, admission, first)
         except UpstreamError as error:
             if visit.api.repeats_blindly:
                 self._failures.note(token.id, received.body, error)
             raise
         finally:
             deps.live.leave(call)
-            ticket.close()
 
     async def _find_demand(self, call: Call) -> None:
         """Find out in the worker what a large request may use. Raises GatewayError if it may no longer be admitted."""
@@ -173,10 +172,10 @@ class Pipeline:
         if self._deps.bus.watched_by:
             self._deps.bus.started(call.running)
 
-    async def _answer(self, call: Call, admission: Admission, first: RouteChoice, ticket: Ticket) -> None:
+    async def _answer(self, call: Call, admission: Admission, first: RouteChoice) -> None:
         context, result = call.context, call.result
         try:
-            await self._good_answer(call, admission, first, ticket)
+            await self._good_answer(call, admission, first)
         except GatewayError as error:
             result.error = error.with_traceback(None)  # its frames lead back to the call, and to all of its answer
         except asyncio.CancelledError:
@@ -193,7 +192,7 @@ class Pipeline:
             return
         finally:
             if not result.settled:
-                self._settle_broken(call, ticket)
+                self._settle_broken(call)
         if context.catalog.registry.settings.durability is Durability.CALL:
             with suppress(Unavailable):  # the client does not have to wait for its error because the disk refuses
                 await self._deps.books.synced()
@@ -202,7 +201,7 @@ class Pipeline:
         call.delivery.writing_since = self._deps.clock.mono()
         await context.client.fail(result.error, call.late_facts(), call.attempt.stream)
 
-    async def _good_answer(self, call: Call, admission: Admission, first: RouteChoice, ticket: Ticket) -> None:
+    async def _good_answer(self, call: Call, admission: Admission, first: RouteChoice) -> None:
         context, visit = call.context, call.context.visit
         if not context.request.stream:
             call.delivery.deadline = visit.began + admission.entry.total_s
@@ -218,20 +217,20 @@ class Pipeline:
         try:
             answer = await self._deps.attempts.answer(call, admission.entry, order, first)
         except BudgetExhausted:
-            await self._finish_exhausted(call, ticket)
+            await self._finish_exhausted(call)
             return
         self._measure(call, answer)
         status = GONE if context.client.gone else 200
         if not isinstance(answer, Whole):
-            await self._finish(call, ticket, status, _tail(call, answer))
+            await self._finish(call, status, _tail(call, answer))
             return
         parts = answer.parts(call.result.usage)
         large = sum(map(len, parts)) > POCKET
         if settings.durability is Durability.CALL or large or not context.client.patient:
-            record = await self._confirmed(call, self._settle(call, ticket, status))
+            record = await self._confirmed(call, self._settle(call, status))
             context.client.answer(whole_answer_headers(call.attempt, call.limits, call.result, record), parts)
         else:
-            record = self._settle(call, ticket, status, soon=True)
+            record = self._settle(call, status, soon=True)
             context.client.answer(
                 whole_answer_headers(call.attempt, call.limits, call.result, record), parts, soon=True
             )
@@ -244,12 +243,12 @@ class Pipeline:
         meter, result = self._deps.meter, call.result
         result.usage = meter.usage(call, answer)
         result.finish, result.upstream_id, result.marks = answer.finish, answer.upstream_id, answer.marks
-        if answer.reported is not None and lacks_output(call, answer, answer.reported):
+        if (reported := answer.reported) is not None and not reported.output and had_output(call, answer):
             result.marks = tuple(dict.fromkeys((*result.marks, SUSPECT)))
         if call.context.client.gone:
             result.outcome = Outcome.CLIENT_CLOSED
 
-    async def _finish_exhausted(self, call: Call, ticket: Ticket) -> None:
+    async def _finish_exhausted(self, call: Call) -> None:
         """The money is gone: the stream ends as if its length limit were reached."""
         stream, result = call.attempt.stream, call.result
         if stream is None:
@@ -259,11 +258,11 @@ class Pipeline:
         result.usage = self._deps.meter.broken(call)
         result.finish, result.outcome = "length", Outcome.STOPPED
         result.marks = (*stream.marks, "money_gone")
-        await self._finish(call, ticket, 200, last + _tail(call, stream))
+        await self._finish(call, 200, last + _tail(call, stream))
 
-    async def _finish(self, call: Call, ticket: Ticket, status: int, tail: bytes) -> None:
+    async def _finish(self, call: Call, status: int, tail: bytes) -> None:
         """Settle a stream, and only then send its end."""
-        await self._confirmed(call, self._settle(call, ticket, status))
+        await self._confirmed(call, self._settle(call, status))
         await call.send(tail, self._deps.clock.mono())
 
     async def _confirmed(self, call: Call, record: Record) -> Record:
@@ -277,7 +276,7 @@ class Pipeline:
             raise refusal(record)
         return record
 
-    def _settle_broken(self, call: Call, ticket: Ticket) -> None:
+    def _settle_broken(self, call: Call) -> None:
         """Settle a call that did not come to its proper end: what the client got of it is charged.
 
         A plain call that was cancelled because its client left is charged its prompt: its upstream was at work. So is
@@ -297,9 +296,9 @@ class Pipeline:
             status = context.visit.api.status(result.error)
             if call.delivery.content_sent:
                 self._broken.note(context.token.id, context.request)
-        self._deps.bus.settled(self._settle(call, ticket, status))
+        self._deps.bus.settled(self._settle(call, status))
 
-    def _settle(self, call: Call, ticket: Ticket, status: int, *, soon: bool = False) -> Record:
+    def _settle(self, call: Call, status: int, *, soon: bool = False) -> Record:
         """End the hold, exactly once: write record and charge, update the limits. Never awaits.
 
         Returns the record as it is stored; watchers have yet to get it. With ``soon`` it is written, and they get it,
@@ -313,9 +312,9 @@ class Pipeline:
                 asyncio.get_running_loop().call_soon(self._write)
             self._soon.append((call, record))
         used = call.result.usage.input + call.result.usage.output
-        ticket.true_up(used)
-        if call.attempt.channel_ticket is not None:
-            call.attempt.channel_ticket.true_up(used)
+        for ticket in (call.limits.ticket, call.attempt.channel_ticket):
+            if ticket is not None:
+                ticket.true_up(used)
         return record
 
     def _write(self) -> None:

@@ -58,14 +58,15 @@ def share_fairly() -> None:
 class Preparer:
     """Prepares requests for channels."""
 
-    def __init__(self, lessons: LearnedParams, worker: Worker) -> None:
+    def __init__(self, lessons: LearnedParams, worker: Worker, wall: Callable[[], Millis]) -> None:
         self._lessons = lessons
         self._worker = worker
+        self._wall = wall
 
-    async def plan(self, call: Call, adapter: Adapter, order: Order, route: Route, now: Millis) -> AttemptPlan:
+    async def plan(self, call: Call, adapter: Adapter, order: Order, route: Route) -> AttemptPlan:
         """How the client's API calls this channel. Raises AttemptFailed if the request cannot be translated for it."""
         api, channel = call.context.visit.api, route.channel
-        lacking = bool(self._lessons.lacking) and self._lessons.lacks(channel.id, api.name, now)
+        lacking = bool(self._lessons.lacking) and self._lessons.lacks(channel.id, api.name, self._wall())
         try:
             if call.context.request.prompt is None:
                 return api.plan(order, channel, adapter, lacking=lacking)
@@ -73,13 +74,13 @@ class Preparer:
         except BadRequest as fault:
             raise refused(channel, fault) from fault
 
-    def is_native(self, call: Call, adapter: Adapter, channel: Channel, now: Millis) -> bool:
+    def is_native(self, call: Call, adapter: Adapter, channel: Channel) -> bool:
         """Whether this channel speaks the client's API itself, as far as is known. Not for large requests."""
         visit, request = call.context.visit, call.context.request
         if visit.api.selective and visit.api.obstacle(request, channel):
             return False
         order = visit.api.order(request, visit.id, visit.ts)
-        lacking = self._lessons.lacks(channel.id, visit.api.name, now)
+        lacking = self._lessons.lacks(channel.id, visit.api.name, self._wall())
         try:
             return visit.api.plan(order, channel, adapter, lacking=lacking).native
         except BadRequest:
@@ -89,10 +90,10 @@ class Preparer:
         """The result of work that takes the longer the larger the call's request is."""
         return await self._worker.run(work) if call.context.request.prompt is not None else work()
 
-    async def prepare(self, call: Call, adapter: Adapter, order: Order, route: Route, now: Millis) -> Prepared:
+    async def prepare(self, call: Call, adapter: Adapter, order: Order, route: Route) -> Prepared:
         """The request as this channel wants it. Raises AttemptFailed or BadRequest if it cannot be put so."""
         channel, mask = route.channel, call.context.request.mask
-        learned = self._lessons.of(channel.id, route.served, now) if self._lessons.known else NOTHING
+        learned = self._lessons.of(channel.id, route.served, self._wall()) if self._lessons.known else NOTHING
         need = call.need
         if call.held < need.nanos or call.held_tokens < need.input + need.output:
             budget = affordable_output(
@@ -104,13 +105,13 @@ class Preparer:
         prepared = adapter.prepare(order, channel, route.served, learned)
         return _unmasked(prepared, mask) if mask else prepared
 
-    def learn(self, order: Order, route: Route, failure: Failure, now: Millis) -> bool:
+    def learn(self, order: Order, route: Route, failure: Failure) -> bool:
         """Whether the upstream rejected parameters by name, which is remembered: it is called again without them."""
-        return self._lessons.learn(route.channel, route.served, order, failure, now)
+        return self._lessons.learn(route.channel, route.served, order, failure, self._wall())
 
-    def learn_lack(self, call: Call, route: Route, now: Millis) -> None:
+    def learn_lack(self, call: Call, route: Route) -> None:
         """The channel does not have the client's API: from now on its calls are translated there."""
-        self._lessons.learn_lack(route.channel.id, call.context.visit.api.name, now)
+        self._lessons.learn_lack(route.channel.id, call.context.visit.api.name, self._wall())
 
     def unlearn_lack(self, call: Call, route: Route) -> None:
         """It may have the API after all."""

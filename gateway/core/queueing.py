@@ -84,7 +84,7 @@ class WaitingCalls:
         context = call.context
         found = self._calls.get(context.visit.id)
         if found is None:
-            found = self._calls[context.visit.id] = _WaitingCall(call.described())
+            found = self._calls[context.visit.id] = _WaitingCall(call.running)
         found.running = msgspec.structs.replace(found.running, waits_for=wait_text(gates))
         self._bus.waiting(found.running)
 

@@ -39,14 +39,14 @@ class Meter:
 
     def usage(self, call: Call, answer: Whole | AnswerStream) -> Usage:
         """Of an answer that came to its proper end. All zeros beside output count as not reported (``wire.md`` U3), and
-        so does an output of zero beside output; see ``lacks_output``.
+        so does an output of zero beside output; see ``had_output``.
         """
         reported = answer.reported
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
             self._seen += 1
             if self._seen <= LEARN_FIRST or self._seen % LEARN_EVERY == 0:
                 self._learn(call, reported)
-            if reported.source is UsageSource.PARTIAL or lacks_output(call, answer, reported):
+            if reported.source is UsageSource.PARTIAL or (not reported.output and had_output(call, answer)):
                 output = self._output(call, answer)
                 return canonical(msgspec.structs.replace(reported, output=output, source=UsageSource.PARTIAL))
             return reported
@@ -101,9 +101,9 @@ class Meter:
         return estimated if route is None else self.calibration.apply(route.channel.id, route.served.name, estimated)
 
 
-def lacks_output(call: Call, answer: Whole | AnswerStream, reported: Usage) -> bool:
-    """Whether no output was reported although there was some, other than the prompt that the client wanted repeated."""
-    return not reported.output and not answer.tally.empty and "echo" not in call.context.request.fields
+def had_output(call: Call, answer: Whole | AnswerStream) -> bool:
+    """Whether the answer has output, other than the prompt that the client wanted repeated."""
+    return not answer.tally.empty and "echo" not in call.context.request.fields
 
 
 GONE = 499
@@ -120,31 +120,31 @@ _UPSTREAM_ID = re.compile(r"[\w.:+/=-]{1,80}", re.ASCII)
 
 def record_of(call: Call, status: int, *, mono: float) -> Record:
     """The record of a call that has ended, its cost computed with one rounding."""
-    context, attempt, result = call.context, call.attempt, call.result
-    visit, request, usage, error, route = context.visit, context.request, result.usage, result.error, attempt.route
+    context, running, attempt, result = call.context, call.running, call.attempt, call.result
+    visit, request, usage, error = context.visit, context.request, result.usage, result.error
     charged, first_byte = usage.source is not UsageSource.NONE, call.delivery.first_byte
     priced = None
     if charged and attempt.price is not None:
         priced = rates(attempt.price, usage.input, context.group.multiplier)
     return Record(
-        id=visit.id,
-        ts=visit.ts,
-        token=context.token.id,
-        token_name=context.token.name,
-        group=context.group.name,
-        model=context.request.model,
-        upstream_model=(route.served.upstream or route.served.name) if route is not None else "",
-        channel=route.channel.id if route is not None else "",
-        channel_name=route.channel.name if route is not None else "",
-        app=visit.app,
-        api=visit.api.name,
-        native=attempt.native,
+        id=running.id,
+        ts=running.ts,
+        token=running.token,
+        token_name=running.token_name,
+        group=running.group,
+        model=running.model,
+        upstream_model=running.upstream_model,
+        channel=running.channel,
+        channel_name=running.channel_name,
+        app=running.app,
+        api=running.api,
+        native=running.native,
         status=status,
         outcome=result.outcome,
         code=error.code if error is not None else "",
         error=plain(error.record_message, ERROR_TEXT) if error is not None else "",
         finish=_finish(result.finish),
-        stream=context.request.stream,
+        stream=running.stream,
         ms=Millis(max(0, round((mono - visit.began) * 1000))),
         ttft=Millis(max(0, round((first_byte - visit.began) * 1000))) if first_byte is not None else None,
         overhead=result.overhead_us,

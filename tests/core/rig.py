@@ -92,7 +92,7 @@ class Rig:
         return Attempts(
             sender=self.upstreams,
             adapter_of=adapter_of,
-            preparer=Preparer(LearnedParams(), self.worker),
+            preparer=Preparer(LearnedParams(), self.worker, clock.wall),
             health=self.health,
             clock=clock,
             progress=ProgressReporter(self.bus, self.books, clock),

@@ -142,7 +142,7 @@ class StorelessGateway(GenerousUpstream):
         self.attempts = Attempts(
             sender=self.upstreams,
             adapter_of=adapter_of,
-            preparer=Preparer(LearnedParams(), Worker()),
+            preparer=Preparer(LearnedParams(), Worker(), clock.wall),
             health=health,
             clock=clock,
             progress=NoProgress(),
