@@ -81,6 +81,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """It refuses tool calls that come back without the ``reasoning_content`` that came before them."""
     cache_marks: bool = False
     """In Anthropic's dialect: it caches prompts where they are marked, and only there."""
+    heeds_tool_choice: bool = True
+    """In Anthropic's dialect: the model calls the tool that a request demands, and none if it forbids that."""
 
     responses: bool | None = None
     """Whether it has the Responses API; None: its first call finds that out."""
@@ -337,6 +339,7 @@ OLLAMA = Vendor(
     hosts=("*:11434",),
     token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored: the output has no bound
     empty_content=True,
+    heeds_tool_choice=False,
     responses=True,
 )
 

@@ -1,5 +1,6 @@
 """How often Claude Code and Codex call: once for each turn where all is well, and for an error as often as intended."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,46 @@ async def test_in62_googles_signatures_come_back_from_claude_code_after_a_restar
     async with running(tmp_path / "another") as another:
         await asks(another, "-c", *CLAUDE)
     assert script.turn == 4
+
+
+async def test_in46_claude_code_repeats_an_empty_answer_no_more_than_once(
+    gateway: Gateway, provider: Provider, tmp_path: Path
+) -> None:
+    """It does so in whatever form the answer is empty, with the vendor's own API too."""
+    serve(gateway, provider, Dialect.OPENAI, ScriptedAgent([], final=""))
+    ended = await claude(gateway, tmp_path)
+    await gateway.settled(1)
+    assert ended.code == 0, ended.out[-3000:]
+    assert calls_of(gateway) <= 2, [(one.code, one.status, one.marks) for one in gateway.records]
+
+
+@pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC])
+async def test_in47_claude_code_waits_for_an_upstream_that_is_silent_for_twenty_seconds(
+    gateway: Gateway, provider: Provider, tmp_path: Path, dialect: Dialect
+) -> None:
+    script = ScriptedAgent([])
+    serve(gateway, provider, dialect, script)
+
+    async def slow(exchange: Exchange) -> None:
+        await asyncio.sleep(20)
+        await script(exchange)
+
+    provider.other = slow
+    ended = await claude(gateway, tmp_path)
+    assert (ended.code, script.final in ended.out) == (0, True), ended.out[-3000:]
+    assert [one.outcome for one in await gateway.settled(1)] == [Outcome.DONE]
+
+
+async def test_in87_codex_goes_on_by_post_where_there_is_no_websocket(
+    gateway: Gateway, provider: Provider, tmp_path: Path
+) -> None:
+    serve(gateway, provider, Dialect.OPENAI, ScriptedAgent([]))
+    wanted = ("-c", "model_providers.tollkeeper.supports_websockets=true")
+    ended = await drive("codex", gateway, [program("codex", "codex"), *wanted, *CODEX], tmp_path)
+    assert (ended.code, "All is done." in ended.out) == (0, True), ended.out[-3000:]
+    records = await gateway.settled(1)
+    answered = [one for one in records if one.outcome is Outcome.DONE]
+    assert (len(answered), len(records) - len(answered) <= 1) == (1, True), [(r.code, r.status) for r in records]
 
 
 async def test_in100_codex_makes_one_call_a_turn_and_its_patch_arrives(

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from gateway.domain.channel import Dialect, Overrides, Served
+from gateway.domain.limits import Limits
 from gateway.domain.units import MILLION, ChannelId, Nanos
 from tests.fakes.client import Answer, Client, read_answer
 from tests.fakes.gateway import Gateway
@@ -431,7 +432,28 @@ async def test_am19_the_call_that_repeats_a_broken_stream_is_marked(
     assert ["after_break" in record.marks for record in native.records] == [False, False, False, True, False]
 
 
-async def test_in167_extra_costs_are_marked(native: Gateway, provider: Provider) -> None:
+@pytest.mark.parametrize(
+    ("preset", "choice", "marks"),
+    [
+        ("ollama", {"type": "any"}, ("tool_choice_ignored",)),
+        ("ollama", {"type": "none"}, ("tool_choice_ignored",)),
+        ("ollama", {"type": "auto"}, ()),
+        ("anthropic", {"type": "any"}, ()),
+    ],
+)
+async def test_in167_a_choice_of_tools_that_ollama_ignores_is_marked(
+    gateway: Gateway, provider: Provider, preset: str, choice: Doc, marks: tuple[str, ...]
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC, preset=preset)
+    body = {**HELLO, "tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": choice}
+    for stream in (False, True):
+        provider.on("m", speak_messages())
+        assert (await post(gateway, {**body, "stream": stream})).status == 200
+        assert provider.last.json["tool_choice"] == choice
+    assert [record.marks for record in gateway.records] == [marks, marks]
+
+
+async def test_extra_costs_are_marked(native: Gateway, provider: Provider) -> None:
     doc = message()
     doc["usage"] |= {"server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 0}, "service_tier": "priority"}
     provider.on("m", reply(doc))
@@ -501,9 +523,13 @@ async def test_in60_every_step_of_an_answer_is_counted(native: Gateway, provider
     doc = message()
     steps = [{"type": kind, "input_tokens": 100, "output_tokens": 10} for kind in ("compaction", "message")]
     doc["usage"] |= {"iterations": steps}
-    provider.on("m", reply(doc))
+    other = message()
+    other["usage"] |= {"iterations": [*steps, {**steps[0], "type": "fallback_message", "model": "claude-y"}]}
+    provider.on("m", reply(doc), reply(other))
     await post(native)
-    assert (native.record.input, native.record.output) == (200, 20)
+    await post(native)
+    counts = [(record.input, record.output, record.marks) for record in native.records]
+    assert counts == [(200, 20, ()), (300, 30, ("upstream_extra=iteration:fallback_message",))]
 
 
 async def test_in61_a_long_signature_is_held_for_by_the_eighth(native: Gateway, provider: Provider) -> None:
@@ -534,15 +560,20 @@ async def test_in64_a_balance_that_pays_for_one_call_refuses_the_second(native: 
 
 
 async def test_in54_fourteen_counts_at_once(native: Gateway, provider: Provider) -> None:
-    answers = await asyncio.gather(*(post(native, path=PATH + "/count_tokens") for _ in range(14)))
+    client = native.token("slow", limits=Limits(rpm=1))
+    answers = await asyncio.gather(*(post(client, path=PATH + "/count_tokens") for _ in range(14)))
     assert [answer.json for answer in answers] == [{"input_tokens": 42}] * 14
+    assert native.records == []
 
 
 async def test_in174_a_long_day_of_a_program(native: Gateway, provider: Provider) -> None:
     blocks = [
-        {"type": "tool_result", "tool_use_id": f"t{n}", "content": [text_block("x" * 100)]} for n in range(14_000)
+        {"type": "tool_result", "tool_use_id": f"t{n}", "content": [text_block("x" * 500)]} for n in range(15_000)
     ]
     body = dumps({**HELLO, "messages": [{"role": "user", "content": blocks}]})
+    size = len(body)
+    assert size > 8 << 20
+    assert sum(body.count(mark) for mark in (b"{", b"[", b":", b",")) > 150_000
     native.price("m", input=Nanos(MILLION), output=Nanos(MILLION))
     assert (await post(native, body)).status == 200
     assert provider.last.body == body

@@ -23,6 +23,7 @@ from gateway.upstream.framing import is_stream
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.output_limit import STANDARD_FIELDS
 from gateway.upstream.rawjson import Fields
+from gateway.upstream.vendors import vendor_of
 
 PATH = "/v1/messages"
 COUNT_PATH = "/v1/messages/count_tokens"
@@ -39,6 +40,8 @@ WORDS: ChatWords = {
     "service_tier": "service_tier",
 }
 REQUIRED = frozenset({"max_tokens"})
+CHOICE_IGNORED = "tool_choice_ignored"
+"""Mark of a call whose ``tool_choice`` the channel does not heed."""
 
 _FOREIGN = re.compile(rb'"signature"\s*:\s*"(?:"|' + re.escape(PREFIX.encode()) + rb")")
 """A seal that Anthropic did not make."""
@@ -158,7 +161,18 @@ class MessagesRelay:
         return msgspec.structs.replace(found, lacks_api=False, may_lack_api=False)
 
     def _reader(self, order: Order, channel: Channel) -> "MessagesReader":
-        return MessagesReader(order, channel, order.model if self._renamed else "")
+        reader = MessagesReader(order, channel, order.model if self._renamed else "")
+        if "tool_choice" in order.fields and _is_choice_ignored(order, channel):
+            reader.noted = (CHOICE_IGNORED,)
+        return reader
+
+
+def _is_choice_ignored(order: Order, channel: Channel) -> bool:
+    """Whether the request wants a tool, or none, from a server that lets the model decide whatever it is told."""
+    if vendor_of(channel.preset, channel.base_url).heeds_tool_choice:
+        return False
+    choice = rawjson.maybe(order.fields["tool_choice"])
+    return isinstance(choice, dict) and choice.get("type") != "auto"
 
 
 _PIECE = re.compile(

@@ -71,6 +71,8 @@ class MessagesReader:
         self._told: Usage | None = None
         self._final = False
         """The usage of the whole answer was reported, and not only that of its beginning."""
+        self.noted: tuple[str, ...] = ()
+        """Marks that do not come from the report."""
         self.tally = OutputCounter()
         self.complete = False
         self.failure: Failure | None = None
@@ -87,7 +89,7 @@ class MessagesReader:
     @property
     def marks(self) -> tuple[str, ...]:
         """See ``adapter.AnswerStream``."""
-        return self._report.marks
+        return self.noted + self._report.marks
 
     def take(self, event: SSEEvent) -> bytes | None:
         """See ``relay.NativeReader``."""
