@@ -320,6 +320,17 @@ async def test_in95_foreign_reasoning_is_dropped_once(gateway: Gateway, provider
     assert len(provider.exchanges) == 2
 
 
+async def test_in95_behind_output_it_is_passed_on(gateway: Gateway, provider: Provider) -> None:
+    refused = {"code": "invalid_encrypted_content", "message": "cannot decrypt"}
+    begun = b"".join(events_of(response(message("Hello")))[:5])
+    failed = event("response.failed", 5, response={**response(message("Hel"), status="failed"), "error": refused})
+    provider.on("m", respond_with(begun + failed))
+    theirs = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+    answer = await call(gateway, input=[theirs, {"role": "user", "content": "hi"}], stream=True)
+    assert parsed(answer.body)[-1]["response"]["error"] == refused
+    assert len(provider.exchanges) == 1
+
+
 async def test_in93_repeats_of_a_call_that_fails_do_not_reach_the_upstream(
     gateway: Gateway, provider: Provider
 ) -> None:

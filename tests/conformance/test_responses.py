@@ -1,6 +1,7 @@
 """openai-python calls ``responses`` through channels of every dialect, and decodes what it gets strictly."""
 
 import json
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -11,9 +12,12 @@ from pydantic import BaseModel, TypeAdapter
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.usage import UsageSource
 from tests.cases.anthropic import streams as anthropic
+from tests.cases.gemini import streams as gemini
 from tests.cases.same import PLAIN, STREAMED
 from tests.conformance.sdk import openai
 from tests.fakes.gateway import Gateway
+from tests.fakes.messages import message as anthropic_message
+from tests.fakes.messages import text_block
 from tests.fakes.provider import Provider, Script
 from tests.fakes.replies import (
     choice,
@@ -134,7 +138,29 @@ async def test_in78_parse_gives_the_object(gateway: Gateway, provider: Provider)
     assert form["json_schema"]["schema"]["properties"]["city"]["type"] == "string"
 
 
-async def test_in77_thinking_survives_the_client_and_a_restart(gateway: Gateway, provider: Provider) -> None:
+@DIALECTS
+async def test_in78_a_schema_reaches_every_dialect(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+    """OpenAI's own form, Anthropic's ``output_config`` and Gemini's ``responseJsonSchema``."""
+    said = '{"city":"Oslo"}'
+    answers: dict[Dialect, Any] = {
+        Dialect.OPENAI: whole("m", choice(said), spent=usage()),
+        Dialect.ANTHROPIC: anthropic_message(text_block(said)),
+        Dialect.GEMINI: gemini.response(gemini.say(said), finish="STOP", **gemini.spent(30, 7)),
+    }
+    _at(gateway, provider, dialect, reply(answers[dialect]))
+    async with openai(gateway) as client:
+        made = await client.responses.parse(model="m", input="where?", text_format=Place)
+    assert made.output_parsed == Place(city="Oslo")
+    sent = provider.last.json
+    places: dict[Dialect, Callable[[], Any]] = {
+        Dialect.OPENAI: lambda: sent["response_format"]["json_schema"]["schema"],
+        Dialect.ANTHROPIC: lambda: sent["output_config"]["format"]["schema"],
+        Dialect.GEMINI: lambda: sent["generationConfig"]["responseJsonSchema"],
+    }
+    assert places[dialect]()["properties"]["city"]["type"] == "string"
+
+
+async def test_in77_in161_thinking_survives_the_client_and_a_restart(gateway: Gateway, provider: Provider) -> None:
     """Nothing of it is kept here: the next request brings it back."""
     data = (
         anthropic.start()

@@ -168,7 +168,7 @@ class MessagesRelay:
 
 
 def _is_choice_ignored(order: Order, channel: Channel) -> bool:
-    """Whether the request wants a tool, or none, from a server that lets the model decide whatever it is told."""
+    """Whether the request demands or forbids a tool, and the server ignores that."""
     if vendor_of(channel.preset, channel.base_url).heeds_tool_choice:
         return False
     choice = rawjson.maybe(order.fields["tool_choice"])
