@@ -7,6 +7,7 @@ import msgspec
 from gateway.domain.forecast import used_share
 from gateway.domain.human_values import brief_count
 from gateway.domain.limits import Window
+from gateway.domain.money import dollars
 from gateway.domain.units import DOLLAR
 from gateway.domain.views import BudgetView
 from tui.alerts import ALERT_SHARE
@@ -44,14 +45,21 @@ def budget_line(budget: BudgetView, width: int, glyphs: Glyphs) -> str:
     return f"{gauge(part, width, glyphs)} {percent(part):>4} {amounts(budget)}"
 
 
+def budget_parts(budget: BudgetView, width: int, glyphs: Glyphs, text: str = "") -> list[tuple[str, str]]:
+    """The line in its colour, what running calls hold besides, and a text such as the forecast."""
+    held = f" + {dollars(budget.held_nanos)} held by running calls" if budget.nanos and budget.held_nanos else ""
+    line = (budget_line(budget, width, glyphs), budget_tone(used_share(budget)))
+    return [line, (held, "dim"), (f"   {text}" if text else "", "")]
+
+
 def amounts(budget: BudgetView) -> str:
     """``$12.4/20``, or the tokens where they are what is short."""
     in_money = budget.nanos is not None
     if in_money and budget.tokens is not None:
-        money = _share(budget.spent_nanos + budget.held_nanos, budget.nanos)
+        money = _share(budget.spent_nanos, budget.nanos)
         in_money = money >= _share(budget.spent_tokens, budget.tokens)
     if in_money:
-        return f"${_dollars(budget.spent_nanos + budget.held_nanos)}/{_dollars(budget.nanos or 0)}"
+        return f"${_dollars(budget.spent_nanos)}/{_dollars(budget.nanos or 0)}"
     return f"{brief_count(budget.spent_tokens)}/{brief_count(budget.tokens or 0)} tok"
 
 

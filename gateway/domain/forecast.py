@@ -17,11 +17,13 @@ WEEK_MS = 7 * 86_400_000
 
 
 def used_share(budget: BudgetView) -> float:
-    """The larger share that is spent or held, of money or of tokens; over 1 if it is overdrawn."""
+    """The larger share that is spent, of money or of tokens; over 1 if it is overdrawn.
+
+    What running calls hold does not count: most of it comes back, and a forecast from it would jump.
+    """
     shares = [0.0]
     if budget.nanos is not None:
-        spent = budget.spent_nanos + budget.held_nanos
-        shares.append(spent / budget.nanos if budget.nanos else 1.0)
+        shares.append(budget.spent_nanos / budget.nanos if budget.nanos else 1.0)
     if budget.tokens is not None:
         shares.append(budget.spent_tokens / budget.tokens if budget.tokens else 1.0)
     return max(shares)

@@ -3,9 +3,9 @@ import pytest
 
 from gateway.domain.forecast import balance_forecast, forecast
 from gateway.domain.limits import Window
-from gateway.domain.units import Millis
+from gateway.domain.units import Millis, Nanos
 from tests.tui.stage import DOLLAR, NOW, budget
-from tui.budgets import amounts, budget_line, budget_tone, by_unit, tightest
+from tui.budgets import amounts, budget_line, budget_parts, budget_tone, by_unit, tightest
 from tui.glyphs import ASCII
 
 DAY = 86_400_000
@@ -67,3 +67,13 @@ def test_a_purse_lasts_by_what_was_spent_lately() -> None:
     assert balance_forecast(10 * DOLLAR, DOLLAR // 100, 7 * DAY, NOW) == "lasts over a year at this pace"
     assert balance_forecast(10 * DOLLAR, 0, 7 * DAY, NOW) == ""
     assert balance_forecast(0, DOLLAR, 7 * DAY, NOW) == "empty"
+
+
+def test_what_running_calls_hold_is_said_beside_what_is_spent() -> None:
+    """The gauge, the amounts and the forecast do not jump with every call that begins and ends."""
+    held = msgspec.structs.replace(budget(1, 20), held_nanos=Nanos(3 * DOLLAR))
+    assert budget_line(held, 8, ASCII) == budget_line(budget(1, 20), 8, ASCII) == ".------- 5.0% $1/20"
+    assert forecast(held, NOW, LONG_AGO) == forecast(budget(1, 20), NOW, LONG_AGO)
+    assert "".join(text for text, _ in budget_parts(held, 8, ASCII, "lasts")).endswith(
+        "$1/20 + $3.00 held by running calls   lasts"
+    )

@@ -16,7 +16,7 @@ from gateway.domain.views import AccountView
 from tui import format as fmt
 from tui.actions import bindings
 from tui.alerts import LOW_BALANCE
-from tui.budgets import budget_line, budget_tone, by_unit
+from tui.budgets import budget_parts, by_unit
 from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.entity_form import EntityForm
@@ -151,17 +151,15 @@ class AccountPage(ConsolePage):
             "available",
             (dollars(left), _balance_tone(left)),
             *_held_text(account),
-            (f"   {self._pace(account)}", "dim"),
+            self._outlook(account),
         )
         put = f"{dollars(account.granted_nanos)} granted, {dollars(account.spent_nanos)} spent"
         card.row("balance", f"{dollars(account.balance_nanos)}   ", (put, "dim"))
         card.row("30 days", *self._month(width))
         card.line("")
         for budget in by_unit(account.budgets):
-            text = f"   {forecast(budget, now, self._begun())}"
-            card.row(
-                f"a {budget.window.value}", (budget_line(budget, GAUGE, glyphs), budget_tone(used_share(budget))), text
-            )
+            text = forecast(budget, now, self._begun())
+            card.row(f"a {budget.window.value}", *budget_parts(budget, GAUGE, glyphs, text))
         if not account.budgets:
             edit_key = self.session.key("account.edit")
             card.row("budgets", (f"none: only the balance limits spending; {edit_key} adds budgets", "dim"))
@@ -173,6 +171,12 @@ class AccountPage(ConsolePage):
     def _begun(self) -> Millis:
         """When spending can have started: with the first grant."""
         return min((one.time for one in self._grants or ()), default=self.session.now())
+
+    def _outlook(self, account: AccountView) -> tuple[str, str]:
+        """How long the money lasts; a budget that is used up keeps it from being spent."""
+        if account.available_nanos > 0 and any(used_share(one) >= 1 for one in account.budgets):
+            return "   calls are rejected: a budget is used up", "bad"
+        return f"   {self._pace(account)}", "dim"
 
     def _pace(self, account: AccountView) -> str:
         spent = sum(self._trends.values("", lambda row: row.cost_nanos)[-PACE_DAYS:])

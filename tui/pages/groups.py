@@ -20,7 +20,7 @@ from gateway.domain.money import dollars
 from gateway.domain.views import GroupView
 from tui import format as fmt
 from tui.actions import bindings
-from tui.budgets import budget_line, budget_tone, by_unit, tightest
+from tui.budgets import budget_line, budget_parts, budget_tone, by_unit, tightest
 from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
 from tui.listing import Column, PageListing, RowCache
@@ -97,10 +97,8 @@ class GroupListing(PageListing[GroupRow]):
             )
         card.row("tokens", _first_names(group.tokens, session.glyphs) or ("none", "dim"))
         for budget in by_unit(group.budgets):
-            text = f"   {forecast(budget, now, group.created_ms)}"
-            card.row(
-                budget.window.value, (budget_line(budget, GAUGE, session.glyphs), budget_tone(used_share(budget))), text
-            )
+            text = forecast(budget, now, group.created_ms)
+            card.row(budget.window.value, *budget_parts(budget, GAUGE, session.glyphs, text))
         card.row("limits", limits_text(group.limits) or ("none of its own", "dim"))
         card.row("total", f"{fmt.counted(group.calls, 'call')}, {dollars(group.spent_nanos)}")
         add_details(card, details(GROUP, group, *DRAWN))

@@ -15,7 +15,7 @@ from gateway.domain.units import Nanos
 from gateway.domain.views import NewToken, TokenView
 from tui import format as fmt
 from tui.actions import bindings
-from tui.budgets import budget_line, budget_tone, by_unit, tightest
+from tui.budgets import budget_line, budget_parts, budget_tone, by_unit, tightest
 from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
@@ -98,11 +98,7 @@ class TokenListing(TrendListing[TokenRow]):
         )
         for budget in by_unit(token.budgets):
             text = forecast(budget, now, token.created_ms)
-            card.row(
-                budget.window.value,
-                (budget_line(budget, GAUGE, session.glyphs), budget_tone(used_share(budget))),
-                f"   {text}",
-            )
+            card.row(budget.window.value, *budget_parts(budget, GAUGE, session.glyphs, text))
         if not token.budgets:
             card.row("budget", ("none of its own", "dim"))
         self._history(card, row, width)

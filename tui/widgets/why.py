@@ -15,12 +15,11 @@ from textual.widgets import Input, Static
 
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import GatewayError
-from gateway.domain.forecast import used_share
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.units import MILLION
 from tui import format as fmt
-from tui.budgets import budget_line, budget_tone, by_unit
+from tui.budgets import budget_parts, by_unit
 from tui.cli_commands import cli_command
 from tui.clipboard import copied
 from tui.glyphs import Glyphs
@@ -180,9 +179,7 @@ def _party(card: TextCard, found: Why, party: PartyView, glyphs: Glyphs) -> None
     else:
         card.row(party.kind, safe(party.name, 40), (bare, "dim"))
     for budget in by_unit(party.budgets):
-        card.row(
-            "", (f"{budget.window.value:<5} {budget_line(budget, GAUGE, glyphs)}", budget_tone(used_share(budget)))
-        )
+        card.row("", f"{budget.window.value:<5} ", *budget_parts(budget, GAUGE, glyphs))
     for limit in party.limits:
         card.row("", *_limit(limit))
 

@@ -1,6 +1,6 @@
 from gateway.domain.units import Nanos
 from tests.tui.owner import Owner, press, said, screen, shown
-from tests.tui.stage import DOLLAR, account, words
+from tests.tui.stage import DOLLAR, account, budget, words
 
 
 async def test_money_is_added_with_one_key_and_enter() -> None:
@@ -69,3 +69,11 @@ async def test_a_suspended_and_empty_account_is_loud() -> None:
         assert "✗ suspended   all calls are rejected; space resumes" in screen(app)
         assert "none: only the balance limits spending; e adds budgets" in screen(app)
         assert "none yet" in screen(app)
+
+
+async def test_money_that_no_call_may_spend_has_no_date_when_it_ends() -> None:
+    owner = Owner()
+    owner.account_now = account(budgets=[budget(16.4, 10)])
+    async with shown("account", owner) as (app, _, _):
+        assert "calls are rejected: a budget is used up" in screen(app)
+        assert "at this pace" not in screen(app)
