@@ -28,7 +28,7 @@ def after_leaving(address: str, program: str = "tollkeeper") -> ExitStatus:
 
 
 def after_stopping(program: str = "tollkeeper") -> ExitStatus:
-    """The server stopped as well."""
+    """The server stopped as well; ``program`` is the command line that starts it where it was."""
     return ExitStatus(f"server stopped ('{program}' starts it again)")
 
 

@@ -14,6 +14,8 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.events import AnyEvent, Snapshot
 from tui.session import AttachedServer, ServerLink
 
+STOPPED = "it stopped"
+"""The reason when the connection ended without another one."""
 RECENT = 1000
 """Calls requested with a snapshot."""
 
@@ -83,8 +85,8 @@ class ConsoleFeed:
                 if len(self._waiting) == 1:
                     self._post(self.EventsReady())
         except GatewayError as error:
-            return error.message
-        return "it stopped"
+            return STOPPED if error.code == "server_gone" else error.message
+        return STOPPED
 
     async def _reconnect(self, wait: float) -> AttachedServer:
         """The server once it is back, checked for less and less often, or one that is started on request."""

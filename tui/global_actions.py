@@ -147,14 +147,14 @@ async def stop_and_leave(app: Console) -> None:
     except Unavailable:
         app.exit(exit_status.while_draining())
         return
-    app.exit(exit_status.after_stopping(app.session.program))
+    app.exit(exit_status.after_stopping(app.session.restart_command))
 
 
 async def leave(app: Console) -> None:
     """Quit as the settings say: the server keeps running, unless it was started here and ``stop_on_leave`` is set."""
     session = app.session
     if session.link != "attached":  # also after a stop, which the board still shows
-        app.exit(exit_status.without_server(session.program))
+        app.exit(exit_status.without_server(session.restart_command))
     elif session.board.stopping is not None:
         app.exit(exit_status.while_draining())
     elif session.started_here and await _stops_on_leave(session):

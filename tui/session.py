@@ -13,7 +13,7 @@ import msgspec
 from gateway.client import launch
 from gateway.client.control import ControlClient
 from gateway.client.request import terminal_name
-from gateway.config import Config
+from gateway.config import DEFAULT_HOST, DEFAULT_PORT, Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.history import ChangeSource
 from gateway.domain.units import Millis
@@ -81,6 +81,14 @@ class ConsoleSession:
     def program(self) -> str:
         """The command line that finds this data folder."""
         return f"tollkeeper{self.config.home_option}"
+
+    @property
+    def restart_command(self) -> str:
+        """The command line that starts a server here where the last one was: clients know that address."""
+        last = urlsplit(self.address)
+        host = f" --host {last.hostname}" if last.hostname and last.hostname != DEFAULT_HOST else ""
+        port = f" --port {last.port}" if last.port and last.port != DEFAULT_PORT else ""
+        return f"{self.program}{host}{port}"
 
     @property
     def address(self) -> str:

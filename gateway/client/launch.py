@@ -316,7 +316,14 @@ def _silent(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavaila
     )
 
 
+REASON = "tollkeeper: "
+"""What a line begins with that says why a command failed."""
+
+
 def _failure(config: Config, begin: int, what: str) -> Unavailable:
+    """Its own words if it gave a reason, otherwise what its log ends with."""
     lines = tail(config.log, begin)
+    if lines and lines[-1].startswith(REASON):
+        return Unavailable(f"the server did not start: {lines[-1].removeprefix(REASON)}", code="start_failed")
     said = "; its last output:\n" + "\n".join(lines) if lines else f"; it wrote nothing to {config.log}"
     return Unavailable(what + said, code="start_failed")

@@ -367,5 +367,5 @@ async def test_after_a_kill_the_next_start_succeeds(config: Config) -> None:
 @pytest.mark.slow
 async def test_a_port_that_is_taken_is_told(server: Server, tmp_path: Path) -> None:
     port = int(server.endpoint.address.rpartition(":")[2].partition("/")[0])
-    with pytest.raises(Unavailable, match=f"cannot listen on 127.0.0.1:{port}"):
+    with pytest.raises(Unavailable, match=f"^the server did not start: cannot listen on 127.0.0.1:{port}"):
         await start(Config(home=tmp_path / "other", port=port))

@@ -70,3 +70,20 @@ async def test_a_server_is_started_again_where_the_last_one_listened(
     assert await launcher.find() is not None
     await launcher.ensure()
     assert [(config.host, config.port) for config in wanted] == [("0.0.0.0", 9001)]
+
+
+@pytest.mark.parametrize(
+    ("address", "options"),
+    [
+        (ADDRESS, ""),
+        ("http://127.0.0.1:9655/v1", " --port 9655"),
+        ("http://0.0.0.0:80/v1", " --host 0.0.0.0 --port 80"),
+        ("", ""),
+    ],
+)
+def test_the_line_that_starts_it_again_starts_it_where_it_was(address: str, options: str) -> None:
+    made = session()
+    made.board.apply(FakeClient().snapshot())
+    assert made.board.status is not None
+    made.board.status = msgspec.structs.replace(made.board.status, address=address)
+    assert made.restart_command == f"{made.program}{options}"
