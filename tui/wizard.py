@@ -262,6 +262,9 @@ Console = Any
 """The app; it imports this file."""
 
 SEEN = "seen"
+NEXT_STEPS = "Its row says why (enter); page 4 changes the channel and its key (e), page 8 checks every step."
+"""After a first call that failed."""
+
 LEFT_EARLY = "Continue any time: page 4 for channels, page 2 for tokens, or : First steps."
 
 Step = Callable[[], Awaitable[Any]]
@@ -300,9 +303,12 @@ async def run(app: Console) -> None:
             toast(app, LEFT_EARLY)
             return
         at += -1 if found is BACK else 1
-    await app.push_screen_wait(Connect(app.session, found.token, found.key, first=steps.model))
+    trouble = await app.push_screen_wait(Connect(app.session, found.token, found.key, first=steps.model))
     await app.action_page("live")
-    toast(app, "All set. Calls will appear here.")
+    if trouble:
+        toast(app, f"Almost ready: the test call failed. {NEXT_STEPS}", bad=True)
+    else:
+        toast(app, "All set. Calls will appear here.")
 
 
 class WizardSteps:

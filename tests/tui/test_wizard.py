@@ -254,3 +254,16 @@ async def test_vendors_are_listed_where_the_address_is_typed() -> None:
         await until(app, pilot, "First steps, 3 of 4")
         ((_, body),) = owner.did
         assert body == {"name": "groq", "preset": "groq"}
+
+
+async def test_a_first_call_that_failed_is_not_all_set() -> None:
+    owner = fresh()
+    async with public(owner, "503 Service Unavailable"), shown("live", owner) as (app, pilot, _):
+        for step in (1, 2, 3, 4):
+            await until(app, pilot, f"First steps, {step} of 4")
+            owner.records = Owner().records
+            await press(app, pilot, "enter")
+        await until(app, pilot, "the test call failed")
+        await press(app, pilot, "escape")
+        assert not any("All set" in text for text in words(app))
+        assert any("the test call failed" in text for text in words(app))

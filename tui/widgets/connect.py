@@ -34,8 +34,8 @@ TEXT_LINES = 400
 """A settings file names every model."""
 
 
-class Connect(ModalScreen[None]):
-    """``key`` is known only if the token was just created or rotated."""
+class Connect(ModalScreen[str]):
+    """``key`` is known only if the token was just created or rotated. Its result: why the last test call failed."""
 
     DEFAULT_CSS = """
     Connect .text { height: auto; max-height: 14; background: $panel; padding: 0 1; margin: 1 0 0 0; }
@@ -170,7 +170,7 @@ class Connect(ModalScreen[None]):
         self.query_one(".inside").scroll_relative(y=by, animate=False)
 
     def action_leave(self) -> None:
-        self.dismiss(None)
+        self.dismiss(self.query_one(TokenTest).trouble)
 
     def action_try(self) -> None:
         self.query_one(TokenTest).call(self._model)
@@ -219,12 +219,15 @@ class TokenTest(Static):
         self._key = key
         self._model = ""
         self._began: int | None = None
+        self.trouble = ""
+        """Why the last call failed; empty if it did not."""
 
     def on_mount(self) -> None:
         self.set_interval(TICK_S, self._draw_waiting)
 
     def call(self, model: str) -> None:
         """Make the call, unless one is being made or the server is gone."""
+        self.trouble = ""
         if not model:
             edit = self._session.key("entity.edit")
             self.update(content((f"this token sees no models: {edit} on the Tokens page changes its group", "bad")))
@@ -246,7 +249,8 @@ class TokenTest(Static):
             self.post_message(self.Done())
 
     def _failure(self, error: GatewayError) -> Content:
-        what = f"{self._session.glyphs.failed} the test call failed: {safe_lines(self._session.advice(error.message))}"
+        self.trouble = safe_lines(self._session.advice(error.message))
+        what = f"{self._session.glyphs.failed} the test call failed: {self.trouble}"
         return lines(content((what, "bad")), content(("page 8, Doctor, finds out why", "dim")))
 
     def _draw_waiting(self) -> None:
