@@ -165,7 +165,7 @@ ACTIONS: tuple[Action, ...] = (
     _act("list", "copy", "y", "Copy id", "copy the row's id or name"),
     _act("list", "twin", "Y", "Copy command", "copy the equivalent command (for a call, a curl)"),
     _act("list", "export", "E", "Export", "export the rows shown to a file", "usage export", shown=False),
-    _act("list", "back", "escape", "Back", "close the pane, then clear the filter", shown=False),
+    _act("list", "back", "escape", "Back", "close the pane, then clear the filter, then show all rows", shown=False),
     # Everywhere
     _act("app", "help", "question_mark", "Help", "list the keys of this page"),
     _act("app", "undo", "u", "Undo", "undo the last change of the configuration", "undo", shown=False),

@@ -80,6 +80,12 @@ def ago(now: int, then: int | None) -> str:
     return "never" if then is None else age(max(0, now - then))
 
 
+def time_ago(now: int, then: int) -> str:
+    """``just now``, ``14s ago``."""
+    passed = ago(now, then)
+    return "just now" if passed == "now" else f"{passed} ago"
+
+
 def countdown(now: int, until: int) -> str:
     """A countdown: ``14s``, ``2m05s``."""
     ms = max(0, until - now)

@@ -247,6 +247,8 @@ class PageListing(Generic[R]):
         self.session = session
         self.shown: int | None = None
         """How many rows are shown, if the filter or the marks leave some out."""
+        self.searching = False
+        """Whether older rows are still being searched."""
 
     def counted(self, total: int) -> str:
         """``25 models``, or ``3 of 25 models`` if not all of them are shown."""
@@ -290,6 +292,8 @@ class PageListing(Generic[R]):
         if not text:
             all_rows = self.session.key("list.marked")
             return content((f"No marked {self.noun} is here. ", "dim"), (all_rows, "key"), (" shows all.", "dim"))
+        if self.searching:
+            return content((f"Searching older {self.noun}s for ", "dim"), (safe(text, 60), "bold"), (" ...", "dim"))
         words = content(f"No {self.noun} matches ", (safe(text, 60), "bold"), ".")
         clear, change = self.session.key("list.back"), self.session.key("list.filter")
         keys = content((clear, "key"), (" clears the filter   ", "dim"), (change, "key"), (" changes it", "dim"))

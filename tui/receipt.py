@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
-from gateway.domain.call import BUDGET_MARK, CHAT_API, budget_warnings, lost_events, outcome_text
+from gateway.domain.call import BUDGET_MARK, CHAT_API, Outcome, budget_warnings, lost_events, outcome_text
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.price import Rates
 from gateway.domain.query import speed_of
-from gateway.domain.units import MILLION
+from gateway.domain.units import MILLION, Millis
 from gateway.domain.views import REPEATED, CallView
 from tui import format as fmt
 from tui.board import Board
@@ -55,6 +55,16 @@ def state_of(call: CallView, glyphs: Glyphs) -> Part:
     if lost := lost_events(call.marks):
         words += f", {lost} event{'s' if lost > 1 else ''} lost"
     return f"{mark_of(call, glyphs)} {safe(words)}", tone_of(call)
+
+
+def is_lost(call: CallView) -> bool:
+    """Whether the gateway stopped while it ran: nobody knows how long it took or what it used."""
+    return call.outcome == Outcome.LOST
+
+
+def duration_of(call: CallView) -> Millis | None:
+    """How long it took; None: unknown."""
+    return None if is_lost(call) else call.duration_ms
 
 
 def mark_of(call: CallView, glyphs: Glyphs) -> str:
@@ -113,7 +123,7 @@ def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
         first = f"first token after {fmt.seconds(call.first_byte_ms)}"
     else:
         first = "no answer yet" if call.state == "running" else "no answer"
-    words = f"  {first}, duration {fmt.seconds(call.duration_ms)}"
+    words = f"  {first}, duration {'unknown' if is_lost(call) else fmt.seconds(call.duration_ms)}"
     room = max(0, min(BAR, card.width - LABEL - len(words) - 1))
     waited = call.duration_ms if call.first_byte_ms is None else call.first_byte_ms
     wait = round(room * waited / call.duration_ms) if call.duration_ms else 0
@@ -154,6 +164,8 @@ def _cost(card: TextCard, call: CallView, session: ConsoleSession) -> None:
         card.row("cost", f"{fmt.cost(call.cost_nanos)} so far, estimated")
     elif call.rates is not None:
         card.row("cost", arithmetic(call, call.rates, glyphs))
+    elif is_lost(call):
+        card.row("cost", "$0: what it used is not known, and nothing was charged")
     else:
         card.row("cost", "$0: nothing was used")
     text = [f"held {dollars(call.held_nanos)}"] if call.held_nanos else []

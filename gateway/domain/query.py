@@ -189,7 +189,7 @@ SORT_KEYS: Mapping[str, Callable[[CallView], Any]] = {
     "id": attrgetter("id"),
     "group": attrgetter("group"),
     "tries": lambda call: len(call.attempts),
-    "end": attrgetter("finish_reason"),
+    "end": lambda call: call.finish_reason or call.code,
 }
 """By what calls can be sorted."""
 

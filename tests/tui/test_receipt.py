@@ -135,3 +135,10 @@ def test_refusals_that_were_not_listed_are_counted_in_words() -> None:
 
 def test_the_upstreams_id_has_its_whole_name() -> None:
     assert "upstream id chatcmpl-000003" in text()
+
+
+def test_how_long_a_lost_call_took_and_what_it_used_is_unknown() -> None:
+    lost = {"status": 0, "outcome": "lost", "duration_ms": 0, "first_byte_ms": None, "rates": None}
+    told = text(**lost, usage_source="none", cost_nanos=0)
+    assert "duration unknown" in told
+    assert "what it used is not known, and nothing was charged" in told

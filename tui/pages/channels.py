@@ -107,7 +107,7 @@ class ChannelListing(TrendListing[ChannelRow]):
         _health(card, row, session)
         if (check := channel.last_check) is not None:
             mark, tone = (session.glyphs.ok, "ok") if check.ok else (session.glyphs.failed, "bad")
-            text = f" {fmt.seconds(check.ms)}, {fmt.ago(now, check.time)} ago: {safe(session.advice(check.text))}"
+            text = f" {fmt.seconds(check.ms)}, {fmt.time_ago(now, check.time)}: {safe(session.advice(check.text))}"
             card.row("test", (mark, tone), text)
         else:
             card.row("test", (f"not tested yet; {session.key('channels.test')} tests it", "dim"))

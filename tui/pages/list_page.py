@@ -144,10 +144,12 @@ def copy_command(page: AnyPage) -> None:
 
 
 def back(page: AnyPage) -> None:
-    """Leave the filter; else close the pane; else clear the filter."""
+    """Leave the filter; else close the pane; else show all rows again."""
     field, pane = page.query_one(Input), page.query_one(Detail)
     if not field.has_focus and pane.display:
         pane.display = page.view.detail = False
+    elif page.shows_marked and not page.view.filter:
+        marked_only(page)
     else:
         set_filter(page, "")
     page.table.focus()
@@ -187,6 +189,15 @@ TYPING_S = 0.05
 """How long the filter waits for more letters."""
 
 
+class LeadLine(Static):
+    """The line above the table, which is as wide as the page."""
+
+    def on_resize(self) -> None:
+        """Draw it for its width: nothing else may change for long."""
+        if isinstance(self.parent, ListPage):
+            self.parent.draw_lead()
+
+
 class ListPage(ConsolePage, Generic[R]):
     """Table, pane and filter. A subclass brings a PageListing and its own actions."""
 
@@ -211,7 +222,7 @@ class ListPage(ConsolePage, Generic[R]):
         self._filtered = ""
 
     def compose(self) -> ComposeResult:
-        yield Static(classes="lead")
+        yield LeadLine(classes="lead")
         yield Input(placeholder=self.listing.hint, classes="filter", compact=True, value=self.view.filter)
         with Container(classes="body"):
             yield LiveTable(self.columns, self.source, self.session.glyphs)
@@ -286,6 +297,7 @@ class ListPage(ConsolePage, Generic[R]):
         lead = content((f" {safe(self.complaint)}", "bad")) if self.complaint else self.listing.lead(self.size.width)
         if self.table.marks and not self.complaint:
             act = f": {self.session.key('list.bulk')} changes them all" if "bulk" in self.verbs else ""
+            act += f", {self.session.key('list.marked')} shows all rows" if self.shows_marked else ""
             lead = content((f" {len(self.table.marks)} marked{act}  ", "live"), lead)
         self.query_one(".lead", Static).update(lead, layout=False)
 

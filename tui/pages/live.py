@@ -24,7 +24,7 @@ from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
 from tui.pages.live_source import FOUND_LIMIT, TOP, LiveSource, SearchProgress
-from tui.receipt import mark_of, receipt, tone_of, unpriced
+from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
 
@@ -81,6 +81,9 @@ class LiveListing(PageListing[CallView]):
     def detail(self, row: CallView, width: int) -> Content:
         return receipt(row, self.session, width)
 
+    def no_match(self, text: str) -> Content:
+        return self.empty() if self.session.link == "starting" else super().no_match(text)
+
     def empty(self) -> Content:
         session = self.session
         if session.link == "starting":
@@ -122,7 +125,7 @@ def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
 
 def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
     glyphs, board = session.glyphs, session.board
-    yield Column("duration", "Duration", 6, lambda c: fmt.seconds(c.duration_ms), right=True, short="Dur")
+    yield Column("duration", "Duration", 6, lambda c: fmt.seconds(duration_of(c)), right=True, short="Dur")
     yield Column(
         "first",
         "First token",
@@ -171,7 +174,7 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
             extra=id_ in ("app", "group"),
         )
     yield Column("tries", "Try", 3, lambda c: _tries(c, glyphs), rank=9, tone=_dim, right=True, extra=True)
-    yield Column("end", "End", 10, end_of, rank=10, tone=_dim, most=14, extra=True)
+    yield Column("end", "End", 10, end_of, rank=10, tone=_dim, most=21, extra=True)
 
 
 def _name(name: Callable[[CallView], str], call: CallView) -> str:
@@ -192,9 +195,10 @@ def _dim(_call: CallView) -> str:
 
 
 def end_of(call: CallView) -> str:
-    """Why the answer ended, and how many events it lost."""
+    """Why the answer ended, and how many events it lost; why there was none."""
     lost = lost_events(call.marks)
-    return f"{safe(call.finish_reason)} -{lost}" if lost else safe(call.finish_reason)
+    reason = safe(call.finish_reason or call.code)
+    return f"{reason} -{lost}" if lost else reason
 
 
 def _what(call: CallView, glyphs: Glyphs) -> str:
@@ -213,7 +217,7 @@ def _status(call: CallView, glyphs: Glyphs) -> str:
         return "wait"
     if isinstance(call, RunningView):
         return f"{glyphs.running} {call.attempt}." if call.attempt > 1 else f"{glyphs.running} {glyphs.ellipsis}"
-    return f"{mark_of(call, glyphs)}{call.status or '---'}"
+    return f"{mark_of(call, glyphs)}{call.status}" if call.status else "lost" if is_lost(call) else "---"
 
 
 def _speed(call: CallView, glyphs: Glyphs) -> str:
@@ -276,6 +280,7 @@ class LivePage(ListPage[CallView]):
 
     def fill(self) -> None:
         self.calls.renew()
+        self.listing.searching = self.calls.query is not None and not self.calls.search.done
 
     def renew(self) -> None:
         self.table.follows = not self.view.sort and not self.calls.paused

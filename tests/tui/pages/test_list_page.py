@@ -265,8 +265,24 @@ async def test_only_marked_rows_can_be_shown() -> None:
         assert words(app) == ["Nothing is marked. Press m to mark a row."]
         await pilot.press("j", "m", "M")
         assert app.names() == ["apple"]
+        assert app.drawn(".lead").startswith(" 1 marked, M shows all rows")
         await pilot.press("M")
         assert len(app.names()) == 4
+
+
+async def test_esc_shows_all_rows_again_and_keeps_the_marks() -> None:
+    async with fruit_page() as (app, pilot):
+        await pilot.press("j", "m", "M", "escape")
+        assert len(app.names()) == 4
+        assert app.drawn(".lead").startswith(" 1 marked  ")
+
+
+async def test_the_line_above_follows_the_width_though_nothing_else_changes() -> None:
+    async with fruit_page() as (app, pilot):
+        app.fruits.listing.lead = lambda width: Content(f"{width} cells")  # type: ignore[method-assign]
+        await pilot.resize_terminal(90, 20)
+        await pilot.pause()
+        assert app.drawn(".lead") == "90 cells"
 
 
 async def test_what_is_shown_can_be_written_to_a_file(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import CallLeft, CallProgress, CallSettled, CallStarted, CallWaiting
 from gateway.domain.units import Nanos
-from gateway.domain.views import CallView
+from gateway.domain.views import CallPage, CallView
 from tests.tui import owner as stage
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.app import Console
@@ -369,3 +369,34 @@ def test_a_call_made_when_a_budget_was_nearly_spent_is_marked() -> None:
     text = receipt(marked, console().session, 100).plain
     assert "budget      ▲ daily budget of token 'ci': 84% spent" in text
     assert "budget=" not in text
+
+
+def test_a_lost_call_is_told_as_one() -> None:
+    told = cells(call(1, status=0, outcome="lost", duration_ms=0, first_byte_ms=None))
+    assert (told["status"], told["duration"]) == ("lost", "·")
+
+
+def test_a_failed_call_ends_with_the_code_of_its_error() -> None:
+    assert cells(call(1, status=429, finish_reason="", code="upstream_rate_limited"))["end"] == "upstream_rate_limited"
+
+
+def test_a_filter_has_no_answer_before_the_search_has_ended() -> None:
+    made = listing()
+    assert made.no_match("st:err").plain.startswith("No call matches st:err.")
+    made.searching = True
+    assert made.no_match("st:err").plain == "Searching older calls for st:err ..."
+    made.session.link = "starting"
+    assert made.no_match("st:err").plain == "Starting the server ..."
+
+
+async def test_the_page_knows_that_it_still_searches() -> None:
+    class Deaf(FakeClient):
+        async def calls(self, **_wanted: object) -> CallPage:
+            raise Unavailable("the server is gone")
+
+    state = SavedState(page="live", views={"live": PageState(filter="nothing-like-it")})
+    async with console(Deaf(calls(50)), state=state).run_test(size=(100, 30)) as pilot:
+        app = pilot.app
+        assert isinstance(app, Console)
+        await settle(app, pilot)
+        assert str(live(app).query_one(".empty", Static).visual).startswith("Searching older calls")

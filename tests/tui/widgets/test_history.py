@@ -1,11 +1,18 @@
 """Undo and redo in the console, with a question where they may surprise."""
 
+from pathlib import Path
+
+from gateway.config import Config
 from gateway.domain.config_views import Difference
 from tests.tui.changes import COMMAND, HistoryClient, change
-from tests.tui.stage import console, words
+from tests.tui.stage import NOW, console, words
 from tests.tui.test_app import everything, shown, until
+from tui.glyphs import UNICODE
+from tui.listing import fit_columns
+from tui.saved_state import SavedState
+from tui.session import ConsoleSession
 from tui.widgets.dialogs import Confirm
-from tui.widgets.history import HistoryScreen
+from tui.widgets.history import HistoryScreen, history_columns
 
 
 async def test_undo_says_what_it_undid_and_redo_does_it_again() -> None:
@@ -135,3 +142,10 @@ async def test_what_was_added_shows_its_fields() -> None:
     async with shown(console(client)) as (app, pilot):
         await pilot.press("H")
         await until(app, pilot, lambda: "limits: { rpm = 60 }" in everything(app))
+
+
+def test_what_was_changed_has_more_room_than_who_changed_it() -> None:
+    session = ConsoleSession(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, SavedState())
+    widths = {placed.column.id: placed.width for placed in fit_columns(history_columns(session), 92)}
+    assert list(widths) == ["id", "time", "change", "by", "state"]
+    assert widths["change"] > max(32, widths["by"])
