@@ -262,9 +262,6 @@ Console = Any
 """The app; it imports this file."""
 
 SEEN = "seen"
-NEXT_STEPS = "Its row says why (enter); page 4 changes the channel and its key (e), page 8 checks every step."
-"""After a first call that failed."""
-
 LEFT_EARLY = "Continue any time: page 4 for channels, page 2 for tokens, or : First steps."
 
 Step = Callable[[], Awaitable[Any]]
@@ -306,7 +303,9 @@ async def run(app: Console) -> None:
     trouble = await app.push_screen_wait(Connect(app.session, found.token, found.key, first=steps.model))
     await app.action_page("live")
     if trouble:
-        toast(app, f"Almost ready: the test call failed. {NEXT_STEPS}", bad=True)
+        edit = app.session.key("entity.edit")
+        steps_left = f"page 4 changes the channel and its key ({edit}), page 8 checks every step."
+        toast(app, f"Almost ready: the test call failed. Its row says why (enter); {steps_left}", bad=True)
     else:
         toast(app, "All set. Calls will appear here.")
 

@@ -138,7 +138,7 @@ def test_the_upstreams_id_has_its_whole_name() -> None:
 
 
 def test_how_long_a_lost_call_took_and_what_it_used_is_unknown() -> None:
-    lost = {"status": 0, "outcome": "lost", "duration_ms": 0, "first_byte_ms": None, "rates": None}
+    lost: dict[str, Any] = {"status": 0, "outcome": "lost", "duration_ms": 0, "first_byte_ms": None, "rates": None}
     told = text(**lost, usage_source="none", cost_nanos=0)
     assert "duration unknown" in told
     assert "what it used is not known, and nothing was charged" in told
