@@ -46,7 +46,7 @@ def budget_line(budget: BudgetView, width: int, glyphs: Glyphs) -> str:
 
 
 def budget_parts(budget: BudgetView, width: int, glyphs: Glyphs, text: str = "") -> list[tuple[str, str]]:
-    """The line in its colour, what running calls hold besides, and a text such as the forecast."""
+    """The line in its colour, what running calls hold, and a text such as the forecast."""
     held = f" + {dollars(budget.held_nanos)} held by running calls" if budget.nanos and budget.held_nanos else ""
     line = (budget_line(budget, width, glyphs), budget_tone(used_share(budget)))
     return [line, (held, "dim"), (f"   {text}" if text else "", "")]
