@@ -3,6 +3,7 @@
 The path decides which API it is (``v1.endpoints``).
 """
 
+import logging
 from collections.abc import Callable, Sized
 
 from aiohttp import web
@@ -15,12 +16,15 @@ from gateway.domain.long_strings import Buffer
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.inbound.stream_rules import RULES, StreamCheck
 from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection
 from gateway.web.origins import readable_by
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
+
+_log = logging.getLogger("tollkeeper")
 
 STREAM_HEADERS = {
     "Cache-Control": "no-cache",
@@ -125,6 +129,36 @@ class HttpClient:
             self.on_gone()
 
 
+class CheckedClient(HttpClient):
+    """A client whose streams are checked: the log names the calls whose events break the rules of their API."""
+
+    def __init__(self, request: web.BaseRequest, call: CallId, api: InboundApi, calls: Sized = ()) -> None:
+        super().__init__(request, call, api, calls)
+        rules = RULES.get(api.name)
+        self._check = None if rules is None else StreamCheck(rules())
+
+    async def write(self, data: Buffer) -> None:
+        """See ``HttpClient``."""
+        if self._check is not None:
+            self._check.feed(bytes(data))
+        await super().write(data)
+
+    def cut(self) -> None:
+        """See ``HttpClient``: this end is not a fault."""
+        self.gone = True
+        super().cut()
+
+    def leave(self) -> None:
+        """See ``HttpClient``."""
+        super().leave()
+        if self._check is None or not self.begun:
+            return
+        if not self.gone:
+            self._check.end()
+        for fault in self._check.faults:
+            _log.warning("call %s: the stream of %s is out of order: %s", self._call, self._api.name, fault)
+
+
 Shortcut = Callable[[Token, bytes], Response | None]
 """The answer to a body that needs no upstream; None if it needs one. Raises GatewayError."""
 
@@ -146,7 +180,8 @@ async def answer_call(
         except GatewayError as error:
             pipeline.refuse(visit, error, token)
             raise
-        client = HttpClient(request, visit.id, visit.api, engine.live.calls)
+        kind = CheckedClient if engine.config.check_streams else HttpClient
+        client = kind(request, visit.id, visit.api, engine.live.calls)
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
         await pipeline.run(visit, token, received, client)
     finally:
