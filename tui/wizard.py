@@ -2,13 +2,17 @@
 
 It opens by itself once, on a fresh home; esc leaves it at any step, and nothing is lost. Each step is a normal form,
 with the command that does the same. Going back and changing an answer recreates what that step had created.
+
+Long: the plans of the steps and what leads through them are read together.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from rich.cells import cell_len
 
 from gateway.domain.channel import Dialect, Served
 from gateway.domain.errors import BadRequest, GatewayError
@@ -21,7 +25,7 @@ from tui import format as fmt
 from tui.board import Board
 from tui.cli_commands import cli_command
 from tui.session import ConsoleSession
-from tui.text import safe
+from tui.text import cell, safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.combobox import Suggestion
 from tui.widgets.connect import Connect
@@ -67,14 +71,11 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
     )
 
 
-def channel_plan(
-    offers: Sequence[Offer], choose: CreateChannel, typed: Values, presets: Sequence[PresetView] = ()
-) -> FormPlan:
-    """Step 2: the channel. Discovered ones come first; ``typed`` holds the values entered before."""
+def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequence[PresetView] = ()) -> FormPlan:
+    """Step 2: the channel. Discovered ones come first."""
     known = {preset.name: preset for preset in presets}
     found = {_offer_text(offer): offer for offer in offers}
     sources = [*found, DEMO, ADDRESS]
-    before = {name: typed.get(name, "") for name in ("source", "base_url", "key", "name")}
 
     async def save(values: Values) -> ChannelView:
         body = None if values["source"] == DEMO else _body(values, found, known)
@@ -84,11 +85,10 @@ def channel_plan(
         title="First steps, 2 of 4: a channel",
         intro="A channel is an upstream account: its address and key. Anything found on this machine is ready to use.",
         fields=[
-            Field(id="source", label="Channel", value=before["source"] or sources[0], options=sources),
+            Field(id="source", label="Channel", value=sources[0], options=sources),
             Field(
                 id="base_url",
                 label="Address",
-                value=before["base_url"],
                 hint="https://api.openai.com/v1, or a vendor: type to search",
                 suggest=[Suggestion(one.name, safe(one.base_url)) for one in presets],
                 applies=lambda texts: texts["source"] == ADDRESS,
@@ -97,7 +97,6 @@ def channel_plan(
             Field(
                 id="key",
                 label="Key",
-                value=before["key"],
                 hint="the key, or env:NAME; stored here, never shown",
                 secret=True,
                 applies=lambda texts: texts["source"] == ADDRESS,
@@ -105,7 +104,6 @@ def channel_plan(
             Field(
                 id="name",
                 label="Name",
-                value=before["name"],
                 hint="openai; by default from the address",
                 applies=lambda texts: texts["source"] != DEMO,
             ),
@@ -158,7 +156,33 @@ def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[s
     prices = {model.name: model.price for model in session.board.models if model.price is not None}
     if isinstance(channel, SavedChannel):  # its prices may be newer than the board
         prices |= {price.model: price for price in channel.new_prices}
-    return [(model.name, _model_text(model.name, model.context, prices.get(model.name))) for model in channel.models]
+    found = [prices.get(model.name) for model in channel.models]
+    width = max((len(fmt.price(one.input_nanos)) for one in found if one is not None), default=0)
+    columns = [
+        _aligned([safe(model.name, NAME_WIDTH) for model in channel.models]),
+        _aligned([f"{fmt.short_count(model.context)} tokens" if model.context else "" for model in channel.models]),
+        [_price_text(one, width) for one in found],
+    ]
+    shown = [column for column in columns if any(column)]
+    texts = ["   ".join(row) for row in zip(*shown, strict=True)]
+    return [(model.name, text) for model, text in zip(channel.models, texts, strict=True)]
+
+
+NAME_WIDTH = 48
+"""Most cells of a model's name."""
+
+
+def _aligned(texts: Sequence[str]) -> list[str]:
+    """The texts, all as wide as the widest."""
+    width = max(map(cell_len, texts), default=0)
+    return [cell(text, width) for text in texts]
+
+
+def _price_text(price: PriceView | None, width: int) -> str:
+    """The price of input, in so many cells, and that of output."""
+    if price is None:
+        return "no price yet"
+    return "free" if price.free else f"{fmt.price(price.input_nanos):>{width}} / {fmt.price(price.output_nanos)}"
 
 
 def models_intro(channel: ChannelView) -> str:
@@ -221,17 +245,6 @@ def _offer_text(offer: Offer) -> str:
     return safe(f"{offer.name} on this machine, {count}", 60)
 
 
-def _model_text(name: str, context: int | None, price: PriceView | None) -> str:
-    length = f"   {fmt.short_count(context)} tokens" if context else ""
-    if price is None:
-        return f"{name}{length}   no price yet"
-    return f"{name}{length}   {'free' if price.free else _rates(price)}"
-
-
-def _rates(price: PriceView) -> str:
-    return f"{fmt.price(price.input_nanos)} / {fmt.price(price.output_nanos)}"
-
-
 def _name_of(url: str) -> str:
     """A name for a channel: ``openai`` of ``https://api.openai.com/v1``, else the host."""
     try:
@@ -266,6 +279,11 @@ LEFT_EARLY = "Continue any time: page 4 for channels, page 2 for tokens, or : Fi
 
 Step = Callable[[], Awaitable[Any]]
 """Returns the decision, BACK, or None if the wizard was closed."""
+
+
+def _with_text(field: Field, text: str) -> Field:
+    """The field with a text, unless that is a choice which is no longer offered."""
+    return field if field.options and text not in field.options else msgspec.structs.replace(field, value=text)
 
 
 def is_fresh(board: Board) -> bool:
@@ -317,7 +335,11 @@ class WizardSteps:
         self._app = app
         self._session: ConsoleSession = app.session
         self._typed: Values = {}
-        """The values last entered in the channel's form."""
+        """The values that the channel was created from."""
+        self._texts: dict[str, Mapping[str, str]] = {}
+        """What was typed in a step that was left for another, by its form's title."""
+        self._chosen: tuple[str, Collection[str]] = ("", ())
+        """The models selected when their step was left, and the channel they are of."""
         self._channel: ChannelView | None = None
         """The channel of the second step, as created."""
         self._created = False
@@ -327,7 +349,7 @@ class WizardSteps:
     async def balance(self) -> Any:
         """Step 1: what may be spent."""
         account = await self._session.client.account()
-        return await self._app.push_screen_wait(Form(balance_plan(self._session, account.balance_nanos)))
+        return await self._ask(balance_plan(self._session, account.balance_nanos))
 
     async def channel(self) -> Any:
         """Step 2: the channel."""
@@ -335,8 +357,7 @@ class WizardSteps:
         look = Busy("Looking for local servers and API keys", session.client.offers, session.now)
         offers = await self._app.push_screen_wait(look)
         found = [] if offers is None or isinstance(offers, GatewayError) else offers
-        plan = channel_plan(found, self._create_channel, self._typed, await self._presets())
-        return await self._app.push_screen_wait(Form(plan))
+        return await self._ask(channel_plan(found, self._create_channel, await self._presets()))
 
     async def models(self) -> Any:
         """Step 3: which of its models are offered."""
@@ -347,9 +368,10 @@ class WizardSteps:
         command = cli_command("channel", "edit", safe(channel.name), models="NAMES")
         about = f"{models_intro(channel)}\n\n$ tollkeeper {command}"
         options = model_options(session, channel)
-        on = await self._app.push_screen_wait(
-            MultiSelect("First steps, 3 of 4: models", about, options, names, back=True)
-        )
+        before = self._chosen[1] if self._chosen[0] == channel.id else names
+        dialog = MultiSelect("First steps, 3 of 4: models", about, options, before, back=True)
+        on = await self._app.push_screen_wait(dialog)
+        self._chosen = (channel.id, dialog.selected if on is BACK else on or ())
         if on is None or on is BACK:
             return on
         kept = [model for model in channel.models if model.name in on] or channel.models
@@ -361,8 +383,14 @@ class WizardSteps:
 
     async def token(self) -> Any:
         """Step 4: the key that clients present."""
-        found: NewToken | None = await self._app.push_screen_wait(Form(token_plan(self._session)))
-        return found
+        return await self._ask(token_plan(self._session))
+
+    async def _ask(self, plan: FormPlan) -> Any:
+        """The form of a step, with what was typed when it was left before."""
+        before = self._texts.get(plan.title, {})
+        fields = [_with_text(field, before.get(field.id, field.value)) for field in plan.fields]
+        keep = partial(self._texts.__setitem__, plan.title)
+        return await self._app.push_screen_wait(Form(msgspec.structs.replace(plan, fields=fields, keep=keep)))
 
     async def _create_channel(self, values: Values, body: Body | None) -> ChannelView:
         """The chosen channel: the demo, the one created before, or a new one. Raises GatewayError."""

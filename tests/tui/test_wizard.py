@@ -10,7 +10,7 @@ from tests.tui.stage import DOLLAR, channel, console, model, token, words
 from tui.pages.live import LivePage
 from tui.widgets.connect import Connect
 from tui.widgets.form import Form, FormRow, Values
-from tui.wizard import ADDRESS, DEMO, Body, balance_plan, channel_plan, is_fresh
+from tui.wizard import ADDRESS, DEMO, Body, balance_plan, channel_plan, is_fresh, model_options
 from tui.wizard import _name_of as name_of
 
 OFFER = Offer(
@@ -23,7 +23,7 @@ OFFER = Offer(
 )
 
 
-async def chosen(values: Values, **typed: str) -> Body | None:
+async def chosen(values: Values) -> Body | None:
     """The body that the channel's step asks for."""
     asked: list[Body | None] = []
 
@@ -31,7 +31,7 @@ async def chosen(values: Values, **typed: str) -> Body | None:
         asked.append(body)
         return channel("made")
 
-    await channel_plan([OFFER], choose, typed).save(values)
+    await channel_plan([OFFER], choose).save(values)
     return asked[0]
 
 
@@ -52,7 +52,7 @@ async def test_a_known_vendor_needs_no_address() -> None:
         return channel("made")
 
     groq = preset("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
-    plan = channel_plan([], choose, {}, [groq])
+    plan = channel_plan([], choose, [groq])
     typed = {"source": ADDRESS, "base_url": "groq", "key": "sk-1", "name": ""}
     assert plan.command(typed) == "channel add groq --preset groq --key -"
     assert plan.live(typed) == "groq is at https://api.groq.com/openai/v1; its key is usually env:GROQ_API_KEY"
@@ -60,12 +60,22 @@ async def test_a_known_vendor_needs_no_address() -> None:
     assert asked == [{"name": "groq", "preset": "groq", "key": "sk-1"}]
 
 
-def test_what_was_typed_before_stands_there_again() -> None:
-    async def choose(_values: Values, _body: Body | None) -> ChannelView:
-        return channel("made")
-
-    typed = {"source": ADDRESS, "base_url": "https://x.example/v1", "key": "sk-1", "name": "x"}
-    assert {field.id: field.value for field in channel_plan([OFFER], choose, typed).fields} == typed
+def test_names_lengths_and_prices_of_models_are_columns() -> None:
+    made = msgspec.structs.replace(
+        channel("made"),
+        models=(
+            Served(name="claude-sonnet-4-5", context=200_000),
+            Served(name="gpt-5-mini"),
+            Served(name="\u65e5\u672c", context=8_192),
+        ),
+    )
+    session = console().session
+    session.board.models = [model("claude-sonnet-4-5"), model("gpt-5-mini")]
+    assert [text for _, text in model_options(session, made)] == [
+        "claude-sonnet-4-5   200k tokens       3 / 15",
+        "gpt-5-mini                         0.25 / 2",
+        "\u65e5\u672c                8.19k tokens   no price yet",
+    ]
 
 
 def test_a_purse_that_stays_as_it_is_costs_no_grant() -> None:
@@ -208,6 +218,34 @@ async def test_back_shows_what_was_typed_and_the_same_answer_makes_no_second_cha
         await press(app, pilot, "enter")
         await until(app, pilot, "First steps, 3 of 4")
         assert [did[0] for did in owner.did] == ["add_channel"]
+
+
+async def test_back_keeps_what_was_typed_in_every_step() -> None:
+    async with shown("live", fresh()) as (app, pilot, owner):
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "right", "tab", "=https://api.acme.com/v1", "down", "=sk-1", "pageup")
+        await until(app, pilot, "First steps, 1 of 4")
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        assert "https://api.acme.com/v1" in screen(app)
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        await press(app, pilot, "space", "b")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        assert "[ ] model-a" in screen(app)
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 4 of 4")
+        await press(app, pilot, "=notebook", "pageup")
+        await until(app, pilot, "First steps, 3 of 4")
+        assert "[ ] model-a" in screen(app)
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 4 of 4")
+        assert "notebook" in screen(app)
+        assert owner.did[0][1]["key"] == "sk-1"
+        assert [did[0] for did in owner.did].count("add_channel") == 1
 
 
 async def test_another_answer_takes_the_place_of_the_channel_made_before() -> None:

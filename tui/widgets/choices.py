@@ -152,7 +152,8 @@ class MultiSelect(ModalScreen[Any]):
         self._title = title
         self._about = about
         self._options = options
-        self._on = on
+        self.selected = set(on)
+        """Also after it was left for the step before."""
         self._back = back
 
     def compose(self) -> ComposeResult:
@@ -161,7 +162,7 @@ class MultiSelect(ModalScreen[Any]):
             yield Static(Content(safe_lines(self._about)))
             yield Input(placeholder=HINT, compact=True)
             with VerticalScroll(classes="choices", can_focus=False):
-                yield CheckList(self._options, self._on)
+                yield CheckList(self._options, self.selected)
             keys = [("space", " toggle  "), ("a", " all or none  "), ("/", " search  "), ("enter", " done  ")]
             keys += [("b", " back  ")] if self._back else []
             parts = [part for key, text in [*keys, ("esc", " cancels")] for part in ((key, "key"), (text, "dim"))]
@@ -196,6 +197,7 @@ class MultiSelect(ModalScreen[Any]):
 
     def action_back(self) -> None:
         if self._back:
+            self.selected = self.query_one(CheckList).on
             self.dismiss(BACK)
 
     def action_done(self) -> None:

@@ -115,6 +115,8 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     """
     live: Callable[[Values], str] = lambda _: ""
     """A sentence about the current values."""
+    keep: Callable[[Mapping[str, str]], None] = lambda _: None
+    """Called with the texts when it is left for another step."""
     asks: bool = True
     """Whether it asks before it is left with something entered; not where that is only a choice."""
 
@@ -338,6 +340,7 @@ class Form(ModalScreen[Any]):
     def action_back(self) -> None:
         """Go to the previous step, if there is one."""
         if self.plan.back and not self._busy:
+            self.plan.keep(self.fields.texts())
             self.dismiss(BACK)
 
     def action_fold(self) -> None:
@@ -367,7 +370,9 @@ class Form(ModalScreen[Any]):
 
     async def _work(self, values: Values) -> None:
         try:
-            self.dismiss(await self.plan.save(values))
+            result = await self.plan.save(values)
+            self.plan.keep(self.fields.texts())
+            self.dismiss(result)
         except GatewayError as error:
             field = (error.param or "").partition("[")[0].partition(".")[0]
             self.check()
