@@ -66,6 +66,8 @@ class Pulse:
 
     def __init__(self) -> None:
         self._seconds: dict[int, int] = {}
+        self._repeats: dict[int, int] = {}
+        """Of these, the refusals beyond the first that a record stands for."""
         self._failed: deque[bool] = deque(maxlen=SAMPLES)
         self._first: deque[int] = deque(maxlen=SAMPLES)
 
@@ -73,9 +75,12 @@ class Pulse:
         """Count one ended call, or all the calls that a record of refusals stands for."""
         second = (call.time_ms + call.duration_ms) // 1000
         self._seconds[second] = self._seconds.get(second, 0) + call.count
+        if call.count > 1:
+            self._repeats[second] = self._repeats.get(second, 0) + call.count - 1
         if len(self._seconds) > 2 * MINUTES * MINUTE_S:
-            newest = max(self._seconds)
-            self._seconds = {at: n for at, n in self._seconds.items() if at > newest - MINUTES * MINUTE_S}
+            oldest = max(self._seconds) - MINUTES * MINUTE_S
+            self._seconds = {at: n for at, n in self._seconds.items() if at > oldest}
+            self._repeats = {at: n for at, n in self._repeats.items() if at > oldest}
         self._failed.append(not 200 <= call.status < 300)
         if call.first_byte_ms is not None:
             self._first.append(call.first_byte_ms)
@@ -88,6 +93,10 @@ class Pulse:
             if -1 <= back < count:  # the server's clock may be a little ahead
                 found[-1 - max(0, back)] += calls
         return found
+
+    def repeats(self, now: int) -> int:
+        """How many calls of the last 60 seconds have no row of their own: refusals that a record counts."""
+        return sum(count for second, count in self._repeats.items() if -1 <= (now // 1000 - second) // MINUTE_S < 1)
 
     @property
     def failed(self) -> float | None:

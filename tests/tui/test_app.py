@@ -19,10 +19,11 @@ from tui.actions import PAGES
 from tui.app import PAGE_CLASSES, Console
 from tui.exit_status import ExitStatus
 from tui.global_actions import available_actions
-from tui.glyphs import ASCII
+from tui.glyphs import ASCII, UNICODE, Glyphs
 from tui.pages.base import ConsolePage
 from tui.saved_state import SavedState
 from tui.widgets.header import Header
+from tui.widgets.table import LiveTable
 
 
 def test_every_page_is_made_under_its_own_id() -> None:
@@ -235,6 +236,17 @@ async def test_leaving_a_draining_server_says_so() -> None:
         await pilot.pause()
     assert app.return_value is not None
     assert "stops when its running calls have finished" in app.return_value.sentence
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+async def test_scrollbars_are_seen_without_colour(glyphs: Glyphs) -> None:
+    """The handle is drawn in reverse, the track is not."""
+    async with shown(console(FakeClient(calls(60)), colour=False, glyphs=glyphs)) as (app, _):
+        app.page.query_one(LiveTable).scroll_to(y=0, animate=False)
+        column = [list(strip)[-1] for strip in app.screen._compositor.render_strips()[3:-1]]  # noqa: SLF001 - the filtered lines
+        reverse = [bool(segment.style and segment.style.reverse) for segment in column]
+        assert reverse[0]
+        assert not reverse[-1]
 
 
 async def test_without_colours_there_is_one_theme() -> None:

@@ -62,6 +62,8 @@ class LiveListing(PageListing[CallView]):
         minutes = pulse.minutes(self.session.now(), room)
         parts = self._waiting(width)
         parts += [("   calls/min ", "dim"), (spark(minutes, room, glyphs), "live"), (f" {minutes[-1]}", "")]
+        if repeats := pulse.repeats(self.session.now()):
+            parts.append((f" ({repeats:,} repeated)", "dim"))
         if pulse.failed is not None:
             parts += [("   errors ", "dim"), (fmt.percent(pulse.failed), "bad" if pulse.failed > 0.05 else "")]
         if pulse.first_byte_ms is not None:

@@ -9,7 +9,7 @@ from textual.widgets import Input, Static
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import CallLeft, CallProgress, CallSettled, CallStarted, CallWaiting
-from gateway.domain.units import Nanos
+from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage, CallView
 from tests.tui import owner as stage
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
@@ -21,6 +21,7 @@ from tui.pages.live import LiveListing, LivePage, columns
 from tui.receipt import receipt
 from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession
+from tui.trends import Pulse
 from tui.widgets.header import Header
 from tui.widgets.text_block import Detail
 
@@ -85,6 +86,21 @@ def test_a_running_call_of_an_unpriced_model_says_so() -> None:
     assert "no price: counted, not charged" in page.detail(row, 100).plain
     priced = running_view(running(2, NOW, cost=Nanos(0)), NOW)
     assert (cost.text(priced), cost.tone(priced)) == ("\N{MIDDLE DOT}", "live")
+
+
+def test_the_calls_of_a_minute_say_how_many_have_no_row_of_their_own() -> None:
+    page = listing()
+    page.session.board.calls.begin(0, [], [])
+    page.session.board.pulse = Pulse()
+    page.session.board.apply(CallSettled(seq=1, call=call(1, NOW, duration_ms=0)))
+    assert " 1" in page.lead(120).plain
+    assert "repeated" not in page.lead(120).plain
+    flood = call(2, NOW, status=429, duration_ms=0, marks=["repeated=8"])
+    page.session.board.apply(CallSettled(seq=2, call=flood))
+    assert page.session.board.calls.total == 2
+    assert " 10 (8 repeated)" in page.lead(120).plain
+    later = Millis(NOW + 61_000)
+    assert page.session.board.pulse.repeats(later) == 0
 
 
 def test_foreign_text_is_harmless_in_every_column() -> None:
