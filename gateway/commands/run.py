@@ -168,7 +168,13 @@ def _control() -> Callable[[str], None]:
         async with session.reach(where, running=True) as client:
             await client.edit_token(token, {"expires": now() + LEASE_MS})
 
-    return lambda token: asyncio.run(extend(token))
+    context = click.get_current_context()
+
+    def extend_now(token: str) -> None:
+        with context.scope(cleanup=False):  # the history names the command, also in a thread
+            asyncio.run(extend(token))
+
+    return extend_now
 
 
 def _renew(extend: Callable[[str], None], token: str, over: threading.Event) -> None:

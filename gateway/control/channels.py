@@ -186,7 +186,7 @@ async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingVi
     """
     channel = found(edits, request)
     try:
-        await model_lists.refreshed(edits.engine, channel)
+        await model_lists.refreshed(edits, channel)
     except UpstreamError:
         if (kept := edits.registry.lists.get(channel.id)) is None or not kept.time:
             raise

@@ -97,6 +97,7 @@ class ConfigEdits:
         """The entry with this number, or the one that is undone or redone next.
 
         Raises NotFound if there is no such entry, and Conflict if there is nothing to undo or redo.
+        What ``tollkeeper run`` did with the token of its program is neither undone nor redone.
         """
         entries = self.history
         if number:
@@ -105,7 +106,7 @@ class ConfigEdits:
                 raise NotFound(f"there is no change {number} in the history; old ones are deleted", param="id")
             return found
         undone = undone_entries(entries)
-        for entry in reversed([one for one in entries if one.id not in undone]):
+        for entry in reversed([one for one in entries if one.id not in undone and not one.source.runs_program]):
             kind = kind_of(entry, entries)
             if kind == ("undo" if redo else "change"):
                 return entry
@@ -116,7 +117,13 @@ class ConfigEdits:
         raise Conflict("there is nothing to undo", code="nothing_to_undo")
 
     def plan(self, entry: HistoryEntry) -> change_history.UndoPlan:
-        """How an entry is undone. Raises Conflict if something newer contradicts it."""
+        """How an entry is undone. Raises Conflict if something newer contradicts it, or it is not to be undone."""
+        if entry.source.runs_program:
+            raise Conflict(
+                f"change {entry.id} ({plain(entry.done)}) was made by 'tollkeeper run', whose token ends with its "
+                "program; for a token that stays: 'tollkeeper token add NAME'",
+                code="not_undoable",
+            )
         history = self.engine.store.history
         present = change_history.sealed_keys(self.registry, history.seal)
         return change_history.undo_plan(

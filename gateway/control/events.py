@@ -200,7 +200,7 @@ async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse
     if not 0 <= recent <= RECENT_LIMIT:
         raise BadRequest(f"recent: must be from 0 to {RECENT_LIMIT}", param="recent")
     answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
-    with edits.engine.bus.watch() as watcher:
+    with edits.engine.bus.watch(console=edits.source.via == "console") as watcher:
         await answer.prepare(request)
         feed = WatcherStream(edits.engine, recent, edits.engine.clock.mono)
         await _write(request, answer, await feed.snapshot(), watcher)

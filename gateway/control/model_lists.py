@@ -17,6 +17,7 @@ from gateway.core.engine import Engine
 from gateway.core.offered_models import newly_listed, offered_models
 from gateway.domain.channel import Channel, Served, UpstreamModels
 from gateway.domain.errors import BadRequest, GatewayError, UpstreamError
+from gateway.domain.history import ChangeSource
 from gateway.domain.patterns import is_pattern
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
@@ -69,8 +70,9 @@ async def saved(channel: Channel, old: Channel | None, edits: ConfigEdits) -> li
     return changes if listed is before else [*changes, Change("lists", channel.id, listed)]
 
 
-async def refreshed(engine: Engine, channel: Channel) -> None:
+async def refreshed(edits: ConfigEdits, channel: Channel) -> None:
     """Fetch the list and offer what the patterns match now. Raises UpstreamError; then the last list stays, marked."""
+    engine = edits.engine
     try:
         models = _some(channel, await engine.upstreams.fetch_models(channel))
     except UpstreamError as error:
@@ -84,18 +86,24 @@ async def refreshed(engine: Engine, channel: Channel) -> None:
     channel = offered_models(current, models, now)
     changes = [Change("lists", channel.id, listed)]
     engine.change(changes if channel == current else [*changes, Change("channels", channel.id, channel)])
-    await _price_new_ones(engine, channel, current)
+    await _price_new_ones(edits, channel, current)
 
 
-async def _price_new_ones(engine: Engine, channel: Channel, before: Channel) -> None:
-    """Give the models that are new at a channel their known prices, where they have none."""
+async def _price_new_ones(edits: ConfigEdits, channel: Channel, before: Channel) -> None:
+    """Give the models that are new at a channel their known prices, where they have none; the history has that."""
     names = {model.name for model in channel.models} - {model.name for model in before.models}
     if not names or not channel.known_prices:
         return
-    prices = await new_prices(channel, engine.catalog.registry, names, engine.now())
-    if wanted := [price for price in prices if price.model not in engine.catalog.registry.prices]:
-        engine.change([Change("prices", price.model, price) for price in wanted])
-        _log.info("channel '%s' lists new models; %d got known prices", plain(channel.name), len(wanted))
+    prices = await new_prices(channel, edits.registry, names, edits.now)
+    if wanted := [price for price in prices if price.model not in edits.registry.prices]:
+        name, count = plain(channel.name), len(wanted)
+        models = f"{count} new model{'' if count == 1 else 's'} of channel '{name}'"
+        edits.commit(
+            f"set the known prices of {models}",
+            f"{models} {'has' if count == 1 else 'have'} no price",
+            *(Change("prices", price.model, price) for price in wanted),
+        )
+        _log.info("channel '%s' lists new models; %d got known prices", name, count)
 
 
 async def keep_fresh(engine: Engine) -> None:
@@ -107,9 +115,10 @@ async def keep_fresh(engine: Engine) -> None:
 
 async def refresh_due(engine: Engine) -> None:
     """Ask all upstreams that are due, side by side."""
+    edits = ConfigEdits(engine).by(ChangeSource(via="gateway"))
     async with asyncio.TaskGroup() as group:
         for channel in due(engine.catalog.registry, engine.now()):
-            group.create_task(_tried(engine, channel))
+            group.create_task(_tried(edits, channel))
 
 
 def due(registry: Registry, now: Millis) -> list[Channel]:
@@ -161,9 +170,9 @@ def _row(model: Served, offered: Served | None, state: str) -> ListedModel:
     )
 
 
-async def _tried(engine: Engine, channel: Channel) -> None:
+async def _tried(edits: ConfigEdits, channel: Channel) -> None:
     with suppress(GatewayError):  # it is on the channel
-        await refreshed(engine, channel)
+        await refreshed(edits, channel)
 
 
 def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:

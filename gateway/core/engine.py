@@ -203,7 +203,7 @@ class Engine:
             in_flight=len(self.live),
             waits=dict(self.waits().most_common()),
             queued=len(self.pipeline.waiting.all()),
-            watchers=self.bus.watchers,
+            watchers=self.bus.consoles,
             state=self._state(),
             store_error=self.store.books.trouble.text,
             durability=self.catalog.registry.settings.durability.value,

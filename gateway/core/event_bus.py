@@ -195,6 +195,8 @@ class EventBus:
         """``clock`` gives monotonic seconds."""
         self._clock = clock
         self.watched_by: set[Watcher] = set()
+        self.consoles = 0
+        """How many of them are consoles; the others follow the log, or are programs."""
         self._closed = False
         self.recent: deque[Record] = deque(maxlen=RECENT_LIMIT)
         """The newest settled calls, oldest first."""
@@ -261,13 +263,15 @@ class EventBus:
             watcher.end()
 
     @contextmanager
-    def watch(self) -> Iterator[Watcher]:
-        """Listen for the time of the block."""
+    def watch(self, *, console: bool = False) -> Iterator[Watcher]:
+        """Listen for the time of the block; ``console``: on a screen that people look at."""
         watcher = Watcher(self._clock)
         if self._closed:
             watcher.end()
         self.watched_by.add(watcher)
+        self.consoles += console
         try:
             yield watcher
         finally:
             self.watched_by.discard(watcher)
+            self.consoles -= console

@@ -23,7 +23,10 @@ SOURCE_HEADER = "X-Tollkeeper-Source"
 WORD_LIMIT = 60
 """Characters of each part of a source."""
 
-Via = Literal["console", "command", "api"]
+RUN = "run"
+"""The command that starts a program with a token of its own."""
+
+Via = Literal["console", "command", "api", "gateway"]
 
 
 class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,6 +39,11 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The terminal."""
     command: str = ""
     """The command, without its arguments."""
+
+    @property
+    def runs_program(self) -> bool:
+        """Whether ``tollkeeper run`` made the change: to the token of a program, which ends with it."""
+        return self.via == "command" and self.command == RUN
 
     def header(self) -> str:
         """As it is sent."""
@@ -52,6 +60,8 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             return f"the command line ('{self.command}'{place})" if self.command else f"the command line{place}"
         if self.via == "api":
             return "a program that uses the control API"
+        if self.via == "gateway":
+            return "the gateway itself"
         if reader is None or reader.via != "console":
             return f"the console{place}"
         return "this console" if reader.session == self.session else f"another console{place}"
@@ -60,8 +70,8 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         """The same in a few words."""
         if self.via == "command":
             return f"command: {self.command}" if self.command else "command line"
-        if self.via == "api":
-            return "control API"
+        if self.via in ("api", "gateway"):
+            return "control API" if self.via == "api" else "gateway"
         return "this console" if reader is not None and not self.elsewhere(reader) else f"console {self.place}".rstrip()
 
 

@@ -27,6 +27,7 @@ from gateway.domain.events import (
     Stopping,
     StoreChanged,
 )
+from gateway.domain.history import ChangeSource
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.views import call_view
 from tests.control.conftest import Surface
@@ -249,7 +250,8 @@ async def test_the_snapshot_holds_what_runs_and_what_was(
 
 
 async def test_watchers_are_counted_and_forgotten(owner: ControlClient, gateway: Gateway) -> None:
-    async with watching(owner) as stream:
+    console = ControlClient(owner.endpoint, source=ChangeSource(via="console", session="one"))
+    async with watching(console) as stream:
         await anext(stream)
         assert (await owner.status()).watchers == 1
     for _ in range(200):
@@ -257,6 +259,14 @@ async def test_watchers_are_counted_and_forgotten(owner: ControlClient, gateway:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("the watcher is still there")
+
+
+async def test_only_consoles_are_open_consoles(owner: ControlClient, gateway: Gateway) -> None:
+    follower = ControlClient(owner.endpoint, source=ChangeSource(via="command", command="serve"))
+    async with watching(follower) as stream:
+        await anext(stream)
+        assert gateway.engine.bus.watchers == 1
+        assert (await owner.status()).watchers == 0
 
 
 async def test_a_slow_reader_costs_the_calls_nothing_and_catches_up(

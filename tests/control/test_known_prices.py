@@ -1,11 +1,14 @@
 """Known prices: models that a channel newly offers get them, unless the owner set one or wants none."""
 
+import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
 from gateway.control import model_lists
-from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.units import DOLLAR
+from gateway.control.edits import ConfigEdits
+from gateway.domain.errors import BadRequest, Conflict, NotFound
+from gateway.domain.registry import Change
+from gateway.domain.units import DOLLAR, Millis
 from tests.fakes.gateway import INPUT, Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply, speak
@@ -107,9 +110,31 @@ async def test_models_that_are_listed_later_are_priced_unless_the_owner_did(
     await owner.set_price("gpt-4.1-mini", {"input": 1, "output": 1})
     listed = [{"id": name} for name in ("gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano")]
     provider.on("/v1/models", reply({"data": listed}))
-    await model_lists.refreshed(gateway.engine, gateway.engine.catalog.channel("openai"))
+    await model_lists.refreshed(ConfigEdits(gateway.engine), gateway.engine.catalog.channel("openai"))
     found = await rates(owner)
     assert (found["gpt-4.1"], found["gpt-4.1-mini"], found["gpt-4.1-nano"]) == (None, 1, DOLLAR // 10)
+
+
+async def test_prices_of_models_that_are_listed_later_are_in_the_history(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("/v1/models", reply({"data": [{"id": "gpt-4.1"}]}))
+    await owner.add_channel({**OPENAI, "key": "sk-x", "base_url": provider.base_url})
+    provider.on("/v1/models", reply({"data": [{"id": "gpt-4.1"}, {"id": "gpt-4.1-nano"}]}))
+    registry = gateway.engine.catalog.registry
+    channel = gateway.engine.catalog.channel("openai").id
+    old = msgspec.structs.replace(registry.lists[channel], time=Millis(1))
+    gateway.engine.change([Change("lists", channel, old)])
+    await model_lists.refresh_due(gateway.engine)
+    newest, *_ = await owner.history()
+    assert newest.text == "set the known prices of 1 new model of channel 'openai'"
+    assert newest.source.text() == "the gateway itself"
+    (difference,) = newest.differences
+    assert (difference.what, difference.noun, difference.name) == ("added", "price", "gpt-4.1-nano")
+    with pytest.raises(Conflict, match="It was made by the gateway itself"):
+        await owner.undo()
+    await owner.undo(newest.id, accept=True)
+    assert (await rates(owner))["gpt-4.1-nano"] is None
 
 
 async def test_a_removed_channel_takes_list_prices_that_nobody_needs_along(owner: ControlClient) -> None:
