@@ -58,6 +58,9 @@ class ScriptedAgent:
 
     async def __call__(self, exchange: Exchange) -> None:
         """A provider's script."""
+        if exchange.path.partition("?")[0].endswith("/count_tokens"):
+            await exchange.answer(dumps({"input_tokens": INPUT}))
+            return
         for part, reply in _DIALECTS.items():
             if part in exchange.path and (self.responses or part != "/responses"):
                 await reply(self, exchange)

@@ -89,7 +89,34 @@ for await (const text of answer.textStream) process.stdout.write(text);
 """
 
 
+ANTHROPIC_SDK = f"""
+import {{ appendFileSync }} from "node:fs";
+import Anthropic from "@anthropic-ai/sdk";
+
+const client = new Anthropic();
+const schema = {{ type: "object", properties: {{ text: {{ type: "string" }} }}, required: ["text"] }};
+const tools = [{{ name: "add_line", description: "Add a line.", input_schema: schema }}];
+const messages = [{{ role: "user", content: "Do it." }}];
+await client.messages.countTokens({{ model: "{MODEL}", tools, messages }});
+for (let turn = 0; ; turn++) {{
+  const request = {{ model: "{MODEL}", max_tokens: 1000, tools, messages }};
+  const answer = await (turn % 2 ? client.messages.create(request) : client.messages.stream(request).finalMessage());
+  messages.push({{ role: "assistant", content: answer.content }});
+  if (answer.stop_reason !== "tool_use") {{
+    console.log(answer.content.map((block) => block.text).join(""));
+    break;
+  }}
+  const calls = answer.content.filter((block) => block.type === "tool_use");
+  for (const call of calls) appendFileSync("notes.txt", call.input.text + "\\n");
+  const done = calls.map((call) => ({{ type: "tool_result", tool_use_id: call.id, content: "added" }}));
+  messages.push({{ role: "user", content: done }});
+}}
+"""
+"""In TypeScript's language, every other turn streamed. The Python SDK is tested in ``tests/conformance``."""
+IN_NODE = ("ai-sdk", "anthropic")
+"""Apps whose programs are modules for Node.js."""
 LOOPS = {
+    "anthropic:messages": ANTHROPIC_SDK,
     "openai-agents:chat": openai_agents('set_default_openai_api("chat_completions")'),
     "openai-agents:responses": openai_agents(""),
     "pydantic-ai:chat": pydantic_ai("openai-chat"),
@@ -208,7 +235,7 @@ async def run_code(app: str, code: str, gateway: Gateway, folder: Path) -> Drive
     """Run a program in the language of the app, beside its installed packages."""
     work, more = folder / "work", generic_launch(target(gateway)).variables
     work.mkdir()
-    if app == "ai-sdk":
+    if app in IN_NODE:
         (work / "node_modules").symlink_to(node_folder(app) / "node_modules")
         (work / "main.mjs").write_text(code)
         return await drive(app, gateway, ["node", "main.mjs"], folder, more=more)
