@@ -14,7 +14,7 @@ API's events:
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
@@ -26,7 +26,17 @@ from gateway.inbound.rendering import AnswerSource, SourcedStream
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, UpstreamText
 from gateway.upstream.failures import bad_response, truncated
-from gateway.upstream.framing import BODY_STARTS, EVENT_LIMIT, SSEEvent, WholeBody, has_comment, parse
+from gateway.upstream.framing import (
+    BLANK,
+    BODY_STARTS,
+    EVENT_LIMIT,
+    RawFramer,
+    SSEEvent,
+    WholeBody,
+    event_end,
+    has_comment,
+    parse,
+)
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
 from gateway.upstream.output_limit import CAPS
 from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
@@ -173,6 +183,12 @@ class NativeReader(AnswerSource, Protocol):
     failure: Failure | None
     """Set when an event reports one; the event does not go to the client."""
 
+    def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
+        """How many events from ``start`` on are pieces of the answer in the usual form, and where they end.
+
+        They pass as they are. Whether later ones are is found out by the next call.
+        """
+
     def take(self, event: SSEEvent) -> bytes | None:
         """What the client gets instead of an event; None: the event as it came.
 
@@ -220,12 +236,12 @@ class NativeStream(SourcedStream):
             self._recognized = bool(first)
         if self._body is not None:
             return self._gather(self._body, data)
-        blocks = self._framer.feed(data)
+        events = self._framer.feed(data)
         self.held = self._framer.held
         if self.held > EVENT_LIMIT:
             self.failure = bad_response(self._channel, f"an event is longer than {EVENT_LIMIT >> 20} MiB")
             return b""
-        return self._pass(blocks)
+        return self._pass(events)
 
     def end(self) -> bytes:
         """See ``adapter.AnswerStream``."""
@@ -236,7 +252,7 @@ class NativeStream(SourcedStream):
         rest, out = self._framer.end(), b""
         event = parse(rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n"))
         if event is not None and rawjson.maybe(event.data) is not None:  # its blank line never came
-            out = self._pass([rest.rstrip(b"\r\n") + b"\n\n"])
+            out = self._pass(rest.rstrip(b"\r\n") + BLANK)
         if not (self.failure or self.finished):
             self.failure = truncated(self._channel, "its last event did not come")
         return out
@@ -251,38 +267,39 @@ class NativeStream(SourcedStream):
         """See ``adapter.AnswerStream``."""
         return self._terminal or self.reader.closing(usage, estimated=estimated)
 
-    def _pass(self, blocks: Iterable[bytes]) -> bytes:
+    def _pass(self, events: bytes) -> bytes:
+        """What the client gets of complete events: all that lies between those that are replaced, in one piece."""
         out: list[bytes] = []
-        for block in blocks:
-            text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
-            event = parse(text.strip(b"\n"))
-            if has_comment(text):
-                self.comments += 1
-            if event is None or (event.name == PING and not self.started):
-                self.events += event is not None
-                self._wait(block, out)
-                continue
-            passed = self._look(event, block)
-            if self.failure is not None:
-                break
-            if self._leading:
+        start = passed = 0
+        returns = b"\r" in events
+        while start < len(events) and not (self.failure or self.finished):
+            count, end = (0, start) if returns else self.reader.take_pieces(events, start)
+            replaced = None
+            if count:
+                self.events += count
+                self.started = True
+            else:
+                end = event_end(events, start, returns=returns)
+                replaced = self._look(events[start:end])
+            if self._leading and self.started:  # of these events none has passed yet
                 out.append(self._leading)
                 self._leading = b""
-            if self.reader.complete:
-                self._terminal, self.finished = passed, True
-                break
-            out.append(passed)
+            if replaced is not None:
+                out += (events[passed:start], replaced)
+                passed = end
+            start = end
+        out.append(events[passed:start])
         return b"".join(out)
 
-    def _wait(self, block: bytes, out: list[bytes]) -> None:
-        """A comment, or another sign of life: it passes once there is an answer."""
-        if self.started:
-            out.append(block)
-        elif len(self._leading) + len(block) <= MOST_LEADING:
-            self._leading += block
-
-    def _look(self, event: SSEEvent, block: bytes) -> bytes:
-        """What the client gets for the event."""
+    def _look(self, block: bytes) -> bytes | None:
+        """What the client gets instead of one event, opened; None: the event as it came."""
+        text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
+        event = parse(text.strip(b"\n"))
+        if has_comment(text):
+            self.comments += 1
+        if event is None or (event.name == PING and not self.started):
+            self.events += event is not None
+            return self._wait(block)
         self.events += 1
         try:
             refuse_many_elements(event.data)
@@ -291,8 +308,21 @@ class NativeStream(SourcedStream):
             self.failure = bad_response(self._channel, "an event of the stream is not valid")
             return b""
         self.failure = self.reader.failure
-        self.started = self.started or self.failure is None
-        return block if replaced is None else replaced
+        if self.failure is not None:
+            return b""
+        self.started = True
+        if self.reader.complete:
+            self._terminal, self.finished = block if replaced is None else replaced, True
+            return b""
+        return replaced
+
+    def _wait(self, block: bytes) -> bytes | None:
+        """A comment, or another sign of life: it passes once there is an answer."""
+        if self.started:
+            return None
+        if len(self._leading) + len(block) <= MOST_LEADING:
+            self._leading += block
+        return b""
 
     def _gather(self, body: WholeBody, data: bytes) -> bytes:
         try:
@@ -320,45 +350,3 @@ class NativeStream(SourcedStream):
             self.started = self.finished = True
             return out
         return b""
-
-
-_SMALL = 4096
-"""Bytes of an event that is not complete, up to which joining it with what follows costs nothing."""
-
-
-class RawFramer:
-    """Cuts events out of bytes that are split anywhere. Their blank lines stay with them; no byte is changed."""
-
-    _END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    @property
-    def held(self) -> int:
-        """Bytes of an event that is not complete."""
-        return len(self._rest)
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """The events that are complete by now."""
-        rest = self._rest
-        if len(rest) <= _SMALL and b"\r" not in data and b"\r" not in rest:
-            *parts, left = (bytes(rest) + data if rest else data).split(b"\n\n")
-            rest[:] = left
-            return [b"%b\n\n" % part for part in parts]
-        searched = max(0, len(rest) - 3)
-        rest += data
-        blocks, start = [], 0
-        for end in self._END.finditer(rest, searched):
-            if end.end() == len(rest) and rest.endswith(b"\n\r"):
-                break  # the line feed that belongs to it follows
-            blocks.append(bytes(rest[start : end.end()]))
-            start = end.end()
-        del rest[:start]
-        return blocks
-
-    def end(self) -> bytes:
-        """What is left at the end of the bytes."""
-        left = bytes(self._rest)
-        self._rest.clear()
-        return left

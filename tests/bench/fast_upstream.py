@@ -1,11 +1,12 @@
 """Fast upstream: the cheapest server that answers chat completions, so that what is measured is what stands before it.
 
 Run as a module; prints its port. It parses nothing but the length of the body and whether a stream is asked for. The
-model ``m-200`` streams 200 events. It streams responses and messages too, except below ``/lacking``, where there are
-no responses.
+models ``m-200`` and ``claude-m-200`` stream 200 events. It streams responses and messages too, except below
+``/lacking``, where there are no responses.
 """
 
 import asyncio
+import hashlib
 import json
 import re
 import sys
@@ -18,7 +19,7 @@ import uvloop
 EVENTS_A_WRITE = 20
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _STREAM = re.compile(rb'"stream": ?true')
-_EVENTS = re.compile(rb'"model": ?"m-(\d+)"')
+_EVENTS = re.compile(rb'"model": ?"(?:[a-z]+-)?m-(\d+)"')
 
 _ANSWER = json.dumps(
     {
@@ -114,7 +115,7 @@ def response_pieces(events: int) -> tuple[bytes, ...]:
         ("response.output_item.added", {"output_index": 0, "item": item}),
         ("response.content_part.added", {**place, "part": part}),
         *(
-            ("response.output_text.delta", {**place, "delta": f"word{i} ", "logprobs": [], "obfuscation": "aB3dE6gH9"})
+            ("response.output_text.delta", {**place, "delta": f"word{i} ", "logprobs": [], "obfuscation": padding(i)})
             for i in range(events)
         ),
         ("response.output_text.done", {**place, "text": said["text"], "logprobs": []}),
@@ -123,6 +124,11 @@ def response_pieces(events: int) -> tuple[bytes, ...]:
         ("response.completed", ended),
     ]
     return _batched([(kind, {"sequence_number": i, **doc}) for i, (kind, doc) in enumerate(docs)])
+
+
+def padding(number: int) -> str:
+    """What the vendor pads a piece with: another one for each."""
+    return hashlib.sha256(b"%d" % number).hexdigest()[:9]
 
 
 @lru_cache

@@ -11,7 +11,6 @@ from gateway.domain.channel import Overrides
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import (
     NativeStream,
-    RawFramer,
     edit_request,
     forwardable,
     native_body,
@@ -20,7 +19,7 @@ from gateway.inbound.relay import (
 )
 from gateway.upstream.adapter import AttemptFailed, Failure, OutputCounter, UpstreamText
 from gateway.upstream.failures import bad_response
-from gateway.upstream.framing import SSEEvent
+from gateway.upstream.framing import RawFramer, SSEEvent
 from tests.upstream.makers import channel, order
 
 
@@ -36,6 +35,9 @@ class LineReader:
         self.tally = OutputCounter()
         self.complete = False
         self.failure: Failure | None = None
+
+    def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
+        return 0, start
 
     def take(self, event: SSEEvent) -> bytes | None:
         if event.data == b"odd":
@@ -152,7 +154,7 @@ def test_an_endless_event_is_not_kept() -> None:
 
 def test_a_framer_keeps_blank_lines() -> None:
     framer = RawFramer()
-    assert framer.feed(b"\n\n\ndata: a\r\n\r\nda") == [b"\n\n", b"\ndata: a\r\n\r\n"]
+    assert framer.feed(b"\n\n\ndata: a\r\n\r\nda") == b"\n\n\ndata: a\r\n\r\n"
     assert (framer.held, framer.end()) == (2, b"da")
 
 

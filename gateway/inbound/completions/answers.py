@@ -135,6 +135,10 @@ class CompletionReader:
         """Whether every choice that began has said why it ended."""
         return bool(self._open) and not any(self._open.values())
 
+    def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
+        """See ``relay.NativeReader``. A chunk may be of any choice, and end it: all are opened."""
+        return 0, start
+
     def take(self, event: SSEEvent) -> bytes | None:
         """See ``relay.NativeReader``."""
         if event.data.strip() == b"[DONE]":

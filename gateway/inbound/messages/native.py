@@ -6,20 +6,21 @@ and thoughts that Anthropic did not make, which it would refuse: those with the 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from gateway.domain.channel import Channel, Overrides, Served
-from gateway.inbound.messages.native_answer import MessagesReader, assembled
+from gateway.inbound.messages.native_answer import MessagesReader
 from gateway.inbound.relay import ChatWords, NativeStream, edit_request, native_body, native_failure, native_headers
 from gateway.inbound.sealed import PREFIX
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Adapter, Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.adapter import Adapter, AttemptFailed, Failure, Learned, Order, Prepared, Whole
 from gateway.upstream.anthropic.request import VERSION, root
-from gateway.upstream.framing import is_stream
+from gateway.upstream.failures import bad_response, truncated
+from gateway.upstream.framing import BLANK, is_stream, parse
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.output_limit import STANDARD_FIELDS
 from gateway.upstream.rawjson import Fields
@@ -146,7 +147,7 @@ class MessagesRelay:
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
         """See ``adapter.Adapter``."""
-        return MessagesStream(order, channel, self._reader(order, channel))
+        return NativeStream(order, channel, self._reader(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
         """See ``adapter.Adapter``."""
@@ -175,39 +176,66 @@ def _is_choice_ignored(order: Order, channel: Channel) -> bool:
     return isinstance(choice, dict) and choice.get("type") != "auto"
 
 
-_PIECE = re.compile(
-    rb'event: content_block_delta\ndata: \{"type": ?"content_block_delta", ?"index": ?[0-9]+, ?"delta": ?'
-    rb'\{"type": ?"(?:text|thinking|input_json)_delta", ?"(?:text|thinking|partial_json)": ?'
-    rb'"([^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+)"\} *\}\n\n'
-)
-"""An event that brings nothing but more text, as the vendor writes it."""
+def assembled(body: bytes, reader: MessagesReader, channel: Channel) -> bytes:
+    """The message that events bring which came although none were asked for. Raises AttemptFailed."""
+    message: dict[str, Any] = {}
+    blocks: dict[int, dict[str, Any]] = {}
+    for part in filter(None, body.replace(b"\r\n", b"\n").split(BLANK)):
+        event = parse(part)
+        if event is None:
+            continue
+        try:
+            reader.take(event)
+            _add_event(message, blocks, rawjson.value(event.data))
+        except ValueError as error:
+            raise AttemptFailed(bad_response(channel, "an event of the stream is not valid")) from error
+        if reader.failure is not None:
+            raise AttemptFailed(reader.failure)
+    if not reader.complete:
+        raise AttemptFailed(truncated(channel, "its last event did not come"))
+    for block in blocks.values():
+        if "partial" in block:
+            block["input"] = rawjson.maybe(str(block.pop("partial")).encode("utf-8", "surrogatepass")) or {}
+    return rawjson.encode({**message, "content": [blocks[index] for index in sorted(blocks)]})
 
 
-def piece_in(event: bytes) -> str | None:
-    """The text of an event that is nothing but a piece of text; None for all others."""
-    found = _PIECE.fullmatch(event)
-    if found is None:
-        return None
-    try:
-        return rawjson.text(b'"' + found[1] + b'"') if b"\\" in found[1] else found[1].decode()
-    except ValueError:
-        return None
+def _add_event(message: dict[str, Any], blocks: dict[int, dict[str, Any]], event: dict[str, Any]) -> None:
+    """Raises ValueError if the event is not what its type says."""
+    match event.get("type"):
+        case "message_start":
+            message |= _object(event, "message")
+        case "content_block_start":
+            blocks[_index(event)] = dict(_object(event, "content_block"))
+        case "content_block_delta":
+            _add_delta(blocks.setdefault(_index(event), {}), _object(event, "delta"))
+        case "message_delta":
+            message |= _object(event, "delta")
+            usage = {name: value for name, value in _object(event, "usage").items() if value is not None}
+            message["usage"] = {**_object(message, "usage"), **usage}
 
 
-class MessagesStream(NativeStream):
-    """A streamed answer. Most of its events are pieces of text, which need little of what others need."""
+def _add_delta(block: dict[str, Any], delta: dict[str, Any]) -> None:
+    """Texts grow; of anything else the last one counts."""
+    for name, piece in delta.items():
+        if name == "citation":
+            known = block.get("citations")
+            block["citations"] = [*(known if isinstance(known, list) else ()), piece]
+        elif name != "type":
+            place = "partial" if name == "partial_json" else name
+            known = block.get(place)
+            block[place] = known + piece if isinstance(known, str) and isinstance(piece, str) else piece
 
-    def _pass(self, blocks: Iterable[bytes]) -> bytes:
-        out: list[bytes] = []
-        for block in blocks:
-            text = piece_in(block)
-            if text is not None:
-                self.tally.add(text)
-                self.events += 1
-                self.started = True
-                out.append(block)
-                continue
-            out.append(super()._pass((block,)))
-            if self.failure is not None or self.finished:
-                break
-        return b"".join(out)
+
+def _object(holder: dict[str, Any], name: str) -> dict[str, Any]:
+    """The object in a field; an empty one if there is none. Raises ValueError for anything else."""
+    found = holder.get(name)
+    if found is not None and not isinstance(found, dict):
+        raise ValueError(f"{name} is not an object")
+    return found or {}
+
+
+def _index(event: dict[str, Any]) -> int:
+    found = event.get("index")
+    if type(found) is not int:
+        raise ValueError("a block has no number")
+    return found

@@ -5,7 +5,7 @@ replaces the model's name. An answer that came in the other form than the one th
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,8 +16,7 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, Whole
 from gateway.upstream.anthropic.errors import failure_inside
 from gateway.upstream.anthropic.response import Report, finish_of
-from gateway.upstream.failures import bad_response, truncated
-from gateway.upstream.framing import BLANK, SSEEvent, parse
+from gateway.upstream.framing import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.translate.response import no_answer
@@ -57,6 +56,29 @@ _CONTENT = {
 _EVENT = msgspec.json.Decoder(_Event)
 
 
+class _TextPiece(msgspec.Struct, frozen=True, tag_field="type", tag="text_delta", forbid_unknown_fields=True, gc=False):
+    piece: str = msgspec.field(name="text")
+
+
+class _ThoughtPiece(_TextPiece, frozen=True, tag="thinking_delta", forbid_unknown_fields=True, gc=False):
+    piece: str = msgspec.field(name="thinking")
+
+
+class _ArgumentsPiece(_TextPiece, frozen=True, tag="input_json_delta", forbid_unknown_fields=True, gc=False):
+    piece: str = msgspec.field(name="partial_json")
+
+
+class _PieceEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """An event that brings nothing but more text, as the vendor writes it."""
+
+    type: Literal["content_block_delta"]
+    index: SMALL_NUMBER
+    delta: _TextPiece | _ThoughtPiece | _ArgumentsPiece
+
+
+_PIECES = PieceDecoder(("content_block_delta",), _PieceEvent)
+
+
 class MessagesReader:
     """Implements ``relay.NativeReader``."""
 
@@ -90,6 +112,13 @@ class MessagesReader:
     def marks(self) -> tuple[str, ...]:
         """See ``adapter.AnswerStream``."""
         return self.noted + self._report.marks
+
+    def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
+        """See ``relay.NativeReader``."""
+        pieces, end = _PIECES.read(events, start)
+        if pieces:
+            self.tally.add("".join([event.delta.piece for event in pieces]))
+        return len(pieces), end
 
     def take(self, event: SSEEvent) -> bytes | None:
         """See ``relay.NativeReader``."""
@@ -333,68 +362,3 @@ def _replayed(index: int, block: Fields) -> Iterator[bytes]:
         event = {"type": "content_block_delta", "index": index, "delta": delta}
         yield write_event(b"content_block_delta", rawjson.encode(event))
     yield write_event(b"content_block_stop", rawjson.encode({"type": "content_block_stop", "index": index}))
-
-
-def assembled(body: bytes, reader: MessagesReader, channel: Channel) -> bytes:
-    """The message that events bring which came although none were asked for. Raises AttemptFailed."""
-    message: dict[str, Any] = {}
-    blocks: dict[int, dict[str, Any]] = {}
-    for part in filter(None, body.replace(b"\r\n", b"\n").split(BLANK)):
-        event = parse(part)
-        if event is None:
-            continue
-        try:
-            reader.take(event)
-            _add_event(message, blocks, rawjson.value(event.data))
-        except ValueError as error:
-            raise AttemptFailed(bad_response(channel, "an event of the stream is not valid")) from error
-        if reader.failure is not None:
-            raise AttemptFailed(reader.failure)
-    if not reader.complete:
-        raise AttemptFailed(truncated(channel, "its last event did not come"))
-    for block in blocks.values():
-        if "partial" in block:
-            block["input"] = rawjson.maybe(str(block.pop("partial")).encode("utf-8", "surrogatepass")) or {}
-    return rawjson.encode({**message, "content": [blocks[index] for index in sorted(blocks)]})
-
-
-def _add_event(message: dict[str, Any], blocks: dict[int, dict[str, Any]], event: dict[str, Any]) -> None:
-    """Raises ValueError if the event is not what its type says."""
-    match event.get("type"):
-        case "message_start":
-            message |= _object(event, "message")
-        case "content_block_start":
-            blocks[_index(event)] = dict(_object(event, "content_block"))
-        case "content_block_delta":
-            _add_delta(blocks.setdefault(_index(event), {}), _object(event, "delta"))
-        case "message_delta":
-            message |= _object(event, "delta")
-            usage = {name: value for name, value in _object(event, "usage").items() if value is not None}
-            message["usage"] = {**_object(message, "usage"), **usage}
-
-
-def _add_delta(block: dict[str, Any], delta: dict[str, Any]) -> None:
-    """Texts grow; of anything else the last one counts."""
-    for name, piece in delta.items():
-        if name == "citation":
-            known = block.get("citations")
-            block["citations"] = [*(known if isinstance(known, list) else ()), piece]
-        elif name != "type":
-            place = "partial" if name == "partial_json" else name
-            known = block.get(place)
-            block[place] = known + piece if isinstance(known, str) and isinstance(piece, str) else piece
-
-
-def _object(holder: dict[str, Any], name: str) -> dict[str, Any]:
-    """The object in a field; an empty one if there is none. Raises ValueError for anything else."""
-    found = holder.get(name)
-    if found is not None and not isinstance(found, dict):
-        raise ValueError(f"{name} is not an object")
-    return found or {}
-
-
-def _index(event: dict[str, Any]) -> int:
-    found = event.get("index")
-    if type(found) is not int:
-        raise ValueError("a block has no number")
-    return found

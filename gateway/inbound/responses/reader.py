@@ -4,8 +4,8 @@ Nothing of it is kept except the response as its last event had it, without the 
 where the upstream brings none.
 """
 
-import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -16,29 +16,44 @@ from gateway.inbound.responses.render import usage_object
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
 from gateway.upstream.failures import truncated
-from gateway.upstream.framing import BLANK, Framer, SSEEvent, parse
+from gateway.upstream.framing import BLANK, SMALL_NUMBER, Framer, PieceDecoder, SSEEvent, parse
 from gateway.upstream.openai.chunks import failure_in
 from gateway.upstream.rawjson import NULL, Fields
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_report import UsageReports
 
-_TEXTS = {
-    b"response.output_text.delta": "delta",
-    b"response.refusal.delta": "delta",
-    b"response.reasoning_text.delta": "delta",
-    b"response.reasoning_summary_text.delta": "delta",
-    b"response.function_call_arguments.delta": "delta",
-    b"response.custom_tool_call_input.delta": "delta",
-    b"response.code_interpreter_call_code.delta": "delta",
-    b"response.mcp_call_arguments.delta": "delta",
-}
-_PIECE = re.compile(
-    rb'event: (response\.[a-z_.]+\.delta)\ndata: \{"type":"\1"(?:,"sequence_number":([0-9]{1,9}))?'
-    rb'(?:,"item_id":"([\w-]{0,100})")?(?:,"[a-z]+_index":[0-9]{1,9})*+'
-    rb',"delta":"([^"\\]*+(?:\\.[^"\\]*+)*+)"(?:,"logprobs":\[\])?(?:,"obfuscation":"\w{0,16}")?'
-    rb'(?:,"sequence_number":([0-9]{1,9}))?\}\n\n'
-)
-"""An event with a piece of text and nothing else but what the vendor writes beside it, in its order."""
+
+class PieceKind(StrEnum):
+    """Events with a piece of what the model writes."""
+
+    TEXT = "response.output_text.delta"
+    REFUSAL = "response.refusal.delta"
+    REASONING = "response.reasoning_text.delta"
+    SUMMARY = "response.reasoning_summary_text.delta"
+    ARGUMENTS = "response.function_call_arguments.delta"
+    TOOL_INPUT = "response.custom_tool_call_input.delta"
+    CODE = "response.code_interpreter_call_code.delta"
+    MCP_ARGUMENTS = "response.mcp_call_arguments.delta"
+
+
+class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """An event with a piece, and with nothing else but what the vendor writes beside it."""
+
+    type: PieceKind
+    delta: str
+    sequence_number: SMALL_NUMBER | None = None
+    item_id: str = ""
+    output_index: SMALL_NUMBER = 0
+    content_index: SMALL_NUMBER = 0
+    summary_index: SMALL_NUMBER = 0
+    logprobs: msgspec.Raw = NULL
+    obfuscation: str = ""
+
+
+_PIECES = PieceDecoder(PieceKind, _Piece)
+_PIECE_KINDS = frozenset(PieceKind)
+_TEXT_KINDS = _PIECE_KINDS | {kind.removesuffix(".delta") + ".done" for kind in PieceKind}
+"""Events whose content is a field of their own."""
 _CONTENT = frozenset(
     {
         *("delta", "text", "refusal", "arguments", "input", "code", "logprobs", "name", "content", "summary"),
@@ -46,8 +61,10 @@ _CONTENT = frozenset(
     }
 )
 """Fields in which the model's words are, and what tools returned; they are never searched for secrets."""
+_CONTENT_OR_OUTPUT = _CONTENT | {"output"}
 _INNER = frozenset({"response", "item", "part"})
-_TERMINAL = {b"response.completed": "completed", b"response.incomplete": "incomplete", b"response.failed": "failed"}
+_EMPTY = msgspec.Raw(b"[]")
+_TERMINAL = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 
 
 class ResponsesReader:
@@ -67,8 +84,10 @@ class ResponsesReader:
         """Of an error that had an event of its own, which the client has."""
         self._cut = False
         self._called = False
-        self._item: bytes | None = None
-        """Id of the item of the last piece; it shows no secret."""
+        self._items: set[str] = set()
+        """Ids of the items of the last pieces; they show no secret."""
+        self._suspect = False
+        """A piece showed one."""
         self.tally = OutputCounter()
         self.complete = False
         self.failure: Failure | None = None
@@ -90,55 +109,42 @@ class ResponsesReader:
         """See ``adapter.AnswerStream``."""
         return tuple(dict.fromkeys(self._reports.marks + _extras(self._response)))
 
-    def take_pieces(self, data: bytes) -> tuple[int, int]:
-        """How many events at the beginning are pieces of text in the usual form, and how many bytes they have.
-
-        They pass as they are, and need not be opened.
-        """
-        count = end = 0
-        texts: list[bytes] = []
-        while (found := _PIECE.match(data, end)) is not None:
-            kind, first, item, said, last = found.groups()
-            number = first or last
-            if kind not in _TEXTS or number is None:
-                break
-            if item != self._item:
-                if item is not None and self._order.screen.shows(item.decode()):
-                    break
-                self._item = item
-            texts.append(said)
-            self._next = int(number) + 1
-            count, end = count + 1, found.end()
-        if not count:
-            return 0, 0
-        text = b"".join(texts)
-        try:
-            self.tally.add(rawjson.text(b'"%b"' % text) if b"\\" in text else text.decode())
-        except ValueError:
-            return 0, 0
+    def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
+        """See ``relay.NativeReader``. If one shows a secret beside its text, all events are opened from there on."""
+        pieces, end = ([], start) if self._suspect else _PIECES.read(events, start)
+        if not pieces:
+            return 0, start
+        items, shows = {piece.item_id for piece in pieces}, self._order.screen.shows
+        self._suspect = shows("".join([piece.obfuscation for piece in pieces])) or any(map(shows, items - self._items))
+        if self._suspect:
+            return 0, start
+        self._items = items
+        number = pieces[-1].sequence_number
+        self._next = number + 1 if number is not None else self._next + len(pieces)
+        self.tally.add("".join([piece.delta for piece in pieces]))
         self._begun = True
-        return count, end
+        return len(pieces), end
 
     def take(self, event: SSEEvent, *, screened: bool = False) -> bytes | None:
         """See ``relay.NativeReader``. ``screened``: it shows no secret."""
         fields = rawjson.fields(event.data)
-        if not screened and (cleaned := cleaned_event(fields, self._order.screen)) != fields:
+        kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
+        if not screened and (cleaned := cleaned_event(fields, kind, self._order.screen)) != fields:
             data = rawjson.encode(cleaned)
             made = b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
             return self.take(SSEEvent(data, event.name), screened=True) or made
-        kind = rawjson.text(fields["type"]).encode() if "type" in fields else event.name
         number = rawjson.maybe(fields.get("sequence_number"))
         self._next = number + 1 if isinstance(number, int) else self._next + 1
-        if kind in _TEXTS:
-            self.tally.add(rawjson.text(fields[_TEXTS[kind]]))
-        elif kind == b"response.output_item.added":
+        if kind in _PIECE_KINDS:
+            self.tally.add(rawjson.text(fields["delta"]))
+        elif kind == "response.output_item.added":
             self._count(rawjson.fields(fields["item"]))
-        elif kind == b"error" and self._begun:
+        elif kind == "error" and self._begun:
             self.told = failure_in(event.data, self._channel)
-        elif kind == b"error":  # before anything else it is an answer of another kind
+        elif kind == "error":  # before anything else it is an answer of another kind
             self.failure = failure_in(event.data, self._channel)
         elif "response" in fields:
-            return self._respond(event, fields, kind)
+            return self._respond(fields, kind)
         self._begun = True
         return None
 
@@ -148,7 +154,7 @@ class ResponsesReader:
         response = rawjson.fields(sent)
         begun = rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})
         out = [self._made("created", {"response": begun}), self._made("in_progress", {"response": begun})]
-        for number, item in enumerate(rawjson.items(response.get("output", msgspec.Raw(b"[]")))):
+        for number, item in enumerate(rawjson.items(response.get("output", _EMPTY))):
             place = {"output_index": number, "item": item}
             out += [self._made("output_item.added", place), self._made("output_item.done", place)]
         self._response = response
@@ -199,10 +205,10 @@ class ResponsesReader:
         self.finish = _finish_of(fields, str(status), called=self._called)
         return _renamed(body, fields, self._order.model)
 
-    def _respond(self, event: SSEEvent, fields: Fields, kind: bytes) -> bytes | None:
+    def _respond(self, fields: Fields, kind: str) -> bytes | None:
         response = rawjson.fields(fields["response"])
         self._see(response)
-        if kind == b"response.failed":
+        if kind == "response.failed":
             self.failure = _failure(response, fields, self._order.model, self._channel)
             return None
         if kind in _TERMINAL:
@@ -214,11 +220,12 @@ class ResponsesReader:
         if not renamed:
             return None
         data = rawjson.encode({**fields, "response": msgspec.Raw(renamed)})
-        return b"event: %b\ndata: %b\n\n" % (kind, data)
+        return b"event: %b\ndata: %b\n\n" % (kind.encode("utf-8", "surrogatepass"), data)
 
     def _see(self, response: Fields) -> None:
-        self._response = {name: raw.copy() for name, raw in response.items() if name != "output"}
-        self._response["output"] = msgspec.Raw(b"[]")
+        self._response = {**response, "output": _EMPTY}
+        if response.get("output", _EMPTY) != _EMPTY:  # what is kept must not keep the items
+            self._response = {name: raw.copy() for name, raw in self._response.items()}
         if not rawjson.is_null(response.get("usage")):
             self._reports.see({"usage": response["usage"]})
 
@@ -237,10 +244,12 @@ class ResponsesReader:
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
-def cleaned_event(fields: Fields, screen: Screen) -> Fields:
+def cleaned_event(fields: Fields, kind: str, screen: Screen) -> Fields:
     """An event without the secrets around its content. Of an unknown event nothing is content."""
-    kind = str(rawjson.maybe(fields.get("type"))).encode()
-    if kind in _TEXTS or kind.removesuffix(b".done") + b".delta" in _TEXTS:
+    is_text = kind in _TEXT_KINDS
+    if not screen.hides_among(_around(fields, _CONTENT) if is_text else _around_inner(fields)):
+        return fields
+    if is_text:
         return screen.cleaned(fields, _CONTENT)
     out = screen.cleaned(fields, _INNER)
     for name in _INNER & fields.keys():
@@ -252,12 +261,35 @@ def cleaned_event(fields: Fields, screen: Screen) -> Fields:
 
 def cleaned_response(fields: Fields, screen: Screen) -> Fields:
     """A response, an item of one or a part of an item, without the secrets around the content."""
-    out = screen.cleaned(fields, {*_CONTENT, "output"})
-    if bytes(memoryview(fields.get("output", NULL))[:1]) == b"[":
+    out = screen.cleaned(fields, _CONTENT_OR_OUTPUT)
+    if _is_array(fields.get("output", NULL)):
         items = rawjson.objects(fields["output"])
         cleaned = [screen.cleaned(item, _CONTENT) for item in items]
         out["output"] = fields["output"] if cleaned == items else rawjson.raw(cleaned)
     return out
+
+
+def _around_inner(fields: Fields) -> list[msgspec.Raw]:
+    """All values of an event, but not the content of its response, item or part."""
+    values = []
+    for name, value in fields.items():
+        if name in _INNER:
+            inner = rawjson.fields(value)
+            values += _around(inner, _CONTENT_OR_OUTPUT)
+            if "output" in inner and _is_array(inner["output"]):
+                for item in rawjson.objects(inner["output"]):
+                    values += _around(item, _CONTENT)
+        else:
+            values.append(value)
+    return values
+
+
+def _around(fields: Fields, content: frozenset[str]) -> list[msgspec.Raw]:
+    return [value for name, value in fields.items() if name not in content]
+
+
+def _is_array(value: msgspec.Raw) -> bool:
+    return bytes(memoryview(value)[:1]) == b"["
 
 
 def _finish_of(response: Fields, status: str, *, called: bool) -> str:
@@ -308,8 +340,8 @@ def last_response(body: bytes, channel: Channel) -> bytes:
     blocks = (framer.feed(body) + framer.end()).split(BLANK)
     for event in filter(None, map(parse, reversed(blocks))):
         fields = rawjson.fields(event.data)
-        kind = rawjson.maybe(fields.get("type")) or event.name.decode()
-        if str(kind).encode() in _TERMINAL and "response" in fields:
+        kind = str(rawjson.maybe(fields.get("type")) or event.name.decode())
+        if kind in _TERMINAL and "response" in fields:
             return bytes(fields["response"])
         if kind == "error":
             raise AttemptFailed(failure_in(event.data, channel))

@@ -5,7 +5,7 @@ that the gateway itself had sealed for another vendor: an item that OpenAI did n
 Of the answer only the name of the model is changed, where the client knows it by another one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -165,31 +165,6 @@ def is_failed_event(data: str) -> bool:
 
 class ResponsesStream(NativeStream):
     """A streamed answer. Some upstreams report an error in an event of its own, and end without a last one."""
-
-    def feed(self, data: bytes) -> bytes:
-        """See ``adapter.AnswerStream``. Most events are pieces of text, which need little of what others need."""
-        reader, idle = self.reader, self._body is None and not (self._framer.held or self.failure or self.finished)
-        if not (self.started and idle and isinstance(reader, ResponsesReader)):
-            return super().feed(data)
-        count, end = reader.take_pieces(data)
-        self.events += count
-        if not count or end == len(data):
-            return data if count else super().feed(data)
-        return data[:end] + super().feed(data[end:])
-
-    def _pass(self, blocks: Iterable[bytes]) -> bytes:
-        """Pieces of text among other events."""
-        out, reader = [], self.reader
-        for block in blocks:
-            if isinstance(reader, ResponsesReader) and reader.take_pieces(block)[0]:
-                self.events += 1
-                self.started = True
-                out.append(block)
-                continue
-            out.append(super()._pass((block,)))
-            if self.failure is not None or self.finished:
-                break
-        return b"".join(out)
 
     def end(self) -> bytes:
         """See ``adapter.AnswerStream``."""

@@ -6,9 +6,9 @@ characters; long fields are searched for the values as they are written in JSON.
 """
 
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
-from operator import itemgetter
+from struct import Struct
 
 import msgspec
 
@@ -19,7 +19,9 @@ from gateway.upstream.redaction.search import BLOCK, Needles, aligned, all_of, b
 LONG = 4096
 """Characters of a field above which it is not searched for pieces and other spellings."""
 SHORT = 256
-"""Characters of an id or a header, for which it is known what to look up."""
+"""Characters of a field that is searched together with others."""
+ROW = 40 * BLOCK
+"""Characters whose blocks are looked up together."""
 HARMLESS = 7
 """Characters that are too few for a secret."""
 REPEATED = 64
@@ -28,6 +30,9 @@ REPEATED_LIMIT = 256
 """Values that are."""
 
 REQUEST_ID = "x-upstream-request-id"
+
+_BLOCKS = tuple(Struct(f"{BLOCK}s" * count).unpack_from for count in range(ROW // BLOCK + 1))
+"""What gives so many blocks of a text in one call of a built-in."""
 
 _PASSED = frozenset({"openai-processing-ms", "retry-after", "retry-after-ms"})
 _LIMIT = re.compile(
@@ -60,7 +65,7 @@ class Screen:
         """One of the secrets has blanks in it."""
         self._harmless: set[bytes] = set()
         """Short values that were searched: chunk after chunk has the same."""
-        self._grams = frozenset(gram for spelling in needles.long for gram in all_of(spelling, BLOCK))
+        self._grams = frozenset(gram.encode() for spelling in needles.long for gram in all_of(spelling, BLOCK))
         self._values = tuple(dict.fromkeys(form for value in needles.values for form in _in_json(value)))
 
     def shows(self, text: str) -> bool:
@@ -69,15 +74,25 @@ class Screen:
             return False
         if text.isascii() and text.isprintable():
             low, escaped = text.lower().replace(" ", "+"), "%" in text or "\\" in text or "&" in text
+            hit = self._shares_block(low.encode())
         else:
             low, escaped = folded(text), has_escapes(text)
-        blocks = _blocks_of(len(low))(low) if 2 * BLOCK <= len(low) <= SHORT else aligned(low)
-        if escaped or (self._spaced and "++" in low) or not self._grams.isdisjoint(blocks):
+            hit = not self._grams.isdisjoint(block.encode("utf-8", "replace") for block in aligned(low))
+        if hit or escaped or (self._spaced and "++" in low):
             return bool(self._needles.spans(text))
         for short in self._needles.short:  # noqa: SIM110 - a generator would cost more than all this
             if short in low:
                 return True
         return False
+
+    def _shares_block(self, low: bytes) -> bool:
+        """Whether an aligned block of the text, which is ASCII, is anywhere in a secret."""
+        grams, rows = self._grams, len(low) // ROW
+        for row in range(rows):
+            if not grams.isdisjoint(_BLOCKS[ROW // BLOCK](low, row * ROW)):
+                return True
+        rest = (len(low) - rows * ROW) // BLOCK
+        return not grams.isdisjoint(_BLOCKS[rest](low, rows * ROW))
 
     def hides(self, raw: msgspec.Raw) -> bool:
         """Whether a JSON value has a secret in it."""
@@ -93,6 +108,17 @@ class Screen:
                 self._harmless.clear()
             self._harmless.add(data)
         return shows
+
+    def hides_among(self, values: Iterable[msgspec.Raw]) -> bool:
+        """Whether one of the JSON values has a secret in it. The short ones are searched together."""
+        short = []
+        for value in values:
+            data = bytes(value)
+            if len(data) <= SHORT:
+                short.append(data)
+            elif self.hides(value):
+                return True
+        return self.shows(b",".join(short).decode("utf-8", "replace"))
 
     def clean(self, fields: Fields) -> bool:
         """Blank the secrets in the fields of an answer, chunk or choice, but not its content; whether there were any.
@@ -154,12 +180,6 @@ class Screen:
 def _passed_on(names: tuple[str, ...]) -> tuple[str, ...]:
     """The headers that a client may use; an upstream's answers have nearly always the same."""
     return tuple(name for name in names if name in _PASSED or _LIMIT.fullmatch(name))
-
-
-@lru_cache(maxsize=SHORT)
-def _blocks_of(size: int) -> Callable[[str], tuple[str, ...]]:
-    """What gives the aligned blocks of a text of that many characters, two at least, in one call of a built-in."""
-    return itemgetter(*(slice(start, start + BLOCK) for start in range(0, size - BLOCK + 1, BLOCK)))
 
 
 def _in_json(value: str) -> tuple[bytes, ...]:

@@ -128,3 +128,23 @@ def test_long_fields_are_searched_for_the_value_as_it_stands() -> None:
     fields = rawjson.fields(dumps({"sources": long, "notes": ["x" * LONG, KEY[:20]]}))
     assert SCREEN.clean(fields)
     assert (rawjson.value(fields["sources"])[1], rawjson.value(fields["notes"])[1]) == ("…", KEY[:20])
+
+
+@pytest.mark.parametrize("size", [14, 239, 240, 241, 252, 480, 1000])
+def test_a_piece_is_seen_wherever_it_stands(size: int) -> None:
+    piece = KEY[9:21]
+    for start in range(size - len(piece) + 1):
+        text = "." * start + piece + "." * (size - len(piece) - start)
+        assert SCREEN.shows(text), start
+        assert SCREEN.shows("ü" + text), start
+    assert not SCREEN.shows("." * size)
+
+
+def test_values_that_are_searched_together_hide_as_much_as_each_does() -> None:
+    harmless = [msgspec.Raw(value) for value in (b'"resp_0123456789"', b"1763500000", b'"a \\u0041"', b"null", b"{}")]
+    assert not SCREEN.hides_among(harmless)
+    for secret in (KEY, KEY[9:21], "hunter2!x"):
+        for filler in ("", "x" * 300, "x" * 5000):
+            value = rawjson.raw({"a": filler + secret})
+            found = [SCREEN.hides_among([*harmless[:at], value, *harmless[at:]]) for at in range(len(harmless) + 1)]
+            assert found == [SCREEN.hides(value)] * len(found), (secret, len(filler))

@@ -1,0 +1,84 @@
+"""Native streams: pieces that are read together count, and pass, as those that are opened one by one."""
+
+import json
+import random
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain.usage import NOTHING
+from gateway.inbound.responses.reader import PieceKind, ResponsesReader
+from gateway.inbound.responses.relay import ResponsesStream
+from gateway.upstream.redaction.answers import Screen
+from gateway.upstream.redaction.search import needles
+from tests.fakes.responses import event, events_of, function_call, message, response
+from tests.inbound.responses.rendering import order_of
+from tests.upstream.makers import channel
+
+KEY = "sk-upstream-canary-0123456789"
+PLACE = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+
+
+def stream() -> ResponsesStream:
+    order = msgspec.structs.replace(order_of(), screen=Screen(needles([KEY])))
+    return ResponsesStream(order, channel(), ResponsesReader(order, channel()))
+
+
+def delta(number: int, text: str = "a", kind: str = PieceKind.TEXT, **more: Any) -> bytes:
+    return event(kind, number, **{**PLACE, "delta": text, "logprobs": [], "obfuscation": "aB3dE6gH", **more})
+
+
+def fed(data: bytes, cuts: list[int]) -> tuple[bytes, tuple[object, ...]]:
+    made = stream()
+    edges = [0, *sorted(cuts), len(data)]
+    out = b"".join(made.feed(data[a:b]) for a, b in pairwise(edges)) + made.end()
+    facts = (made.events, made.started, made.finished, made.failure, made.tally.chars, made.tally.tokens())
+    return out + made.tail(NOTHING, estimated=False), facts
+
+
+def opened(data: bytes) -> bytes:
+    """The same events, so written that each is opened by itself."""
+    return data.replace(b'"delta":', b'"delta" :').replace(b"event: ", b"event:")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_streams_pass_the_same_however_they_are_read(seed: int) -> None:
+    chance = random.Random(seed)
+    texts = ["a", " word", "ü😀", '\\ "\n', "😀"[0], "{", "\ud83d"]
+    pieces = [
+        delta(number, chance.choice(texts), chance.choice([PieceKind.TEXT] * 4 + list(PieceKind)))
+        for number in range(chance.randrange(80))
+    ]
+    others = events_of(response(message("Hello"), function_call("f", "{}")))
+    data = b"".join(sorted(others[:-1] + pieces, key=lambda _: chance.random())) + others[-1]
+    cuts = [chance.randrange(len(data)) for _ in range(chance.choice([0, 0, 1, 5, 50]))]
+    out, facts = fed(data, cuts)
+    plain, same = fed(opened(data), [])
+    assert (out, facts) == (data, same)
+    assert plain == opened(data)
+
+
+def test_signs_of_life_pass_before_pieces_that_come_first() -> None:
+    made = stream()
+    assert made.feed(b": hello\n\n") == b""
+    assert made.feed(delta(0) + delta(1)) == b": hello\n\n" + delta(0) + delta(1)
+    assert (made.started, made.events, made.comments) == (True, 2, 1)
+
+
+@pytest.mark.parametrize("at", [0, 70, 149])
+@pytest.mark.parametrize("where", ["item_id", "obfuscation", "unknown"])
+def test_a_secret_beside_one_piece_among_many_does_not_pass(at: int, where: str) -> None:
+    for secret in (KEY, KEY[6:20]):
+        data = b"".join(delta(number, **({where: secret} if number == at else {})) for number in range(150))
+        out = stream().feed(data)
+        assert secret.encode() not in out
+        found = [json.loads(part.partition(b"data: ")[2]) for part in out.split(b"\n\n") if part]
+        assert [(doc["sequence_number"], doc["delta"]) for doc in found] == [(number, "a") for number in range(150)]
+
+
+def test_the_number_after_the_last_piece_is_known() -> None:
+    made = stream()
+    made.feed(delta(3) + delta(4) + delta(5))
+    assert b'"sequence_number":6' in made.tail(NOTHING, estimated=False)
