@@ -130,7 +130,7 @@ class MessagesReader:
         match found.type:
             case "content_block_delta":
                 delta = found.delta or _Delta()
-                self._count(delta, data)
+                self.tally.add(_output_of(delta, data))
                 return _cleaned_delta(event, _CONTENT.get(delta.type or "", ""), self._order.screen)
             case "message_start":
                 return self._start(data)
@@ -146,14 +146,6 @@ class MessagesReader:
                 self.failure = failure_inside(self._channel, data)
                 return None
         return _cleaned(event, self._order.screen)
-
-    def _count(self, delta: _Delta, data: bytes) -> None:
-        """A piece of the output. Of a kind that is not known here all of the event counts."""
-        text = delta.text or delta.thinking or delta.partial_json
-        if text:
-            self.tally.add(text)
-        elif delta.type not in _CONTENT:
-            self.tally.add(data.decode("utf-8", "replace"))
 
     def _begin(self, index: int, block: _Block) -> None:
         self._open = index
@@ -263,6 +255,12 @@ class MessagesReader:
     def closing(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``relay.NativeReader``."""
         return write_event(b"message_stop", b'{"type":"message_stop"}')
+
+
+def _output_of(delta: _Delta, data: bytes) -> str:
+    """A piece of the output. Of a kind that is not known here all of the event counts."""
+    text = delta.text or delta.thinking or delta.partial_json or ""
+    return text if text or delta.type in _CONTENT else data.decode("utf-8", "replace")
 
 
 def _cleaned(event: SSEEvent, screen: Screen) -> bytes | None:
