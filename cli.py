@@ -78,7 +78,10 @@ MEANT: Mapping[str, str] = {
     **dict.fromkeys(("list", "ls"), "token list"),
     **dict.fromkeys(("test", "check", "debug"), "doctor"),
     **dict.fromkeys(("connect", "setup", "init", "login"), "env"),
-    **dict.fromkeys(("export", "import"), "config export"),
+    **dict.fromkeys(("export", "import", "backup"), "config export"),
+    **dict.fromkeys(("restart", "reload"), "serve"),
+    **dict.fromkeys(("today", "bill"), "usage summary --since today"),
+    **dict.fromkeys(("events", "errors", "alerts"), "incident list"),
     **dict.fromkeys(("setting",), "settings"),
     **dict.fromkeys(("ask", "prompt"), "chat"),
 }

@@ -14,6 +14,7 @@ import pytest
 
 import cli
 from gateway import __version__
+from gateway.commands import base
 from gateway.commands.base import Noun
 from gateway.commands.exit_codes import MEANINGS, Exit
 from tests.commands.program import PROGRAM, environment, serving, tollkeeper
@@ -59,7 +60,7 @@ def test_words_that_people_know_from_elsewhere_are_answered_with_ours() -> None:
     with click.Context(cli.tollkeeper) as ctx:
         for meant in set(cli.MEANT.values()) - {"tollkeeper"}:
             command: click.Command | None = cli.tollkeeper
-            for word in meant.split():
+            for word in meant.partition(" --")[0].split():
                 assert isinstance(command, click.Group)
                 command = command.get_command(ctx, word)
                 assert command is not None, meant
@@ -79,6 +80,18 @@ def test_every_noun_has_something_to_show() -> None:
     with click.Context(cli.tollkeeper) as ctx:
         nouns = [command for name in cli.COMMANDS if isinstance(command := cli.tollkeeper.get_command(ctx, name), Noun)]
     assert [noun.name for noun in nouns if noun.bare not in noun.commands] == []
+
+
+@pytest.mark.parametrize("typed", base.MEANT)
+def test_words_for_a_noun_are_answered_with_a_command_that_exists(typed: str) -> None:
+    assert f"Did you mean 'tollkeeper {base.MEANT[typed]}'? See" in run(*typed.split()).err
+    words = re.sub(r" (--|CHANNEL|last).*", "", base.MEANT[typed]).split()
+    assert run(*words, "--help").code == 0
+
+
+def test_a_short_option_is_answered_with_the_long_one() -> None:
+    assert run("chat", "-m", "x", "hi").err.startswith("tollkeeper: No such option '-m'. Did you mean '--model'? See")
+    assert "Did you mean" not in run("token", "add", "-z").err
 
 
 def test_the_home_before_a_command_of_a_noun_is_no_command() -> None:

@@ -7,6 +7,7 @@ Long: one entry after another; what they share is at the top.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from gateway.client.connect_card import Shell, assign, curl, node, python
 from gateway.domain.errors import NotFound
 from gateway.domain.text import plain, word
-from gateway.domain.views import ModelView
+from gateway.domain.views import ModelView, TokenView
 
 PLACEHOLDER_KEY = "sk-tk-..."
 KEY_VARIABLE = "TOLLKEEPER_TOKEN"
@@ -106,7 +107,10 @@ def find_app(name: str) -> App:
     """The app of that name. Raises NotFound, naming all there are."""
     found = APPS.get(name.casefold())
     if found is None:
-        raise NotFound(f"unknown app '{plain(name)}'; known: {', '.join(APPS)}")
+        words = {word: key for key, app in APPS.items() for word in (*app.programs, key)}
+        near = get_close_matches(name.casefold(), words, n=1)
+        meant = f". Did you mean '{words[near[0]]}'? Known apps" if near else "; known"
+        raise NotFound(f"unknown app '{plain(name)}'{meant}: {', '.join(APPS)}")
     return found
 
 
@@ -114,6 +118,11 @@ def app_of_program(program: str) -> str:
     """The name of the app that this executable is; empty if it is none of them."""
     stem = Path(program).name.casefold().removesuffix(".exe").removesuffix(".cmd")
     return next((name for name, app in APPS.items() if stem in app.programs), "")
+
+
+def used_last(tokens: Sequence[TokenView]) -> TokenView:
+    """The token to take if none is named: the one that made the newest call, else the oldest one."""
+    return max(tokens, key=lambda token: (token.last_used_ms or 0, -token.created_ms))
 
 
 def best_model(names: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from gateway.client.apps import used_last
 from gateway.client.control import ControlClient
 from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP, PublicApi, public_api
 from gateway.domain.addresses import CODES, address_advice, program
@@ -142,9 +143,8 @@ async def _chosen_token(case: Case) -> TokenView:
     usable = [check_token for check_token in tokens if check_token.state == "active"]
     if not usable:
         there = "every token is disabled or expired" if tokens else "there are no tokens"
-        fix = "'tollkeeper token add NAME' creates one and prints its key once"
-        raise CheckFailed(there, fix, code="not_found", status=404)
-    return max(usable, key=lambda check_token: check_token.last_used_ms or 0)
+        raise CheckFailed(there, "'tollkeeper token add NAME' creates one", code="not_found", status=404)
+    return used_last(usable)
 
 
 def _fits(check_token: TokenView, key: str) -> bool:

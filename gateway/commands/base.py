@@ -23,8 +23,36 @@ PORT = "tollkeeper.port"
 """Keys of ``--host`` and ``--port``, of the bare command and of ``serve``."""
 
 
-ALIASES: Mapping[str, str] = {"ls": "list", "rm": "remove", "delete": "remove", "create": "add", "new": "add"}
+ALIASES: Mapping[str, str] = {
+    "ls": "list",
+    **dict.fromkeys(("rm", "delete", "del"), "remove"),
+    **dict.fromkeys(("create", "new"), "add"),
+}
 """Other words for the commands of a noun, for those that have no command of that name."""
+
+MEANT: Mapping[str, str] = {
+    "account add": "account grant",
+    "account suspend": "account set --status suspended",
+    "account resume": "account set --status active",
+    "account enable": "account set --status active",
+    "account disable": "account set --status suspended",
+    "account budget": "account set --budget month=50",
+    "config show": "config export",
+    "config list": "config export",
+    "settings list": "settings show",
+    "settings edit": "settings set",
+    "settings get": "settings show",
+    "usage today": "usage summary --since today",
+    "usage yesterday": "usage summary --since yesterday --until yesterday",
+    "usage last": "usage show last",
+    "usage stats": "usage summary",
+    "channel check": "channel test",
+    "channel keys": "channel key list",
+    "model add": "channel models CHANNEL --add",
+    "price add": "price set",
+    "price edit": "price set",
+}
+"""The commands that people probably mean who type one of these, by noun and word."""
 
 DESTRUCTIVE = frozenset({"cancel", "clear", "import", "redo", "remove", "rotate", "stop", "undo"})
 DESTRUCTIVE_OPTIONS = frozenset({"--force", "--now", "--prune", "--set", "--yes"})
@@ -51,12 +79,22 @@ class Command(click.Command):
         except click.NoSuchOption as error:
             if error.possibilities:
                 error.possibilities[:] = [name for name in error.possibilities if name not in DESTRUCTIVE_OPTIONS]
+            elif meant := self._options_of(error.option_name):
+                text = f"No such option '{error.option_name}'. Did you mean {' or '.join(map(repr, meant))}?"
+                raise click.UsageError(text, error.ctx) from error
             raise
         if not ctx.resilient_parsing:
             for param in self.params:
                 if not isinstance(param.type, click.Path):  # names of files need not be text
                     _check_text(ctx.params.get(param.name or ""), param, ctx)
         return rest
+
+    def _options_of(self, short: str) -> list[str]:
+        """The long options that begin with the letter of a short one, such as ``-m``."""
+        if len(short) != 2:
+            return []
+        names = [name for param in self.params if isinstance(param, click.Option) for name in param.opts]
+        return [name for name in names if name.startswith(f"-{short}") and name not in DESTRUCTIVE_OPTIONS]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):
@@ -98,6 +136,8 @@ class Noun(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            if meant := MEANT.get(f"{self.name} {args[0]}"):
+                raise click.UsageError(f"No such command '{args[0]}'. Did you mean 'tollkeeper {meant}'?", ctx)
             raise no_such_command(args[0], self.list_commands(ctx), ctx)
         return super().resolve_command(ctx, args)
 

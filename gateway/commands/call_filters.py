@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
-from gateway.commands.options import SINCE, SOME, UNTIL, now
+from gateway.commands.options import SINCE, SOME, UNTIL, WholeNumber, now
 from gateway.commands.output import ProgressLine
 from gateway.domain.human_values import local_time
 from gateway.domain.query import Query, parse
@@ -109,7 +109,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--channel", type=SOME, shell_complete=CHANNELS, help="Calls answered by this channel."),
     click.option("--app", type=SOME, help="Calls by this client program."),
     click.option("--api", type=SOME, help="Calls of this API: chat, messages, responses, embeddings, ..."),
-    click.option("--status", type=click.IntRange(0, 599), help="Calls that ended with this HTTP status."),
+    click.option("--status", type=WholeNumber(0, 599), help="Calls that ended with this HTTP status."),
     click.option("--errors", is_flag=True, help="Calls that failed."),
     click.option("--since", type=SINCE, help="1h, 7d, today, yesterday, 2026-11-01, 2026-11-01T14:00 (local time)."),
     click.option("--until", type=UNTIL, help="The same; a day counts to its end."),

@@ -30,8 +30,8 @@ COLUMNS = [
     (">Models", lambda c: str(len(c.models))),
     (">Priority", lambda c: str(c.priority)),
     (">Weight", lambda c: str(c.weight)),
-    (">Calls", lambda c: str(c.calls)),
-    (">Errors", lambda c: str(c.errors)),
+    (">Calls", lambda c: f"{c.calls:,}"),
+    (">Errors", lambda c: f"{c.errors:,}"),
     (">Spent", lambda c: brief_dollars(c.spent_nanos)),
     ("Reason", lambda c: plain(c.reason, 60)),
 ]

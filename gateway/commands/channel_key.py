@@ -8,7 +8,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun, former_name
 from gateway.commands.channel_fields import key_of, warn_of_unset
 from gateway.commands.completion import CHANNELS
-from gateway.commands.options import confirm, json_option, yes_option
+from gateway.commands.options import WholeNumber, confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
@@ -23,7 +23,7 @@ COLUMNS = [
 ]
 
 REF = click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
-NUMBER = click.argument("number", type=click.IntRange(min=1))
+NUMBER = click.argument("number", type=WholeNumber(min=1))
 KEY = click.option(
     "--key",
     metavar="KEY",

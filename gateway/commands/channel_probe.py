@@ -11,9 +11,9 @@ from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.formatting import count, moment
 from gateway.commands.options import Patch, json_option, now
-from gateway.commands.output import out, out_json, out_list, words
+from gateway.commands.output import cells, fit, out, out_json, out_list, words
 from gateway.commands.session import run
-from gateway.domain.channel import Served
+from gateway.domain.channel import Check, Served
 from gateway.domain.human_values import brief_count, brief_span
 from gateway.domain.money import dollars
 from gateway.domain.patterns import matches
@@ -70,8 +70,8 @@ def presets(*, as_json: bool) -> None:
     out_list(run(lambda client: client.presets()), PRESET_COLUMNS, as_json=as_json, empty="no presets")
 
 
-@click.command(cls=Command, examples=["tollkeeper channel test openai --model gpt-4o-mini"])
-@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
+@click.command(cls=Command, examples=["tollkeeper channel test", "tollkeeper channel test openai --model gpt-4o-mini"])
+@click.argument("ref", metavar="[NAME]", required=False, shell_complete=CHANNELS)
 @click.option(
     "--model",
     default="",
@@ -79,16 +79,49 @@ def presets(*, as_json: bool) -> None:
     help="Also make one tiny real call to this model, at its usual cost.",
 )
 @json_option
-def test(ref: str, model: str, *, as_json: bool) -> None:
-    """Check that a channel can be reached and accepts its key. Free unless --model is given."""
+def test(ref: str | None, model: str, *, as_json: bool) -> None:
+    """Check that a channel can be reached and accepts its key. Free unless --model is given.
+
+    Without NAME all enabled channels are checked.
+    """
+    if ref is None:
+        if model:
+            raise click.UsageError("--model needs the NAME of a channel", click.get_current_context())
+        _test_all(as_json=as_json)
+        return
     check = run(lambda client: client.test_channel(ref, model))
     if as_json:
         out_json(check)
     else:
-        out(f"{'ok' if check.ok else 'failed'} after {brief_span(check.ms)} {plain(check.text)}".rstrip())
+        out(_checked(check))
     if not check.ok:
         reason = f": {check.text}" if as_json else ""  # otherwise the line above says it
         raise Quit(f"channel '{ref}' failed its test{reason}", Exit.UPSTREAM)
+
+
+def _checked(check: Check) -> str:
+    text = f": {plain(check.text)}" if check.text else ""
+    return f"{'ok' if check.ok else 'failed'} after {brief_span(check.ms)}{text}"
+
+
+def _test_all(*, as_json: bool) -> None:
+    """A line a channel as its answer comes; JSON is an object by name."""
+    checks: dict[str, Check] = {}
+
+    async def work(client: ControlClient) -> None:
+        names = [channel.name for channel in await client.channels() if channel.enabled]
+        width = max(map(cells, names), default=0)
+        for name in names:
+            checks[name] = await client.test_channel(name, "")
+            if not as_json:
+                out(f"{fit(plain(name), width)}  {_checked(checks[name])}")
+
+    run(work)
+    if as_json:
+        out_json(checks)
+    failed = [name for name, check in checks.items() if not check.ok]
+    if failed:
+        raise Quit(f"{count(len(failed), 'channel')} failed the test: {', '.join(failed)}", Exit.UPSTREAM)
 
 
 @click.command(

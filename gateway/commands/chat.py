@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from gateway import __version__
+from gateway.client.apps import best_model, used_last
 from gateway.client.control import ControlClient
 from gateway.client.http import HttpRequest, Stream, exchange, request
 from gateway.client.request import encoded, error_of
@@ -28,6 +29,9 @@ from gateway.domain.views import CallView
 HEAD_S = 900.0
 """How long the answer may take to begin; the gateway's own deadlines are shorter."""
 
+RECENT_CALLS = 20
+"""Among so many the model is looked for that was called last."""
+
 TOKEN_VARIABLE = "TOLLKEEPER_TOKEN"
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -45,13 +49,13 @@ KEY_VARIABLE = "OPENAI_API_KEY"
     "--model",
     type=SOME,
     shell_complete=MODELS,
-    help="The model to call; optional if the token sees only one.",
+    help="The model to call (default: the one called last, else the first that the token sees).",
 )
 @click.option(
     "--token",
     type=SOME,
     shell_complete=TOKENS,
-    help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, the only one).",
+    help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, else the one used last).",
 )
 @click.option("--system", help="A system message before the prompt.")
 @click.option("--no-stream", is_flag=True, help="Print the answer only when it is complete.")
@@ -75,7 +79,7 @@ def chat(
 
     async def work(client: ControlClient) -> None:
         way = public_api((await client.status()).address, await _key(client, token))
-        body = {"model": model or await _only_model(way), "messages": messages}
+        body = {"model": model or await _usual_model(client, way), "messages": messages}
         if as_json:
             message, call_id = await answered(way, body)
             out_json({"message": message, "call": await _call(client, call_id)})
@@ -104,23 +108,24 @@ async def _key(client: ControlClient, token: str | None) -> str:
     named = token or os.environ.get(TOKEN_VARIABLE) or (own if own.startswith(PREFIX) else "")
     if named.startswith(PREFIX):
         return named
-    return await client.token_pass(named or await _only_token(client))
+    return await client.token_pass(named or await _usual_token(client))
 
 
-async def _only_token(client: ControlClient) -> str:
-    usable = [token.name for token in await client.tokens() if token.state == "active"]
-    if len(usable) == 1:
-        return usable[0]
+async def _usual_token(client: ControlClient) -> str:
+    """The one used last. Raises Quit if there is none."""
+    usable = [token for token in await client.tokens() if token.state == "active"]
     if not usable:
         raise Quit("no active token; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
-    raise Quit(f"choose a token with --token: {', '.join(usable)}", Exit.USAGE)
+    return used_last(usable).name
 
 
-async def _only_model(way: PublicApi) -> str:
+async def _usual_model(client: ControlClient, way: PublicApi) -> str:
+    """The one called last among those that the token sees, else the first of them. Raises Quit if there is none."""
     names = await way.models()
-    if len(names) == 1:
-        return names[0]
-    raise Quit(f"choose a model with --model; the token sees: {', '.join(names) or 'none'}", Exit.USAGE)
+    if not names:
+        raise Quit("the token sees no model; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
+    recent = (await client.calls(limit=RECENT_CALLS)).calls
+    return next((call.model for call in recent if call.outcome == "done" and call.model in names), best_model(names))
 
 
 async def whole(way: PublicApi, body: dict[str, Any]) -> str:
@@ -197,7 +202,8 @@ async def _receipt(client: ControlClient, call_id: str) -> None:
     if call is None:
         return
     usage = f"{call.input_tokens} input + {call.output_tokens} output tokens ({call.usage_source})"
-    words(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {call.channel}, {call.id}")
+    who = f"{call.model} from {call.channel} as {call.token}"
+    words(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {who}, {call.id}")
 
 
 async def _call(client: ControlClient, call_id: str) -> CallView | None:

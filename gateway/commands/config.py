@@ -50,6 +50,7 @@ def export(file: str | None, *, yes: bool, as_json: bool) -> None:
         out(harmless(found.text), end="")
     if file is not None and file != "-":
         _write_file(Path(file), found.text, yes=yes)
+        words(f"Configuration written to {file}.")
     for note in found.notes:
         words(f"note: {note}")
 

@@ -75,9 +75,9 @@ def doctor(token: str | None, model: str, api: str, *, as_json: bool) -> None:
         out_json_list(steps)
     for step in steps:
         if step.result == "fail":
-            raise Quit(
-                f"{step.name}: {step.text}; {step.fix}", exit_for(error_class(step.status, step.code), step.code)
-            )
+            fix = f"; {step.fix}" if as_json else ""  # otherwise a line above says it
+            code = exit_for(error_class(step.status, step.code), step.code)
+            raise Quit(f"the check '{step.name}' failed: {step.text}{fix}", code)
 
 
 def _print(step: Step) -> None:

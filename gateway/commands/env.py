@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, find_app
+from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, find_app, used_last
 from gateway.client.connect_card import KEY_VARIABLE, Shell, environment
 from gateway.client.control import ControlClient
 from gateway.commands import stdin
@@ -89,7 +89,7 @@ def _snippets(app: str, key: str, token: str | None, model: str | None) -> Seque
     guide = find_app(app).guide
 
     async def models(client: ControlClient) -> Sequence[ModelView]:
-        return await client.models((await _token_of(client, key, token)).id)
+        return await client.models((await _token_of(client, key, token, app)).id)
 
     return guide(target_of(run(models), base_url=_address(), key=key, model=model))
 
@@ -104,8 +104,11 @@ def _chosen(snippets: Sequence[Snippet], only: str | None, app: str) -> Sequence
     return found[:1]
 
 
-async def _token_of(client: ControlClient, key: str, name: str | None) -> TokenView:
-    """The token that was named, else that of the key, else the only one. Raises Quit, or NotFound for the name."""
+async def _token_of(client: ControlClient, key: str, name: str | None, app: str) -> TokenView:
+    """The token that was named, else that of the key, else the one called like the app, else the one used last.
+
+    Raises Quit, or NotFound for the name.
+    """
     if name is not None:
         return await client.token(name)
     tokens = await client.tokens()
@@ -117,8 +120,8 @@ async def _token_of(client: ControlClient, key: str, name: str | None) -> TokenV
         return tokens[0]
     if not tokens:
         raise Quit("there is no token yet; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
-    names = ", ".join(token.name for token in tokens)
-    raise Quit(f"choose whose models to print with --token; there are: {names}", Exit.USAGE)
+    own = [token for token in tokens if token.name == app]
+    return own[0] if own else used_last([token for token in tokens if token.state == "active"] or tokens)
 
 
 def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) -> None:

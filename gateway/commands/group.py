@@ -1,5 +1,6 @@
 """``group``: which tokens use which channels, and at what price."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ from gateway.domain.fields import GROUP, details
 from gateway.domain.group import GroupFields
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
-from gateway.domain.views import GroupView
+from gateway.domain.views import GroupView, ModelView
 
 COLUMNS = [
     ("Name", lambda g: g.name),
@@ -24,7 +25,7 @@ COLUMNS = [
     ("Tokens", lambda g: formatting.some(g.tokens)),
     ("Channels", lambda g: formatting.some(g.channels)),
     ("Models", lambda g: formatting.some(g.sees)),
-    (">Calls", lambda g: str(g.calls)),
+    (">Calls", lambda g: f"{g.calls:,}"),
     (">Spent", lambda g: brief_dollars(g.spent_nanos)),
     ("Budget", lambda g: formatting.budgets(g.budgets)),
 ]
@@ -78,14 +79,24 @@ def add_group(name: str, *, as_json: bool, **given: Any) -> None:
 def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
     """Change a group. Only the given options change."""
 
-    async def work(client: ControlClient) -> GroupView:
+    async def work(client: ControlClient) -> tuple[GroupView, str]:
         patch = patch_of(GROUP, given, await client.group(ref))
-        return await client.edit_group(ref, options.something(patch))
+        view = await client.edit_group(ref, options.something(patch))
+        return view, _missing(view, await client.models()) if patch.get("fallbacks") else ""
 
-    view = run(work)
+    view, note = run(work)
     if as_json:
         out_json(view)
     words(f"Group '{view.name}' saved.")
+    if note:
+        words(note)
+
+
+def _missing(view: GroupView, models: Sequence[ModelView]) -> str:
+    """A note about fallbacks that no channel offers now."""
+    offered = {model.name for model in models}
+    absent = {name for fallback in view.fallbacks for name in fallback.to if name not in offered}
+    return f"note: no channel offers {', '.join(sorted(absent))} now" if absent else ""
 
 
 @group.command("rename", examples=["tollkeeper group rename friends family"])
@@ -127,7 +138,7 @@ def _print(view: GroupView) -> None:
             ("channels", ", ".join(view.channels) or "none: its tokens see no models"),
             ("sees", ", ".join(view.sees) or "nothing"),
             ("created", formatting.moment(view.created_ms)),
-            ("calls", str(view.calls)),
+            ("calls", f"{view.calls:,}"),
             ("spent", dollars(view.spent_nanos)),
             ("waiting", formatting.count(view.waiting, "call") if view.waiting else ""),
             *details(GROUP, view, "name"),

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from gateway.commands.base import Command, Noun
-from gateway.commands.options import SINCE, UNTIL, confirm, json_option, now, yes_option
+from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, json_option, now, yes_option
 from gateway.commands.output import Columns, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.config_views import Difference
@@ -19,12 +19,15 @@ from gateway.domain.units import Millis
 KINDS = ("account", "settings", "token", "group", "channel", "price", "grant")
 
 _COLUMNS: Columns[HistoryView] = (
-    (">ID", lambda entry: str(entry.id)),
-    ("TIME", lambda entry: local_time(entry.time_ms)),
-    ("BY", lambda entry: entry.source.brief()),
-    ("CHANGE", lambda entry: entry.text),
-    ("STATE", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else ""),
+    (">Id", lambda entry: str(entry.id)),
+    ("Time", lambda entry: local_time(entry.time_ms)),
+    ("By", lambda entry: entry.source.brief()),
+    ("Change", lambda entry: entry.text),
+    ("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else ""),
 )
+
+DROP = ("State", "By")
+"""Columns that a narrow terminal does without, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -48,7 +51,7 @@ def history() -> None:
 @click.option("--since", type=SINCE, metavar="WHEN", help="Only from then on: 2h, 7d, 2026-11-20.")
 @click.option("--until", type=UNTIL, metavar="WHEN", help="Only before then.")
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=20, metavar="N", help="At most so many, the newest (default: 20)."
+    "--limit", type=WholeNumber(1, 1000), default=20, metavar="N", help="At most so many, the newest (default: 20)."
 )
 @json_option
 def list_history(
@@ -56,11 +59,11 @@ def list_history(
 ) -> None:
     """List the changes, newest first."""
     found = run(lambda client: client.history(kind=kind, name=name, since=since, until=until, limit=limit))
-    out_list(found, _COLUMNS, as_json=as_json, empty="no changes")
+    out_list(found, _COLUMNS, as_json=as_json, empty="no changes", drop=DROP)
 
 
 @history.command(examples=["tollkeeper history show 12"])
-@click.argument("number", metavar="ID", type=click.IntRange(1))
+@click.argument("number", metavar="ID", type=WholeNumber(1))
 @json_option
 def show(*, number: int, as_json: bool) -> None:
     """Show one change: what was before, and what after."""
@@ -89,7 +92,7 @@ def _lines(difference: Difference) -> Iterator[str]:
 
 
 @history.command(name="undo", examples=["tollkeeper history undo 12"])
-@click.argument("number", metavar="ID", type=click.IntRange(1))
+@click.argument("number", metavar="ID", type=WholeNumber(1))
 @yes_option
 @json_option
 def undo_entry(*, number: int, yes: bool, as_json: bool) -> None:

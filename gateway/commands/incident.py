@@ -26,7 +26,7 @@ def list_incidents(channel: str, *, as_json: bool) -> None:
     A budget of which 80 % is spent is listed once in its window.
     """
     found = run(lambda client: client.incidents(channel))
-    out_list(found, COLUMNS, as_json=as_json, empty="no incidents")
+    out_list(found, COLUMNS, as_json=as_json, empty="no incidents", drop=DROP)
 
 
 def _subject(one: Incident) -> str:
@@ -64,5 +64,7 @@ COLUMNS = [
     (">Failures", lambda i: f"{i.failures:,}" if i.failures else ""),
     ("State", _state),
     ("Calls", _calls),
-    ("Message", lambda i: plain(i.reason, 200)),
+    ("Message", lambda i: plain(i.reason.removeprefix(f"channel '{i.channel}': "), 200)),
 ]
+DROP = ("Last", "Failures", "Calls", "State", "Began")
+"""Columns that a narrow terminal does without, the first one first."""

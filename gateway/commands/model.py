@@ -25,7 +25,7 @@ COLUMNS = [
     ("Groups", lambda m: formatting.some(m.groups)),
     ("Input / output", lambda m: formatting.asked(m.price, m.told)),
     (">Context", lambda m: brief_count(m.context) if m.context else ""),
-    (">Calls", lambda m: str(m.calls)),
+    (">Calls", lambda m: f"{m.calls:,}"),
     (">Spent", lambda m: brief_dollars(m.spent_nanos)),
 ]
 DROP = ("Context", "Spent", "Groups")

@@ -22,6 +22,18 @@ NO_MATTER = "none"
 """The word that removes a value."""
 
 
+class WholeNumber(click.IntRange):
+    """A whole number in a range, with errors in our own words."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it."""
+        try:
+            return int(super().convert(value, param, ctx))
+        except click.BadParameter:
+            most = f" to {self.max:.0f}" if self.max is not None else " or above"
+            self.fail(f"{value!r} is not a whole number from {self.min or 0:.0f}{most}", param, ctx)
+
+
 class Seconds(click.FloatRange):
     """A number of seconds up to a day. ``nan`` passes every range check, but is not a number of seconds."""
 

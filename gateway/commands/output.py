@@ -30,6 +30,9 @@ NOTHING = "-"
 NARROWEST = 10
 """Places of a column that is not made narrower."""
 
+FIRST_COLUMN = 20
+"""Places that a first column of texts gets before others are left out: its names must stay distinct."""
+
 STATES = frozenset({"State", "Status"})
 WHOLE = frozenset({"Id", "Time", "Key", "Expires", "Last used", "Updated", "Input / output", "Now", "Listed"})
 STATE_NAMES = frozenset({"state", "status", "result"})
@@ -181,7 +184,11 @@ def table(rows: Sequence[T], columns: Columns[T], width: int | None = None, drop
     widths = [max(cells(line[i]) for line in lines) for i in range(len(columns))]
     shown = list(range(len(columns)))
     if width is not None:
-        least = [min(size, NARROWEST) if _is_text(columns[i][0]) else size for i, size in enumerate(widths)]
+        floors = [FIRST_COLUMN, *[NARROWEST] * (len(columns) - 1)]
+        least = [
+            min(size, floor) if _is_text(head) else size
+            for (head, _), size, floor in zip(columns, widths, floors, strict=True)
+        ]
         for head in drop:
             if _total(least, shown) > width:
                 shown = [i for i in shown if heads[i] != head]

@@ -117,7 +117,7 @@ UNPRICED_COLUMNS = [
     ("Model", lambda m: m.name),
     ("Channels", lambda m: formatting.some(m.channels)),
     ("Upstream price", lambda m: f"{dollars(m.told.input)} / {dollars(m.told.output)}" if m.told else ""),
-    (">Calls", lambda m: str(m.calls)),
+    (">Calls", lambda m: f"{m.calls:,}"),
 ]
 
 

@@ -29,14 +29,14 @@ from gateway.commands.completion import GROUPS, MODELS, complete_apps
 from gateway.commands.env import target_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.formatting import count
-from gateway.commands.options import DOLLARS, SOME, Parsed, now
+from gateway.commands.options import SOME, Parsed, now
 from gateway.commands.output import words
 from gateway.commands.session import CommandSession, config, run
 from gateway.config import Config
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.human_values import future_of
 from gateway.domain.limits import Budget, Window
-from gateway.domain.money import brief_dollars
+from gateway.domain.money import brief_dollars, nanos_of
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import NewToken, TokenView
@@ -50,6 +50,17 @@ FROM_KEYBOARD = ("SIGINT", "SIGQUIT", "SIGTSTP")
 """The terminal sends these to the program as well as to us; we stop only when the program has stopped."""
 
 WHEN: Parsed[Millis] = Parsed("when", lambda text: future_of(text, now()))
+
+
+def _total(text: str) -> int:
+    """Dollars for the whole run; ``ever=2`` as for tokens is the same. Raises BadRequest for other windows."""
+    window, equals, amount = text.rpartition("=")
+    if equals and window != Window.EVER:
+        raise BadRequest(f"{text!r} has a window, but the budget is for the whole run: --budget {plain(amount) or 2}")
+    return nanos_of(amount)
+
+
+TOTAL: Parsed[int] = Parsed("dollars", _total)
 
 
 class ProgramSetup(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +81,7 @@ class ProgramSetup(msgspec.Struct, frozen=True, kw_only=True):
     ],
 )
 @click.option("--for", "app", type=SOME, metavar="APP", shell_complete=complete_apps, help="Which app it is; see env.")
-@click.option("--budget", type=DOLLARS, metavar="DOLLARS", help="What it may spend in all.")
+@click.option("--budget", type=TOTAL, metavar="DOLLARS", help="What it may spend in all.")
 @click.option("--model", type=SOME, shell_complete=MODELS, help="The model that it begins with.")
 @click.option("--group", type=SOME, shell_complete=GROUPS, help="Group of its token, if not the usual one.")
 @click.option("--expires", type=WHEN, help="End its token then at the latest: 2h, 30d, 2026-12-31.")
@@ -132,18 +143,23 @@ async def _prepare(
 def _own_token(body: dict[str, Any], *, renewed: bool) -> Iterator[NewToken]:
     """A token for as long as the block runs. One that made no call is removed, any other one expires."""
     created = run(lambda client: client.add_token(body), running=True)
-    over = threading.Event()
+    over, started = threading.Event(), True
     renewal = threading.Thread(target=_renew, args=(_control(), created.token.id, over), daemon=True)
     try:
         if renewed:
             renewal.start()
         yield created
+    except (GatewayError, Quit):
+        started = False
+        raise
     finally:
         over.set()
         if renewed:
             renewal.join()  # an extension that is under way must not come after the end
         try:
-            words(run(lambda client: _end(client, created.token), running=True))
+            text = run(lambda client: _end(client, created.token), running=True)
+            if started:
+                words(text)
         except (GatewayError, Quit) as error:
             words(f"the token '{created.token.name}' could not be ended and expires by itself: {error}")
 

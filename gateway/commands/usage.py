@@ -11,7 +11,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.call_filters import CallQuery, filter_options, found, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import SINCE, UNTIL, json_option, now
+from gateway.commands.options import SINCE, UNTIL, WholeNumber, json_option, now
 from gateway.commands.output import Columns, ProgressLine, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
@@ -45,6 +45,8 @@ SUMMARY_COLUMNS = (
     (">p95", lambda r: formatting.span(r.first_byte_p95_ms)),
     (">Cost", lambda r: brief_dollars(r.cost_nanos)),
 )
+SUMMARY_DROP = ("p95", "p50", "Cached", "First", "Duration")
+"""Columns that a narrow terminal does without, the first one first."""
 
 
 @click.command(
@@ -76,7 +78,7 @@ def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> 
         out_json(view)
         return
     rows = [*rows_of(view, by), msgspec.structs.replace(view.total, name="total")]
-    out_list(rows, [(by.capitalize(), lambda r: r.name), *SUMMARY_COLUMNS], as_json=False, empty="")
+    out_list(rows, [(by.capitalize(), lambda r: r.name), *SUMMARY_COLUMNS], as_json=False, empty="", drop=SUMMARY_DROP)
     words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}")
 
 
@@ -100,6 +102,7 @@ def rows_of(view: Summary, by: str) -> Sequence[SumRow]:
 RETRY_MS = 600_000
 """How long before a call the one may have begun that it repeats."""
 NEAR_CALLS = 500
+NO_CALLS = "no calls yet; try: tollkeeper chat hello"
 LAST = "last"
 """Instead of an id: the newest call."""
 
@@ -139,7 +142,7 @@ usage.add_command(export)
     ],
 )
 @filter_options
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most this many.")
+@click.option("--limit", type=WholeNumber(min=1), default=50, show_default=True, help="Show at most this many.")
 @json_option
 def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
     """List calls, newest first. WORDS narrow the list, as in the console's filter.
@@ -152,10 +155,12 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
     async def work(client: ControlClient) -> tuple[list[CallView], str]:
         with ProgressLine(shown=not as_json) as progress:
             calls = [call async for call in found(client, wanted, limit, progress)]
-        return calls, "" if calls or wanted.model is None else _models_there(wanted.model, await client.models())
+        if calls or wanted.model is None:
+            return calls, NO_CALLS if wanted == CallQuery() else "no matching calls"
+        return calls, f"no matching calls{_models_there(wanted.model, await client.models())}"
 
     calls, note = run(work)
-    out_list(calls, _columns(calls), as_json=as_json, empty=f"no matching calls{note}", drop=DROP)
+    out_list(calls, _columns(calls), as_json=as_json, empty=note, drop=DROP)
 
 
 def _models_there(name: str, models: Sequence[ModelView]) -> str:
@@ -198,7 +203,7 @@ async def _call(client: ControlClient, call_id: str) -> CallView:
     """The call with that id, or the newest one. Raises NotFound or Quit."""
     newest = [one.id async for one in found(client, CallQuery(), 1)] if call_id == LAST else [call_id]
     if not newest:
-        raise Quit("no calls yet; try: tollkeeper chat hello", Exit.NOT_FOUND)
+        raise Quit(NO_CALLS, Exit.NOT_FOUND)
     return await client.call(newest[0])
 
 
@@ -267,7 +272,7 @@ def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str)
             ("duration", f"{formatting.span(call.duration_ms)}{first}{', streamed' if call.stream else ''}"),
             ("usual", _usual(usual)),
             ("in the gateway", overhead if call.attempts else ""),
-            ("usage", f"{_usage(call)} ({call.usage_source})"),
+            ("usage", _usage(call)),
             *(("", line) for line in formatting.receipt(call)),
             ("cost", _cost(call)),
             ("held", dollars(call.held_nanos) if call.held_nanos else ""),
@@ -315,4 +320,5 @@ def _usage(call: CallView) -> str:
         (call.output_tokens, "output"),
         (call.reasoning_tokens, "of them reasoning"),
     )
-    return ", ".join(f"{count:,} {what}" for count, what in said if count) or "no tokens"
+    source = f" ({call.usage_source})" if call.usage_source != "none" else ""
+    return (", ".join(f"{count:,} {what}" for count, what in said if count) or "no tokens") + source

@@ -14,6 +14,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.call_filters import CallQuery, filter_options, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
+from gateway.commands.options import WholeNumber
 from gateway.commands.output import MARGIN, NOTHING, fit, out, out_json_line, words
 from gateway.commands.session import run
 from gateway.config import Config
@@ -49,7 +50,7 @@ WIDTHS = (8, 17, 24, 12, 12, -6, -6, -10, -6)
 @filter_options
 @click.option(
     "--recent",
-    type=click.IntRange(0, CATCH_UP),
+    type=WholeNumber(0, CATCH_UP),
     default=10,
     show_default=True,
     help="Number of earlier calls to print first.",

@@ -9,7 +9,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Quit, exit_for
-from gateway.commands.options import SOME, json_option, now
+from gateway.commands.options import SOME, WholeNumber, json_option, now
 from gateway.commands.output import out, out_json, out_pairs, table
 from gateway.commands.session import run
 from gateway.domain.call import CHAT_API
@@ -58,8 +58,8 @@ COLUMNS = [
 )
 @click.argument("token", shell_complete=TOKENS)
 @click.argument("model", shell_complete=MODELS)
-@click.option("--prompt-tokens", type=click.IntRange(1), help="Input tokens of the call (default: 1000).")
-@click.option("--max-tokens", type=click.IntRange(1), help="Its limit of output tokens (default: none).")
+@click.option("--prompt-tokens", type=WholeNumber(1), help="Input tokens of the call (default: 1000).")
+@click.option("--max-tokens", type=WholeNumber(1), help="Its limit of output tokens (default: none).")
 @click.option("--stream", is_flag=True, help="Explain a streamed call.")
 @click.option("--api", type=SOME, help="The call's API: messages, responses, ... (default: chat).")
 @json_option

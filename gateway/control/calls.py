@@ -158,7 +158,10 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
     kept = next((record for record in edits.engine.bus.recent if record.id == call_id), None)
     record = kept or await asyncio.to_thread(edits.engine.store.calls.get, call_id)
     if record is None:
-        raise NotFound(f"no call '{plain(call_id, 64)}'; old records are deleted", param="id")
+        raise NotFound(
+            f"there is no call '{plain(call_id, 64)}'; 'tollkeeper usage list' shows the ids of those that are kept",
+            param="id",
+        )
     return call_view(record)
 
 

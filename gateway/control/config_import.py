@@ -123,7 +123,11 @@ class ImportPlan:
         listed = self.registry.lists.get(new.id)
         if listed is None or (old is not None and _moved(old, new)):
             return msgspec.structs.replace(new, models=named)
-        live = offered_models(msgspec.structs.replace(new, models=named), listed.models, self._now).models[len(named) :]
+        before = tuple(
+            model for model in known.values() if model.live
+        )  # these keep the date since when they are offered
+        found = offered_models(msgspec.structs.replace(new, models=(*named, *before)), listed.models, self._now)
+        live = found.models[len(named) :]
         return msgspec.structs.replace(new, models=(*named, *live))
 
     def _put(self, section: Section, title: str, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:

@@ -247,7 +247,9 @@ def _window_amount(
         if not equals:
             number, _, named = amount.partition("/")
             example = f"{named}={number}" if named in windows else f"day={amount} or ever={amount}"
-            raise BadRequest(f"a budget is for a time: say {known}, as in {example}") from None
+            if named not in windows and not amount.replace(".", "").isdecimal():
+                example = "day=5 or ever=5"
+            raise BadRequest(f"a budget needs a window: {known}, as in {example}") from None
         raise BadRequest(f"unknown budget window {name!r}; use {known}, as in day=5") from None
     return window, None if amount in none_words else read(amount)
 

@@ -37,16 +37,27 @@ def test_presets_are_listed() -> None:
 
 def test_a_good_test() -> None:
     ran = run("channel", "test", "openai", control=Control({"POST /channels/openai/test": GOOD}))
-    assert (ran.code, ran.out) == (0, "ok after 85ms 2 models\n")
+    assert (ran.code, ran.out) == (0, "ok after 85ms: 2 models\n")
 
 
 def test_a_bad_test_is_a_failure_of_the_upstream_that_is_reported_once() -> None:
     ran = run("channel", "test", "x", control=Control({"POST /channels/x/test": BAD}))
-    assert (ran.code, ran.out) == (Exit.UPSTREAM, "failed after 85ms 401: key refused\n")
+    assert (ran.code, ran.out) == (Exit.UPSTREAM, "failed after 85ms: 401: key refused\n")
     assert ran.err == "tollkeeper: channel 'x' failed its test\n"
     in_json = run("channel", "test", "x", "--json", control=Control({"POST /channels/x/test": BAD}))
     assert (in_json.code, in_json.json["ok"]) == (Exit.UPSTREAM, False)
     assert in_json.err == "tollkeeper: channel 'x' failed its test: 401: key refused\n"
+
+
+def test_without_a_name_every_enabled_channel_is_tested() -> None:
+    channels = [replace(CHANNEL, name="openai"), replace(CHANNEL, name="x"), replace(CHANNEL, name="no", enabled=False)]
+    control = {"GET /channels": channels, "POST /channels/openai/test": GOOD, "POST /channels/x/test": BAD}
+    ran = run("channel", "test", control=Control(control))
+    assert ran.out == "openai  ok after 85ms: 2 models\nx       failed after 85ms: 401: key refused\n"
+    assert (ran.code, ran.err) == (Exit.UPSTREAM, "tollkeeper: 1 channel failed the test: x\n")
+    in_json = run("channel", "test", "--json", control=Control(control))
+    assert {name: check["ok"] for name, check in in_json.json.items()} == {"openai": True, "x": False}
+    assert run("channel", "test", "--model", "m", control=Control({})).code == Exit.USAGE
 
 
 def test_the_model_of_a_test_is_passed_on() -> None:

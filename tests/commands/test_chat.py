@@ -7,11 +7,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.client.test_call import PublicApi, public_api
 from gateway.commands.chat import streamed, whole
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import UpstreamError
+from gateway.domain.units import Millis
 from tests.commands.program import PROGRAM, Served, environment, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS, TOKEN
@@ -87,9 +89,23 @@ def test_the_vendors_own_key_is_never_sent_here() -> None:
     assert ("POST /tokens/laptop/pass", None) in control.asked
 
 
-@pytest.mark.parametrize(("tokens", "code"), [([], Exit.NOT_FOUND), ([TOKEN, TOKEN], Exit.USAGE)])
-def test_which_token_must_be_clear(tokens: list[object], code: Exit) -> None:
-    assert run("chat", "--model", "m", "hi", control=Control({**NOBODY, "GET /tokens": tokens})).code == code
+def test_of_several_tokens_the_one_used_last_is_taken() -> None:
+    before = replace(TOKEN, name="before", last_used_ms=Millis(1))
+    control = Control({**NOBODY, **PASS, "GET /tokens": [before, TOKEN, replace(TOKEN, name="off", state="disabled")]})
+    run("chat", "--model", "m", "hi", control=control)
+    assert ("POST /tokens/laptop/pass", None) in control.asked
+
+
+def test_without_an_active_token_the_command_that_creates_one_is_named() -> None:
+    ran = run("chat", "--model", "m", "hi", control=Control({**NOBODY, "GET /tokens": []}))
+    assert (ran.code, "tollkeeper token add NAME" in ran.err) == (Exit.NOT_FOUND, True)
+
+
+def test_without_a_model_the_one_called_last_answers_else_the_first(served: Served) -> None:
+    first = tollkeeper(served.home, "chat", "hello")
+    assert (first.code, ", demo-echo from demo as " in first.err) == (0, True)
+    assert tollkeeper(served.home, "chat", "--model", "demo-story", "hello").code == 0
+    assert ", demo-story from demo as " in tollkeeper(served.home, "chat", "hello").err
 
 
 @pytest.mark.parametrize("stdin", ["", " \n"])
@@ -110,7 +126,7 @@ def test_a_prompt_that_is_not_utf8_goes_out_with_that_replaced_and_said(served: 
 def test_a_real_call_is_streamed_and_its_cost_told(served: Served) -> None:
     ran = tollkeeper(served.home, "chat", "--model", "demo-echo", "hello", "there")
     assert (ran.code, "hello there" in ran.out) == (0, True)
-    assert re.search(r"\d+ input \+ \d+ output tokens .*, \$0\.0\d+, .*, demo, req_", ran.err)
+    assert re.search(r"\d+ input \+ \d+ output tokens .*, \$0\.0\d+, .*, demo-echo from demo as \S+, req_", ran.err)
 
 
 def test_a_real_call_without_a_server(home: Path) -> None:

@@ -12,8 +12,10 @@ def test_the_first_failure_is_named_with_what_to_do() -> None:
     ran = run("doctor", control=Control(DOWN))
     assert ran.code == Exit.UNREACHABLE
     assert ran.out.startswith("fail     the gateway answers     the gateway is not listening")
-    assert "tollkeeper serve" in ran.err
-    assert ran.err.count("\n") == 1
+    assert "tollkeeper serve" in ran.out
+    assert ran.err.startswith("tollkeeper: the check 'the gateway answers' failed: the gateway is not listening")
+    assert ("tollkeeper serve" in ran.err, ran.err.count("\n")) == (False, 1)
+    assert "tollkeeper serve" in run("doctor", "--json", control=Control(DOWN)).err
 
 
 def test_steps_after_a_failure_are_skipped() -> None:

@@ -81,9 +81,17 @@ def test_the_key_tells_whose_models_they_are() -> None:
     assert (ran.code, ran.out) == (Exit.TOKEN, "")
 
 
-def test_of_several_tokens_one_must_be_chosen() -> None:
-    ran = run("env", "--for", "aider", control=Control({**APPS, "GET /tokens": [OTHER, TOKEN]}))
-    assert (ran.code, "--token; there are: other, laptop" in ran.err) == (Exit.USAGE, True)
+@pytest.mark.parametrize(("name", "taken"), [("other", "tok_1"), ("aider", "tok_2")])
+def test_of_several_tokens_the_one_called_like_the_app_counts_else_the_one_used_last(name: str, taken: str) -> None:
+    unused = msgspec.structs.replace(OTHER, name=name, last_used_ms=None)
+    control = Control({**APPS, "GET /tokens": [unused, TOKEN]})
+    assert run("env", "--for", "aider", control=control).code == 0
+    assert [asked for asked, _ in control.asked if "models" in asked] == [f"GET /models?token={taken}"]
+
+
+def test_a_misspelt_app_is_answered_with_the_nearest_one() -> None:
+    assert "unknown app 'claud'. Did you mean 'claude'?" in run("env", "--for", "claud", control=Control(APPS)).err
+    assert "Did you mean 'qwen-code'?" in run("env", "--for", "qwenn", control=Control(APPS)).err
 
 
 def test_without_a_key_a_line_makes_one() -> None:

@@ -124,7 +124,7 @@ def test_an_export_is_for_its_owner_whatever_the_umask(tmp_path: Path, umask: in
     path = tmp_path / "out.toml"
     os.umask(umask)
     ran = exporting(path)
-    assert (mode(path), path.read_text(), ran.err) == (0o600, TEXT, "")
+    assert (mode(path), path.read_text(), ran.err) == (0o600, TEXT, f"Configuration written to {path}.\n")
 
 
 @pytest.mark.usefixtures("open_umask")
@@ -135,7 +135,7 @@ def test_an_export_over_a_file_of_others_says_that_it_is_private_now(tmp_path: P
     ran = exporting(path)
     assert (mode(path), path.read_text()) == (0o600, TEXT)
     assert f"other users could read or write {path} (mode 664); its mode is now 0600" in ran.err
-    assert exporting(path).err == ""
+    assert exporting(path).err == f"Configuration written to {path}.\n"
 
 
 def test_an_export_replaces_the_file_at_once(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Conflict
 from gateway.domain.group import Fallback
 from tests.commands.runner import Control, run
-from tests.commands.samples import GROUP
+from tests.commands.samples import GROUP, MODEL
 
 
 def test_groups_are_listed_with_their_multiplier() -> None:
@@ -56,7 +56,7 @@ def test_a_group_has_a_policy() -> None:
 
 
 def test_a_group_has_fallbacks() -> None:
-    control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": GROUP})
+    control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": GROUP, "GET /models": [MODEL]})
     run("group", "edit", "default", "--fallback", "gpt-*=claude, qwen3:8b", "--fallback", "o3=gpt-4o", control=control)
     run("group", "edit", "default", "--no-fallbacks", control=control)
     assert control.bodies == [
@@ -66,6 +66,14 @@ def test_a_group_has_fallbacks() -> None:
     told = replace(GROUP, fallbacks=[Fallback(model="gpt-*", to=("claude", "qwen3:8b"))])
     ran = run("group", "show", "default", control=Control({"GET /groups/default": told}))
     assert "fallbacks      gpt-*: claude, qwen3:8b\n" in ran.out
+
+
+def test_a_fallback_that_nobody_offers_is_saved_with_a_note() -> None:
+    fallback = Fallback(model="gpt-*", to=("nowhere", MODEL.name))
+    saved = replace(GROUP, fallbacks=[fallback])
+    control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": saved, "GET /models": [MODEL]})
+    ran = run("group", "edit", "default", "--fallback", f"gpt-*=nowhere,{MODEL.name}", control=control)
+    assert ran.err == "Group 'default' saved.\nnote: no channel offers nowhere now\n"
 
 
 def test_no_fallbacks_and_some_are_refused() -> None:

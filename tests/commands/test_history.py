@@ -36,7 +36,7 @@ DOUBT = Conflict("used", code="needs_confirmation", details={"entry": ENTRY, "re
 def test_the_history_is_a_table() -> None:
     ran = run("history", control=Control({"GET /history": [ENTRY]}))
     head, line = ran.out.splitlines()
-    assert head.split() == ["ID", "TIME", "BY", "CHANGE", "STATE"]
+    assert head.split() == ["Id", "Time", "By", "Change", "State"]
     assert "12" in line
     assert "command: token edit" in line
     assert "changed token 'ci'" in line

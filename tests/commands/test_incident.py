@@ -1,5 +1,7 @@
 """The incidents as a table and as JSON."""
 
+from msgspec.structs import replace
+
 from gateway.domain.call import FailureKind
 from gateway.domain.human_values import local_time
 from gateway.domain.incidents import Incident
@@ -30,6 +32,12 @@ def test_incidents_are_listed_with_cause_state_and_where_calls_went() -> None:
     for text in (local_time(NOW), "openai", "errors (503)", "4", "paused until resumed", "3 to other; 1 failed"):
         assert text in first
     assert "daily budget of token 'ci'" in second
+
+
+def test_the_message_does_not_repeat_the_channel() -> None:
+    told = replace(FAILED, reason="channel 'openai': the upstream ended the stream")
+    line = run("incident", "list", control=Control({"GET /incidents": [told]})).out.splitlines()[1]
+    assert line.endswith("  the upstream ended the stream")
 
 
 def test_the_json_is_what_the_server_says() -> None:

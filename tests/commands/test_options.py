@@ -4,7 +4,10 @@ import click
 import pytest
 
 from gateway.commands import options
-from gateway.commands.options import NAMES, RENAMING, SINCE, SOME, UNTIL, now
+from gateway.commands.options import NAMES, RENAMING, SINCE, SOME, UNTIL, WholeNumber, now
+from gateway.domain.errors import BadRequest
+from gateway.domain.limit_kinds import _window_amount
+from gateway.domain.money import nanos_of
 
 DAY_MS = 86_400_000
 
@@ -23,6 +26,20 @@ def test_a_date_counts_to_its_end_where_something_ends() -> None:
 def test_a_variable_that_was_not_set_is_no_value(kind: "click.ParamType[object]", text: str) -> None:
     with pytest.raises(click.BadParameter):
         kind(text)
+
+
+@pytest.mark.parametrize(("text", "words"), [("x", "'x'"), ("0", "'0'"), ("11", "'11'"), ("1.5", "'1.5'")])
+def test_a_number_outside_its_range_is_told_in_our_own_words(text: str, words: str) -> None:
+    with pytest.raises(click.BadParameter, match=f"{words} is not a whole number from 1 to 10"):
+        WholeNumber(1, 10)(text)
+    with pytest.raises(click.BadParameter, match="'-1' is not a whole number from 1 or above"):
+        WholeNumber(1)("-1")
+
+
+@pytest.mark.parametrize("text", ["day:5", "-5", "five"])
+def test_a_budget_without_a_window_is_answered_with_examples_that_work(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"day, week, month or ever, as in day=5 or ever=5$"):
+        _window_amount(text, nanos_of)
 
 
 def test_what_was_not_given_is_not_sent() -> None:

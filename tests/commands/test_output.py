@@ -103,13 +103,20 @@ def test_a_narrow_table_does_without_columns_and_cuts_no_id() -> None:
     columns = [*COLUMNS, ("Id", lambda _row: "req_" + "0" * 26), ("Note", lambda _row: "n" * 30)]
     row = [("a" * 40, "7")]
     drop = ("Id", "Note")
-    assert [len(table(row, columns, width, drop).splitlines()[0].split()) for width in (120, 70, 50, 20)] == [
+    assert [len(table(row, columns, width, drop).splitlines()[0].split()) for width in (120, 80, 50, 20)] == [
         4,
         4,
         3,
         2,
     ]
-    assert "req_" + "0" * 26 in table(row, columns, 70, drop)
+    assert "req_" + "0" * 26 in table(row, columns, 80, drop)
+
+
+def test_columns_are_left_out_before_the_first_one_gets_too_short() -> None:
+    columns = [*COLUMNS, (">p50", lambda _row: "1234567890")]
+    rows = [("claude-sonnet-4-5", "7"), ("claude-sonnet-4-6", "8")]
+    lines = table(rows, columns, 35, ["p50"]).splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["claude-sonnet-4-5", "claude-sonnet-4-6"]
 
 
 def test_wide_characters_are_cut_by_their_places() -> None:

@@ -225,10 +225,18 @@ def test_ctrl_z_stops_both_and_the_shell_goes_on_with_both(served: Served) -> No
     shell.close()
 
 
+def test_a_budget_is_for_the_whole_run(served: Served) -> None:
+    ran = tollkeeper(served.home, "run", "--budget", "day=2", "--", sys.executable)
+    assert (ran.code, "the budget is for the whole run: --budget 2" in ran.err) == (Exit.USAGE, True)
+    assert tollkeeper(served.home, "run", "--budget", "ever=2", "--", sys.executable, "-c", CALL).code == 0
+    assert [token["budgets"][0]["limit_nanos"] for token in tokens(served)] == [2_000_000_000]
+
+
 def test_what_cannot_be_started_is_one_line_and_makes_no_token(served: Served, home: Path) -> None:
     assert tollkeeper(served.home, "run", "no-such-program").code == Exit.NOT_FOUND
     model = tollkeeper(served.home, "run", "--model", "gpt-9", sys.executable)
     assert (model.code, "it sees: demo-echo" in model.err) == (Exit.NOT_FOUND, True)
+    assert model.err.count("\n") == 1
     assert tollkeeper(served.home, "run", "--for", "emacs", sys.executable).code == Exit.NOT_FOUND
     assert tokens(served) == []
     without = tollkeeper(home, "run", sys.executable)

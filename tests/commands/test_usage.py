@@ -245,6 +245,12 @@ def test_a_model_that_nothing_offers_is_named_with_those_there_are() -> None:
     assert run("usage", "list", "--model", MODEL.name, control=control).err == "no matching calls\n"
 
 
+def test_without_any_call_the_list_says_how_to_make_one() -> None:
+    control = Control({"GET /calls": CallPage(calls=[])})
+    assert run("usage", "list", control=control).err == "no calls yet; try: tollkeeper chat hello\n"
+    assert run("usage", "list", "st:err", control=control).err == "no matching calls\n"
+
+
 def test_a_receipt_says_how_long_the_balance_lasts_now() -> None:
     answers = {URL: CALL, "GET /usage": SUMMARY, "GET /account": ACCOUNT}
     out = run("usage", "show", CALL.id, control=Control(answers)).out

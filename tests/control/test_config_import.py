@@ -9,6 +9,7 @@ import pytest
 
 from gateway.control.config_import import ImportPlan
 from gateway.core.config_export import export_text
+from gateway.core.offered_models import offered_models
 from gateway.domain.account import Account
 from gateway.domain.channel import Check, Dialect, Served, Timeouts, TokenLimitField, UpstreamModels
 from gateway.domain.config_views import FieldDifference
@@ -155,6 +156,15 @@ def test_patterns_choose_of_the_list_there_is_and_another_upstream_has_none() ->
     assert followed(export_text(plan.registry), plan.registry).changes == []
     moved = followed(text.replace("up.example", "other.example"), plan.registry).registry
     assert (live(moved), moved.lists) == ([("m", False)], {})
+
+
+def test_models_of_a_pattern_keep_the_date_since_when_they_are_offered() -> None:
+    """Gemini's list has no dates, so they have that of their arrival: an import of the same text changes nothing."""
+    channel = kit.channel("up", groups=("home",))
+    listed = UpstreamModels(channel=channel.id, time=NOW, models=LISTED)
+    channel = offered_models(msgspec.structs.replace(channel, patterns=("*",)), LISTED, Millis(NOW - 60_000))
+    registry = msgspec.structs.replace(kit.registry(channel), lists={channel.id: listed})
+    assert followed(export_text(registry), registry).changes == []
 
 
 def test_patterns_that_stand_among_the_models_go_where_they_belong() -> None:
