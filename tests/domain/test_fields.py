@@ -124,17 +124,17 @@ def test_none_removes_all_budgets_of_its_unit() -> None:
 
 def test_a_budget_in_other_words_is_put_right() -> None:
     for read in budget_readers():
-        with pytest.raises(BadRequest, match=r"say day, week, month or ever, as in month=5$"):
+        with pytest.raises(BadRequest, match=r"day, week, month or ever, as in month=5$"):
             read("5/month", NOW)
 
 
 @pytest.mark.parametrize("text", ["5", "2.50"])
 def test_a_budget_names_its_window(text: str) -> None:
     for read in budget_readers():
-        with pytest.raises(BadRequest, match=f"say day, week, month or ever, as in day={text} or ever={text}"):
+        with pytest.raises(BadRequest, match=f"day, week, month or ever, as in day={text} or ever={text}"):
             read(text, NOW)
     field = next(field for field in TOKEN if field.name == "budgets")
-    with pytest.raises(BadRequest, match="say day, week"):
+    with pytest.raises(BadRequest, match="a budget needs a window: day, week"):
         field.kind.parse(0, text, NOW)
 
 
