@@ -81,6 +81,7 @@ class Console(CrashReportingApp[ExitStatus]):
     page_classes = PAGE_CLASSES
     CSS_PATH = STYLESHEET
     TITLE = "tollkeeper"
+    SUSPENDED_SCREEN_CLASS = "-below"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
     COMMANDS = {palette}  # noqa: RUF012 - never changed

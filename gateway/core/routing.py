@@ -124,7 +124,7 @@ def choose(
     if resting:
         left, route, rests = min(resting, key=lambda one: one[0])
         chosen = pick(route, tried, health, draw) if route.keys else route
-        why = f"last resort, free in {left:.0f} s" if rests else f"busy, but the only one: {route.rank.place}"
+        why = f"last resort, paused for {left:.0f} s" if rests else f"busy, but the only one: {route.rank.place}"
         return RouteChoice(chosen, why, tuple(passed), left, resting=rests, gates=tuple(gates) if rests else ())
     soon = [one.left_s for one in passed if one.rule in ("full", "limit") and one.left_s is not None]
     return RouteChoice(None, "", tuple(passed), min(soon, default=None), gates=tuple(gates))

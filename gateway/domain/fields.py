@@ -26,7 +26,7 @@ from gateway.domain.urls import checked_base_url, proxy_of
 
 Table = Sequence[Field]
 
-LIMITS_EXAMPLE = "none, or rpm=60 tpm=200k rpd= tpd= concurrent=8"
+LIMITS_EXAMPLE = "none, or rpm=60 tpm=200k rpd=1000 concurrent=8"
 
 _STREAMS = Flag("stop running streams", "let running streams finish")
 
@@ -174,7 +174,7 @@ CHANNEL: Table = (
         kind=Text(metavar="URL", check=checked_base_url),
         label="Base URL",
         help="The address before /chat/completions: https://host/v1",
-        placeholder="https://api.openai.com/v1 (mock has none)",
+        placeholder="that of the preset, or https://api.openai.com/v1 (mock has none)",
     ),
     Field(
         name="groups",

@@ -227,7 +227,7 @@ def test_if_all_rest_the_one_that_is_free_soonest_is_the_last_resort(health: Cha
     for one, seconds in ((a, 30), (b, 20), (c, 40)):
         rest(health, one, seconds)
     found = choose([a, b, c], NONE, health, first)
-    assert (found.route, found.why) == (b, "last resort, free in 20 s")
+    assert (found.route, found.why) == (b, "last resort, paused for 20 s")
     assert choose([a, b, c], tried(b), health, first).route == a
 
 

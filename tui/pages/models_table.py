@@ -39,6 +39,8 @@ class ModelRow(msgspec.Struct, frozen=True):
     """Channels in the order they are tried, with their states."""
     month: Nanos
     tokens: int
+    calls: int
+    """Of these days, like the two above."""
 
 
 class ModelsListing(TrendListing[ModelRow]):
@@ -103,7 +105,7 @@ class ModelsListing(TrendListing[ModelRow]):
             there = f"{fmt.price(model.told.input)} / {fmt.price(model.told.output)} by the upstream's list"
             card.row("listed", (there, "dim"))
         if model.price is not None:
-            self._examples(card, model.price)
+            self._examples(card, model, model.price)
         way = f" {session.glyphs.right} "
         by = way.join(
             f"{safe(name)}{'' if state == 'ok' else f' ({safe(fmt.channel_state(state), 16)})'}"
@@ -135,10 +137,13 @@ class ModelsListing(TrendListing[ModelRow]):
     def _row(self, model: ModelView, states: dict[str, str]) -> ModelRow:
         total = self.trends.totals.get(model.name)
         month, tokens = (total.cost_nanos, total.input_tokens + total.output_tokens) if total else (Nanos(0), 0)
-        return ModelRow(model, tuple((name, states.get(name, "off")) for name in model.channels), month, tokens)
+        calls = total.calls if total else 0
+        return ModelRow(model, tuple((name, states.get(name, "off")) for name in model.channels), month, tokens, calls)
 
-    def _examples(self, card: TextCard, price: PriceView) -> None:
-        factors = {group.multiplier: group.name for group in reversed(self.session.board.groups)} or {MILLION: ""}
+    def _examples(self, card: TextCard, model: ModelView, price: PriceView) -> None:
+        """What a call costs in the groups that have the model."""
+        groups = [group for group in reversed(self.session.board.groups) if group.name in model.groups]
+        factors = {group.multiplier: group.name for group in groups} or {MILLION: ""}
         parts = [
             f"{dollars(example(price, factor))} ({safe(name, 24)} {brief_multiplier(factor)})"
             for factor, name in sorted(factors.items(), reverse=True)[:4]
@@ -225,7 +230,7 @@ def _use_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
         sort=lambda r: r.states,
     )
     yield Column("month", "30 days", 9, lambda r: _month(r, glyphs), right=True, rank=3, sort=lambda r: r.month)
-    yield Column("calls", "Calls", 7, lambda r: fmt.count(r.view.calls), right=True, rank=6, extra=True, sort=_calls)
+    yield Column("calls", "Calls", 7, lambda r: fmt.count(r.calls), right=True, rank=6, extra=True, sort=_calls)
     yield Column("groups", "Groups", 12, _groups, rank=7, tone=_dim, most=24, extra=True, sort=_groups)
 
 
@@ -234,7 +239,7 @@ def _dim(_row: ModelRow) -> str:
 
 
 def _calls(row: ModelRow) -> int:
-    return row.view.calls
+    return row.calls
 
 
 def _groups(row: ModelRow) -> str:

@@ -295,9 +295,9 @@ def _line_names(plan: ChartPlan, values: Sequence[Sequence[float | None]], ticks
         if last is not None:
             wanted.append((last, name, LINE_TONES[number]))
     rows: dict[int, Part] = {}
-    for last, name, tone in sorted(wanted, reverse=True):
+    for below, (last, name, tone) in zip(reversed(range(len(wanted))), sorted(wanted, reverse=True), strict=True):
         row = height - 1 - min(height - 1, int(last / ticks.top * height))
-        free = [at for at in range(height) if at not in rows and at > max(rows, default=-1)]
+        free = range(max(rows, default=-1) + 1, height - below)
         if free:
             rows[min(free, key=lambda at: abs(at - row))] = (f"{name:<3}", tone)
     return rows

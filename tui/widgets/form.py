@@ -346,8 +346,11 @@ class Form(ModalScreen[Any]):
     def action_fold(self) -> None:
         """Open or close the advanced part."""
         if folds := self.query(Fold):
-            self.fields.unfold(is_open=not self.query_one(".advanced").display)
-            folds.first().focus()
+            part = self.query_one(".advanced")
+            inside = self.focused is not None and part in self.focused.ancestors
+            self.fields.unfold(is_open=not part.display)
+            if part.display or inside:  # else what was focused is still there
+                folds.first().focus()
 
     def action_walk(self, by: int) -> None:
         """The next or previous field, whose list stays closed: down and up would go through it."""

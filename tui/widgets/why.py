@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
+from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, Why
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
@@ -159,16 +159,20 @@ def _verdict(card: TextCard, found: Why, session: ConsoleSession) -> None:
             card.row("verdict", (text, "warn"), ("   no other channel is left", "dim"))
         return
     card.row("verdict", (f"{glyphs.failed} {found.status} {safe(found.code)}", "bad"))
-    card.row("", safe(session.advice(found.message), LONG))
-    if found.fix:
-        card.row("", (f"{glyphs.right} {safe(session.advice(found.fix), LONG)}", "key"))
+    _problem(card, found, session)
     if found.retry_after_s is not None:
         card.row("", (f"retry in {fmt.countdown(0, round(found.retry_after_s * 1000))}", "warn"))
     if found.then is not None:
         card.row("after that", (f"{glyphs.failed} {found.then.status} {safe(found.then.code)}", "bad"))
-        card.row("", safe(session.advice(found.then.message), LONG))
-        if found.then.fix:
-            card.row("", (f"{glyphs.right} {safe(session.advice(found.then.fix), LONG)}", "key"))
+        _problem(card, found.then, session)
+
+
+def _problem(card: TextCard, found: Why | Obstacle, session: ConsoleSession) -> None:
+    """What is in the way, and then what to do, which the message may already end with."""
+    message, fix = session.advice(found.message), session.advice(found.fix)
+    card.row("", safe(message.removesuffix(fix).rstrip("; ") if fix else message, LONG))
+    if fix:
+        card.row("", (f"{session.glyphs.right} {safe(fix, LONG)}", "key"))
 
 
 def _party(card: TextCard, found: Why, party: PartyView, glyphs: Glyphs) -> None:

@@ -157,6 +157,8 @@ async def test_models_are_listed_with_prices_and_what_has_none() -> None:
 
 
 async def test_the_pane_has_examples_for_the_groups_factors() -> None:
-    async with shown("models") as (app, pilot, _):
+    owner = Owner()
+    owner.models_now = [msgspec.structs.replace(one, groups=["default", "batch", "free"]) for one in owner.models_now]
+    async with shown("models", owner) as (app, pilot, _):
         await press(app, pilot, "j", "enter")
         assert "10k in + 1k out = $0.045 (default x1)   $0.0225 (batch x0.5)   $0.00 (free x0)" in screen(app)

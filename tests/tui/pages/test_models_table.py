@@ -71,3 +71,18 @@ def test_a_suspended_account_is_said_above_the_list() -> None:
     assert session.board.account is not None
     session.board.account = msgspec.structs.replace(session.board.account, status=AccountStatus.SUSPENDED)
     assert "the account is suspended: all calls are rejected" in ModelsListing(session).lead(120).plain
+
+
+def test_an_example_is_that_of_groups_that_have_the_model() -> None:
+    made = listing(model("claude-sonnet-4-5", groups=["default"]))
+    groups = made.session.board.groups
+    other = msgspec.structs.replace(groups[0], name="elsewhere", multiplier=1_200_000)
+    assert "default" in {group.name for group in groups}
+    made.session.board.groups = [*groups, other]
+    assert "elsewhere" not in made.detail(made.rows()[0], 100).plain
+
+
+def test_calls_are_those_of_the_days_whose_cost_stands_beside_them() -> None:
+    made = listing(model("claude-sonnet-4-5", calls=500))
+    calls = next(column for column in made.columns() if column.id == "calls")
+    assert calls.text(made.rows()[0]) == "0"

@@ -237,3 +237,10 @@ def test_labels_of_the_time_are_round() -> None:
 def test_nothing_is_an_empty_chart() -> None:
     drawing = plan(EMPTY)
     assert len(chart(drawing, bars_of(drawing, 40), 3, None, None)) == 5
+
+
+def test_every_line_has_its_name_though_all_end_at_the_bottom() -> None:
+    low = {**TIMES, "duration_p50_ms": 1, "duration_p95_ms": 2, "duration_ms": 20}
+    drawing = plan(EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **low))), "duration")
+    lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, None))
+    assert [line.split()[-1] for line in lines if line.endswith(("p95", "avg", "p50"))] == ["p95", "avg", "p50"]

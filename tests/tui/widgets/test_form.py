@@ -366,3 +366,15 @@ async def test_what_no_command_can_say_has_none() -> None:
         await pilot.pause()
         assert said(app, ".command") == ""
         assert not app.screen.query_one("#copy").display
+
+
+async def test_folding_keeps_the_focus_that_is_not_inside() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Form(FormPlan(title="T", fields=folded(value="7"), save=nothing)))
+        await pilot.pause()
+        await pilot.press("down")
+        assert app.screen.query_one("#field-c").has_focus
+        await pilot.press("ctrl+o")
+        assert not is_unfolded(app)
+        assert app.screen.query_one("#field-c").has_focus

@@ -144,3 +144,10 @@ async def test_one_of_many_models_is_searched_for() -> None:
         await until(app, pilot, "vendor/model-17")
         await press(app, pilot, "enter")
         assert owner.asked[-1] == "why ci vendor/model-17"
+
+
+def test_what_to_do_is_told_once() -> None:
+    fix = "'tollkeeper token edit tiny --budget ever=AMOUNT' raises it"
+    found = replace(refused(), message=f"the budget of token 'tiny' has $0.01 left; {fix}", fix=fix)
+    assert told(found).count("raises it") == 1
+    assert "has $0.01 left\n" in told(found)
