@@ -138,15 +138,31 @@ def stacked(
     return [[stack[row] for stack in stacks] for row in reversed(range(height))]
 
 
+PATTERN = 6
+DRAWN = (6, 4, 1)
+"""Of so many dots across, those that are drawn of each line without colours."""
+
+
 def lines(
-    series: Sequence[Sequence[float | None]], width: int, height: int, glyphs: Glyphs, top: float
+    series: Sequence[Sequence[float | None]],
+    width: int,
+    height: int,
+    glyphs: Glyphs,
+    top: float,
+    *,
+    patterns: bool = False,
 ) -> list[list[ChartCell]]:
-    """Lines over the same time, as rows of cells from the top down; None is a gap. The first series is in front."""
+    """Lines over the same time, as rows of cells from the top down; None is a gap. The first series is in front.
+
+    With ``patterns``, the first is drawn through, the second in dashes, the third in dots.
+    """
     across, up = (1, 1) if glyphs.ascii else (2, 4)
     grid = [[BLANK] * width for _ in range(height)]
     for number, values in reversed(list(enumerate(series))):
         dots: dict[tuple[int, int], int] = {}
         for x, y in _path(values, width * across, height * up, top):
+            if patterns and not glyphs.ascii and x % PATTERN >= DRAWN[number % len(DRAWN)]:
+                continue
             at = (y // up, x // across)
             dots[at] = dots.get(at, 0) | (0 if glyphs.ascii else _DOTS[x % 2][y % 4])
         for (row, column), bits in dots.items():

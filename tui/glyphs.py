@@ -54,6 +54,8 @@ class Glyphs(msgspec.Struct, kw_only=True):
     square: str = "■"
     grid: str = "▔"
     """At the upper end of a cell: where a tick of the axis is."""
+    dots: str = "⠁"
+    """The same without colours, where it must be fainter than the values."""
     chosen: str = "━"
     """Of the axis, below the selected bar."""
     unknown: str = "┄"
@@ -105,6 +107,7 @@ ASCII = Glyphs(
     marks="*x+o",
     square="#",
     grid=" ",
+    dots=" ",
     chosen="=",
     unknown=".",
     tick="+",

@@ -9,7 +9,7 @@ readable.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
@@ -76,6 +76,16 @@ def content(*parts: Part | str | Content) -> Content:
     """Safe texts joined; tones become styles. Nothing in them is read as markup."""
     styled = ((part[0], style_of(part[1])) if isinstance(part, tuple) else part for part in parts)
     return Content.assemble(*styled)
+
+
+def fitting(width: int, *groups: Sequence[Part]) -> list[Part]:
+    """The parts of all groups up to the first that does not fit in so many cells; the first group is always there."""
+    shown = list(groups[0])
+    for group in groups[1:]:
+        if sum(cell_len(text) for text, _ in (*shown, *group)) > width:
+            break
+        shown += group
+    return shown
 
 
 def style_of(tone: str) -> str:

@@ -259,7 +259,7 @@ CHANNEL: Table = (
     ),
     Field(
         name="token_limit_field",
-        kind=Choice({None: "", **{one: one.value for one in TokenLimitField}}),
+        kind=Choice({None: "the vendor's usual name", **{one: one.value for one in TokenLimitField}}),
         label="Output limit",
         help="Its name for the limit of output tokens.",
         advanced=True,

@@ -133,3 +133,12 @@ def test_all_lines_have_the_same_width() -> None:
 def test_shades_go_from_nothing_to_most() -> None:
     assert [charts.level(value, 10, 5) for value in (0, 0.1, 2, 2.1, 9, 10, 11)] == [0, 1, 1, 2, 5, 5, 5]
     assert charts.level(1, 0, 5) == 0
+
+
+def test_lines_without_colours_differ_by_their_dots() -> None:
+    def dots(number: int) -> int:
+        level = [[None] * 12] * number + [[1.0] * 12]
+        (row,) = charts.lines(level, 12, 1, UNICODE, 1, patterns=True)
+        return sum((ord(one.text) - charts.BRAILLE).bit_count() for one in row if one.series >= 0)
+
+    assert dots(0) > dots(1) > dots(2) > 0

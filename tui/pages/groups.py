@@ -29,7 +29,7 @@ from tui.pages.base import AnyPage, Verb
 from tui.pages.group_form import group_form, no_channel, visible_models
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
-from tui.text import TextCard, add_details, content, lines, safe
+from tui.text import TextCard, add_details, content, fitting, lines, safe
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Field, Form, FormPlan
 
@@ -78,10 +78,9 @@ class GroupListing(PageListing[GroupRow]):
         return "tollkeeper " + cli_command("group", "show", safe(row.view.name))
 
     def lead(self, width: int) -> Content:
-        about = "a group gives its tokens channels, a price factor and shared limits"
-        return content(
-            f" {self.counted(len(self.session.board.groups))} ", (f"{self.session.glyphs.dot} {about}", "dim")
-        )
+        about = f" {self.session.glyphs.dot} a group gives its tokens channels, a price factor and shared limits"
+        counted = f" {self.counted(len(self.session.board.groups))}"
+        return content(*fitting(width, [(counted, "")], [(about, "dim")]))
 
     def detail(self, row: GroupRow, width: int) -> Content:
         group, session = row.view, self.session
@@ -143,7 +142,7 @@ def _route_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         "Channels",
         20,
         lambda r: _route_text(r, glyphs),
-        most=40,
+        most=56,
         tone=_route_tone,
         sort=lambda r: [name.casefold() for name, _ in r.route],
     )

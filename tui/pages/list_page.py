@@ -294,11 +294,13 @@ class ListPage(ConsolePage, Generic[R]):
         """The line above the table."""
         if isinstance(self.source, ListRows):
             self.listing.shown = self.source.count if self.source.hidden else None
-        lead = content((f" {safe(self.complaint)}", "bad")) if self.complaint else self.listing.lead(self.size.width)
-        if self.table.marks and not self.complaint:
+        if self.complaint:
+            lead = content((f" {safe(self.complaint)}", "bad"))
+        else:
             act = f": {self.session.key('list.bulk')} changes them all" if "bulk" in self.verbs else ""
             act += f", {self.session.key('list.marked')} shows all rows" if self.shows_marked else ""
-            lead = content((f" {len(self.table.marks)} marked{act}  ", "live"), lead)
+            marked = f" {len(self.table.marks)} marked{act}  " if self.table.marks else ""
+            lead = content((marked, "live"), self.listing.lead(self.size.width - len(marked)))
         self.query_one(".lead", Static).update(lead, layout=False)
 
     def draw_detail(self) -> None:

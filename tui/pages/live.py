@@ -26,7 +26,7 @@ from tui.pages.list_page import ListPage
 from tui.pages.live_source import FOUND_LIMIT, TOP, LiveSource, SearchProgress
 from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
-from tui.text import Part, content, cut, lines, safe
+from tui.text import Part, content, cut, fitting, lines, safe
 
 SPARK = 24
 """Minutes in the line above the table."""
@@ -60,15 +60,16 @@ class LiveListing(PageListing[CallView]):
         pulse, glyphs = self.session.board.pulse, self.session.glyphs
         room = max(6, min(SPARK, width - 54))
         minutes = pulse.minutes(self.session.now(), room)
-        parts = self._waiting(width)
-        parts += [("   calls/min ", "dim"), (spark(minutes, room, glyphs), "live"), (f" {minutes[-1]}", "")]
+        pace: list[Part] = [("   calls/min ", "dim"), (spark(minutes, room, glyphs), "live"), (f" {minutes[-1]}", "")]
+        groups = [self._waiting(width), pace]
         if repeats := pulse.repeats(self.session.now()):
-            parts.append((f" ({repeats:,} repeated)", "dim"))
+            groups.append([(f" ({repeats:,} repeated)", "dim")])
         if pulse.failed is not None:
-            parts += [("   errors ", "dim"), (fmt.percent(pulse.failed), "bad" if pulse.failed > 0.05 else "")]
+            tone = "bad" if pulse.failed > 0.05 else ""
+            groups.append([("   errors ", "dim"), (fmt.percent(pulse.failed), tone)])
         if pulse.first_byte_ms is not None:
-            parts += [("   first token ", "dim"), (fmt.seconds(pulse.first_byte_ms), "")]
-        return content(*parts)
+            groups.append([("   first token ", "dim"), (fmt.seconds(pulse.first_byte_ms), "")])
+        return content(*fitting(width, *groups))
 
     def _waiting(self, width: int) -> list[Part]:
         """``32 running · 28 waiting: 20 for channel 'a' (4 calls at once)``; empty while no call waits."""

@@ -25,7 +25,7 @@ from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import TrendListing, TrendPage, select_row
 from tui.pages.token_form import token_form, token_inputs, visible_models
 from tui.session import ConsoleSession
-from tui.text import TextCard, add_details, content, lines, safe
+from tui.text import TextCard, add_details, content, fitting, lines, safe
 from tui.widgets.connect import Connect
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormPlan
@@ -84,8 +84,7 @@ class TokenListing(TrendListing[TokenRow]):
             parts.append(
                 (f" {self.session.glyphs.dot} {safe(tight.name, 30)} is at {fmt.percent(share)}", budget_tone(share))
             )
-        parts.append(("   c shows how to use one, with a test call", "dim"))
-        return content(*parts)
+        return content(*fitting(width, parts, [("   c shows how to use one, with a test call", "dim")]))
 
     def detail(self, row: TokenRow, width: int) -> Content:
         token, session = row.view, self.session
@@ -172,6 +171,7 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         "Name",
         10,
         lambda r: safe(r.view.name),
+        most=18,
         flex=True,
         tone=lambda r: COLOR_TONES[r.view.color],
         sort=lambda r: r.view.name.casefold(),

@@ -248,11 +248,10 @@ def _bar_rows(
     stacks = charts.stacked(columns, ticks.height, plan.glyphs, ticks.top, patterns=plan.patterns)
     calls = bar_values(plan, bars, None)
     for number, row in enumerate(stacks):
-        grid = number % ticks.rows == 0
+        back = _background(plan, ticks, number)
         bottom = number == ticks.height - 1
         parts: list[Part] = []
         for at, (one, span) in enumerate(zip(row, bars.spans, strict=True)):
-            back = (plan.glyphs.grid, "grid") if grid else (" ", "")
             if one.series >= 0:
                 tone = f"chart{one.series + 1}" + (f" on chart{one.behind + 1}" if one.behind >= 0 else "")
                 parts += [(one.text * span.bar, tone), (back[0] * (span.whole - span.bar), back[1])]
@@ -265,6 +264,13 @@ def _bar_rows(
         yield parts
 
 
+def _background(plan: ChartPlan, ticks: charts.Ticks, row: int) -> Part:
+    """What is behind the values in a cell of this row: the line of a tick, or nothing. Without colours it is dotted."""
+    if row % ticks.rows:
+        return " ", ""
+    return (plan.glyphs.dots if plan.patterns else plan.glyphs.grid), "grid"
+
+
 def _middle(mark: str, width: int) -> str:
     return " " * ((width - 1) // 2) + mark + " " * (width - 1 - (width - 1) // 2)
 
@@ -272,11 +278,10 @@ def _middle(mark: str, width: int) -> str:
 def _line_rows(
     plan: ChartPlan, values: Sequence[Sequence[float | None]], width: int, ticks: charts.Ticks
 ) -> Iterator[list[Part]]:
-    rows = charts.lines(values, width, ticks.height, plan.glyphs, ticks.top)
+    rows = charts.lines(values, width, ticks.height, plan.glyphs, ticks.top, patterns=plan.patterns)
     ends = _line_names(plan, values, ticks)
     for number, row in enumerate(rows):
-        grid = number % ticks.rows == 0
-        back = (plan.glyphs.grid, "grid") if grid else (" ", "")
+        back = (" ", "") if plan.patterns else _background(plan, ticks, number)
         parts = [back if one.series < 0 else (one.text, LINE_TONES[one.series]) for one in row]
         name = ends.get(number)
         parts.append((f" {name[0]}", name[1]) if name else (" " * END, ""))

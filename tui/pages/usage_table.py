@@ -30,17 +30,17 @@ def _ms(ms: float | None) -> str:
 COLUMNS = (
     TableColumn("cost", 10, lambda row: fmt.short_cost(row.cost_nanos), "cost"),
     TableColumn("calls", 8, lambda row: fmt.count(row.calls), "calls"),
-    TableColumn("tokens", 7, lambda row: fmt.short_count(row.input_tokens + row.output_tokens), "tokens"),
-    TableColumn("errors", 7, lambda row: fmt.count(row.errors), "errors"),
-    TableColumn("dur p50", 9, lambda row: _ms(row.duration_p50_ms), "duration"),
+    TableColumn("tokens", 8, lambda row: fmt.short_count(row.input_tokens + row.output_tokens), "tokens"),
+    TableColumn("errors", 8, lambda row: fmt.count(row.errors), "errors"),
+    TableColumn("dur p50", 8, lambda row: _ms(row.duration_p50_ms), "duration"),
     TableColumn("p95", 8, lambda row: _ms(row.duration_p95_ms), "duration"),
     TableColumn("avg", 8, lambda row: _ms(row.mean_duration_ms), "duration"),
-    TableColumn("first p50", 11, lambda row: _ms(row.first_byte_p50_ms), "first token"),
+    TableColumn("first p50", 10, lambda row: _ms(row.first_byte_p50_ms), "first token"),
     TableColumn("p95", 8, lambda row: _ms(row.first_byte_p95_ms), "first token"),
     TableColumn("avg", 8, lambda row: _ms(row.mean_first_byte_ms), "first token"),
 )
 
-NAMES = (20, 28)
+NAMES = (19, 28)
 """Fewest and most cells of a name."""
 
 SHARE = 6

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui.listing import Column, row_filter
-from tui.text import content, lines, safe, safe_lines
+from tui.text import content, fitting, lines, safe, safe_lines
 from tui.widgets.dialogs import BACK, Dialog
 
 
@@ -47,9 +47,11 @@ class Picker(Widget, can_focus=True):
     def render(self) -> Content:
         if len(self.options) == 1:
             return content((safe(self.value), "bold"))
-        number = f"{self.options.index(self.value) + 1} of {len(self.options)}"
-        hint = "" if self.has_focus else "dim"  # on the cursor's ground, muted words could not be read
-        return content((f"< {safe(self.value)} >", "bold"), (f"   {number}; left, right", hint))
+        value = f"< {safe(self.value)} >"
+        number = f"   {self.options.index(self.value) + 1} of {len(self.options)}"
+        tone = "" if self.has_focus else "dim"  # on the cursor's ground, muted words could not be read
+        hint = [(number, tone)], [("; left, right", tone)]
+        return content(*fitting(self.size.width, [(value, "bold")], *hint))
 
     def action_turn(self, by: int) -> None:
         """The next or previous option, wrapping around."""

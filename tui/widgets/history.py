@@ -186,14 +186,14 @@ def history_columns(session: ConsoleSession) -> Sequence[Column[HistoryView]]:
         return fmt.moment(entry.time_ms, session.now())
 
     def state(entry: HistoryView) -> str:
-        return f"undone by {entry.undone_by}" if entry.undone_by else ""
+        return "undone" if entry.undone_by else ""
 
     return (
         Column("id", "Id", 4, lambda e: str(e.id), right=True, tone=_tone),
         Column("time", "Time", 12, when, tone=_tone),
         Column("change", "Change", 26, lambda e: safe(e.text, 200), most=60, flex=True, tone=_tone),
         Column("by", "By", 16, lambda e: safe(e.source.brief(me), 60), rank=2, most=24, tone=lambda _: "dim"),
-        Column("state", "", 13, state, rank=1, tone=_tone),
+        Column("state", "", 6, state, rank=1, tone=_tone),
     )
 
 

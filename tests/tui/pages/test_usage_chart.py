@@ -244,3 +244,9 @@ def test_every_line_has_its_name_though_all_end_at_the_bottom() -> None:
     drawing = plan(EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **low))), "duration")
     lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, None))
     assert [line.split()[-1] for line in lines if line.endswith(("p95", "avg", "p50"))] == ["p95", "avg", "p50"]
+
+
+def test_without_colours_ticks_are_fainter_than_values() -> None:
+    bars = chart(plan(some(), WHOLE, glyphs=UNICODE), bars_of(plan(some(), WHOLE, glyphs=UNICODE), 60), 8, None, None)
+    assert UNICODE.grid not in "".join(text(bars))
+    assert UNICODE.dots in "".join(text(bars))

@@ -1,6 +1,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from gateway.domain.units import Nanos
 from gateway.domain.views import SumRow
@@ -99,3 +100,14 @@ def test_a_ranking_has_bars() -> None:
 
 def test_blocks_stand_side_by_side() -> None:
     assert [line.plain for line in side_by_side([content("a")], [content("b"), content("c")], 4)] == ["a   b", "    c"]
+
+
+@pytest.mark.parametrize("measure", ["cost", "calls", "tokens", "errors", "duration", "first token"])
+def test_titles_never_touch(measure: str) -> None:
+    drawing = plan(some(2), value=measure, glyphs=UNICODE)
+    for width in (79, 99, 139, 199):
+        head = series_table(drawing, series_rows(drawing, TOTAL), measure, None, width, "model")[0].plain
+        titles = {column.title for column in shown_columns(measure, width)} | {"share"}
+        words = {word for title in titles for word in title.split()}
+        shown = {word.removesuffix(UNICODE.descending) for word in head.split()}
+        assert shown - {"by", "model", "over", "time"} == words, width

@@ -2,7 +2,10 @@
 
 import pytest
 
-from tests.tui.owner import screen, shown
+from tests.tui.owner import Owner, screen, shown
+from tests.tui.stage import channel, token
+from tui.glyphs import UNICODE
+from tui.widgets.text_block import Detail
 
 EXTRA = {
     "live": ("App", "Group", "Try", "End"),
@@ -25,3 +28,34 @@ async def test_the_least_terminal_keeps_the_columns_that_matter(page: str) -> No
     async with shown(page, size=(80, 24)) as (app, _, _):
         narrow = screen(app).splitlines()[3]
         assert [title for title in EXTRA[page] if title in narrow] == []
+
+
+NAME = "production-openai"
+
+
+@pytest.mark.parametrize("page", ["channels", "tokens"])
+async def test_a_name_is_whole_where_there_is_room(page: str) -> None:
+    owner = Owner()
+    owner.channels_now.append(channel(NAME))
+    owner.tokens_now.append(token(NAME))
+    async with shown(page, owner, size=(200, 50)) as (app, _, _):
+        assert f" {NAME} " in screen(app)
+
+
+async def test_the_pane_can_have_the_least_terminal() -> None:
+    async with shown("tokens", size=(80, 24)) as (app, pilot, _):
+        await pilot.press("enter")
+        pane = app.page.query_one(Detail)
+        await pilot.pause()
+        before = pane.size.height
+        await pilot.press("f")
+        await pilot.pause()
+        assert pane.size.height > before
+
+
+async def test_the_line_above_a_list_is_never_cut() -> None:
+    async with shown("tokens", size=(80, 24)) as (app, pilot, _):
+        await pilot.press("m")
+        await pilot.pause()
+        assert "marked" in screen(app)
+        assert UNICODE.ellipsis not in screen(app).splitlines()[2]

@@ -160,3 +160,11 @@ async def test_columns_come_in_their_own_order() -> None:
 async def test_one_can_go_back_to_the_usual_ones_or_leave_all_as_it_was() -> None:
     assert await answer("space", "r") == []
     assert await answer("space", "escape") is None
+
+
+async def test_its_hint_is_whole_or_left_out() -> None:
+    choice = Picker(["one", "two"], "one", id="c")
+    for width, expected in ((20, "< one >   1 of 2"), (12, "< one >")):
+        async with WidgetStage(choice).run_test(size=(width, 5)):
+            assert choice.render().plain == expected
+        choice = Picker(["one", "two"], "one", id="c")
