@@ -105,10 +105,11 @@ def _with_extra(columns: Sequence[Column[R]], shown: Sequence[Column[R]], width:
 
 
 def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
-    """Each in turn gets a cell until it has its most, extra ones last; flexible ones share the rest."""
+    """Each in turn gets a cell until it has its most, flexible and then extra ones last; flexible ones share the rest."""
     widths = {c.id: c.width for c in shown}
-    for extra in (False, True):
-        while spare > 0 and (growing := [c.id for c in shown if c.extra is extra and widths[c.id] < c.wanted]):
+    for turn in range(3):
+        turns = [c for c in shown if turn == (2 if c.extra else int(c.flex))]
+        while spare > 0 and (growing := [c.id for c in turns if widths[c.id] < c.wanted]):
             for id_ in growing[:spare]:
                 widths[id_] += 1
             spare -= min(spare, len(growing))
