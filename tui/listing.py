@@ -105,7 +105,7 @@ def _with_extra(columns: Sequence[Column[R]], shown: Sequence[Column[R]], width:
 
 
 def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
-    """Each in turn gets a cell until it has its most, flexible and then extra ones last; flexible ones share the rest."""
+    """Each in turn gets a cell until it has its most, flexible and extra ones last; flexible ones share the rest."""
     widths = {c.id: c.width for c in shown}
     for turn in range(3):
         turns = [c for c in shown if turn == (2 if c.extra else int(c.flex))]
