@@ -19,7 +19,7 @@ _BASE62 = string.digits + string.ascii_letters
 
 def new_call_id(now: Millis) -> CallId:
     """``req_``, 12 hex digits of the moment in milliseconds, 14 of chance. It is not secret, only unique."""
-    return CallId(f"req_{now & 0xFFFFFFFFFFFF:012x}{_CHANCE.getrandbits(56):014x}")
+    return CallId(f"req_{(now & 0xFFFFFFFFFFFF) << 56 | _CHANCE.getrandbits(56):026x}")
 
 
 def new_id(prefix: str) -> str:

@@ -160,8 +160,9 @@ class Call:
     def begin_attempt(self, route: Route, reason: str, number: int) -> None:
         """The next attempt goes to this channel."""
         attempt = self.attempt
+        if attempt.number:  # nothing stays of the attempt before
+            attempt.stream, attempt.reply_headers, attempt.parts, attempt.native = None, {}, 0, False
         attempt.route, attempt.route_reason, attempt.number = route, reason, number
-        attempt.stream, attempt.reply_headers, attempt.parts, attempt.native = None, {}, 0, False
         self.running = msgspec.structs.replace(
             self.running,
             held=self.held,

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -57,6 +57,8 @@ from gateway.upstream.usage_marks import SUSPECT
 _log = logging.getLogger("tollkeeper")
 
 Result = TypeVar("Result")
+
+_EACH_CALL: Final = Durability.CALL
 
 
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +195,7 @@ class Pipeline:
         finally:
             if not result.settled:
                 self._settle_broken(call)
-        if context.catalog.registry.settings.durability is Durability.CALL:
+        if context.catalog.registry.settings.durability is _EACH_CALL:
             with suppress(Unavailable):  # the client does not have to wait for its error because the disk refuses
                 await self._deps.books.synced()
         if not context.client.begun:
@@ -226,7 +228,7 @@ class Pipeline:
             return
         parts = answer.parts(call.result.usage)
         large = sum(map(len, parts)) > POCKET
-        if settings.durability is Durability.CALL or large or not context.client.patient:
+        if settings.durability is _EACH_CALL or large or not context.client.patient:
             record = await self._confirmed(call, self._settle(call, status))
             context.client.answer(whole_answer_headers(call.attempt, call.limits, call.result, record), parts)
         else:
@@ -268,7 +270,7 @@ class Pipeline:
     async def _confirmed(self, call: Call, record: Record) -> Record:
         """The record, once it is as safe as the settings want it. Raises Unavailable if the answer is withheld."""
         try:
-            if call.context.catalog.registry.settings.durability is Durability.CALL:
+            if call.context.catalog.registry.settings.durability is _EACH_CALL:
                 record = await self._deps.books.confirmed(record)
         finally:
             self._deps.bus.settled(record)

@@ -24,7 +24,7 @@ always ask for far more than they use. Their caps go out unchanged, so such a ca
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -48,6 +48,10 @@ _READ = ("tools", "functions", "response_format")
 """Standard parameters that the model reads as input."""
 _QUIET = STANDARD_FIELDS - {"max_completion_tokens", "max_tokens", "n", "reasoning_effort"}
 """Parameters that change nothing about the length of the output."""
+
+
+_SUSPENDED: Final = AccountStatus.SUSPENDED
+"""Python looks a member of an enumeration up slowly: here it is done once."""
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -313,7 +317,7 @@ class HoldPlan(msgspec.Struct, frozen=True, gc=False):
 
 def plan_hold(books: Purse, account: Account, group: Group, token: Token, need: Need, *, now: Millis) -> HoldPlan:
     """The hold for a call. Raises QuotaExceeded, naming the budget that is too small; changes nothing."""
-    if account.status is AccountStatus.SUSPENDED:
+    if account.status is _SUSPENDED:
         msg = "the account is suspended; 'tollkeeper account set --status active' reactivates it"
         raise QuotaExceeded(msg, code="account_suspended")
     full, free = need.nanos, need.free

@@ -8,6 +8,7 @@ carries the held amount as *possible* cost.
 
 import re
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
@@ -23,6 +24,8 @@ from gateway.inbound.api import InboundRequest
 from gateway.upstream.adapter import AnswerStream, Whole
 from gateway.upstream.redaction import quotes
 
+_NOT_USED: Final = UsageSource.NONE
+_PARTIAL: Final = UsageSource.PARTIAL
 LEARN_FIRST = 8
 LEARN_EVERY = 64
 LEARN_LIMIT = 8_000
@@ -46,7 +49,7 @@ class Meter:
             self._seen += 1
             if self._seen <= LEARN_FIRST or self._seen % LEARN_EVERY == 0:
                 self._learn(call, reported)
-            if reported.source is UsageSource.PARTIAL or (not reported.output and had_output(call, answer)):
+            if reported.source is _PARTIAL or (not reported.output and had_output(call, answer)):
                 output = self._output(call, answer)
                 return canonical(msgspec.structs.replace(reported, output=output, source=UsageSource.PARTIAL))
             return reported
@@ -122,7 +125,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
     """The record of a call that has ended, its cost computed with one rounding."""
     context, running, attempt, result = call.context, call.running, call.attempt, call.result
     visit, request, usage, error = context.visit, context.request, result.usage, result.error
-    charged, first_byte = usage.source is not UsageSource.NONE, call.delivery.first_byte
+    charged, first_byte = usage.source is not _NOT_USED, call.delivery.first_byte
     priced = None
     if charged and attempt.price is not None:
         priced = rates(attempt.price, usage.input, context.group.multiplier)

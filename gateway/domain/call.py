@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -31,6 +32,10 @@ class Outcome(StrEnum):
     """Its money ran out, or the gateway was stopped before it could end."""
     LOST = "lost"
     """It was running when the gateway died; found at the next start."""
+
+
+REFUSED: Final = Outcome.REFUSED
+"""Python looks a member of an enumeration up slowly; every record is compared with this one."""
 
 
 class FailureKind(StrEnum):

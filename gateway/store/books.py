@@ -27,7 +27,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from gateway.domain.call import Outcome, Record, Running
+from gateway.domain.call import REFUSED, Record, Running
 from gateway.domain.errors import InternalError
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
 from gateway.store import sums
@@ -209,7 +209,7 @@ class Counters:
     def add(self, record: Record) -> None:
         """Book a call that has just ended and is in the log or in the backlog."""
         ts, cost, tokens = record.ts, record.cost, record.input + record.output
-        calls = 0 if record.outcome == Outcome.REFUSED else 1
+        calls = 0 if record.outcome == REFUSED else 1
         if (total := self.total) is not None:
             total.nanos += cost
             total.tokens += tokens
@@ -246,7 +246,7 @@ class Counters:
             if record.ts >= since and scope in scopes(record):
                 tally.nanos += record.cost
                 tally.tokens += record.input + record.output
-                tally.calls += record.outcome != Outcome.REFUSED
+                tally.calls += record.outcome != REFUSED
         return tally
 
 

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
-from gateway.domain.call import CHAT_API, Outcome
+from gateway.domain.call import CHAT_API, REFUSED
 
 _K = TypeVar("_K")
 
@@ -113,13 +113,16 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     def book(self, call: Countable) -> None:
         """Add one call."""
         self.calls += 1
-        self.errors += not 200 <= call.status < 300
-        self.refused += call.outcome == Outcome.REFUSED
+        if not 200 <= call.status < 300:
+            self.errors += 1
+        if call.outcome == REFUSED:
+            self.refused += 1
         self.input += call.input
         self.cached += call.cached
         self.output += call.output
         self.cost += call.cost
-        self.possible += call.possible
+        if call.possible:
+            self.possible += call.possible
         self.ms += call.ms
         if call.ttft is not None:
             self.ttft += call.ttft

@@ -18,7 +18,7 @@ Long: each shape that was seen is a few lines here, and the rules that settle th
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -114,6 +114,7 @@ class RegularUsage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _REGULAR = msgspec.json.Decoder(RegularUsage)
+_REPORTED: Final = UsageSource.REPORTED
 
 
 def read_regular(report: msgspec.Raw) -> UsageReading | None:
@@ -145,7 +146,7 @@ def reading_of(found: RegularUsage) -> UsageReading | None:
             cache_write_long=long,
             output=outputs,
             reasoning=reasoning,
-            source=UsageSource.REPORTED,
+            source=_REPORTED,
         )
     )
 

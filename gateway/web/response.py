@@ -95,6 +95,7 @@ SHORT: Final = 64 << 10
 _ENDLESS: Final = frozenset({"CONNECT", "UNKNOWN"})
 """What follows a CONNECT is neither its body nor a request: the tunnel it was meant for is never opened. UNKNOWN is
 aiohttp's name for bytes that are not HTTP."""
+_NO_CONTENT: Final = HTTPStatus.NO_CONTENT.value
 _REASONS = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
@@ -174,8 +175,8 @@ class Response:
         """The head, and the body behind it unless it is long."""
         old = request.version < (1, 1)
         connection = "" if old is not self.keep_alive else f"Connection: {'keep-alive' if old else 'close'}\r\n"
-        fields = "".join(map("%s: %s\r\n".__mod__, self.headers.items()))
-        length = "" if self._status == HTTPStatus.NO_CONTENT else f"Content-Length: {self._size}\r\n"
+        fields = "\r\n".join([*map(": ".join, self.headers.items()), ""])
+        length = "" if self._status == _NO_CONTENT else f"Content-Length: {self._size}\r\n"
         head = (
             f"HTTP/1.{0 if old else 1}{self._start}{length}Server: tollkeeper\r\nDate: {rfc822_formatted_time()}\r\n"
             f"{connection}{fields}\r\n"
