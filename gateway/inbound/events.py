@@ -181,6 +181,8 @@ class _Chat(msgspec.Struct, gc=False):
 _CHAT = msgspec.json.Decoder(_Chat)
 """Its raw values have no ``None`` beside them: msgspec would decode nothing but null."""
 
+_NO_OTHERS = (rawjson.NULL,) * 4
+
 _Place = tuple[BlockKind, int]
 
 
@@ -282,22 +284,21 @@ class ChatReader:
 
     def read(self, chat: bytes, usage: Usage | None = None) -> Iterator[AnswerEvent]:
         """The events that normalised bytes mean: complete server-sent events without ``[DONE]``."""
-        for part in chat.split(BLANK):
-            if part:
-                yield from self._read_chat(part.removeprefix(b"data: "), usage)
+        for chunk in _chunks(chat):
+            piece = self._next_text(chunk)
+            if piece is not None:
+                yield piece
+            else:
+                yield from self._read_chat(chunk, usage)
 
     def read_whole(self, body: bytes) -> Iterator[AnswerEvent]:
         """The events that a whole answer means."""
-        return self._read_chat(body, None)
+        return self._read_chat(_decoded(body), None)
 
-    def _read_chat(self, data: bytes, usage: Usage | None) -> Iterator[AnswerEvent]:
-        chat = _decoded(data)
+    def _read_chat(self, chat: _Chat, usage: Usage | None) -> Iterator[AnswerEvent]:
         if not self._begun:
             self._begun = True
             yield AnswerBegan(chat.id or self._order.answer_id, chat.model or self._order.model, usage)
-        if (piece := self._next_text(chat)) is not None:
-            yield piece
-            return
         for choice in chat.choices:
             if choice.index:
                 continue
@@ -318,7 +319,7 @@ class ChatReader:
             return None
         others = (message.reasoning_content, message.reasoning, message.refusal, message.thinking_blocks)
         content = _text(message.content)
-        if not content or not all(map(rawjson.is_null, others)):
+        if not content or others != _NO_OTHERS:
             return None
         return TextPiece(content, _logprobs(choice.logprobs))
 
@@ -354,6 +355,14 @@ class ChatReader:
         """The seal of the reasoning before it, or of none; the block ends with it."""
         yield from self._blocks.put((BlockKind.REASONING, self._reasoned), ReasoningSeal(seal))
         self._reasoned += 1
+
+
+def _chunks(events: bytes) -> list[_Chat]:
+    """The chunks of events, decoded together unless one of them is odd."""
+    try:
+        return _CHAT.decode_lines(events.removeprefix(b"data: ").replace(b"\n\ndata: ", b"\n"))
+    except (msgspec.DecodeError, RecursionError):
+        return [_decoded(part.removeprefix(b"data: ")) for part in events.split(BLANK) if part]
 
 
 def _decoded(data: bytes) -> _Chat:

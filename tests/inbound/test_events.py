@@ -175,3 +175,10 @@ def test_a_call_that_never_ends_is_not_read_again_with_each_of_its_pieces() -> N
         for _ in range(2000):
             list(reader.read(piece))
     assert sum(len(each.args[0]) for each in opened.call_args_list) < 3 * 2000 * 50
+
+
+@pytest.mark.parametrize("odd", [b'{"choices":[{"delta":{"content":"\\ud83d"}}]}', b'{"id":7,"choices":[]}', b"7"])
+def test_an_odd_chunk_changes_nothing_of_those_that_are_read_with_it(odd: bytes) -> None:
+    parts = [event(chunk(delta("a"))), event(chunk(delta("b"))), b"data: " + odd + b"\n\n", event(chunk(delta("c")))]
+    one_by_one, together = ChatReader(order()), ChatReader(order())
+    assert list(together.read(b"".join(parts))) == [found for part in parts for found in one_by_one.read(part)]

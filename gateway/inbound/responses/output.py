@@ -5,7 +5,7 @@ Each kind of item has a class. ``added`` are the events with which an item begin
 rest of their JSON object, whose number and place ``render`` adds. Texts stay JSON strings as they came.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -34,7 +34,7 @@ class OutputItem(Protocol):
     def added(self) -> Iterator[Event]:
         """Its beginning."""
 
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterator[Event]:
+    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
         """One more piece, a JSON string."""
 
     def ended(self, status: str) -> Iterator[Event]:
@@ -69,16 +69,15 @@ class MessageItem:
         yield b"output_item.added", field(b"item", self._item(b"", "in_progress"))
         yield b"content_part.added", self._place + field(b"part", self._part(EMPTY))
 
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterator[Event]:
+    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> tuple[Event]:
         """See ``OutputItem``."""
         self._pieces.append(piece)
         self.held += len(piece) + len(logprobs)
         if self._refusal:
-            yield b"refusal.delta", self._place + field(b"delta", piece)
-            return
+            return ((b"refusal.delta", self._place + field(b"delta", piece)),)
         if logprobs != NO_LOGPROBS:
             self._logprobs.append(logprobs[1:-1])
-        yield b"output_text.delta", self._place + field(b"delta", piece) + field(b"logprobs", logprobs)
+        return ((b"output_text.delta", b'%b,"delta":%b,"logprobs":%b' % (self._place, piece, logprobs)),)
 
     def ended(self, status: str) -> Iterator[Event]:
         """See ``OutputItem``."""

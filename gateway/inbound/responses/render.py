@@ -5,7 +5,7 @@ The whole is made as the stream is, and is what the stream's last event carries:
 there is none without content. The last event is written by ``tail``, once the call is recorded, or by ``failed``.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -36,6 +36,8 @@ from gateway.inbound.responses.output import (
 from gateway.inbound.responses.tools import ClientTool
 from gateway.upstream import rawjson
 
+_EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n'
+_PLACED_EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"output_index":%d%b}\n\n'
 EVENT_EVERY = 8
 """Of so many signs of life one is an event: they are sent every 15 s."""
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -172,11 +174,11 @@ class ResponseRenderer:
         return self._event(b"created", response) + self._event(b"in_progress", response)
 
     def _piece(self, piece: bytes, kind: object, logprobs: bytes = NO_LOGPROBS) -> bytes:
-        out = b""
-        if kind != self._kind or self._open is None:
-            out = self._begin_item(_item(self._plan, self._next_id, kind), kind)
-        item = self._open
-        return out if item is None else out + self._placed(item.piece(piece, logprobs))
+        out, item = b"", self._open
+        if item is None or kind != self._kind:
+            item = _item(self._plan, self._next_id, kind)
+            out = self._begin_item(item, kind)
+        return out + self._placed(item.piece(piece, logprobs))
 
     def _seal(self, event: ReasoningSeal) -> bytes:
         if not self._plan.sealed:
@@ -206,19 +208,19 @@ class ResponseRenderer:
         self._kept += len(done)
         return out
 
-    def _placed(self, events: Iterator[Event]) -> bytes:
+    def _placed(self, events: Iterable[Event]) -> bytes:
         """Events of the open item, which comes next in the output."""
-        place = b',"output_index":%d' % len(self._items)
-        return b"".join([self._event(name, place + fields) for name, fields in events])
+        out = b""
+        number, place = self._number, len(self._items)
+        for name, fields in events:
+            out += _PLACED_EVENT % (name, name, number, place, fields)
+            number += 1
+        self._number = number
+        return out
 
     def _event(self, name: bytes, fields: bytes) -> bytes:
         number, self._number = self._number, self._number + 1
-        return b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n' % (
-            name,
-            name,
-            number,
-            fields,
-        )
+        return _EVENT % (name, name, number, fields)
 
 
 def _item(plan: ResponsePlan, next_id: Callable[[str], str], kind: object) -> OutputItem:
