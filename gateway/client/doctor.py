@@ -10,10 +10,10 @@ import msgspec
 
 from gateway.client import doctor_checks
 from gateway.client.control import ControlClient
-from gateway.client.doctor_checks import START, Case, CheckFailed, Concern, check_everything
+from gateway.client.doctor_checks import NO_SERVER, START, Case, CheckFailed, Concern, check_everything
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
-from gateway.domain.errors import GatewayError, Unavailable
+from gateway.domain.errors import GatewayError
 from gateway.domain.text import plain, word
 from gateway.domain.views import Step
 
@@ -78,7 +78,7 @@ def _fix(error: GatewayError, case: Case) -> str:
     names = {"token": case.token_ref, "model": case.model}
     if case.token is not None:
         names |= {"token": case.token.name, "group": case.token.group}
-    otherwise = START if isinstance(error, Unavailable) else _look(error)
+    otherwise = START if error.code == NO_SERVER else _look(error)
     return advice(error, **{noun: name for noun, name in names.items() if name}) or otherwise
 
 

@@ -29,6 +29,7 @@ _BY_CODE: Final = {
     "token_expired": "'tollkeeper token edit {token} --expires 30d'",
     "upstream_auth_failed": "the upstream refuses the channel's key: 'tollkeeper channel edit {channel} --key KEY'",
     "upstream_out_of_credit": "the account at the upstream has no credit: top up there",
+    "upstream_overloaded": "the upstream is busy: try again, or add another channel that has the model",
     "upstream_timeout": "the upstream is slow: 'tollkeeper channel edit {channel} --timeout head=300'",
     "upstream_unreachable": "the channel's base URL does not answer: does the upstream run?",
     "wrong_host": "use the address that 'tollkeeper status' shows, or 'tollkeeper settings set --add-host NAME'",

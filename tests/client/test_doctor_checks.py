@@ -231,6 +231,17 @@ async def test_a_call_that_fails_is_the_last_ill(owner: ControlClient, provider:
     assert (await failure(owner)).name == "a real call works"
 
 
+@pytest.mark.parametrize("status", [500, 503, 529])
+async def test_an_upstream_that_is_busy_or_fails_is_no_reason_to_start_the_server(
+    owner: ControlClient, provider: Provider, status: int
+) -> None:
+    provider.on("m", fail(status))
+    step = await failure(owner)
+    assert step.name == "a real call works"
+    assert step.fix
+    assert "tollkeeper serve" not in step.fix
+
+
 async def test_what_a_channel_refuses_names_the_channel(owner: ControlClient, provider: Provider) -> None:
     provider.on("m", fail(401))
     assert (await failure(owner)).fix.endswith("'tollkeeper channel edit up --key KEY'")
