@@ -139,9 +139,10 @@ class TokenListing(TrendListing[TokenRow]):
         costs = self.trends.values(row.view.id, lambda one: one.cost_nanos)
         total = self.trends.totals.get(row.view.id)
         text = f" {fmt.dollar_amount(row.today)} today, {dollars(row.view.spent_nanos)} in total"
-        text += f", {fmt.counted(row.view.calls, 'call')}"
-        if total is not None and total.calls:
-            text += f", errors {fmt.percent(total.errors / total.calls)}"
+        calls = total.calls if total else 0  # rejected ones too, which cost nothing
+        text += f", {fmt.counted(calls, 'call')}"
+        if total is not None and calls:
+            text += f", errors {fmt.percent(total.errors / calls)}"
         card.row("30 days", (spark(costs, room, self.session.glyphs), "live"), text)
 
 

@@ -41,7 +41,7 @@ class Connect(ModalScreen[str]):
     Connect .text { height: auto; max-height: 14; background: $panel; padding: 0 1; margin: 1 0 0 0; }
     Connect .kinds { height: 1; margin: 1 0 0 0; }
     Connect .said { height: auto; margin: 1 0 0 0; }
-    Connect .keys { height: 1; margin: 1 0 0 0; }
+    Connect .keys { height: auto; margin: 1 0 0 0; }
     Connect .inside { height: auto; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it

@@ -2,10 +2,12 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.token import Color
-from gateway.domain.units import Millis
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.views import SumRow
 from tests.tui.owner import KEY, Owner, press, said, screen, shown
 from tests.tui.stage import NOW, FakeClient, console, token, words
 from tui.pages.tokens import TokenListing, TokenRow
+from tui.trends import Trends
 from tui.widgets.connect import Connect
 from tui.widgets.form import Form
 
@@ -167,3 +169,23 @@ def test_a_name_has_its_color_in_the_table_and_in_the_pane() -> None:
     assert column.tone is not None
     assert {name: column.tone(row) for name, row in rows.items()} == {"red": "bad", "plain": ""}
     assert "color: red" in made.detail(rows["red"], 200).plain
+
+
+def test_calls_and_errors_of_the_pane_are_of_the_same_days() -> None:
+    """A token whose calls were all rejected has spent nothing, and none of them counts as served."""
+    made = listing(token("ci", calls=0))
+    row = SumRow(
+        key="tok_ci",
+        name="ci",
+        calls=7,
+        errors=7,
+        input_tokens=0,
+        cached_tokens=0,
+        output_tokens=0,
+        cost_nanos=Nanos(0),
+        possible_nanos=Nanos(0),
+        duration_ms=0,
+        first_byte_ms=0,
+    )
+    made.trends = Trends(totals={"tok_ci": row})
+    assert "7 calls, errors 100%" in made.detail(made.rows()[0], 120).plain

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from gateway.domain.errors import GatewayError
-from tests.tui.owner import KEY, Owner, press, public, said, screen, shown, until
+from tests.tui.owner import KEY, Owner, press, public, said, screen, settle, shown, until
 from tests.tui.stage import words
 from tui.widgets.app_guide import APP_NAMES
 from tui.widgets.connect import KINDS, Connect, TokenTest, make_test_call
@@ -170,3 +170,11 @@ async def test_an_app_is_told_the_models_that_the_token_sees() -> None:
         assert {name: model.get("limit", {}).get("context") for name, model in models.items()} == {
             view.name: view.context for view in owner.models_now
         }
+
+
+async def test_all_keys_are_shown_on_a_narrow_screen() -> None:
+    owner = Owner()
+    async with shown("tokens", owner, size=(80, 24)) as (app, pilot, _):
+        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
+        await settle(app, pilot)
+        assert "esc close" in " ".join(screen(app).replace("│", " ").split())
