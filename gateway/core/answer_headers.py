@@ -18,8 +18,11 @@ def answer_headers(attempt: AttemptState, limits: CallLimits, result: CallResult
     """The headers of every answer and error of a call that was admitted, as far as they are known now."""
     if limits.read_headers is not None:
         limits.read()
-    out = dict(zip(attempt.reply_headers, map(_header, attempt.reply_headers.values()), strict=True))
-    out.update(limits.headers)
+    out: dict[str, str] = {}
+    for name, value in attempt.reply_headers.items():  # one or two
+        out[name] = _header(value)
+    if limits.headers:
+        out.update(limits.headers)
     if attempt.route is not None:
         out["x-gateway-channel"] = _header(attempt.route.channel.name)
         out["x-gateway-model"] = _header(attempt.route.served.upstream or attempt.route.served.name)

@@ -86,7 +86,8 @@ class ChannelLimits:
             self.forgo(call)
         if gate is not None and limits.channel_slot is None:
             self._limiter.lines.enter((gate,))
-        limits.channel_slot = None
+        if limits.channel_slot is not None:
+            limits.channel_slot = None
         if bound is not None and bound.rated:
             attempt.channel_ticket = self._limiter.take((bound,), call.need.rate_tokens)
         if limits.scopes:

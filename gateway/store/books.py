@@ -59,12 +59,13 @@ KEPT = 1000
 """Sums that are kept up."""
 
 
-class HeldSums(msgspec.Struct, gc=False):
+class HeldSums:
     """Nano-dollars, tokens and calls while they change."""
 
-    nanos: int = 0
-    tokens: int = 0
-    calls: int = 0
+    __slots__ = ("calls", "nanos", "tokens")
+
+    def __init__(self, nanos: int = 0, tokens: int = 0, calls: int = 0) -> None:
+        self.nanos, self.tokens, self.calls = nanos, tokens, calls
 
     def count(self, call: Running, sign: int) -> None:
         """Add what a running call holds, or subtract it."""

@@ -48,8 +48,9 @@ class HttpClient:
         self.gone = False
         self.begun = False
         self.on_gone: Callable[[], None] | None = None
-        if isinstance(request.protocol, Connection):
-            request.protocol.on_lost = self._lost
+        connection = request.protocol
+        if isinstance(connection, Connection):
+            connection.on_lost = self._lost
 
     @property
     def patient(self) -> bool:
@@ -114,8 +115,9 @@ class HttpClient:
     def leave(self) -> None:
         """The answer is complete: a loss of the connection no longer concerns the call."""
         self.on_gone = None  # it leads back here: a ring would keep the call's body until the garbage collector looks
-        if isinstance(self._request.protocol, Connection):
-            self._request.protocol.on_lost = None
+        connection = self._request.protocol
+        if isinstance(connection, Connection):
+            connection.on_lost = None
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
         for name in self._api.id_headers:
