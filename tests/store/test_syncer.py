@@ -107,6 +107,24 @@ def test_what_is_dirty_is_worked_on_after_the_interval() -> None:
     syncer.close()
 
 
+def test_what_is_written_while_it_works_is_worked_on_in_another_round() -> None:
+    rounds: list[bool] = []
+    again = threading.Event()
+
+    def work() -> None:
+        rounds.append(syncer.dirty)
+        if len(rounds) == 1:
+            syncer.wake()
+        else:
+            again.set()
+
+    syncer = Syncer(work, done, 0.001)
+    syncer.wake()
+    assert again.wait(LONG)
+    syncer.close()
+    assert rounds[:2] == [False, False]
+
+
 def test_nothing_written_is_no_work_and_the_end_works_once_more() -> None:
     work = Work()
     syncer = Syncer(work, done, 0.001)
