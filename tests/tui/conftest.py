@@ -1,9 +1,22 @@
-"""Local time is UTC, and nothing of the environment reaches the console."""
+"""Local time is UTC, nothing of the environment reaches the console, and what no test can see is not done again.
+
+Frames that a headless console would draw and throw away are not drawn: a test that looks at the screen draws it then
+(``owner.screen``), ``owner.shown`` draws it once more at its end, and consoles in a terminal draw every frame.
+Stylesheets that consoles have in common are parsed once.
+"""
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from textual._compositor import Compositor
+from textual.cache import LRUCache
+from textual.css.stylesheet import Stylesheet
+from textual.screen import Screen
+
+PARSED: dict[frozenset[tuple[str, str]], LRUCache[Any, Any]] = {}
+"""Rules by their text, for each set of variables."""
 
 
 @pytest.fixture(autouse=True)
@@ -17,3 +30,30 @@ def _cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def _unseen_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = Compositor.render_update
+
+    def forget(
+        self: Compositor, full: bool = False, screen_stack: list[Screen[Any]] | None = None, simplify: bool = False
+    ) -> Any:
+        if full:  # for a picture
+            return draw(self, full=full, screen_stack=screen_stack, simplify=simplify)
+        self._dirty_regions.clear()
+        return None
+
+    monkeypatch.setattr(Compositor, "render_update", forget)
+
+
+@pytest.fixture(autouse=True)
+def _parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = Stylesheet.set_variables
+
+    def share(self: Stylesheet, variables: dict[str, str]) -> None:
+        self._parse_cache = LRUCache(1)
+        keep(self, variables)
+        self._parse_cache = PARSED.setdefault(frozenset(variables.items()), LRUCache(1_000))
+
+    monkeypatch.setattr(Stylesheet, "set_variables", share)
