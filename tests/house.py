@@ -1,6 +1,7 @@
 """The sources as the rules of the house see them: parsed, with their imports."""
 
 import ast
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -8,8 +9,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+FULL = bool(os.environ.get("TOLLKEEPER_FULL"))
+"""Whether there is time for everything."""
+
 # Folders of tests that mirror no source folder.
 FREE_FOLDERS = frozenset({"apps", "bench", "cases", "conformance", "crash", "e2e", "fakes", "faults"})
+
+
+def amount(fast: int, full: int) -> int:
+    """The usual number of cases, or with TOLLKEEPER_FULL=1 that of the goals."""
+    return full if FULL else fast
 
 
 @dataclass(frozen=True, slots=True)

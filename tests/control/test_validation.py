@@ -17,6 +17,7 @@ from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token, TokenFields
 from gateway.domain.units import ChannelId, Nanos, TokenId
+from tests.house import amount
 
 REGISTRY = Registry(
     account=Account(),
@@ -228,7 +229,7 @@ NOUNS: dict[str, tuple[msgspec.Struct, tuple[str, ...], Callable[[Any], None]]] 
 
 
 @pytest.mark.parametrize(("entity", "editable", "check"), NOUNS.values(), ids=NOUNS)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=amount(50, 150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_body_is_accepted_whole_or_refused_with_its_field(
     entity: msgspec.Struct, editable: tuple[str, ...], check: Callable[[Any], None], data: st.DataObject

@@ -35,6 +35,7 @@ from tests.core.clocks import NOON, Watch
 from tests.core.ends import FakeClient, FakeUpstreams
 from tests.core.generous import GenerousUpstream
 from tests.core.test_quota import Purse
+from tests.house import amount
 
 NUMBERS = st.sampled_from((1, 7, 300, 50_000))
 NAMES = ("max_new_tokens", "num_predict", "n_predict", "max_output_tokens", "max_length", "best_of", "thinking_budget")
@@ -218,7 +219,7 @@ def configured(channels: list[Any], prices: list[Price], multiplier: int) -> Cat
     return kit.catalog(*made, groups=(group,), prices=tuple(named))
 
 
-@settings(max_examples=250)
+@settings(max_examples=amount(80, 250))
 @given(
     channels=CHANNELS,
     prices=st.lists(PRICES, min_size=2, max_size=2),

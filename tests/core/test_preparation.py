@@ -28,6 +28,7 @@ from gateway.upstream.adapter import AttemptFailed, Learned, Order
 from gateway.upstream.output_limit import STANDARD_FIELDS
 from gateway.upstream.overrides import apply_overrides
 from tests.core import kit
+from tests.house import amount
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ def sent(request: InboundRequest, channel: Channel) -> object:
     return json.loads(body), prepared.dropped
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(100, 300), deadline=None)
 @given(REQUEST, st.booleans())
 def test_it_goes_out_as_a_small_one_does(doc: dict[str, Any], escaped: bool) -> None:
     body = json.dumps(doc, ensure_ascii=escaped).encode("utf-8", "replace")
@@ -176,7 +177,7 @@ def test_it_goes_out_as_a_small_one_does(doc: dict[str, Any], escaped: bool) -> 
         assert sent(large(body), channel) == sent(parse_chat_request(body), channel), channel.name
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(100, 300), deadline=None)
 @given(REQUEST)
 def test_as_much_is_held_for_it(doc: dict[str, Any]) -> None:
     """At least: of escapes in requests with media it counts the bytes as they came."""

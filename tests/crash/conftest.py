@@ -1,6 +1,5 @@
-"""Fixtures: how much to do, where, and who gives birth."""
+"""Fixtures: where to do it, and who gives birth."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,15 +11,6 @@ from tests.crash.nursery import Nursery
 
 MEMORY = Path("/dev/shm")
 """A disk that syncs for nothing, where there is one."""
-
-
-FULL = bool(os.environ.get("TOLLKEEPER_FULL"))
-"""Whether there is time for everything."""
-
-
-def amount(fast: int, full: int) -> int:
-    """The usual number of cases, or with TOLLKEEPER_FULL=1 that of the goals."""
-    return full if FULL else fast
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from gateway.domain.call import Record
 from gateway.store.calls import CallLog
 from gateway.store.files import TAIL
 from gateway.store.log import Log
-from tests.crash.conftest import amount
+from tests.house import amount
 from tests.store.samples import log_of, record, segments, stock, sums_of
 
 CALLS = amount(6, 60)

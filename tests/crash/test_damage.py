@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.conftest import amount
 from tests.crash.damage import Specimen, examine
+from tests.house import amount
 
 SHARDS = 4
 

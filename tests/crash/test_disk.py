@@ -14,8 +14,8 @@ from gateway.domain.call import Record
 from gateway.domain.errors import Unavailable
 from gateway.store.store import Store
 from gateway.store.verify import verify
-from tests.crash.conftest import amount
 from tests.crash.judge import judge
+from tests.house import amount
 from tests.store.samples import grant, record, running, segments, settle, stock, store_of
 
 DISK_BYTES = 3 << 20

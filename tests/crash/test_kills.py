@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.conftest import FULL, amount
 from tests.crash.judge import judge
 from tests.crash.nursery import Nursery
+from tests.house import FULL, amount
 
 POINTS = amount(240, 2000)
 LATEST_S = 0.4 if FULL else 0.05

@@ -27,11 +27,11 @@ from gateway.store.recorder import Backlog
 from gateway.store.store import Store
 from gateway.store.tail import Tail
 from gateway.store.verify import verify
-from tests.crash.conftest import FULL
 from tests.crash.judge import records_of
 from tests.crash.service import Fault, Shown, live
 from tests.fakes.disk import REASONS, WRITES
 from tests.fakes.gateway import GRANTED
+from tests.house import FULL
 from tests.store.samples import segments, stock, store_of
 
 SAMPLE = 120

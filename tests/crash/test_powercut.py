@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.conftest import amount
 from tests.crash.judge import judge
 from tests.crash.life import live, small_inflight
 from tests.crash.powercut import PowerCut
+from tests.house import amount
 
 SHARDS = 4
 CUTS_A_LIFE = 10

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.store.errors import StoreBusy
 from gateway.store.verify import verify
-from tests.crash.conftest import amount
+from tests.house import amount
 from tests.store.samples import grant, record, settle, store_of
 
 HOLDER = """

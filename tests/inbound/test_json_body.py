@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.inbound.json_body import MAX_BARE, MAX_DEPTH, MAX_FIELDS, MAX_STRUCTURE, fields_of, unmask
+from tests.house import amount
 
 NASTY = st.text(alphabet='"\\u/bnded8D09aE{}[]:, \x7f\u2028é😀', max_size=30)
 TEXT = st.one_of(NASTY, st.text(max_size=20))
@@ -43,7 +44,7 @@ def test_every_object_is_read_as_the_standard_library_reads_it(doc: dict[str, An
     assert read(body) == doc
 
 
-@settings(max_examples=300)
+@settings(max_examples=amount(100, 300))
 @given(st.dictionaries(TEXT, VALUES, max_size=3), st.integers(0, 200), st.binary(max_size=2), st.integers(0, 2))
 @example({"a": ""}, 6, b"\x00", 0)
 @example({"a": "\\"}, 6, b"\\", 0)

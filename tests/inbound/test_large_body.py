@@ -12,6 +12,7 @@ from gateway.domain.long_strings import HEAD, TAIL
 from gateway.inbound.api import LARGE
 from gateway.inbound.json_body import fields_of, unmask
 from gateway.inbound.large_body import LONG, LargeBody, read_large, slices
+from tests.house import amount
 from tests.inbound.test_json_body import SURROGATES, TEXT, VALUES
 
 PIECES = st.sampled_from(
@@ -47,7 +48,7 @@ def outcome(body: bytes, **sizes: Any) -> object:
     return {name.encode(): unmasked(bytes(raw), mask) for name, raw in fields.items()}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=amount(100, 400), deadline=None)
 @given(DOCS, st.booleans(), st.sampled_from([32, 33, 100, 1000]), st.sampled_from([LONG, HEAD + TAIL, 700]))
 @example({"a": "\ud83d\ude00" * 400}, True, 33, 700)
 def test_it_is_read_as_a_small_one_is(doc: dict[str, Any], escaped: bool, step: int, long: int) -> None:
@@ -55,7 +56,7 @@ def test_it_is_read_as_a_small_one_is(doc: dict[str, Any], escaped: bool, step: 
     assert outcome(body, long=long, step=step) == outcome(body)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=amount(100, 400), deadline=None)
 @given(DOCS, st.booleans(), st.data())
 def test_a_damaged_one_is_refused_as_a_small_one_is(doc: dict[str, Any], escaped: bool, data: st.DataObject) -> None:
     body = bytearray(spell(doc, escaped=escaped))

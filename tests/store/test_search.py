@@ -29,6 +29,7 @@ from gateway.store.calls import CallLog, SearchResult
 from gateway.store.needles import TextNeedle, digits_of
 from gateway.store.rollup import HOUR
 from gateway.store.search import CallFilter, SearchDeadline
+from tests.house import amount
 from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, stock
 
 NOW = Millis(T0 + HOUR)
@@ -132,7 +133,7 @@ def plainly(calls: list[Record], query: Query) -> list[Record]:
     return [call for call in reversed(calls) if query.fits(call_view(call))]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=amount(30, 80), deadline=None)
 @given(st.data())
 def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> None:
     calls = data.draw(record_lists())
