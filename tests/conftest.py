@@ -31,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "sampled(count): so many of its cases run, with TOLLKEEPER_FULL=1 all")
+    config.addinivalue_line("markers", "every_frame: the console draws what nobody sees, too")
     config.addinivalue_line("markers", "hasty(factor): loop time runs faster than the wall's")
     settings.register_profile("unhurried", deadline=None)
     settings.load_profile("unhurried")

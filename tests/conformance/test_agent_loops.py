@@ -57,6 +57,7 @@ async def _work(client: AsyncOpenAI, *, stream: bool, talk: list[Any] | None = N
         talk += [{"role": "tool", "tool_call_id": call["id"], "content": RESULT} for call in calls]
 
 
+@pytest.mark.sampled(3)  # each dialect
 @EACH
 @pytest.mark.parametrize("stream", [False, True])
 async def test_thirty_turns(gateway: Gateway, provider: Provider, dialect: Dialect, *, stream: bool) -> None:

@@ -61,6 +61,7 @@ def up(rig: Rig) -> Iterator[Rig]:
     rig.worker.close()
 
 
+@pytest.mark.sampled(7)  # every shape and every dialect
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI])
 @pytest.mark.parametrize("shape", BODIES)
 async def test_the_loop_turns_while_it_is_read_and_prepared(up: Rig, shape: str, dialect: Dialect) -> None:

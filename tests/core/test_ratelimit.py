@@ -268,7 +268,7 @@ def test_of_several_limits_the_longest_wait_is_told_and_never_is_longest(limiter
     assert refusal(limiter, one, tokens=11).code == "request_too_large_for_limit"
 
 
-SCHEDULES = 100_000 if os.environ.get("TOLLKEEPER_FULL") else 10_000
+SCHEDULES = 100_000 if os.environ.get("TOLLKEEPER_FULL") else 4_000
 """G-L0."""
 DAY_S = 600
 """A short one, so that schedules cross its end."""

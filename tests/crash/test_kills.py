@@ -44,7 +44,7 @@ def test_death_again_and_again_close_to_the_start(nursery: Nursery, scratch: Pat
     """Recovery itself is cut off, at every one of its steps, on a store that grows."""
     rng = random.Random(shard)
     acks: list[tuple[str, str]] = []
-    for life in range(amount(60, 300)):
+    for life in range(amount(40, 300)):
         death = nursery.bear(scratch / "home", seed=2 + life, kill_at=rng.randrange(1, 60))
         assert death.status == -signal.SIGKILL, death.error
         acks += death.acks
@@ -58,7 +58,7 @@ def test_random_kills_in_the_midst_of_work(nursery: Nursery, tmp_path: Path) -> 
     """On a real disk, with the thread that syncs."""
     rng = random.Random(9)
     acks: list[tuple[str, str]] = []
-    for life in range(amount(20, 200)):
+    for life in range(amount(10, 200)):
         death = nursery.bear(
             tmp_path / "home",
             seed=500 + life,

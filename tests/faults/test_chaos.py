@@ -17,8 +17,9 @@ from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import cut, fail, silence, slam, speak, story
 from tests.fakes.wire import Gone
+from tests.house import FULL
 
-CALLS = 400
+CALLS = 400 if FULL else 200
 CALLERS = 16
 MODELS = {"a": ("b", "c"), "b": ("c",), "c": ("a",)}
 PRICES = {"a": (1, 2), "b": (5, 20), "c": (3, 9)}

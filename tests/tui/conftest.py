@@ -1,7 +1,7 @@
 """Local time is UTC, nothing of the environment reaches the console, and what no test can see is not done again.
 
 Frames that a headless console would draw and throw away are not drawn: a test that looks at the screen draws it then
-(``owner.screen``), ``owner.shown`` draws it once more at its end, and consoles in a terminal draw every frame.
+(``owner.screen``), and ``owner.shown`` draws it at its end. All are with the marker ``every_frame``.
 Stylesheets that consoles have in common are parsed once.
 """
 
@@ -33,7 +33,9 @@ def _cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _unseen_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+def _unseen_frames(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.node.get_closest_marker("every_frame"):
+        return
     draw = Compositor.render_update
 
     def forget(

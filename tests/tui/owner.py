@@ -447,6 +447,8 @@ async def shown(
                 await pilot.pause(0.01)
         await settle(app, pilot)
         yield app, pilot, owner
+        if app.is_running and app.screen_stack:
+            screen(app)  # it can be drawn as it is now
 
 
 async def settle(app: Console, pilot: Pilot[ExitStatus]) -> None:

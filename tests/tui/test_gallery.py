@@ -25,6 +25,7 @@ from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.saved_state import SavedState
 
+pytestmark = pytest.mark.every_frame
 SIZES = ((80, 24), (100, 30), (200, 50))
 MODES = ("dark", "light", "plain")
 SCENES: tuple[tuple[str, str, Sequence[str]], ...] = (

@@ -14,6 +14,7 @@ from tui.saved_state import SavedState
 
 Compare = Callable[..., bool]
 
+pytestmark = pytest.mark.every_frame
 SIZES = ((80, 24), (100, 30), (200, 50))
 THEMES = ("dark", "light", "plain")
 STATES = {

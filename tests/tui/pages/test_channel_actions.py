@@ -1,7 +1,6 @@
 from typing import Any
 
 import msgspec
-import pytest
 from textual.widgets import Input
 
 from gateway.domain.channel import Served
@@ -191,13 +190,14 @@ async def test_a_preset_needs_no_address() -> None:
         assert (body["preset"], "base_url" in body, "dialect" in body) == ("groq", False, False)
 
 
-@pytest.mark.parametrize("key", ["e", "D", "space", "d", "t", "L", "z", "K"])
-async def test_without_a_channel_there_is_nothing_to_do(key: str) -> None:
+async def test_without_a_channel_there_is_nothing_to_do() -> None:
     owner = Owner()
     owner.channels_now = []
     async with shown("channels", owner) as (app, pilot, _):
-        await press(app, pilot, key)
-        assert words(app) == ["No channel selected. Press n to create one."]
+        for key in ("e", "D", "space", "d", "t", "L", "z", "K"):
+            await press(app, pilot, key)
+            assert (key, words(app)) == (key, ["No channel selected. Press n to create one."])
+            app.clear_notifications()
 
 
 def two() -> ChannelView:

@@ -15,6 +15,7 @@ from tui.saved_state import SavedState
 
 Compare = Callable[..., bool]
 
+pytestmark = pytest.mark.every_frame
 DIALOGS = (
     ("tokens", "n", "contrast"),
     ("tokens", "c", "dark"),

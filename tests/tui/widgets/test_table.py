@@ -1,6 +1,7 @@
 from collections.abc import AsyncIterator, Collection, Hashable
 from contextlib import asynccontextmanager
 
+import pytest
 from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.geometry import Offset
@@ -156,6 +157,7 @@ async def test_enter_and_a_second_click_open_a_row() -> None:
         assert app.opened == 2
 
 
+@pytest.mark.every_frame
 async def test_only_lines_that_changed_are_painted_again() -> None:
     async with shown(100) as (app, _):
         painted: list[int] = []
@@ -164,6 +166,7 @@ async def test_only_lines_that_changed_are_painted_again() -> None:
         assert painted == []
 
 
+@pytest.mark.every_frame
 async def test_what_is_selected_can_be_copied() -> None:
     async with shown(100) as (app, pilot):
         app.screen.selections = {app.table: Selection(Offset(1, 1), Offset(7, 2))}
