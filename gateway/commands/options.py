@@ -30,8 +30,9 @@ class WholeNumber(click.IntRange):
         try:
             return int(super().convert(value, param, ctx))
         except click.BadParameter:
-            most = f" to {self.max:.0f}" if self.max is not None else " or above"
-            self.fail(f"{value!r} is not a whole number from {self.min or 0:.0f}{most}", param, ctx)
+            least = f"{self.min or 0:.0f}"
+            span = f"from {least} to {self.max:.0f}" if self.max is not None else f"of {least} or above"
+            self.fail(f"{value!r} is not a whole number {span}", param, ctx)
 
 
 class Seconds(click.FloatRange):

@@ -34,7 +34,7 @@ FIRST_COLUMN = 20
 """Places that a first column of texts gets before others are left out: its names must stay distinct."""
 
 STATES = frozenset({"State", "Status"})
-WHOLE = frozenset({"Id", "Time", "Key", "Expires", "Last used", "Updated", "Input / output", "Now", "Listed"})
+WHOLE = frozenset({"Id", "Time", "Began", "Key", "Expires", "Last used", "Updated", "Input / output", "Now", "Listed"})
 STATE_NAMES = frozenset({"state", "status", "result"})
 STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
     (("ok", "active", "serving", "equal", "2"), "green"),

@@ -194,7 +194,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
         price=price_view(price, edits.now, name) if price is not None else None,
         told=next((served.told for _, served in offers if served.told), None),
         context=next((served.context for _, served in offers if served.context), price.context if price else None),
-        max_output=first.effects.max_output if first is not None else None,
+        max_output=catalog.longest_answer(name, first.effects.max_output) if first is not None else None,
         groups=list(entries),
         fallbacks={group: [other.name for other in entry.fallbacks] for group, entry in entries.items()},
         tokens=sorted(token.name for token in registry.tokens.values() if name in catalog.visible(token)),
@@ -237,7 +237,7 @@ def _model_route(engine: Engine, channel: Channel, served: Served) -> ModelRoute
         weight=channel.weight,
         limits=channel.limits,
         context=served.context,
-        max_output=served.max_output,
+        max_output=engine.catalog.longest_answer(served.name, served.max_output),
     )
 
 

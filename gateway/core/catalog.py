@@ -127,6 +127,11 @@ class Catalog:
         stands_for = entry.fallbacks[0].name if entry.fallbacks and not entry.routes else ""
         return self.price(entry.name) or self.price(stands_for)
 
+    def longest_answer(self, name: str, bound: int | None) -> int | None:
+        """What of a bound of a model's output is known to be its limit: the price list's context is none."""
+        price = self.price(name)
+        return None if price is not None and bound == price.context else bound
+
     def token(self, ref: str) -> Token:
         """A token by id or name. Raises NotFound, naming those that exist."""
         return _by_ref(ref, self.registry.tokens, "token")

@@ -154,7 +154,7 @@ def _model(name: str, entry: ModelEntry, catalog: Catalog) -> Model:
         display_name=entry.name,
         created_at=datetime.fromtimestamp(entry.created // 1000, UTC).isoformat().replace("+00:00", "Z"),
         max_input_tokens=entry.context,
-        max_tokens=entry.effects.max_output,
+        max_tokens=catalog.longest_answer(entry.name, entry.effects.max_output),
         context_length=entry.context or msgspec.UNSET,
         pricing=msgspec.UNSET if price is None else Pricing(number(price.input), number(price.output)),
     )

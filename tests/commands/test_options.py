@@ -32,7 +32,7 @@ def test_a_variable_that_was_not_set_is_no_value(kind: "click.ParamType[object]"
 def test_a_number_outside_its_range_is_told_in_our_own_words(text: str, words: str) -> None:
     with pytest.raises(click.BadParameter, match=f"{words} is not a whole number from 1 to 10"):
         WholeNumber(1, 10)(text)
-    with pytest.raises(click.BadParameter, match="'-1' is not a whole number from 1 or above"):
+    with pytest.raises(click.BadParameter, match="'-1' is not a whole number of 1 or above"):
         WholeNumber(1)("-1")
 
 

@@ -119,6 +119,12 @@ def test_columns_are_left_out_before_the_first_one_gets_too_short() -> None:
     assert [line.split()[0] for line in lines[1:]] == ["claude-sonnet-4-5", "claude-sonnet-4-6"]
 
 
+def test_no_moment_is_cut() -> None:
+    columns = [("Began", lambda row: row[0]), ("Message", lambda row: row[1])]
+    lines = table([("2026-11-22 20:38:16", "m" * 60)], columns, 40).splitlines()
+    assert lines[1] == "2026-11-22 20:38:16  " + "m" * 18 + "…"
+
+
 def test_wide_characters_are_cut_by_their_places() -> None:
     assert (cut("日本語", 5), cut("日本語", 6), cut("abc", 2)) == ("日本…", "日本語", "a…")
 

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.core.catalog import Catalog
@@ -45,6 +46,16 @@ def test_an_entry_has_all_that_clients_require() -> None:
     ours = {"id": "x", "object": "model", "created": 1_763_500_000, "owned_by": "up"}
     theirs = {"type": "model", "display_name": "x", "created_at": "2025-11-18T21:06:40Z", "lifecycle": "active"}
     assert model == {**ours, **theirs, "max_input_tokens": None, "max_tokens": None}
+
+
+def test_the_context_in_the_price_list_is_not_given_as_the_longest_answer() -> None:
+    """A client that sent it as max_tokens would be refused; the gateway's hold may still count with it."""
+    price = Price(model="x", input=DOLLAR, output=DOLLAR, context=128_000)
+    (model,) = listed(offered(up("x"), prices=(price,)))
+    assert (model["max_tokens"], model["id"]) == (None, "x")
+    known = msgspec.structs.replace(up("x"), models=(Served(name="x", max_output=16_384),))
+    (model,) = listed(offered(known, prices=(price,)))
+    assert model["max_tokens"] == 16_384
 
 
 @pytest.mark.parametrize(
