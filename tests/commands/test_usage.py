@@ -69,6 +69,10 @@ def test_the_last_thirty_days_are_summed_unless_said() -> None:
     assert "since=1793491200000" in control.asked[1][0]
 
 
+def test_the_api_has_the_same_head_as_in_the_list() -> None:
+    assert run("usage", "summary", "--by", "api", control=Control({"GET /usage": SUMMARY})).out.startswith("API ")
+
+
 def test_days_are_asked_for_as_steps() -> None:
     control = Control({"GET /usage": SUMMARY})
     run("usage", "summary", "--by", "day", control=control)

@@ -50,7 +50,7 @@ def test_an_entry_has_all_that_clients_require() -> None:
 
 def test_the_context_in_the_price_list_is_not_given_as_the_longest_answer() -> None:
     """A client that sent it as max_tokens would be refused; the gateway's hold may still count with it."""
-    price = Price(model="x", input=DOLLAR, output=DOLLAR, context=128_000)
+    price = Price(model="x", input=Nanos(DOLLAR), output=Nanos(DOLLAR), context=128_000)
     (model,) = listed(offered(up("x"), prices=(price,)))
     assert (model["max_tokens"], model["id"]) == (None, "x")
     known = msgspec.structs.replace(up("x"), models=(Served(name="x", max_output=16_384),))
