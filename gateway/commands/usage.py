@@ -78,7 +78,13 @@ def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> 
         out_json(view)
         return
     rows = [*rows_of(view, by), msgspec.structs.replace(view.total, name="total")]
-    out_list(rows, [("API" if by == "api" else by.capitalize(), lambda r: r.name), *SUMMARY_COLUMNS], as_json=False, empty="", drop=SUMMARY_DROP)
+    out_list(
+        rows,
+        [("API" if by == "api" else by.capitalize(), lambda r: r.name), *SUMMARY_COLUMNS],
+        as_json=False,
+        empty="",
+        drop=SUMMARY_DROP,
+    )
     words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}")
 
 

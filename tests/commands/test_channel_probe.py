@@ -60,6 +60,13 @@ def test_without_a_name_every_enabled_channel_is_tested() -> None:
     assert run("channel", "test", "--model", "m", control=Control({})).code == Exit.USAGE
 
 
+def test_a_model_that_was_just_added_is_listed_as_offered() -> None:
+    after = replace(CHANNEL, models=(Served(name="o3"),))
+    control = {"GET /channels/x/listing": FRESH, "GET /channels/x": CHANNEL, f"PATCH /channels/{CHANNEL.id}": after}
+    ran = run("channel", "models", "x", "o3", "--add", control=Control(control))
+    assert ran.out.splitlines()[1].split()[:3] == ["o3", "yes", "offered"]
+
+
 def test_the_model_of_a_test_is_passed_on() -> None:
     control = Control({"POST /channels/openai/test": GOOD})
     run("channel", "test", "openai", "--model", "gpt-4o", control=control)
