@@ -87,6 +87,7 @@ def test_advice_names_the_owners_own_keys() -> None:
         ("tokens", ["f11", *"zzz", "enter"], "f12 clears the filter   f11 changes it"),
         ("tokens", ["ctrl+t", "escape", "ctrl+c"], "Press f4 to quit; the server keeps running. Press f5 to stop"),
         ("tokens", ["ctrl+t"], "R issues a new one"),
+        ("tokens", [], "^t shows how to use one"),
     ],
 )
 async def test_hints_name_the_owners_own_keys(page: str, keys: list[str], words_shown: str) -> None:

@@ -84,7 +84,8 @@ class TokenListing(TrendListing[TokenRow]):
             parts.append(
                 (f" {self.session.glyphs.dot} {safe(tight.name, 30)} is at {fmt.percent(share)}", budget_tone(share))
             )
-        return content(*fitting(width, parts, [("   c shows how to use one, with a test call", "dim")]))
+        hint = f"   {self.session.key('tokens.connect')} shows how to use one, with a test call"
+        return content(*fitting(width, parts, [(hint, "dim")]))
 
     def detail(self, row: TokenRow, width: int) -> Content:
         token, session = row.view, self.session
