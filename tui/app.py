@@ -111,7 +111,15 @@ class Console(CrashReportingApp[ExitStatus]):
             self.register_theme(theme)
         self.theme = global_actions.shown_theme(session, session.state.theme, colour=colour)
         self.no_color = self.no_color or self.theme == themes.PLAIN
-        self.stylesheet.set_variables(self.get_css_variables())  # once, before it is read: reading it again takes long
+        self._first_variables = self.get_css_variables()
+        """What the stylesheet is read with at first; empty from then on."""
+        self.stylesheet.set_variables(self._first_variables)
+
+    def refresh_css(self, animate: bool = True) -> None:  # noqa: FBT001, FBT002 - Textual's
+        """Textual also asks for this at the start, for the theme with which the stylesheet is read anyway."""
+        first, self._first_variables = self._first_variables, {}
+        if first != self.get_css_variables():
+            super().refresh_css(animate)
 
     def compose(self) -> ComposeResult:
         yield Header(self.session)
@@ -159,12 +167,8 @@ class Console(CrashReportingApp[ExitStatus]):
         """Run one of the global actions."""
         self.page.do(lambda _page: global_actions.VERBS[verb](self))
 
-    def action_help_quit(self) -> None:
-        """Textual's name for what Ctrl+C does."""
-        global_actions.how_to_leave(self)
-
-    key_ctrl_c = action_help_quit
-    """In a dialog, where the app has no bindings."""
+    action_help_quit = key_ctrl_c = global_actions.how_to_leave
+    """What Ctrl+C does: Textual's name for it, and that of the key in a dialog, where the app has no bindings."""
 
     def renew(self) -> None:
         """Draw what changed; at least once a second for ages and countdowns, more often while calls run."""

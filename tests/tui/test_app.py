@@ -299,11 +299,14 @@ def test_the_start_loads_no_page_and_no_dialog_of_one() -> None:
 
 
 @pytest.mark.parametrize("theme", ["", "light", "plain"])
-async def test_the_start_reads_the_style_sheet_once_more_at_most(theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Textual itself does so when the app begins to run."""
+async def test_the_start_reads_the_style_sheet_once(theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual by itself would read it again when the app begins to run."""
     read: list[str] = []
     monkeypatch.setattr(Stylesheet, "reparse", lambda _: read.append("again"))
     async with shown(console(FakeClient(calls(3)), state=SavedState(theme=theme))) as (app, _):
         assert app.theme == (theme or "dark")
-        assert len(read) <= 1
+        assert read == []
         assert app.no_color == (theme == "plain")
+        app.theme = "contrast"
+        app.refresh_css(animate=False)
+        assert read
