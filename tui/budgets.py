@@ -6,7 +6,6 @@ import msgspec
 
 from gateway.domain.forecast import used_share
 from gateway.domain.human_values import brief_count
-from gateway.domain.limits import Window
 from gateway.domain.money import dollars
 from gateway.domain.units import DOLLAR
 from gateway.domain.views import BudgetView
@@ -14,8 +13,6 @@ from tui.alerts import ALERT_SHARE
 from tui.charts import gauge
 from tui.format import percent
 from tui.glyphs import Glyphs
-
-WINDOWS = {Window.DAY: "today", Window.WEEK: "this week", Window.MONTH: "this month", Window.EVER: "in total"}
 
 
 def by_unit(budgets: Sequence[BudgetView]) -> list[BudgetView]:

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from gateway.client import launch
+from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import GatewayError, Unavailable
-from gateway.domain.limits import Window, window_start
 from tui import exit_status, saved_state, themes
 from tui.actions import PAGES, Action
 from tui.format import counted

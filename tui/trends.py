@@ -6,7 +6,7 @@ from statistics import median
 
 import msgspec
 
-from gateway.domain.limits import Window, window_start
+from gateway.domain.budget import Window, window_start
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView, Summary, SumRow
 

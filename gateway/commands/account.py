@@ -12,8 +12,8 @@ from gateway.commands.options import DOLLARS, json_option
 from gateway.commands.output import out_json, out_list, out_pairs
 from gateway.commands.session import run
 from gateway.domain.account import Grant
+from gateway.domain.budget import Window
 from gateway.domain.fields import ACCOUNT, details
-from gateway.domain.limits import Window
 from gateway.domain.money import dollars
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView

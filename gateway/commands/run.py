@@ -33,9 +33,9 @@ from gateway.commands.options import SOME, Parsed, now
 from gateway.commands.output import words
 from gateway.commands.session import CommandSession, config, run
 from gateway.config import Config
+from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.human_values import future_of
-from gateway.domain.limits import Budget, Window
 from gateway.domain.money import brief_dollars, nanos_of
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis, Nanos

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from gateway.domain.account import Account
+from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, Served, Timeouts, check_overrides
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Fallback, Group
-from gateway.domain.limits import Budget, Limits
+from gateway.domain.limits import Limits
 from gateway.domain.patterns import NOT
 from gateway.domain.price import Price, Tier
 from gateway.domain.registry import Registry

@@ -15,9 +15,9 @@ from gateway.core.engine import Engine
 from gateway.core.incident_watch import budget_use
 from gateway.core.price_change import is_stale
 from gateway.domain.account import AccountFields
+from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, ChannelFields, Served, key_id
 from gateway.domain.group import Group, GroupFields
-from gateway.domain.limits import Budget
 from gateway.domain.price import Price
 from gateway.domain.text import mask
 from gateway.domain.token import Token, TokenFields, state_of

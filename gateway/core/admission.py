@@ -14,9 +14,9 @@ from gateway.core.catalog import Catalog, ModelEntry, narrowed
 from gateway.core.quota import HoldPlan, Need, Purse, Recall, Scope, most_of, need_of, nothing_recalled, plan_hold
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, Today, Used
+from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.errors import BadRequest, InternalError, NotFound
 from gateway.domain.group import Group
-from gateway.domain.limits import Window, window_end, window_start
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import Millis

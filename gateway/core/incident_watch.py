@@ -15,9 +15,9 @@ from gateway.core.channel_health import ChannelHealth
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.quota import ACCOUNT, Purse, Scope
+from gateway.domain.budget import Budget, window_end, window_start
 from gateway.domain.channel import Channel
 from gateway.domain.incidents import Incident, Incidents
-from gateway.domain.limits import Budget, window_end, window_start
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, call_view

@@ -28,14 +28,14 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from gateway.core.quota_refusals import PERIODS, Headroom, Shortage, budget_warning, quota_exceeded
+from gateway.core.quota_refusals import Headroom, Shortage, budget_warning, quota_exceeded
 from gateway.domain.account import Account, AccountStatus
+from gateway.domain.budget import Budget, budget_name, window_end, window_start
 from gateway.domain.call import Running
 from gateway.domain.channel import Channel, Dialect, Overrides, Served
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, result_names_bound, tool_calls_bound
 from gateway.domain.group import Group
-from gateway.domain.limits import Budget, window_end, window_start
 from gateway.domain.price import Price, highest_cost
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis, Nanos
@@ -388,7 +388,7 @@ def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], no
     spent = books.spent(scope, window_start(budget.window, now))
     held = books.held(scope)
     return Headroom(
-        label=f"the {PERIODS.get(budget.window.value, '')}budget of {owner}",
+        label=f"the {budget_name(budget.window, owner)}",
         code=code,
         nanos=None if budget.nanos is None else budget.nanos - spent.nanos - held.nanos,
         tokens=None if budget.tokens is None else budget.tokens - spent.tokens - held.tokens,

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from gateway.domain.advice import advice
+from gateway.domain.budget import Budget, budget_name
 from gateway.domain.call import Running
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.human_values import zoned_time
-from gateway.domain.incidents import WARN_SHARE, budget_name
-from gateway.domain.limits import Budget
+from gateway.domain.incidents import WARN_SHARE
 from gateway.domain.money import dollars
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
@@ -25,8 +25,6 @@ NAMED_HOLDERS = 3
 LARGE_OUTPUT = 16_000
 """A call that holds for more output tokens than this usually needs far fewer: programs ask for all they can get."""
 ADVISED_OUTPUT = 8000
-
-PERIODS = {"day": "daily ", "week": "weekly ", "month": "monthly "}
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):

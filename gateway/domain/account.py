@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from gateway.domain.limits import Budget
+from gateway.domain.budget import Budget
 from gateway.domain.units import Millis, Nanos
 
 

@@ -18,11 +18,11 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import msgspec
 
 from gateway.domain.account import Account
+from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.human_values import brief_multiplier, multiplier_of
-from gateway.domain.limits import Budget
 from gateway.domain.money import nanos_of, number
 from gateway.domain.price import Price
 from gateway.domain.settings import Settings

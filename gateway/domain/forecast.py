@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from gateway.domain.limits import window_start
+from gateway.domain.budget import window_start
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
 

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import msgspec
 
+from gateway.domain.budget import budget_name, window_start
 from gateway.domain.call import Attempt, FailureKind
-from gateway.domain.limits import Window, window_start
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, CallView
@@ -232,14 +232,6 @@ def cause_text(incident: Incident) -> str:
         return "paused"
     text = _CAUSES.get(incident.kind, "failed")
     return f"{text} ({incident.status})" if incident.kind is FailureKind.SERVER and incident.status else text
-
-
-_PERIODS = {Window.DAY: "daily ", Window.WEEK: "weekly ", Window.MONTH: "monthly "}
-
-
-def budget_name(window: Window, owner: str) -> str:
-    """``daily budget of token 'ci'``."""
-    return f"{_PERIODS.get(window, '')}budget of {owner}"
 
 
 def spent_share(budget: BudgetView) -> float:

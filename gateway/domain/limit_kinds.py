@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_count, count_of
 from gateway.domain.kinds import NONE_WORDS, Field, Input, Kind, Number, Option, once
-from gateway.domain.limits import DEFAULT_OUTPUT, Budget, Limits, Window
+from gateway.domain.limits import DEFAULT_OUTPUT, Limits
 from gateway.domain.money import brief_dollars, dollars, nanos_of
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
@@ -48,6 +49,9 @@ _SHOWN = {
 }
 
 
+_EXAMPLES = [f"{window}={window.info.example}" for window in Window]
+
+
 def exact_count(number: int) -> str:
     """A count as it is typed: short if that loses nothing."""
     brief = brief_count(number)
@@ -64,12 +68,7 @@ def budget_text(budget: Budget) -> str:
     if budget.tokens is not None:
         spent = f"{brief_count(used.spent_tokens)} of " if used else ""
         parts.append(f"{spent}{brief_count(budget.tokens)} tokens")
-    return f"{' and '.join(parts)} {window_text(budget.window)}"
-
-
-def window_text(window: Window) -> str:
-    """``a day``, ``in all``."""
-    return "in all" if window is Window.EVER else f"a {window.value}"
+    return f"{' and '.join(parts)} {budget.window.info.rate}"
 
 
 def limits_text(limits: Limits) -> str:
@@ -85,7 +84,7 @@ class Budgets(Kind[tuple[Budget, ...]]):
             Option(
                 flags="--budget",
                 name="dollar_budgets",
-                help="Dollars per window: day=5, week=20, month=50, ever=100; day=none removes one, none removes all. "
+                help=f"Dollars per window: {', '.join(_EXAMPLES)}; day=none removes one, none removes all. "
                 "May be repeated.",
                 metavar="WINDOW=DOLLARS",
                 read=lambda text, _: _window_amount(text, nanos_of),
@@ -111,7 +110,7 @@ class Budgets(Kind[tuple[Budget, ...]]):
 
     def inputs(self, field: Field) -> Sequence[Input]:
         return [
-            Input(id=field.name, label="Budget, dollars", placeholder="none, or day=5 week=20 month=50 ever=100"),
+            Input(id=field.name, label="Budget, dollars", placeholder=f"none, or {' '.join(_EXAMPLES)}"),
             Input(id="token_budgets", label="Budget, tokens", placeholder="none, or day=1M"),
         ]
 

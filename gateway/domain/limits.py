@@ -1,11 +1,6 @@
-"""Limits: how much and how fast, as the owner sets it."""
-
-from datetime import datetime, timedelta
-from enum import StrEnum
+"""Limits: how fast and how much at once, as the owner sets it. What may be spent is in ``budget``."""
 
 import msgspec
-
-from gateway.domain.units import Millis, Nanos
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,58 +40,3 @@ Readings = tuple[LimitReading | None, LimitReading | None]
 """The tightest limit of requests and the tightest of tokens, of all that bind a call."""
 
 NO_READINGS: Readings = (None, None)
-
-
-class Window(StrEnum):
-    """How long a budget lasts, in local time. Weeks begin on Monday. What is unused does not roll over."""
-
-    DAY = "day"
-    WEEK = "week"
-    MONTH = "month"
-    EVER = "ever"
-
-
-class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may be spent in one window; at least one of the two amounts is set."""
-
-    window: Window = Window.EVER
-    nanos: Nanos | None = None
-    tokens: int | None = None
-
-
-def window_start(window: Window, now: Millis) -> Millis:
-    """The moment at which the window that holds ``now`` began, by this machine's local calendar.
-
-    Local midnight is taken from the calendar and not computed as a multiple of 24 hours, so that days with a change of
-    clocks are right. EVER began at 0.
-    """
-    if window is Window.EVER:
-        return Millis(0)
-    return _millis(_first_day(window, _local(now)))
-
-
-def window_end(window: Window, now: Millis) -> Millis | None:
-    """The moment at which the window that holds ``now`` ends; None for EVER."""
-    if window is Window.EVER:
-        return None
-    first = _first_day(window, _local(now))
-    if window is Window.DAY:
-        return _millis(first + timedelta(days=1))
-    if window is Window.WEEK:
-        return _millis(first + timedelta(days=7))
-    return _millis((first + timedelta(days=32)).replace(day=1))
-
-
-def _local(now: Millis) -> datetime:
-    return datetime.fromtimestamp(now / 1000).astimezone()
-
-
-def _first_day(window: Window, day: datetime) -> datetime:
-    midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - local by intent: resolved by timestamp()
-    if window is Window.WEEK:
-        return midnight - timedelta(days=midnight.weekday())
-    return midnight.replace(day=1) if window is Window.MONTH else midnight
-
-
-def _millis(naive_local: datetime) -> Millis:
-    return Millis(int(naive_local.timestamp() * 1000))

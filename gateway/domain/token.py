@@ -4,7 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
-from gateway.domain.limits import Budget, Limits
+from gateway.domain.budget import Budget
+from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, TokenId
 
 PREFIX = "sk-tk-"

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from gateway.domain.account import AccountFields
+from gateway.domain.budget import Budget
 from gateway.domain.call import CHAT_API, Attempt, Outcome, Record, Running
 from gateway.domain.channel import ChannelFields, Check, Dialect, Served, UpstreamPrices
 from gateway.domain.group import GroupFields
-from gateway.domain.limits import Budget
 from gateway.domain.price import Rates, Tier
 from gateway.domain.token import TokenFields
 from gateway.domain.units import Millis, Nanos

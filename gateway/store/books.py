@@ -27,6 +27,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from gateway.domain.budget import Window
 from gateway.domain.call import REFUSED, Record, Running
 from gateway.domain.errors import InternalError
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
@@ -138,8 +139,8 @@ class Holds:
                 held.count(call, sign)
 
 
-MOMENTS = 8
-"""Moments kept for each scope: there are four windows, and yesterday's starts do not matter."""
+MOMENTS = 2 * len(Window)
+"""Moments kept for each scope: when each window began, and as many earlier ones."""
 
 EVER = Millis(0)
 

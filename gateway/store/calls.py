@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from gateway.domain.budget import Window, window_start
 from gateway.domain.call import Record
-from gateway.domain.limits import Window, window_start
 from gateway.domain.query import EVERYTHING, CallOrder, Query
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView, call_view

@@ -1,9 +1,10 @@
 """Views as a server would tell them, for commands to print."""
 
 from gateway.domain.account import AccountStatus
+from gateway.domain.budget import Window
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.channel import Check, Dialect, Served, Timeouts
-from gateway.domain.limits import Limits, Window
+from gateway.domain.limits import Limits
 from gateway.domain.price import Rates
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ModelDetail, ModelRoute

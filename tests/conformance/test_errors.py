@@ -9,7 +9,7 @@ from typing import Any
 import openai as sdk
 import pytest
 
-from gateway.domain.limits import Budget, Window
+from gateway.domain.budget import Budget, Window
 from gateway.domain.units import Nanos
 from tests.conformance.sdk import openai, raised
 from tests.conformance.shapes import error_faults

@@ -1,8 +1,8 @@
 import pytest
 
 from gateway.client.control import ControlClient
+from gateway.domain.budget import Window
 from gateway.domain.errors import BadRequest
-from gateway.domain.limits import Window
 from gateway.domain.units import DOLLAR
 from tests.fakes.gateway import GRANTED, Gateway
 

@@ -11,11 +11,12 @@ from gateway.control.config_import import ImportPlan
 from gateway.core.config_export import export_text
 from gateway.core.offered_models import offered_models
 from gateway.domain.account import Account
+from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Check, Dialect, Served, Timeouts, TokenLimitField, UpstreamModels
 from gateway.domain.config_views import FieldDifference
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
-from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.limits import Limits
 from gateway.domain.price import Price, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Durability, Settings

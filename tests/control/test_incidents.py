@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gateway.client.control import ControlClient
+from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import NotFound
 from gateway.domain.events import AnyEvent, IncidentChanged
-from gateway.domain.limits import Budget, Window
 from gateway.domain.units import Nanos
 from tests.control.conftest import opened
 from tests.fakes.gateway import Gateway, running

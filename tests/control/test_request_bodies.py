@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from gateway.control.request_bodies import fields, members, patched, query, required
+from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Channel, Dialect, Timeouts
 from gateway.domain.errors import BadRequest
-from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.limits import Limits
 from gateway.domain.token import Token
 from gateway.domain.units import Nanos, TokenId
 

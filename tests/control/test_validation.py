@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from gateway.control import prices, request_bodies, validation
 from gateway.domain.account import Account, AccountFields
+from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Channel, ChannelFields, Dialect, Overrides, Served, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group, GroupFields
-from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.limits import Limits
 from gateway.domain.price import Price, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings

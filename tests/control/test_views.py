@@ -10,8 +10,8 @@ from gateway.control.views import (
     token_view,
     token_views,
 )
+from gateway.domain.budget import Budget, Window
 from gateway.domain.call import Running
-from gateway.domain.limits import Budget, Window
 from gateway.domain.price import Price
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.views import running_view

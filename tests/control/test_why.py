@@ -3,12 +3,13 @@ import asyncio
 import pytest
 
 from gateway.client.control import ControlClient
+from gateway.domain.budget import Budget, Window
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.diagnosis import Why
 from gateway.domain.errors import BadRequest, InvalidToken, NotFound
 from gateway.domain.group import Fallback
-from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.limits import Limits
 from gateway.domain.units import ChannelId, Nanos
 from gateway.inbound.chat.api import ChatCompletions
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway

@@ -9,10 +9,11 @@ from gateway.core.call import Call, CallContext, Visit
 from gateway.core.catalog import Catalog
 from gateway.core.ratelimit import Limiter, Used
 from gateway.domain.account import Account, AccountStatus
+from gateway.domain.budget import Budget, Window, window_end, window_start
 from gateway.domain.channel import Overrides
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded, RateLimited
 from gateway.domain.group import Group
-from gateway.domain.limits import Budget, Limits, Window, window_end, window_start
+from gateway.domain.limits import Limits
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis, Nanos

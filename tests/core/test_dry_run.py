@@ -12,11 +12,12 @@ from gateway.core.catalog import Catalog
 from gateway.core.dry_run import TICKETS, DryRun, DryRunState, PlannedCall, chances, dry_run
 from gateway.core.routing import RouteChoice, SkippedRoute
 from gateway.domain.account import Account, AccountStatus
+from gateway.domain.budget import Budget, Window
 from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.channel import Overrides
 from gateway.domain.errors import GatewayError, InvalidToken, Unavailable
 from gateway.domain.group import Fallback, Group, Policy
-from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.limits import Limits
 from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos

@@ -18,10 +18,10 @@ from gateway.core.preparation import Preparer, Worker
 from gateway.core.ratelimit import Limiter, Used
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter, record_of
+from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Dialect, Overrides, Served, TokenLimitField
 from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Fallback, Group
-from gateway.domain.limits import Budget, Window
 from gateway.domain.price import Price, Tier
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos

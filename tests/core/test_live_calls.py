@@ -11,10 +11,10 @@ from gateway.core.call import Call, CallContext, Visit
 from gateway.core.event_bus import EventBus, ProgressNotice
 from gateway.core.live_calls import GAP_S, BudgetExhausted, CallDeadlines, ProgressReporter
 from gateway.domain.account import Account
+from gateway.domain.budget import Budget
 from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Group
-from gateway.domain.limits import Budget
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, CallId, Nanos

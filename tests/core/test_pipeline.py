@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.account import Account
+from gateway.domain.budget import Budget
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import (
     BadRequest,
@@ -22,7 +23,7 @@ from gateway.domain.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
-from gateway.domain.limits import Budget, Limits
+from gateway.domain.limits import Limits
 from gateway.domain.long_strings import Buffer
 from gateway.domain.price import cost
 from gateway.domain.registry import Change

@@ -20,11 +20,12 @@ from gateway.core.quota import (
     plan_hold,
 )
 from gateway.domain.account import Account, AccountStatus
+from gateway.domain.budget import Budget, Window, window_start
 from gateway.domain.call import Running
 from gateway.domain.channel import Dialect, Served
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
-from gateway.domain.limits import DEFAULT_OUTPUT, Budget, Window, window_start
+from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.price import Price
 from gateway.domain.token import Token
 from gateway.domain.units import MILLION, CallId, Millis, Nanos, TokenId

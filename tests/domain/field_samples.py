@@ -1,10 +1,11 @@
 """Entities with every field set, and with none, for tests of the tables of fields."""
 
 from gateway.domain.account import AccountFields, AccountStatus
+from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import ChannelFields, Overrides, Timeouts, TokenLimitField
 from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN, Table
 from gateway.domain.group import Fallback, GroupFields, Policy
-from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.limits import Limits
 from gateway.domain.price import PriceDraft, Tier
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.token import Color, TokenFields

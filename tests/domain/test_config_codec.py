@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.account import Account
+from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Channel, Overrides, Served
 from gateway.domain.config_codec import INNER, SECTIONS, inline, read, table, written
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
-from gateway.domain.limits import Budget, Window
 from gateway.domain.price import Price, Tier
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings

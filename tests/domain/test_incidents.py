@@ -1,8 +1,8 @@
 from typing import Any
 
+from gateway.domain.budget import Window, window_end
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.incidents import LIMIT, QUIET_MS, Incident, Incidents, cause_text
-from gateway.domain.limits import Window, window_end
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import BudgetView, CallView, ChannelView
 from tests.tui.stage import NOW, call, channel

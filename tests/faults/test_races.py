@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.budget import Budget, Window
 from gateway.domain.call import Outcome
-from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.limits import Limits
 from gateway.domain.price import Price
 from gateway.domain.units import MILLION, Nanos
 from tests.fakes import law

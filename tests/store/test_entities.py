@@ -8,10 +8,11 @@ import pytest
 from tinydb import TinyDB, where
 
 from gateway.domain.account import Account, AccountStatus, Grant
+from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Channel, Dialect, Served, UpstreamModels
 from gateway.domain.errors import InternalError, Unavailable
 from gateway.domain.group import Group
-from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.limits import Limits
 from gateway.domain.price import Price, Tier
 from gateway.domain.registry import Change, Entity
 from gateway.domain.settings import Settings

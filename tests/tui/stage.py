@@ -17,13 +17,14 @@ from gateway import __version__
 from gateway.client.control import ControlClient
 from gateway.config import Config
 from gateway.domain.account import AccountStatus, Grant
+from gateway.domain.budget import Window
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record, Running
 from gateway.domain.channel import Check, Dialect, Served, Timeouts
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
 from gateway.domain.group import Policy
 from gateway.domain.incidents import Incident, Incidents
-from gateway.domain.limits import Limits, Window
+from gateway.domain.limits import Limits
 from gateway.domain.price import Price, cost, rates
 from gateway.domain.query import CallOrder, parse
 from gateway.domain.settings import Settings

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
+from gateway.domain.budget import Window
 from gateway.domain.forecast import balance_forecast, forecast
-from gateway.domain.limits import Window
 from gateway.domain.units import Millis, Nanos
 from tests.tui.stage import DOLLAR, NOW, budget
 from tui.budgets import amounts, budget_line, budget_parts, budget_tone, by_unit, tightest

@@ -159,7 +159,7 @@ class AccountPage(ConsolePage):
         card.line("")
         for budget in by_unit(account.budgets):
             text = forecast(budget, now, self._begun())
-            card.row(f"a {budget.window.value}", *budget_parts(budget, GAUGE, glyphs, text))
+            card.row(budget.window.info.rate, *budget_parts(budget, GAUGE, glyphs, text))
         if not account.budgets:
             edit_key = self.session.key("account.edit")
             card.row("budgets", (f"none: only the balance limits spending; {edit_key} adds budgets", "dim"))

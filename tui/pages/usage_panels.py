@@ -6,12 +6,12 @@ from datetime import datetime
 import msgspec
 from textual.content import Content
 
+from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.forecast import MIN_ELAPSED, forecast
-from gateway.domain.limits import Window, window_end, window_start
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, SumRow
 from tui import charts
-from tui.budgets import WINDOWS, amounts
+from tui.budgets import amounts
 from tui.glyphs import Glyphs
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, ChartPlan, Measure, joined, sum_rows, tick_text
 from tui.text import Part, cell, content, cut, safe
@@ -141,11 +141,12 @@ class BudgetWindow(msgspec.Struct, frozen=True):
 def budget_window(source: BudgetSource, now: Millis) -> BudgetWindow:
     """The window of the budget; of one for ever the last weeks and the next ones."""
     window = source.budget.window
-    if window is Window.EVER:
+    step = window.info.chart_step
+    ends = window_end(window, now)
+    if ends is None:
         start = max(source.since, Millis(window_start(Window.DAY, now) - EVER_DAYS * DAY_MS))
-        return BudgetWindow(Millis(min(start, now - DAY_MS)), Millis(now + EVER_DAYS * DAY_MS), "day")
-    step = "day" if window is Window.MONTH else "hour"
-    return BudgetWindow(window_start(window, now), window_end(window, now) or now, step)
+        return BudgetWindow(Millis(min(start, now - DAY_MS)), Millis(now + EVER_DAYS * DAY_MS), step)
+    return BudgetWindow(window_start(window, now), ends, step)
 
 
 class BudgetCourse(msgspec.Struct, frozen=True):
@@ -218,7 +219,7 @@ def budget_chart(
     ticks = charts.ticks(wanted, height, whole=course.value.whole)
     height = ticks.height
     limit_row = height - 1 - min(height - 1, int(course.limit / ticks.top * height))
-    title = f" {safe(course.source.label, 32)}, {WINDOWS[budget.window]}: {amounts(budget)}"
+    title = f" {safe(course.source.label, 32)}, {budget.window.info.current}: {amounts(budget)}"
     coming = forecast(budget, now, course.source.since)
     lines = [content((title, "bold"), (f"   {cut(coming, max(0, width - len(title) - 3), glyphs.ellipsis)}", "dim"))]
     areas = charts.stacked(

@@ -1,3 +1,4 @@
+from gateway.domain.budget import Window
 from gateway.domain.units import Nanos
 from tests.tui.owner import Owner, press, said, screen, shown
 from tests.tui.stage import DOLLAR, account, budget, words
@@ -77,3 +78,13 @@ async def test_money_that_no_call_may_spend_has_no_date_when_it_ends() -> None:
     async with shown("account", owner) as (app, _, _):
         assert "calls are rejected: a budget is used up" in screen(app)
         assert "at this pace" not in screen(app)
+
+
+async def test_each_budget_says_what_it_is_for() -> None:
+    owner = Owner()
+    owner.account_now = account(budgets=[budget(1, 10, Window.MONTH), budget(2, 10, Window.EVER)])
+    async with shown("account", owner) as (app, _, _):
+        assert [line.split("  ")[0].strip() for line in screen(app).splitlines() if "10%" in line or "20%" in line] == [
+            "a month",
+            "in all",
+        ]

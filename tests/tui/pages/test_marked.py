@@ -3,9 +3,10 @@
 import pytest
 from textual.pilot import Pilot
 
+from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
 from gateway.domain.limit_kinds import CLIENT_LIMITS
-from gateway.domain.limits import Budget, Limits, Window
+from gateway.domain.limits import Limits
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.tui.owner import press, screen, shown
 from tests.tui.stage import words

@@ -2,7 +2,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.limits import Window
+from gateway.domain.budget import Window
 from gateway.domain.units import DOLLAR, Millis
 from tests.tui.pages.test_usage_chart import EMPTY, plan, row, text, tones
 from tests.tui.stage import NOW, budget

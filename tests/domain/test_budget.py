@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.limits import Window, window_end, window_start
+from gateway.domain.budget import Window, budget_name, window_end, window_start
 from gateway.domain.units import Millis
 from tests.domain.zones import BERLIN, ZONES, local_time_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="local time cannot be changed there")
 
 HOUR = 3_600_000
-CALENDAR = [Window.DAY, Window.WEEK, Window.MONTH]
+CALENDAR = [window for window in Window if window.info.calendar]
 
 
 @pytest.fixture
@@ -68,6 +68,19 @@ def test_weeks_begin_on_monday(berlin: None) -> None:
 
 def test_for_ever_began_at_the_beginning_and_has_no_end() -> None:
     assert (window_start(Window.EVER, Millis(5)), window_end(Window.EVER, Millis(5))) == (0, None)
+
+
+@pytest.mark.parametrize("window", Window)
+def test_every_window_is_described(window: Window) -> None:
+    assert (window.info.current != "", window.info.rate != "", window.info.example > 0) == (True, True, True)
+
+
+@pytest.mark.parametrize(
+    ("window", "name"),
+    [(Window.DAY, "daily budget of token 'ci'"), (Window.EVER, "budget of token 'ci'")],
+)
+def test_a_budget_is_called_by_its_window_and_its_owner(window: Window, name: str) -> None:
+    assert budget_name(window, "token 'ci'") == name
 
 
 @pytest.mark.parametrize("zone", ZONES)
