@@ -1,7 +1,7 @@
 """Counts, multipliers, spans of time, moments and price tiers as people write them, and as they like to read them.
 
 The tier ``200k=6/22.50`` is 6 dollars in and 22.50 out for inputs of more than 200,000 tokens. Two more amounts may
-follow: cached input and cache write; without them the tier's input price applies.
+follow: cached input, cache write and long cache write; ``price.rates`` says what applies without them.
 """
 
 import re
@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import dollars, nanos_of
-from gateway.domain.price import Tier
+from gateway.domain.price import Price, Tier, rates
 from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis, Nanos
 
 _COUNT = re.compile(r"([0-9]{1,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
@@ -166,12 +166,12 @@ def written_tier(tier: Tier) -> str:
     """As it is typed."""
     brief = brief_count(tier.above)
     above = brief if count_of(brief) == tier.above else str(tier.above)
-    given = [tier.input, tier.output]
-    further = [tier.cached_input, tier.cache_write, tier.cache_write_long]
-    while further and further[-1] is None:
-        further.pop()
-    given += [tier.input if amount is None else amount for amount in further]
-    return f"{above}={'/'.join(map(_plain, given))}"
+    given = [tier.cached_input, tier.cache_write, tier.cache_write_long]
+    while given and given[-1] is None:
+        given.pop()
+    at = rates(Price(model="", input=tier.input, output=tier.output, tiers=(tier,)), tier.above + 1, MILLION)
+    amounts = [at.input, at.output, at.cached_input, at.cache_write, at.long_write][: 2 + len(given)]
+    return f"{above}={'/'.join(map(_plain, amounts))}"
 
 
 def _amount(text: str) -> Nanos:

@@ -7,7 +7,7 @@ from textual.content import Content
 
 from gateway.domain.human_values import brief_multiplier, written_tier
 from gateway.domain.money import dollars
-from gateway.domain.price import Rates, cost
+from gateway.domain.price import Price, cost, rates
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import Usage
 from gateway.domain.views import ModelView, PriceView
@@ -153,16 +153,14 @@ class ModelsListing(TrendListing[ModelRow]):
 
 def example(price: PriceView, multiplier: int = MILLION) -> Nanos:
     """What ten thousand input and a thousand output tokens cost."""
-    at = Rates(
+    booked = Price(
+        model=price.model,
         input=price.input_nanos,
-        cached_input=price.input_nanos if price.cached_input_nanos is None else price.cached_input_nanos,
-        cache_write=price.input_nanos if price.cache_write_nanos is None else price.cache_write_nanos,
         output=price.output_nanos,
         per_call=price.per_call_nanos,
-        multiplier=multiplier,
-        cache_write_long=price.cache_write_long_nanos,
+        tiers=tuple(price.tier_prices),
     )
-    return cost(EXAMPLE_TOKENS, at)
+    return cost(EXAMPLE_TOKENS, rates(booked, EXAMPLE_TOKENS.input, multiplier))
 
 
 def price_text(price: PriceView | None) -> Iterator[tuple[str, str]]:

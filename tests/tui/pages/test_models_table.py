@@ -23,6 +23,12 @@ def test_an_example_counts_the_price_a_call() -> None:
     assert example(msgspec.structs.replace(price, per_call_nanos=Nanos(5_000_000)), 500_000) == 25_000_000
 
 
+def test_an_example_has_the_rates_of_its_tier() -> None:
+    price = model("claude-sonnet-4-5").price
+    assert price is not None
+    assert example(msgspec.structs.replace(price, tier_prices=[tier_of("5k=6/22.50")])) == 82_500_000
+
+
 def test_the_command_sets_the_price_there_is() -> None:
     made = listing(model("claude-sonnet-4-5"), model("gpt-5-mini", price=None))
     assert [made.command(row) for row in made.rows()] == [
