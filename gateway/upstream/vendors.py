@@ -67,6 +67,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     message_allow: frozenset[str] = frozenset()
     """If not empty: only these fields of a message are accepted there."""
     message_deny: frozenset[str] = frozenset()
+    strict_messages: bool = False
+    """It refuses a message with fields that it does not know."""
     completions_root: str = ""
     """What follows the host for ``/completions``; empty: they are below the base URL like everything else."""
     stream_options: bool = True
@@ -129,6 +131,7 @@ OPENAI = Vendor(
     models=(_REASONING,),
     responses=True,
     reads_reasoning=False,
+    strict_messages=True,
 )
 
 ANTHROPIC = Vendor(
@@ -157,6 +160,7 @@ AZURE = Vendor(
     models=(_REASONING,),  # the model is a deployment's name, which may say nothing: the channel can set the field
     responses=True,
     reads_reasoning=False,
+    strict_messages=True,
 )
 
 OPENROUTER = Vendor(
@@ -189,6 +193,7 @@ GROQ = Vendor(
     drop_nulls=True,
     responses=True,
     reads_reasoning=False,
+    strict_messages=True,
 )
 
 MISTRAL = Vendor(
@@ -229,6 +234,7 @@ MISTRAL = Vendor(
     message_allow=frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"}),
     short_tool_ids=True,
     responses=False,
+    strict_messages=True,
 )
 
 TOGETHER = Vendor(
@@ -259,6 +265,7 @@ CEREBRAS = Vendor(
     key_variable="CEREBRAS_API_KEY",
     hosts=("api.cerebras.ai",),
     responses=False,
+    strict_messages=True,
 )
 
 NVIDIA = Vendor(
@@ -331,6 +338,7 @@ GEMINI_OPENAI = Vendor(
     ),
     responses=False,
     reads_signatures=True,
+    strict_messages=True,
 )
 
 OLLAMA = Vendor(

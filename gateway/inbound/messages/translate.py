@@ -43,9 +43,6 @@ _TRANSLATED = frozenset(
         *("metadata", "service_tier"),
     }
 )
-_STRICT = frozenset({"openai", "azure", "groq", "mistral", "gemini-openai", "cerebras"})
-"""Vendors that refuse a message with fields they do not know."""
-
 
 _NO_TEXT = (b"null", b'""')
 
@@ -190,7 +187,7 @@ class _Translator:
                 if seal.kind is SealKind.GEMINI:
                     signatures |= _signatures(seal.content)
         if not self._gemini:
-            return [] if self._vendor.name in _STRICT else [text for text in texts if bytes(text) not in _NO_TEXT]
+            return [] if self._vendor.strict_messages else [text for text in texts if bytes(text) not in _NO_TEXT]
         for call in calls:
             if signature := signatures.get(call["id"]):
                 call["extra_content"] = {"google": {"thought_signature": signature}}
