@@ -22,10 +22,8 @@ from gateway.domain.upstream_views import ListingView
 from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView, SavedChannel
 from gateway.upstream import mock_options
-from gateway.upstream.vendors import ANTHROPIC, GEMINI, PRESETS
-
-_HOMES = {Dialect.ANTHROPIC: ANTHROPIC.base_url, Dialect.GEMINI: GEMINI.base_url}
-"""Dialects that only their vendor speaks, and where it lives."""
+from gateway.upstream.dialects import vendor_url
+from gateway.upstream.vendors import PRESETS
 
 
 class TestBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +36,7 @@ def default_base_url(dialect: Dialect, preset: str) -> str:
     """Where an upstream is found by default; empty if it has no fixed address."""
     if preset in PRESETS:
         return PRESETS[preset].base_url
-    return _HOMES.get(dialect, "")
+    return vendor_url(dialect)
 
 
 async def list_channels(edits: ConfigEdits, _: web.Request) -> list[ChannelView]:

@@ -1,6 +1,6 @@
 """Attempts: a call goes from channel to channel until one answers, or none is left.
 
-Where it goes after a failure ``tries`` says; once the client has a byte of the answer, nowhere. When all fail the
+Where it goes after a failure ``retry`` says; once the client has a byte of the answer, nowhere. When all fail the
 client gets the most informative of the failures, with every attempt listed.
 """
 
@@ -17,7 +17,6 @@ from gateway.core.chooser import ChannelLimits, Chooser, no_channel
 from gateway.core.clock import Clock
 from gateway.core.memory import POCKET
 from gateway.core.preparation import Preparer
-from gateway.core.quota import REMEMBERING
 from gateway.core.retry import NextStep, RetryState, fault_of
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import billed_unseen
@@ -28,6 +27,7 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Order, Prepared, Reply, Whole
+from gateway.upstream.dialects import REMEMBERING
 from gateway.upstream.redaction.redaction import Redaction
 
 ERROR_BODY_LIMIT = 1 << 20

@@ -32,7 +32,7 @@ from gateway.core.quota_refusals import Headroom, Shortage, budget_warning, quot
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, budget_name, window_end, window_start
 from gateway.domain.call import Running
-from gateway.domain.channel import Channel, Dialect, Overrides, Served
+from gateway.domain.channel import Channel, Overrides, Served
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, result_names_bound, tool_calls_bound
 from gateway.domain.group import Group
@@ -86,8 +86,6 @@ UNKNOWN_INPUT = 128_000
 
 Recall = Callable[[Mapping[str, msgspec.Raw]], int]
 """Input tokens that a dialect may put back into a request from memory, at most."""
-
-REMEMBERING = tuple(dialect for dialect in Dialect if dialect.info.remembers)
 
 
 def nothing_recalled(_: Mapping[str, msgspec.Raw]) -> int:

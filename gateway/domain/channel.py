@@ -98,8 +98,6 @@ class DialectInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Requests get tools if there are calls of tools in the conversation, but no tools."""
     names_results: bool = False
     """Requests get the name of a tool beside each of its results."""
-    remembers: bool = False
-    """Requests may get back what some of its vendors want to see again with calls of tools."""
     effort_counts: bool = False
     """The reasoning effort that is requested limits the output."""
 
@@ -119,9 +117,9 @@ class Dialect(StrEnum):
 
 
 _DIALECTS = {
-    Dialect.OPENAI: DialectInfo(root_may_vary=True, remembers=True),
-    Dialect.ANTHROPIC: DialectInfo(key_header="x-api-key", adds_tools=True, remembers=True),
-    Dialect.GEMINI: DialectInfo(key_header="x-goog-api-key", names_results=True, remembers=True, effort_counts=True),
+    Dialect.OPENAI: DialectInfo(root_may_vary=True),
+    Dialect.ANTHROPIC: DialectInfo(key_header="x-api-key", adds_tools=True),
+    Dialect.GEMINI: DialectInfo(key_header="x-goog-api-key", names_results=True, effort_counts=True),
     Dialect.MOCK: DialectInfo(needs_url=False, lists_models=False, has_options=True),
 }
 

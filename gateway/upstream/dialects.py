@@ -1,4 +1,7 @@
-"""Dialects: the adapter of each, what output each lets a request have, and how each lists models."""
+"""Dialects: the adapter of each, what output each lets a request have, and how each lists models.
+
+A new one is a row here, and one in ``domain.channel`` with what the rest of the program must know of it.
+"""
 
 from collections.abc import Callable
 
@@ -18,6 +21,11 @@ from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.output_limit import OutputLimit
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.tool_names import Signatures
+from gateway.upstream.vendors import ANTHROPIC, GEMINI
+
+
+def _never(_: Channel) -> bool:
+    return False
 
 
 class DialectParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,11 +37,13 @@ class DialectParts(msgspec.Struct, frozen=True, kw_only=True):
     """The most output that a request allows as it goes out to a channel, with the owner's parameters in it."""
     model_limit: Callable[[str], int | None] = lambda _: None
     """The largest output of a model, if the vendor's models are in a table here; None: unknown."""
-    remembers: Callable[[Channel], bool] = lambda _: False
+    remembers: Callable[[Channel], bool] = _never
     """Whether requests may get back what the vendor wants to see again with calls of tools."""
-    marks_cache: Callable[[Channel], bool] = lambda _: False
+    marks_cache: Callable[[Channel], bool] = _never
     """Whether requests get marks for the vendor's prompt cache."""
     listing: Callable[[], ModelListing] = PlainModelListing
+    base_url: str = ""
+    """Where the vendor lives that alone speaks it; empty: many do, or nobody outside."""
 
 
 _PARTS = {
@@ -47,6 +57,7 @@ _PARTS = {
         remembers=lambda _: True,
         marks_cache=anthropic.marks_cache,
         listing=AnthropicListing,
+        base_url=ANTHROPIC.base_url,
     ),
     Dialect.GEMINI: DialectParts(
         adapter=lambda: GeminiDialect(Signatures()),
@@ -54,9 +65,13 @@ _PARTS = {
         model_limit=lambda model: gemini_row(model).max_output,
         remembers=lambda _: True,
         listing=GeminiListing,
+        base_url=GEMINI.base_url,
     ),
     Dialect.MOCK: DialectParts(adapter=OpenAIDialect, output_limit=openai.output_limit),
 }
+
+REMEMBERING = tuple(dialect for dialect, parts in _PARTS.items() if parts.remembers is not _never)
+"""Those with adapters that put something back into requests."""
 
 
 def adapters() -> Callable[[Dialect], Adapter]:
@@ -87,6 +102,11 @@ def remembers(channel: Channel) -> bool:
 def marks_cache(channel: Channel) -> bool:
     """Whether requests to a channel get marks for the vendor's prompt cache where the client sets none."""
     return _PARTS[channel.dialect].marks_cache(channel)
+
+
+def vendor_url(dialect: Dialect) -> str:
+    """Where the vendor lives that alone speaks a dialect; empty if there is none."""
+    return _PARTS[dialect].base_url
 
 
 def listing(dialect: Dialect) -> ModelListing:

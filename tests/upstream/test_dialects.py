@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.domain.channel import Dialect, Served
 from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.anthropic.dialect import AnthropicListing
-from gateway.upstream.dialects import adapter, adapters, listing
+from gateway.upstream.dialects import REMEMBERING, adapter, adapters, listing, vendor_url
 from gateway.upstream.gemini.dialect import GeminiListing
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.model_list import PlainModelListing
@@ -144,3 +144,11 @@ def test_of_a_large_event_nothing_is_kept_once_it_was_passed_on(dialect: Dialect
     assert given > len(TEXT)
     assert held < 100_000
     assert most / len(TEXT) < (8.5 if dialect is Dialect.OPENAI else 11.5)
+
+
+def test_the_demo_puts_nothing_back_into_requests() -> None:
+    assert set(REMEMBERING) == {*Dialect} - {Dialect.MOCK}
+
+
+def test_a_dialect_of_one_vendor_knows_its_address() -> None:
+    assert {dialect for dialect in Dialect if vendor_url(dialect)} == {Dialect.ANTHROPIC, Dialect.GEMINI}
