@@ -68,13 +68,13 @@ class Embeddings(ChatCompletions):
         return ""
 
     def override(self, order: Order, overrides: Overrides) -> Order:
-        """See ``InboundApi``: what is set for chats does not apply, nor does the system prompt."""
+        """See ``ChatCompletions``: what is set for chats does not apply, nor does the system prompt."""
         fields = with_parameters(order.fields, without(overrides, CHAT_ONLY))
         removed = tuple(name for name in overrides.remove if name in order.fields)
         return msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
 
     def adapter(self, dialect: Dialect, chat: Adapter) -> Adapter:
-        """See ``InboundApi``."""
+        """See ``ChatCompletions``."""
         return _ADAPTERS[dialect]
 
 

@@ -54,17 +54,17 @@ class AnthropicDialect:
 
 
 class AnthropicListing:
-    """Implements ``pages.Listing``."""
+    """Implements ``ModelListing``."""
 
     def ask(self, channel: Channel, after: str) -> Prepared:
-        """See ``pages.Listing``."""
+        """See ``ModelListing``."""
         url = endpoint(root(channel), "/v1/models") + "?limit=1000"
         if after:
             url += "&after_id=" + quote(after, safe="")
         return Prepared(url=url, headers=headers(channel, stream=False), body=b"")
 
     def read(self, body: bytes) -> ModelPage | None:
-        """See ``pages.Listing``."""
+        """See ``ModelListing``."""
         found = rawjson.maybe(body.strip())
         entries = found.get("data") if isinstance(found, dict) else None
         if not isinstance(entries, list):

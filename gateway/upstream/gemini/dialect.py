@@ -51,17 +51,17 @@ class GeminiDialect:
 
 
 class GeminiListing:
-    """Implements ``pages.Listing``."""
+    """Implements ``ModelListing``."""
 
     def ask(self, channel: Channel, after: str) -> Prepared:
-        """See ``pages.Listing``."""
+        """See ``ModelListing``."""
         url = root(channel) + "/models?pageSize=1000"
         if after:
             url += "&pageToken=" + quote(after, safe="")
         return Prepared(url=url, headers=HEADERS, body=b"")
 
     def read(self, body: bytes) -> ModelPage | None:
-        """See ``pages.Listing``."""
+        """See ``ModelListing``."""
         found = rawjson.maybe(body.strip())
         entries = found.get("models") if isinstance(found, dict) else None
         if not isinstance(found, dict) or not isinstance(entries, list):
