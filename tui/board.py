@@ -99,7 +99,8 @@ class Board:
 
     def _set_tables(self, event: Snapshot | Changed) -> None:
         self.account = event.account
-        self.tokens, self.groups = event.tokens, event.groups
+        self.tokens = [token for token in event.tokens if not token.outlived]
+        self.groups = event.groups
         self.channels, self.models = event.channels, event.models
         self.unpriced = frozenset(model.name for model in event.models if model.price is None)
 

@@ -140,7 +140,7 @@ async def _chosen_token(case: Case) -> TokenView:
     if case.token_ref:
         return await case.client.token(case.token_ref)
     tokens = await case.client.tokens()
-    usable = [check_token for check_token in tokens if check_token.state == "active"]
+    usable = [check_token for check_token in tokens if check_token.state == "active" and not check_token.temporary]
     if not usable:
         there = "every token is disabled or expired" if tokens else "there are no tokens"
         raise CheckFailed(there, "'tollkeeper token add NAME' creates one", code="not_found", status=404)

@@ -113,7 +113,7 @@ async def _key(client: ControlClient, token: str | None) -> str:
 
 async def _usual_token(client: ControlClient) -> str:
     """The one used last. Raises Quit if there is none."""
-    usable = [token for token in await client.tokens() if token.state == "active"]
+    usable = [token for token in await client.tokens() if token.state == "active" and not token.temporary]
     if not usable:
         raise Quit("no active token; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
     return used_last(usable).name

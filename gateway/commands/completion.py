@@ -22,6 +22,7 @@ from gateway.commands.exit_codes import PROGRAM
 from gateway.commands.output import out
 from gateway.commands.session import run
 from gateway.domain.errors import GatewayError
+from gateway.domain.views import TokenView
 
 SOURCE = """\
 %(complete_func)s() {
@@ -160,7 +161,11 @@ def complete_apps(_ctx: click.Context, _param: click.Parameter, incomplete: str)
     return [name for name in APPS if name.startswith(incomplete)]
 
 
-TOKENS = names_of(lambda client: client.tokens())
+async def _tokens(client: ControlClient) -> list[TokenView]:
+    return [token for token in await client.tokens() if not token.outlived]
+
+
+TOKENS = names_of(_tokens)
 GROUPS = names_of(lambda client: client.groups())
 CHANNELS = names_of(lambda client: client.channels())
 MODELS = names_of(lambda client: client.models())

@@ -116,6 +116,8 @@ async def _token_of(client: ControlClient, key: str, name: str | None, app: str)
         tokens = [token for token in tokens if (token.hint[:10], token.hint[-4:]) == (key[:10], key[-4:])]
         if not tokens:
             raise Quit("the key is not one of this gateway's; 'tollkeeper token list' shows its tokens", Exit.TOKEN)
+    else:
+        tokens = [token for token in tokens if not token.temporary]
     if len(tokens) == 1:
         return tokens[0]
     if not tokens:

@@ -171,7 +171,7 @@ def demand_none(where: Config, *, elsewhere: bool = False) -> None:
         return
     if elsewhere and (endpoint.host_option, urlsplit(endpoint.address).port) == (where.host, where.port):
         return
-    tokens = asyncio.run(ControlClient(endpoint).tokens())
+    tokens = [token for token in asyncio.run(ControlClient(endpoint).tokens()) if not token.temporary]
     if heard():
         out(connect_card.assign(connect_card.URL_VARIABLE, endpoint.address, "sh"))
     stop_it = f"stop it with 'tollkeeper stop{where.home_option}', or give this one another folder with --home"

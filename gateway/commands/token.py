@@ -40,11 +40,15 @@ def token() -> None:
 
 
 @token.command("list", examples=["tollkeeper token list --json"])
+@click.option("--all", "every", is_flag=True, help="Also those of programs that 'run' started and that have ended.")
 @json_option
-def list_tokens(*, as_json: bool) -> None:
-    """List all tokens."""
+def list_tokens(*, every: bool, as_json: bool) -> None:
+    """List the tokens."""
     found = run(lambda client: client.tokens())
-    out_list(found, COLUMNS, as_json=as_json, empty="no tokens yet; create one: tollkeeper token add NAME", drop=DROP)
+    shown = [token for token in found if every or not token.outlived]
+    out_list(shown, COLUMNS, as_json=as_json, empty="no tokens yet; create one: tollkeeper token add NAME", drop=DROP)
+    if hidden := len(found) - len(shown):
+        words(f"and {formatting.count(hidden, 'token')} of programs that have ended: tollkeeper token list --all")
 
 
 @token.command("show", examples=["tollkeeper token show laptop"])

@@ -73,6 +73,9 @@ class ImportPlan:
             new = read(section.kind, values, path, self._base(section, title, old), INNER)
             self._put(section, title, old, self._ripe(new, old, values, path))
         for title in sorted(set(present) - set(tables)):
+            entity = present[title]
+            if isinstance(entity, Token) and entity.temporary and not (prune and entity.outlived(self._now)):
+                continue  # it ends with its program
             if prune:
                 self._put(section, title, present[title], None)
             else:

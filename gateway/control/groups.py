@@ -1,6 +1,6 @@
 """Groups: what they tie together moves with them. One in use is not removed, and a new name reaches all who use it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 from aiohttp import web
@@ -48,14 +48,14 @@ async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, st
     """DELETE /groups/{name}[?move=OTHER]. Raises Conflict while it is in use, unless its users move to another."""
     group = _found(edits, request)
     target = query(request.query, {"move": str}).get("move", "")
-    changes = _removed(edits.registry, group, target)
+    changes = _removed(edits, group, target)
     return edits.commit(f"removed group '{group.name}'", f"group '{group.name}' is back", *changes)
 
 
 async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
     """For a batch: the group's name, and what an edit changes; without a body, what its removal changes."""
     group, registry = edits.engine.catalog.group(ref), edits.registry
-    return group.name, _removed(registry, group, "") if body is None else _edited(registry, group, body)
+    return group.name, _removed(edits, group, "") if body is None else _edited(registry, group, body)
 
 
 def _edited(registry: Registry, old: Group, body: bytes) -> list[Change]:
@@ -68,8 +68,10 @@ def _edited(registry: Registry, old: Group, body: bytes) -> list[Change]:
     return changes
 
 
-def _removed(registry: Registry, group: Group, target: str) -> list[Change]:
-    users = _users(registry, group.name)
+def _removed(edits: ConfigEdits, group: Group, target: str) -> list[Change]:
+    registry = edits.registry
+    ended = [token for token in registry.tokens.values() if token.group == group.name and token.outlived(edits.now)]
+    users = _users(registry, group.name, {token.id for token in ended})
     if target:
         validation.group_exists(target, registry, field="move")
     if users and target in ("", group.name):
@@ -80,7 +82,8 @@ def _removed(registry: Registry, group: Group, target: str) -> list[Change]:
             param="name",
         )
     moves = _moves(registry, group.name, target) if target else ()
-    return [Change("groups", group.name, None), *moves]
+    gone = () if target else [Change("tokens", token.id, None) for token in ended]
+    return [Change("groups", group.name, None), *gone, *moves]
 
 
 def _found(edits: ConfigEdits, request: web.Request) -> Group:
@@ -92,8 +95,8 @@ def _check_unused(name: str, registry: Registry) -> None:
         raise Conflict(f"there is already a group '{name}'; choose another name", param="name")
 
 
-def _users(registry: Registry, group: str) -> list[str]:
-    tokens = sorted(f"token '{t.name}'" for t in registry.tokens.values() if t.group == group)
+def _users(registry: Registry, group: str, ended: Collection[str]) -> list[str]:
+    tokens = sorted(f"token '{t.name}'" for t in registry.tokens.values() if t.group == group and t.id not in ended)
     return tokens + sorted(f"channel '{c.name}'" for c in registry.channels.values() if group in c.groups)
 
 

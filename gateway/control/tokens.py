@@ -1,6 +1,6 @@
 """Tokens: created, edited, rotated, removed; their keys are shown once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from aiohttp import web
@@ -13,10 +13,12 @@ from gateway.core.auth import digest, hint, new_id, new_key
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.registry import Change, Registry
 from gateway.domain.token import Token, TokenFields
-from gateway.domain.units import TokenId
+from gateway.domain.units import Millis, TokenId
 from gateway.domain.views import NewToken, TokenView
 
 DEFAULT_GROUP = "default"
+OUTLIVED_MS = 3 * 86_400_000
+"""How long the token of a program that has ended is kept: to look at it, and to tell late calls why it is refused."""
 
 
 async def list_tokens(edits: ConfigEdits, _: web.Request) -> list[TokenView]:
@@ -40,10 +42,12 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
         digest=digest(key),
         hint=hint(key),
         created=edits.now,
+        temporary=edits.source.runs_program,
     )
     token = patched(blank, body, TokenFields.__struct_fields__)
     _check(token, edits.registry)
-    edits.commit(f"added token '{token.name}'", f"token '{token.name}' is removed", Change("tokens", token.id, token))
+    changes = [Change("tokens", token.id, token), *(_long_ended(edits) if token.temporary else ())]
+    edits.commit(f"added token '{token.name}'", f"token '{token.name}' is removed", *changes)
     return NewToken(key=key, token=token_view(edits.engine, token))
 
 
@@ -71,6 +75,13 @@ def _edited(edits: ConfigEdits, old: Token, body: bytes) -> list[Change]:
     token = patched(old, body, TokenFields.__struct_fields__)
     _check(token, edits.registry)
     return [Change("tokens", token.id, token), *_without_key(edits, old.name, token.name)]
+
+
+def _long_ended(edits: ConfigEdits) -> Iterator[Change]:
+    """Removes the tokens of programs that ended some days ago; a new program is the occasion."""
+    for token in edits.registry.tokens.values():
+        if token.outlived(Millis(edits.now - OUTLIVED_MS)):
+            yield from _removed(edits, token)
 
 
 def _removed(edits: ConfigEdits, token: Token) -> list[Change]:

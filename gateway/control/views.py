@@ -70,6 +70,7 @@ def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> T
         budgets=budget_views(engine, scope, token.budgets),
         sees=list(engine.catalog.visible(token)) if sees is None else sees,
         waiting=_waiting(engine, "token", token.id),
+        temporary=token.temporary,
     )
 
 
@@ -87,7 +88,7 @@ def token_views(engine: Engine) -> list[TokenView]:
 
 def group_view(engine: Engine, group: Group) -> GroupView:
     """A group with its tokens and channels."""
-    registry = engine.catalog.registry
+    registry, now = engine.catalog.registry, engine.now()
     scope: Scope = ("group", group.name)
     spent = engine.store.books.spent(scope)
     channels = [c for c in registry.channels.values() if group.name in c.groups]
@@ -95,7 +96,7 @@ def group_view(engine: Engine, group: Group) -> GroupView:
         **_copied(group, GroupFields, "budgets"),
         sees=list(engine.catalog.group_models(group.name)),
         budgets=budget_views(engine, scope, group.budgets),
-        tokens=sorted(t.name for t in registry.tokens.values() if t.group == group.name),
+        tokens=sorted(t.name for t in registry.tokens.values() if t.group == group.name and not t.outlived(now)),
         channels=[c.name for c in sorted(channels, key=lambda c: (-c.priority, c.name))],
         calls=spent.calls,
         spent_nanos=spent.nanos,

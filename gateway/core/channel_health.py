@@ -225,6 +225,8 @@ class ChannelHealth:
             patient.accepted(now)
             patient.rest(reason, patient.step() if retry_after_s is None else retry_after_s, now)
         elif kind in _BREAKER_KINDS and patient.trips(now):
+            if kind is FailureKind.CUT:  # an answer had begun
+                patient.accepted(now)
             step = patient.step()
             patient.rest(reason, min(step, QUICK_S) if kind in _QUICK_KINDS else step, now)
         self._changed()

@@ -13,6 +13,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, table, written
 from gateway.domain.registry import Registry
 from gateway.domain.text import plain
+from gateway.domain.token import Token
 
 REFERENCE = "env:"
 
@@ -93,7 +94,7 @@ def notes(registry: Registry) -> list[str]:
         for channel in sorted(registry.channels.values(), key=lambda c: c.name)
         if variables(channel)
     ]
-    if registry.tokens:
+    if any(not token.temporary for token in registry.tokens.values()):
         told.append("tokens are without their keys: another home makes new ones")
     return told
 
@@ -118,4 +119,6 @@ def _tables(section: Section, registry: Registry) -> Iterator[tuple[list[str], d
             yield [section.name], values
         return
     for entity in sorted(found.values(), key=lambda entity: str(getattr(entity, section.title))):
+        if isinstance(entity, Token) and entity.temporary:
+            continue
         yield [section.name, getattr(entity, section.title)], form(entity, section)

@@ -304,7 +304,9 @@ SECTIONS: tuple[Section, ...] = (
     Section(name="account", noun="account", kind=Account, omit=("created",)),
     Section(name="groups", noun="group", kind=Group, title="name", omit=("created",)),
     Section(name="channels", noun="channel", kind=Channel, title="name", omit=("id", "created", "last_check")),
-    Section(name="tokens", noun="token", kind=Token, title="name", omit=("id", "digest", "hint", "created")),
+    Section(
+        name="tokens", noun="token", kind=Token, title="name", omit=("id", "digest", "hint", "created", "temporary")
+    ),
     Section(name="prices", noun="price", kind=Price, title="model", omit=("updated",)),
 )
 """In the order of the file. What is granted and spent, and what upstreams list, is not configuration: it stays here."""

@@ -59,6 +59,12 @@ class Token(TokenFields, frozen=True, kw_only=True, omit_defaults=True):
     hint: str
     """The part of the key that may be shown: its first ten and last four characters."""
     created: Millis = Millis(0)
+    temporary: bool = False
+    """Created by ``tollkeeper run`` for one program: it ends with it, and is deleted some days later."""
+
+    def outlived(self, now: Millis) -> bool:
+        """Whether the program that it was created for has ended."""
+        return self.temporary and self.expires is not None and self.expires <= now
 
 
 def state_of(token: Token, now: Millis) -> TokenState:

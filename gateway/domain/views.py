@@ -16,7 +16,7 @@ from gateway.domain.call import CHAT_API, Attempt, Outcome, Record, Running
 from gateway.domain.channel import ChannelFields, Check, Dialect, Served, UpstreamPrices
 from gateway.domain.group import GroupFields
 from gateway.domain.price import Rates, Tier
-from gateway.domain.token import TokenFields
+from gateway.domain.token import TokenFields, TokenState
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import UsageSource
 
@@ -60,6 +60,13 @@ class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
     """The model names it really sees now."""
     waiting: int = 0
     """Calls that wait for a place among those in flight."""
+    temporary: bool = False
+    """Created by ``tollkeeper run`` for one program."""
+
+    @property
+    def outlived(self) -> bool:
+        """Whether the program that it was created for has ended: lists leave it out."""
+        return self.temporary and self.state == TokenState.EXPIRED
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):

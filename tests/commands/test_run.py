@@ -30,7 +30,7 @@ urllib.request.urlopen(urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/
 
 def tokens(served: Served) -> list[dict[str, Any]]:
     """Those that were made by ``run``."""
-    found: list[dict[str, Any]] = tollkeeper(served.home, "token", "list", "--json").json
+    found: list[dict[str, Any]] = tollkeeper(served.home, "token", "list", "--all", "--json").json
     return [token for token in found if token["note"].startswith("run of ")]
 
 

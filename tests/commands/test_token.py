@@ -173,3 +173,14 @@ def test_a_token_says_how_long_its_budgets_last() -> None:
     used_up = msgspec.structs.replace(BUDGET, nanos=Nanos(100), spent_nanos=Nanos(100), resets_at_ms=None)
     control = Control({"GET /tokens/laptop": msgspec.structs.replace(TOKEN, budgets=(used_up,))})
     assert re.search(r"budget day +used up\n", run("token", "show", "laptop", control=control).out)
+
+
+def test_tokens_of_programs_that_have_ended_are_hidden_and_counted() -> None:
+    ended = msgspec.structs.replace(TOKEN, name="claude-src-1a2b3c", temporary=True, state="expired")
+    control = Control({"GET /tokens": [TOKEN, ended, ended]})
+    ran = run("token", "list", control=control)
+    assert "claude-src" not in ran.out
+    assert "and 2 tokens of programs that have ended: tollkeeper token list --all" in ran.err
+    everything = run("token", "list", "--all", control=control)
+    assert (everything.out.count("claude-src"), everything.err) == (2, "")
+    assert [row["name"] for row in run("token", "list", "--json", control=control).json] == ["laptop"]

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
@@ -299,20 +300,30 @@ async def test_every_kind_of_change_is_undone_after_a_restart(tmp_path: Path) ->
         assert (await owner.export_config()).text == changed
 
 
-async def test_the_token_of_a_program_does_not_come_back(surface: Surface, console: ControlClient) -> None:
-    """``tollkeeper run`` adds, extends and ends a token of its own: none of that is undone."""
+async def test_the_token_of_a_program_is_not_in_the_history(surface: Surface, console: ControlClient) -> None:
+    """``tollkeeper run`` adds, extends and ends a token of its own: bookkeeping, of which nothing is undone."""
     await console.add_token({"name": "mine"})
     run = client(surface, via="command", command="run", place="pts/3")
     created = await run.add_token({"name": "claude-src-1a2b3c"})
+    assert created.token.temporary
     await run.edit_token(created.token.id, {"expires": 4_000_000_000_000})
     await run.remove_token(created.token.id)
-    removed, *_ = await console.history()
-    assert (await refused(console.undo(removed.id, accept=True))).code == "not_undoable"
-    assert (await console.history_entry(removed.id)).text == "removed token 'claude-src-1a2b3c'"
+    assert [entry.text for entry in await console.history()] == ["added token 'mine'"]
     undone = await console.undo()
     assert undone.text == "token 'mine' is removed"
-    await client(surface, via="command", command="run").add_token({"name": "codex-src-4d5e6f"})
+    await run.add_token({"name": "codex-src-4d5e6f"})
     assert (await console.redo()).text == "added token 'mine'"
+
+
+async def test_an_older_history_s_token_of_a_program_does_not_come_back(
+    gateway: Gateway, surface: Surface, console: ControlClient
+) -> None:
+    await console.add_token({"name": "mine"})
+    added = gateway.engine.store.history.entries[-1]
+    source = ChangeSource(via="command", command="run")
+    gateway.engine.store.history.append(msgspec.structs.replace(added, id=added.id + 1, source=source), {}, ())
+    assert (await refused(console.undo(added.id + 1, accept=True))).code == "not_undoable"
+    assert (await console.undo()).text == "token 'mine' is removed"
 
 
 async def test_clearing_leaves_nothing_to_undo(console: ControlClient) -> None:

@@ -2,9 +2,12 @@ import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
+from gateway.control.tokens import OUTLIVED_MS
 from gateway.domain.errors import BadRequest, Conflict, NotFound
+from gateway.domain.history import ChangeSource
 from gateway.domain.limits import Limits
 from gateway.domain.token import PREFIX
+from tests.control.conftest import Surface
 from tests.fakes.client import Client
 from tests.fakes.gateway import Gateway
 
@@ -138,3 +141,40 @@ async def test_the_token_for_programs_without_a_key_is_followed(owner: ControlCl
     await owner.remove_token("programs")
     assert (await owner.settings()).ollama_token == ""
     assert (await Client(gateway.port).get("/api/tags")).status == 401
+
+
+async def test_tokens_of_programs_that_ended_some_days_ago_are_deleted(
+    surface: Surface, owner: ControlClient, gateway: Gateway
+) -> None:
+    program = ControlClient(surface.unix, source=ChangeSource(via="command", command="run"))
+    now = gateway.engine.now()
+    for name, expires in (("new", now - 1), ("runs", now + 60_000), ("old", now - OUTLIVED_MS)):
+        await program.add_token({"name": name, "expires": expires})
+    await owner.add_token({"name": "mine", "expires": now - 2 * OUTLIVED_MS})
+    assert [t.name for t in await owner.tokens() if t.outlived] == ["new", "old"]
+    await program.add_token({"name": "next"})
+    assert [t.name for t in await owner.tokens()] == ["laptop", "mine", "new", "next", "runs"]
+
+
+async def test_the_token_of_a_program_that_ended_holds_no_group(surface: Surface, owner: ControlClient) -> None:
+    program = ControlClient(surface.unix, source=ChangeSource(via="command", command="run"))
+    await owner.add_group({"name": "tools"})
+    created = await program.add_token({"name": "p", "group": "tools"})
+    with pytest.raises(Conflict, match="token 'p'"):
+        await owner.remove_group("tools")
+    await program.edit_token(created.token.id, {"expires": 1})
+    assert (await owner.group("tools")).tokens == []
+    await owner.remove_group("tools")
+    assert [token.name for token in await owner.tokens()] == ["laptop"]
+
+
+async def test_the_token_of_a_program_is_in_no_configuration_file(surface: Surface, owner: ControlClient) -> None:
+    program = ControlClient(surface.unix, source=ChangeSource(via="command", command="run"))
+    created = await program.add_token({"name": "p"})
+    found = await owner.export_config()
+    assert "tokens.p" not in found.text
+    assert (await owner.import_config(found.text, prune=True)).differences == []
+    await owner.import_config(found.text, apply=True, prune=True)
+    assert (await owner.token("p")).state == "active"
+    await program.edit_token(created.token.id, {"expires": 1})
+    assert [d.what for d in (await owner.import_config(found.text, prune=True)).differences] == ["removed"]

@@ -297,3 +297,14 @@ def test_a_missing_model_is_not_forgotten_by_a_success(health: ChannelHealth) ->
     health.lacks(UP.id, "m")
     health.succeeded(UP.id)
     assert health.missing_s(UP.id, "m") > 0
+
+
+def test_an_answer_that_is_cut_off_was_made_with_an_accepted_key(health: ChannelHealth, mono: Mono) -> None:
+    fail(health, FailureKind.AUTH)
+    mono.now += 60
+    fail(health, FailureKind.CUT)
+    assert health.state(UP).name == "cooling"
+    fail(health, FailureKind.AUTH)
+    mono.now += 3600
+    fail(health, FailureKind.NETWORK)
+    assert health.state(UP).name == "attention"
