@@ -16,7 +16,7 @@ class AccountStatus(StrEnum):
 
 
 class AccountFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the owner edits."""
+    """What the owner edits. A new field is also a ``Field`` of ``ACCOUNT`` in ``domain.fields``."""
 
     status: AccountStatus = AccountStatus.ACTIVE
     budgets: tuple[Budget, ...] = ()

@@ -199,7 +199,10 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the owner edits. ``key``, ``keys``, ``headers`` and ``proxy`` may hold secrets."""
+    """What the owner edits. ``key``, ``keys``, ``headers`` and ``proxy`` may hold secrets.
+
+    A new field is also a ``Field`` of ``CHANNEL`` in ``domain.fields``.
+    """
 
     name: str
     base_url: str = ""

@@ -16,7 +16,7 @@ import msgspec
 from gateway.domain.account import AccountStatus
 from gateway.domain.channel import TokenLimitField
 from gateway.domain.group import Policy
-from gateway.domain.kinds import Choice, Field, Flag, Moment, Multiplier, Names, Number, Patterns, Secret, Text
+from gateway.domain.kinds import Choice, Field, Flag, Moment, Multiplier, Names, Number, Patterns, Secret, Section, Text
 from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, OutputHold, RateLimits
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, Deadlines, Fallbacks, Headers, MockOptions, RequestOverrides
 from gateway.domain.price_kinds import Dollars, PriceTiers
@@ -319,8 +319,8 @@ ACCOUNT: Table = (
 _YES = Flag("yes", "no")
 
 
-def _count(name: str, label: str, text: str, *, unit: str = "", zero: str = "no limit") -> Field:
-    return Field(name=name, kind=Number(unit=unit, zero=zero), label=label, help=text)
+def _count(section: Section, name: str, label: str, text: str, *, unit: str = "", zero: str = "no limit") -> Field:
+    return Field(name=name, kind=Number(unit=unit, zero=zero), label=label, help=text, section=section)
 
 
 SETTINGS: Table = (
@@ -329,6 +329,7 @@ SETTINGS: Table = (
         kind=Choice({one: one.value for one in Durability}),
         label="Durability",
         help="interval: synced every 100 ms (the default); call: each answer ends only after its own sync.",
+        section="Calls",
     ),
     Field(
         name="refuse_unpriced",
@@ -336,6 +337,7 @@ SETTINGS: Table = (
         label="Refuse unpriced",
         help="Whether calls to models without a price are rejected.",
         option="--refuse-unpriced/--allow-unpriced",
+        section="Calls",
     ),
     Field(
         name="strict_streams",
@@ -344,18 +346,21 @@ SETTINGS: Table = (
         help="Whether a stream with an event that cannot be read ends with an error. Otherwise one such event is left "
         "out, and a comment at the end of the stream, the receipt and Live say so.",
         option="--strict-streams/--lenient-streams",
+        section="Calls",
     ),
     Field(
         name="hosts",
         kind=Names(none="loopback names only"),
         label="Hosts",
         help="Additional host names that clients may use; '' for none.",
+        section="Access",
     ),
     Field(
         name="origins",
         kind=Names(none="none"),
         label="Origins",
         help="Web pages that may call the gateway: https://app.example.com; '' for none.",
+        section="Access",
     ),
     Field(
         name="app_origins",
@@ -363,6 +368,7 @@ SETTINGS: Table = (
         label="Apps",
         help="Whether desktop apps and browser extensions may call: app://, chrome-extension://, null and the like.",
         option="--app-origins/--no-app-origins",
+        section="Access",
     ),
     Field(
         name="loopback_origins",
@@ -370,18 +376,21 @@ SETTINGS: Table = (
         label="Local pages",
         help="Whether web pages that this machine serves may call: http://localhost:3000 and the like.",
         option="--loopback-origins/--no-loopback-origins",
+        section="Access",
     ),
     Field(
         name="ollama_token",
         kind=Text(metavar="NAME", completes="tokens"),
         label="Ollama's token",
         help="Token of programs on this machine that speak Ollama's API and send no key; '' for none.",
+        section="Ollama",
     ),
     Field(
         name="ollama_port",
         kind=Number(0, 65535, zero="off"),
         label="Ollama's port",
         help="A second port for them, usually 11434, without keys and for this machine only; off: none.",
+        section="Ollama",
     ),
     Field(
         name="list_for_claude",
@@ -389,18 +398,21 @@ SETTINGS: Table = (
         label="List for Claude",
         help="Whether Claude Code finds every model in its list, as claude/NAME: it offers no other names.",
         option="--list-for-claude/--no-list-for-claude",
+        section="Calls",
     ),
     Field(
         name="keep_days",
         kind=Number(1, unit="days"),
         label="Keep records",
         help="Days to keep call records; their sums are kept.",
+        section="Calls",
     ),
     Field(
         name="refresh_models_h",
         kind=Number(0, 8760, unit="hours", zero="never"),
         label="Refresh models",
         help="Hours between refreshes of upstream model lists that patterns choose from; 0: never.",
+        section="Calls",
     ),
     Field(
         name="stop_on_leave",
@@ -408,32 +420,53 @@ SETTINGS: Table = (
         label="Stop on leave",
         help="Whether leaving the console stops the server.",
         option="--stop-on-leave/--stay-on-leave",
+        section="Console",
     ),
     _count(
-        "token_streams", "Streams of a token", "Streams of a token at once unless it has its own limit; 0: no limit."
+        "Limits",
+        "token_streams",
+        "Streams of a token",
+        "Streams of a token at once unless it has its own limit; 0: no limit.",
     ),
     _count(
-        "channel_calls", "Calls of a channel", "Calls of a channel at once unless it has its own limit; 0: no limit."
+        "Limits",
+        "channel_calls",
+        "Calls of a channel",
+        "Calls of a channel at once unless it has its own limit; 0: no limit.",
     ),
-    _count("queue", "Waiting calls", "Calls that may wait for a free slot at one such limit.", zero="none"),
+    _count("Limits", "queue", "Waiting calls", "Calls that may wait for a free slot at one such limit.", zero="none"),
     _count(
-        "queue_s", "Longest wait", "Seconds they may wait; 0: they are rejected immediately.", unit="s", zero="none"
+        "Limits",
+        "queue_s",
+        "Longest wait",
+        "Seconds they may wait; 0: they are rejected immediately.",
+        unit="s",
+        zero="none",
     ),
-    _count("connections", "Connections", "Open connections of clients; 0: no limit."),
-    _count("address_connections", "From one address", "Connections from one address of another machine; 0: no limit."),
+    _count("Load", "connections", "Connections", "Open connections of clients; 0: no limit."),
     _count(
+        "Load",
+        "address_connections",
+        "From one address",
+        "Connections from one address of another machine; 0: no limit.",
+    ),
+    _count(
+        "Load",
         "bodies_mib",
         "Request bodies",
         "MiB of memory for all request bodies together; 0: no limit.",
         unit="MiB together",
     ),
     _count(
+        "Load",
         "answers_mib",
         "Answers",
         "MiB of memory for all answers together; 0: no limit.",
         unit="MiB together",
     ),
-    _count("memory_mib", "Memory", "MiB of memory above which new calls are rejected; 0: no limit.", unit="MiB"),
+    _count(
+        "Load", "memory_mib", "Memory", "MiB of memory above which new calls are rejected; 0: no limit.", unit="MiB"
+    ),
 )
 
 

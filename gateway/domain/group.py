@@ -31,7 +31,7 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GroupFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the owner edits."""
+    """What the owner edits. A new field is also a ``Field`` of ``GROUP`` in ``domain.fields``."""
 
     name: str
     models: tuple[str, ...] = ()

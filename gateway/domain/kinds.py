@@ -8,7 +8,7 @@ Long: the simple kinds, read side by side.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ NONE_WORDS = ("", "none", "never")
 """Words for no limit and no moment."""
 
 Reader = Callable[[str, Millis], Any]
+Section = Literal["", "Calls", "Access", "Ollama", "Limits", "Load", "Console"]
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +75,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """An example that a form shows while the input is empty."""
     advanced: bool = False
     """Whether a form folds it away until it is needed."""
+    section: Section = ""
+    """Of a setting: where the console lists it."""
 
     @property
     def flags(self) -> str:

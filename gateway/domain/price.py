@@ -52,7 +52,10 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """What the owner sets of a price, each time all of it; None is not set."""
+    """What the owner sets of a price, each time all of it; None is not set.
+
+    A new field is also one of ``Price``, and a ``Field`` of ``PRICE`` in ``domain.fields``.
+    """
 
     input: Nanos | None = None
     output: Nanos | None = None

@@ -15,7 +15,7 @@ class Durability(StrEnum):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Gateway-wide choices."""
+    """Gateway-wide choices. A new one is also a ``Field`` of ``SETTINGS`` in ``domain.fields``."""
 
     refuse_unpriced: bool = False
     """Refuse calls to models without a price instead of counting them at no cost."""

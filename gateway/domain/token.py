@@ -31,7 +31,7 @@ class Color(StrEnum):
 
 
 class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the owner edits."""
+    """What the owner edits. A new field is also a ``Field`` of ``TOKEN`` in ``domain.fields``."""
 
     name: str
     group: str

@@ -4,7 +4,7 @@ Three kinds of rows: settings of the gateway, those of this console, and what on
 """
 
 import shlex
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -19,19 +19,8 @@ from tui.listing import Column, PageListing, RowCache
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, safe
 
-SECTIONS: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("durability", "refuse_unpriced", "strict_streams", "keep_days", "refresh_models_h", "list_for_claude"), "Calls"
-    ),
-    **dict.fromkeys(("hosts", "origins", "app_origins", "loopback_origins"), "Access"),
-    **dict.fromkeys(("ollama_token", "ollama_port"), "Ollama"),
-    **dict.fromkeys(("token_streams", "channel_calls", "queue", "queue_s"), "Limits"),
-    **dict.fromkeys(("connections", "address_connections", "bodies_mib", "answers_mib", "memory_mib"), "Load"),
-    "stop_on_leave": "Console",
-}
-"""Where a setting of the gateway is listed."""
-
 ORDER = ("Calls", "Access", "Ollama", "Limits", "Load", "Console", "Server")
+"""The sections. That of a setting of the gateway is in ``domain.fields``."""
 
 NOW, RESTART = "at once", "restart"
 
@@ -69,7 +58,7 @@ def gateway_rows(settings: Settings) -> Rows:
         (option, *_) = field.kind.options(field)
         yield SettingRow(
             name=field.name,
-            section=SECTIONS.get(field.name, ORDER[0]),
+            section=field.section,
             label=field.label,
             value=field.show(value) or "none",
             default=field.show(default) or "none",
