@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.field_kinds import Field
 from gateway.domain.fields import Table
-from gateway.domain.kinds import Field
 from gateway.domain.quoting import quote_name
 from tui.board import Board
 from tui.session import ConsoleSession

@@ -15,8 +15,8 @@ from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import NAMES, NO_MATTER, RENAMING, Patch
 from gateway.commands.output import words
 from gateway.domain.channel import ChannelFields, Dialect, Served
+from gateway.domain.field_kinds import once
 from gateway.domain.fields import CHANNEL
-from gateway.domain.kinds import once
 from gateway.domain.patterns import is_pattern
 from gateway.domain.quoting import listed_names
 from gateway.domain.views import ChannelView

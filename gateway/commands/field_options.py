@@ -9,8 +9,8 @@ import msgspec
 from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Completer, several
 from gateway.commands.options import Parsed, Patch, now
 from gateway.domain.errors import BadRequest
+from gateway.domain.field_kinds import Option, Reader
 from gateway.domain.fields import Table, changes
-from gateway.domain.kinds import Option, Reader
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -19,7 +19,7 @@ from gateway.commands.usage_tail import tail
 from gateway.domain.call import outcome_text
 from gateway.domain.human_values import brief_count, local_time
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.retries import earlier_attempts, repeated_calls
+from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.text import plain
 from gateway.domain.views import REPEATED, CallView, ModelView, Summary, SumRow
 

@@ -15,8 +15,20 @@ import msgspec
 
 from gateway.domain.account import AccountStatus
 from gateway.domain.channel import TokenLimitField
+from gateway.domain.field_kinds import (
+    Choice,
+    Field,
+    Flag,
+    Moment,
+    Multiplier,
+    Names,
+    Number,
+    Patterns,
+    Secret,
+    Section,
+    Text,
+)
 from gateway.domain.group import Policy
-from gateway.domain.kinds import Choice, Field, Flag, Moment, Multiplier, Names, Number, Patterns, Secret, Section, Text
 from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, OutputHold, RateLimits
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, Deadlines, Fallbacks, Headers, MockOptions, RequestOverrides
 from gateway.domain.price_kinds import Dollars, PriceTiers

@@ -7,8 +7,8 @@ import msgspec
 
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
+from gateway.domain.field_kinds import NONE_WORDS, Field, Input, Kind, Number, Option, once
 from gateway.domain.human_values import brief_count, count_of
-from gateway.domain.kinds import NONE_WORDS, Field, Input, Kind, Number, Option, once
 from gateway.domain.limits import DEFAULT_OUTPUT, Limits
 from gateway.domain.money import brief_dollars, dollars, nanos_of
 from gateway.domain.units import Millis

@@ -10,8 +10,8 @@ import msgspec
 
 from gateway.domain.channel import Overrides, Timeouts
 from gateway.domain.errors import BadRequest
+from gateway.domain.field_kinds import Field, Input, Kind, Option, once
 from gateway.domain.group import Fallback
-from gateway.domain.kinds import Field, Input, Kind, Option, once
 from gateway.domain.limit_kinds import NONE
 from gateway.domain.quoting import (
     comma_list,

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.field_kinds import NONE_WORDS, Field, Kind, Option
 from gateway.domain.human_values import tier_of, tiers_of, written_tier
-from gateway.domain.kinds import NONE_WORDS, Field, Kind, Option
 from gateway.domain.money import dollars, nanos_of
 from gateway.domain.price import Tier
 from gateway.domain.units import Millis, Nanos

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.commands.field_options import field_options, patch_of
+from gateway.domain.field_kinds import Field
 from gateway.domain.fields import CHANNEL, PRICE, TOKEN, Table
-from gateway.domain.kinds import Field
 from tests.domain.field_samples import CHANNELS, EACH, PRICES, TOKENS
 
 CASES = [

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from gateway.commands.exit_codes import Exit
+from gateway.domain.field_kinds import Number
 from gateway.domain.fields import SETTINGS
-from gateway.domain.kinds import Number
 from gateway.domain.settings import Settings
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS

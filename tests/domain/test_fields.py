@@ -10,9 +10,9 @@ from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import ChannelFields
 from gateway.domain.errors import BadRequest
+from gateway.domain.field_kinds import Field, once
 from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, PRICE, SETTINGS, TOKEN, Table, changes, details
 from gateway.domain.group import GroupFields
-from gateway.domain.kinds import Field, once
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, PriceDraft
 from gateway.domain.settings import Settings

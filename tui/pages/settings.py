@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 from gateway.domain.errors import GatewayError
+from gateway.domain.field_kinds import Field
 from gateway.domain.fields import SETTINGS
-from gateway.domain.kinds import Field
 from gateway.domain.settings import Settings
 from tui import preferences
 from tui.actions import bindings

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from textual.content import Content
 
+from gateway.domain.field_kinds import Option
 from gateway.domain.fields import SETTINGS
-from gateway.domain.kinds import Option
 from gateway.domain.settings import Settings
 from tui import global_actions, preferences, themes
 from tui.format import counted

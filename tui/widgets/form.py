@@ -22,7 +22,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.kinds import NONE_WORDS
+from gateway.domain.field_kinds import NONE_WORDS
 from tui.clipboard import copied
 from tui.key_advice import advice_in
 from tui.text import cell, content, safe, safe_lines

@@ -1,4 +1,6 @@
-"""Retries: which calls repeat an earlier one, as the client's SDK counts them.
+"""Repeated calls: which calls repeat an earlier one, as the client's SDK counts them.
+
+The gateway's own retries are in ``core.retry``.
 
 SDKs number their attempts (``x-stainless-retry-count``), but give them nothing in common. The call before is the one
 of the same token, program, API and model with the number before that ended last, not long ago, and has no retry yet.

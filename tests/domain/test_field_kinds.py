@@ -7,9 +7,9 @@ import pytest
 from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Overrides, Timeouts
 from gateway.domain.errors import BadRequest
+from gateway.domain.field_kinds import Field
 from gateway.domain.fields import CHANNEL, GROUP, TOKEN
 from gateway.domain.group import Fallback
-from gateway.domain.kinds import Field
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, Nanos
 from tests.domain.field_samples import ODD

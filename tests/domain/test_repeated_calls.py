@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from gateway.domain.call import Record
-from gateway.domain.retries import earlier_attempts, repeated_calls
+from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.units import CallId, Millis, TokenId
 from gateway.domain.views import CallView, call_view
 
