@@ -1,8 +1,9 @@
-"""Which channels rest, why and until when; and of channels with several keys, which of those.
+"""Which channels are paused, why and until when; and of channels with several keys, which of those.
 
 States: ``ok``; ``cooling`` until a moment; ``half_open``, the moment has come and one call may try; ``attention``,
 the key is refused: until the owner edits, tests or clears it, and one call may try now and then; ``off`` is the owner's
-own switch and never touched here. Rules of ``features.md`` 2.7. Times are monotonic seconds.
+own switch and never touched here. The pause grows with each failure (``STEPS_S``); the backoff of a single call is in
+``retry``. Rules of ``features.md`` 2.7. Times are monotonic seconds.
 
 A key has its states like a channel: failures of a key alone (refused, limited, out of credit) leaves its
 channel in use with the others. A channel without a usable key is paused until the first of its keys is back.
@@ -25,7 +26,7 @@ WINDOW_S = 60.0
 WINDOW_CALLS = 5
 """With at least so many calls in the window, half of them failing opens the breaker."""
 STEPS_S = (10.0, 30.0, 60.0, 120.0)
-"""How long it is paused the first, second, third time, and from then on."""
+"""The backoff of a channel: how long it is paused the first, second, third time, and from then on."""
 QUICK_S = 30.0
 """The longest rest after a failure that shows at once and harms nobody who can go elsewhere: its end is seen soon."""
 REFUSED_S = (60.0, 300.0, 900.0, 3600.0)

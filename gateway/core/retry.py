@@ -1,4 +1,4 @@
-"""What a call has tried, what it does next, and how many such attempts there may be. Pure.
+"""Retries: what a call has tried, what it does next, after which backoff, and how many attempts there may be. Pure.
 
 The retry line (``features.md`` 2.6, ``reliability.md`` 4.2): what never reached an upstream may be tried elsewhere
 freely; what was sent and brought nothing may be tried once more, elsewhere. The only channel is tried a second time,
@@ -138,7 +138,7 @@ MOST_IN_ALL = 6
 MORE_KEYS = 5
 """Attempts that are not counted, because another key of the same channel may do."""
 PAUSE_MS = 500
-"""Before a channel is tried again; up to as much again is added by chance."""
+"""The backoff before a channel is tried again; up to as much again is added by chance."""
 WAIT_S = 5.0
 """A channel that says it is free within this time is waited for."""
 

@@ -7,6 +7,7 @@ from gateway.domain.units import Millis
 from gateway.v1.health import front_page, health
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.provider import Provider
+from tests.house import ROOT
 
 
 async def test_health_is_well(gateway: Gateway) -> None:
@@ -36,6 +37,11 @@ async def test_a_stopping_gateway_says_so(gateway: Gateway) -> None:
     status, body = health(gateway.engine)
     assert status == 503
     assert b'"status":"stopping"' in body
+
+
+async def test_every_field_of_health_is_documented(gateway: Gateway) -> None:
+    text = (ROOT / "docs/http.md").read_text()
+    assert [name for name in (await gateway.client.get("/health")).json if f"| `{name}` |" not in text] == []
 
 
 async def test_health_asks_no_upstream(gateway: Gateway, provider: Provider) -> None:
