@@ -10,7 +10,11 @@ request and the answer pass as they are (``relay``). Otherwise the request is tr
 every adapter takes, and the answer is read as events and rendered (``events``).
 
 ``Pipeline`` calls ``parse`` and ``order``, ``Attempts`` ``plan``, ``LiveCalls`` sends ``keep_alive``; the web server
-writes the rest. A new API is an implementation of this protocol, and a row in ``v1.endpoints``.
+writes the rest.
+
+A new API is an implementation of this protocol and a row in ``v1.endpoints``. Front ends do not see this package, so
+its smallest call is in ``SAMPLES`` of ``client.connect_card`` too, and in ``TESTED`` of ``client.test_call`` if
+``doctor --api`` is to make test calls with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,6 +28,7 @@ from gateway.domain.estimate import prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.json_body import Fields
+from gateway.inbound.stream_rules import Rules
 from gateway.upstream.adapter import Adapter, AnswerStream, Failure, Order
 from gateway.upstream.output_limit import OutputLimit
 
@@ -125,6 +130,8 @@ class InboundApi(Protocol):
     """What shows a client that its stream is alive; empty: nothing can."""
     id_headers: tuple[str, ...]
     """Names of the response headers that carry the call's id."""
+    stream_rules: Callable[[], Rules] | None
+    """The order of events that its clients demand; None: they demand none."""
     selective: bool = False
     """Some channels cannot answer; see ``obstacle``."""
     respells: bool = False

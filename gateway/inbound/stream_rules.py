@@ -144,10 +144,6 @@ class ResponsesRules:
             blame(f"the items of {kind} are not those that were streamed")
 
 
-RULES: Mapping[str, Callable[[], Rules]] = {"messages": MessagesRules, "responses": ResponsesRules}
-"""By name of the API: those whose clients demand an order."""
-
-
 class StreamCheck:
     """Reads the bytes of one stream as the client gets them."""
 

@@ -16,7 +16,7 @@ from gateway.domain.long_strings import Buffer
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import HttpRequest, InboundApi
-from gateway.inbound.stream_rules import RULES, StreamCheck
+from gateway.inbound.stream_rules import StreamCheck
 from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection
@@ -136,8 +136,7 @@ class CheckedClient(HttpClient):
 
     def __init__(self, request: web.BaseRequest, call: CallId, api: InboundApi, calls: Sized = ()) -> None:
         super().__init__(request, call, api, calls)
-        rules = RULES.get(api.name)
-        self._check = None if rules is None else StreamCheck(rules())
+        self._check = None if api.stream_rules is None else StreamCheck(api.stream_rules())
 
     async def write(self, data: Buffer) -> None:
         """See ``HttpClient``."""

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from gateway.domain.channel import Dialect
-from gateway.inbound.stream_rules import MOST_FAULTS, RULES, MessagesRules, ResponsesRules, StreamCheck
+from gateway.inbound.stream_rules import MOST_FAULTS, MessagesRules, ResponsesRules, StreamCheck
+from gateway.v1.endpoints import APIS
 from tests.cases import streams as chat
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
@@ -28,7 +29,9 @@ RESPONSE = events_of(response(item("Hello"), function_call("f", "{}")))
 
 def faults(api: str, *events: bytes, size: int = 0) -> list[str]:
     """Of a whole stream, read in pieces of ``size`` bytes."""
-    check, data = StreamCheck(RULES[api]()), b"".join(events)
+    rules = APIS[api].stream_rules
+    assert rules is not None
+    check, data = StreamCheck(rules()), b"".join(events)
     for start in range(0, len(data), size or len(data)):
         check.feed(data[start : start + (size or len(data))])
     check.end()

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from gateway.client.connect_card import SAMPLES
+from gateway.client.test_call import TESTED
 from gateway.commands.usage_export import FIELDS, csv_line
 from gateway.domain.errors import GatewayError
 from gateway.domain.usage import UsageSource
@@ -113,6 +115,15 @@ CONTRACT = {*range(1, 17), *range(20, 66), *range(70, 105), *range(110, 128), *r
 
 def test_every_api_is_tested_here() -> None:
     assert set(APIS) == set(CASES)
+
+
+def test_every_api_has_a_sample_call_for_front_ends() -> None:
+    assert set(SAMPLES) == set(APIS)
+
+
+def test_the_doctor_can_test_every_api_but_these() -> None:
+    """Programs that speak these are few; a new API belongs here or in ``TESTED``."""
+    assert set(APIS) - set(TESTED) == {"completions", "embeddings", "ollama"}
 
 
 def test_every_case_of_the_contract_has_a_test() -> None:

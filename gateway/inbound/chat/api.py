@@ -210,6 +210,7 @@ class ChatCompletions(InboundApi):
     stream_type = "text/event-stream; charset=utf-8"
     keep_alive = b": keep-alive\n\n"
     id_headers: tuple[str, ...] = ("x-request-id",)
+    stream_rules = None
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""

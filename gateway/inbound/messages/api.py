@@ -20,6 +20,7 @@ from gateway.inbound.messages.render import MessagesRenderer, render_message, wr
 from gateway.inbound.messages.request import parse_messages_request, prompt_of
 from gateway.inbound.messages.translate import translate
 from gateway.inbound.rendering import RenderingAdapter
+from gateway.inbound.stream_rules import MessagesRules
 from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.overrides import apply_overrides
 
@@ -50,6 +51,7 @@ class Messages(InboundApi):
     stream_type = "text/event-stream; charset=utf-8"
     keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
     id_headers: tuple[str, ...] = ("x-request-id", "request-id")
+    stream_rules = MessagesRules
     sticky = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:

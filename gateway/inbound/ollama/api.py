@@ -44,6 +44,7 @@ class _Ollama(InboundApi):
     stream_type = "application/x-ndjson"
     keep_alive = b""
     id_headers: tuple[str, ...] = ("x-request-id",)
+    stream_rules = None
     timed = True
 
     def other_names(self, model: str) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ from gateway.inbound.responses.request import (
     translate,
 )
 from gateway.inbound.responses.tools import ToolTable
+from gateway.inbound.stream_rules import ResponsesRules
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Adapter, AnswerStream, Order
 from gateway.upstream.overrides import apply_overrides
@@ -66,6 +67,7 @@ class Responses(InboundApi):
     stream_type = "text/event-stream; charset=utf-8"
     keep_alive = b": keep-alive\n\n"
     id_headers: tuple[str, ...] = ("x-request-id",)
+    stream_rules = ResponsesRules
     sticky = True
     keeps_answers = True
     repeats_blindly = True
