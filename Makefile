@@ -8,6 +8,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 WORKERS ?= $(shell echo $$(( 2 * $$(nproc 2>/dev/null || echo 2) )))
 # Programs under test are compiled once, not at each start, whatever the environment says; and no plugins of pytest but ours.
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/python -m pytest
+COMPILED := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m tests.compiled
 RULES := tests/test_documents.py tests/test_layers.py tests/test_mirror.py tests/test_sizes.py tests/test_wording.py
 
 # The newest Python of at least 3.11 that can make virtual environments; one that cannot is named in the error.
@@ -29,10 +30,12 @@ run: $(VENV)/.stamp-run ## start tollkeeper (ARGS="..." for a command)
 	@$(BIN)/python cli.py $(ARGS)
 
 test: $(VENV)/.stamp-dev ## run the tests, of the slow kinds a sample (ARGS="..." for pytest)
+	@$(COMPILED)
 	$(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
 nightly: $(VENV)/.stamp-dev ## run the tests at full width and with real client programs, which takes an hour or more
 	-.ci/apps
+	@$(COMPILED)
 	TOLLKEEPER_FULL=1 $(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes, documents, wording

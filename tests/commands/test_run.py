@@ -30,7 +30,8 @@ urllib.request.urlopen(urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/
 
 def tokens(served: Served) -> list[dict[str, Any]]:
     """Those that were made by ``run``."""
-    found: list[dict[str, Any]] = tollkeeper(served.home, "token", "list", "--all", "--json").json
+    ran = run("token", "list", "--all", "--json", env=environment(served.home))
+    found: list[dict[str, Any]] = ran.json
     return [token for token in found if token["note"].startswith("run of ")]
 
 
@@ -38,7 +39,7 @@ def tokens(served: Served) -> list[dict[str, Any]]:
 def no_tokens(served: Served) -> None:
     """Tokens that an earlier test has left are removed."""
     for token in tokens(served):
-        tollkeeper(served.home, "token", "remove", "--yes", token["name"])
+        run("token", "remove", "--yes", token["name"], env=environment(served.home))
 
 
 def script(folder: Path, name: str, body: str) -> Path:

@@ -43,13 +43,19 @@ def no_undo(patch: Patch) -> None:
 
 def hold_ends_first(patch: Patch) -> None:
     """The end of a hold is written before the record."""
-    real = Recorder.end
+    real_end, real_write = Recorder.end, Recorder.write
 
     def end(recorder: Recorder, record: Record) -> None:
         recorder._inflight.end([record.id])  # noqa: SLF001
-        real(recorder, record)
+        real_end(recorder, record)
+
+    def write(recorder: Recorder, record: Record | None = None) -> None:
+        if record is not None:
+            recorder._inflight.end([record.id])  # noqa: SLF001
+        real_write(recorder, record)
 
     patch.setattr(Recorder, "end", end)
+    patch.setattr(Recorder, "write", write)
 
 
 def no_hold(patch: Patch) -> None:

@@ -34,9 +34,9 @@ from tests.fakes.gateway import GRANTED
 from tests.house import FULL
 from tests.store.samples import segments, stock, store_of
 
-SAMPLE = 120
+SAMPLE = 80
 """Lives in the ordinary run; with TOLLKEEPER_FULL=1 all there are."""
-SHARDS = 8
+SHARDS = 4
 REPAIRED = "was damaged; "
 """The first start after a disk that did not let go of a torn line says so; the second has nothing more to say."""
 
