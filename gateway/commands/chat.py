@@ -1,7 +1,7 @@
 """``chat``: one prompt through the gateway's own /v1, as any client would send it, streamed as the answer comes."""
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -21,7 +21,7 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SOME
 from gateway.commands.output import harmless, on_terminal, out, out_json, words
 from gateway.commands.session import run
-from gateway.domain.errors import InternalError, NotFound, UpstreamError
+from gateway.domain.errors import GatewayError, InternalError, NotFound, UpstreamError
 from gateway.domain.human_values import brief_span
 from gateway.domain.token import PREFIX
 from gateway.domain.views import CallView
@@ -140,7 +140,7 @@ async def answered(way: PublicApi, body: dict[str, Any]) -> tuple[dict[str, Any]
     """The message of the answer, and the call's id. Raises /v1's error."""
     answer = await request(way.place, _asked(way, body), timeout_s=HEAD_S)
     if answer.status != 200:
-        raise error_of(answer.status, answer.body)
+        raise _refusal(answer.status, answer.headers, answer.body)
     return msgspec.json.decode(answer.body)["choices"][0]["message"], answer.headers.get("x-request-id", "")
 
 
@@ -148,7 +148,7 @@ async def streamed(way: PublicApi, body: dict[str, Any]) -> str:
     """Send the prompt, print the answer while it arrives, return the call's id. Raises /v1's error."""
     async with exchange(way.place, _asked(way, body | {"stream": True}), timeout_s=HEAD_S) as stream:
         if stream.status != 200:
-            raise error_of(stream.status, await stream.read())
+            raise _refusal(stream.status, stream.headers, await stream.read())
         last = "\n"
         try:
             async with aclosing(texts(stream)) as pieces:
@@ -189,6 +189,14 @@ def _asked(way: PublicApi, body: dict[str, Any]) -> HttpRequest:
         "User-Agent": f"tollkeeper-chat/{__version__}",
     }
     return HttpRequest(method="POST", path=f"{way.base}/chat/completions", headers=headers, body=encoded(body))
+
+
+def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+    """/v1's error; it says when to try again where waiting helps."""
+    error, wait = error_of(status, body), headers.get("retry-after", "")
+    if wait.isdecimal() and "again in" not in error.message:
+        error.message += f"; try again in {wait} s"
+    return error
 
 
 def _say(text: str) -> None:

@@ -21,6 +21,7 @@ LIMIT = 4 << 20
 """Bytes of a file; thousands of models and prices are a fourth of it."""
 YAML_LIMIT = 1 << 20
 """Bytes of a YAML file, which is slow to read."""
+OTHER_FORMATS = (".json", ".yaml", ".yml")
 COLOURS = {"added": "green", "changed": "yellow", "removed": "red"}
 
 
@@ -43,6 +44,8 @@ def export(file: str | None, *, yes: bool, as_json: bool) -> None:
 
     Keys of channels become references to environment variables; tokens are written without their keys.
     """
+    if file is not None and Path(file).suffix.lower() in OTHER_FORMATS:
+        raise click.BadParameter(f"the configuration is written as TOML; name it {Path(file).stem}.toml")
     found = run(lambda client: client.export_config())
     if as_json:
         out_json(found)

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, find_app, used_last
-from gateway.client.connect_card import KEY_VARIABLE, Shell, environment
+from gateway.client.connect_card import KEY_VARIABLE, URL_VARIABLE, Shell, environment
 from gateway.client.control import ControlClient
 from gateway.commands import stdin
 from gateway.commands.base import Command
@@ -65,8 +65,10 @@ def env(
     note = "" if known else _where_the_key_is(token, app)
     if app is not None:
         _print_guide(_chosen(_snippets(app, known, token, model), only, app), kind, as_json=as_json)
-    elif model or only or as_json:
-        raise click.UsageError("--model, --only and --json go with --for", click.get_current_context())
+    elif model or only:
+        raise click.UsageError("--model and --only go with --for", click.get_current_context())
+    elif as_json:
+        out_json({URL_VARIABLE: _address(), KEY_VARIABLE: known or None})
     else:
         for line in environment(_address(), known, kind).splitlines():
             out(f"# {line}" if KEY_VARIABLE in line and not known else line)

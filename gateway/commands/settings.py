@@ -13,6 +13,10 @@ from gateway.commands.session import run
 from gateway.domain.fields import SETTINGS, details
 from gateway.domain.settings import Settings
 
+NONE = "none"
+SHORT = 24
+"""Longer values push the name of their option to the right."""
+
 
 @click.group(cls=Noun, bare="show")
 def settings() -> None:
@@ -55,4 +59,8 @@ def _print(view: Settings, *, as_json: bool) -> None:
         return
     status = run(lambda client: client.status())
     now = f"{status.most_connections}{formatting.files_note(status)}" if status.open_files else ""
-    out_pairs([*details(SETTINGS, view), ("connections now", now)])
+    options = [field.flags.replace("/", " ") for field in SETTINGS]
+    pairs = details(SETTINGS, view)
+    wide = max(len(value) for _, value in pairs if len(value) <= SHORT)
+    shown = [(name, f"{value or NONE:<{wide}}  {option}") for (name, value), option in zip(pairs, options, strict=True)]
+    out_pairs([*shown, ("connections now", now)])

@@ -41,6 +41,7 @@ FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 )
 @filter_options
 @click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
+@click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),

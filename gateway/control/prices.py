@@ -193,7 +193,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
         name=name,
         price=price_view(price, edits.now, name) if price is not None else None,
         told=next((served.told for _, served in offers if served.told), None),
-        context=next((served.context for _, served in offers if served.context), price.context if price else None),
+        context=catalog.context(name, next((served.context for _, served in offers if served.context), None)),
         max_output=catalog.longest_answer(name, first.effects.max_output) if first is not None else None,
         groups=list(entries),
         fallbacks={group: [other.name for other in entry.fallbacks] for group, entry in entries.items()},
@@ -236,7 +236,7 @@ def _model_route(engine: Engine, channel: Channel, served: Served) -> ModelRoute
         reason=state.reason,
         weight=channel.weight,
         limits=channel.limits,
-        context=served.context,
+        context=engine.catalog.context(served.name, served.context),
         max_output=engine.catalog.longest_answer(served.name, served.max_output),
     )
 

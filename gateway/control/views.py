@@ -209,7 +209,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
             name=name,
             channels=[channel.name for channel, _ in names[name]],
             groups=groups.get(name, []),
-            context=next((model.context for _, model in names[name] if model.context), None),
+            context=catalog.context(name, next((model.context for _, model in names[name] if model.context), None)),
             told=next((model.told for _, model in names[name] if model.told), None),
             price=price_view(price, engine.now(), name) if (price := catalog.price(name)) else None,
             calls=tallies.of_model(name).calls,

@@ -132,6 +132,11 @@ class Catalog:
         price = self.price(name)
         return None if price is not None and bound == price.context else bound
 
+    def context(self, name: str, listed: int | None) -> int | None:
+        """A model's context: what its upstream lists, else what the price list says."""
+        price = None if listed else self.price(name)
+        return price.context if price is not None else listed
+
     def token(self, ref: str) -> Token:
         """A token by id or name. Raises NotFound, naming those that exist."""
         return _by_ref(ref, self.registry.tokens, "token")

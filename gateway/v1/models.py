@@ -146,15 +146,15 @@ def one(name: str, token: Token, catalog: Catalog, *, aliases: bool = False) -> 
 
 
 def _model(name: str, entry: ModelEntry, catalog: Catalog) -> Model:
-    price = catalog.price_shown(entry) or entry.told
+    price, context = catalog.price_shown(entry) or entry.told, catalog.context(entry.name, entry.context)
     return Model(
         id=name,
         created=entry.created // 1000,
         owned_by=entry.owner,
         display_name=entry.name,
         created_at=datetime.fromtimestamp(entry.created // 1000, UTC).isoformat().replace("+00:00", "Z"),
-        max_input_tokens=entry.context,
+        max_input_tokens=context,
         max_tokens=catalog.longest_answer(entry.name, entry.effects.max_output),
-        context_length=entry.context or msgspec.UNSET,
+        context_length=context or msgspec.UNSET,
         pricing=msgspec.UNSET if price is None else Pricing(number(price.input), number(price.output)),
     )

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 from gateway.client.test_call import PublicApi, public_api
 from gateway.commands.chat import streamed, whole
 from gateway.commands.exit_codes import Exit
-from gateway.domain.errors import UpstreamError
+from gateway.domain.errors import RateLimited, UpstreamError
 from gateway.domain.units import Millis
 from tests.commands.program import PROGRAM, Served, environment, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS, TOKEN
 from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import reply
 
 KEY = "sk-tk-" + "a" * 43
 NOBODY = {
@@ -68,6 +69,20 @@ async def test_a_whole_answer_is_printed(provider: Provider, capsys: pytest.Capt
     provider.on("m", answer)
     assert await whole(way(provider), {"model": "m"}) == "req_1"
     assert capsys.readouterr().out == "hi\n"
+
+
+@pytest.mark.parametrize(
+    ("message", "said"), [("busy", "busy; try again in 12 s"), ("busy; try again in 9 s", "busy; try again in 9 s")]
+)
+async def test_a_refusal_says_when_to_try_again(provider: Provider, message: str, said: str) -> None:
+    refusal = reply(
+        {"error": {"message": message, "code": "rate_limit_exceeded"}}, status=429, headers={"retry-after": "12"}
+    )
+    provider.on("m", refusal)
+    for ask in (streamed, whole):
+        with pytest.raises(RateLimited) as caught:
+            await ask(way(provider), {"model": "m", "messages": []})
+        assert caught.value.message == said
 
 
 def test_a_tokens_name_is_turned_into_a_key_that_works_for_a_minute() -> None:

@@ -56,6 +56,13 @@ def test_an_export_goes_to_a_file(tmp_path: Path) -> None:
     assert (path.read_text(encoding="utf-8"), ran.out) == (TEXT, "")
 
 
+@pytest.mark.parametrize("name", ["x.yaml", "x.yml", "x.json"])
+def test_an_export_does_not_write_toml_into_a_file_of_another_kind(tmp_path: Path, name: str) -> None:
+    ran = run("config", "export", str(tmp_path / name), control=exporting())
+    assert (ran.code, list(tmp_path.iterdir())) == (Exit.USAGE, [])
+    assert "the configuration is written as TOML; name it x.toml" in ran.err
+
+
 def test_an_export_as_json() -> None:
     assert run("config", "export", "--json", control=exporting()).json["text"] == TEXT
 

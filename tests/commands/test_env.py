@@ -130,6 +130,11 @@ def test_as_json_each_part_stands_by_itself() -> None:
     assert parts[1]["text"] == OWN_KEY
 
 
+def test_the_variables_as_json() -> None:
+    found = run("env", "--json", "--key", OWN_KEY, control=Control(APPS)).json
+    assert found == {"OPENAI_BASE_URL": STATUS.address, "OPENAI_API_KEY": OWN_KEY}
+
+
 def test_what_belongs_to_a_program_needs_one() -> None:
     assert run("env", "--only", "file", control=Control(APPS)).code == Exit.USAGE
 

@@ -72,13 +72,13 @@ def test_every_limit_can_be_set() -> None:
 
 def test_limits_are_shown() -> None:
     usual = run("settings", "show", control=Control(CONTROL)).out
-    assert "longest wait        10 s\n" in usual
-    assert "connections         2048\n" in usual
+    assert "longest wait        10 s " in usual
+    assert "connections         2048 " in usual
     assert "256 MiB together" in usual
     none: dict[str, Any] = dict.fromkeys(LIMITS, 0)
     lifted = run("settings", "show", control=Control({**CONTROL, "GET /settings": Settings(**none)})).out
-    assert "longest wait        none\n" in lifted
-    assert "connections         no limit\n" in lifted
+    assert "longest wait        none " in lifted
+    assert "connections         no limit " in lifted
 
 
 def test_fewer_connections_than_set_are_explained() -> None:
@@ -93,4 +93,11 @@ def test_the_ollama_port_may_be_off() -> None:
     assert run("settings", "set", "--ollama-port", "off", control=control).code == 0
     assert control.bodies == [{"ollama_token": "apps", "ollama_port": 11434}, {"ollama_port": 0}]
     shown = run("settings", "show", control=Control(CONTROL)).out
-    assert "ollama's port       off\n" in shown
+    assert "ollama's port       off " in shown
+
+
+def test_each_setting_names_its_option() -> None:
+    lines = run("settings", "show", control=Control(CONTROL)).out.splitlines()
+    assert [line.split("  ")[-1].split()[0] for line in lines[: len(SETTINGS)]] == [
+        field.flags.split("/")[0] for field in SETTINGS
+    ]

@@ -111,6 +111,11 @@ def test_all_pages_are_exported() -> None:
     assert [line.partition("before=")[2].partition("&")[0] for line, _ in control.asked] == ["", "7", "3"]
 
 
+def test_export_has_json_as_other_commands_have() -> None:
+    lines = run("usage", "export", "--format", "jsonl", control=Control(CONTROL)).out
+    assert run("usage", "export", "--json", control=Control(CONTROL)).out == lines != ""
+
+
 def test_json_lines_are_exact() -> None:
     ran = run("usage", "export", "--format", "jsonl", control=Control(CONTROL))
     assert [json.loads(line) for line in ran.out.splitlines()] == [json_value(CALL)]

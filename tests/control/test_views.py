@@ -1,3 +1,4 @@
+from gateway.client.control import ControlClient
 from gateway.control.usage import tallies
 from gateway.control.views import (
     account_view,
@@ -54,6 +55,13 @@ async def test_one_channel_is_seen_as_in_the_list(gateway: Gateway) -> None:
 async def test_the_context_length_is_the_first_channel_s_that_tells(gateway: Gateway) -> None:
     (model,) = model_views(gateway.engine, await tallies(gateway.engine))
     assert (model.name, model.context) == ("m", None)
+
+
+async def test_the_context_of_the_price_list_is_the_same_in_every_view(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.price("m", context=128_000)
+    listed, shown = (await owner.models())[0], await owner.model("m")
+    assert (listed.context, shown.context, [route.context for route in shown.routes]) == (128_000, 128_000, [128_000])
+    assert (await gateway.client.get("/v1/models")).json["data"][0]["context_length"] == 128_000
 
 
 def test_a_price_without_a_cache_price_says_none() -> None:
