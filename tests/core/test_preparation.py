@@ -29,6 +29,7 @@ from gateway.upstream.output_limit import STANDARD_FIELDS
 from gateway.upstream.overrides import apply_overrides
 from tests.core import kit
 from tests.house import amount
+from tests.web.door import until
 
 
 @pytest.fixture
@@ -39,12 +40,18 @@ def worker() -> Iterator[Worker]:
 
 
 async def test_it_is_done_in_another_thread_while_the_loop_goes_on(worker: Worker) -> None:
-    done = threading.Event()
-    work = asyncio.ensure_future(worker.run(lambda: (done.wait(10), threading.current_thread())))
-    await asyncio.sleep(0.01)
+    begun, done = threading.Event(), threading.Event()
+
+    def wait() -> threading.Thread:
+        begun.set()
+        done.wait(30)
+        return threading.current_thread()
+
+    work = asyncio.ensure_future(worker.run(wait))
+    await until(begun.is_set)
     assert not work.done()
     done.set()
-    assert (await work)[1] is not threading.current_thread()
+    assert await work is not threading.current_thread()
 
 
 async def test_one_thing_after_another(worker: Worker) -> None:
@@ -69,10 +76,15 @@ async def test_an_error_reaches_who_waits(worker: Worker) -> None:
 
 
 async def test_what_nobody_waits_for_is_not_begun(worker: Worker) -> None:
-    go_on, begun = threading.Event(), []
-    first = asyncio.ensure_future(worker.run(lambda: go_on.wait(10)))
+    go_on, busy, begun = threading.Event(), threading.Event(), list[int]()
+
+    def wait() -> None:
+        busy.set()
+        go_on.wait(30)
+
+    first = asyncio.ensure_future(worker.run(wait))
     second = asyncio.ensure_future(worker.run(lambda: begun.append(2)))
-    await asyncio.sleep(0.01)
+    await until(busy.is_set)
     second.cancel()
     await asyncio.wait([second])
     go_on.set()
