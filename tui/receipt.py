@@ -110,7 +110,7 @@ def _route(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     to = f" {glyphs.right} {safe(call.channel)}" if call.channel else ""
     upstream = f" as {safe(call.upstream_model)}" if call.upstream_model not in ("", call.model) else ""
     parts = [f"token {call.token or 'none'}", f"group {call.group or 'none'}", "stream" if call.stream else "plain"]
-    if call.api != CHAT_API:
+    if call.api not in (CHAT_API, ""):
         parts.append(f"{call.api} {call.conversion}".rstrip())
     if call.app:
         parts.append(f"app {call.app}")

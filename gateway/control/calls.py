@@ -194,7 +194,8 @@ def _filter(edits: ConfigEdits, asked: dict[str, Any]) -> CallFilter:
         asked["channel"] = _id_of(ref, catalog.channel, "ch")
     if (group := asked.get("group")) and group not in catalog.registry.groups:
         there = f"there are: {', '.join(sorted(catalog.registry.groups))}"
-        msg = f"there is no group '{plain(group, 64)}'; {there}; to find the calls of a removed one, write grp:NAME"
+        other = "to find the calls of a removed or renamed one, write grp:NAME"
+        msg = f"there is no group '{plain(group, 64)}'; {there}; {other}"
         raise NotFound(msg, param="group")
     if (api := asked.get("api")) and api not in edits.engine.apis:
         raise BadRequest(f"unknown API '{plain(api, 40)}'; use one of {', '.join(edits.engine.apis)}", param="api")

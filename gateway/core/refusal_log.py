@@ -161,7 +161,7 @@ class Refusals:
             group=token.group if token is not None else "",
             model=_known(self._models, name) if refusal.code == "model_not_found" else name,
             app=_known(self._apps, visit.app),
-            api=visit.api.name,
+            api="" if refusal.code == "unknown_url" else visit.api.name,
             request=visit.request,
             status=refusal.status,
             outcome=Outcome.REFUSED,
