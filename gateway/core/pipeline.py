@@ -122,7 +122,8 @@ class Pipeline:
             if visit.api.repeats_blindly and (failure := self._failures.of(token.id, received.body)) is not None:
                 failure.add(f" [it failed less than {KEEP_FAILURE_S:.0f} s ago and was not sent again]")
                 raise failure
-            token = still(token, catalog, visit.ts)
+            same = catalog.registry.tokens.get(token.id) is token
+            token = token if same else still(token, catalog, visit.ts)
             if visit.api.respells and (name := visible_name(model, visit.api, token, catalog)) != model:
                 model, request = name, msgspec.structs.replace(request, model=name)
             group = catalog.registry.groups.get(token.group) or group_of(token, catalog)

@@ -145,7 +145,9 @@ class Log:
         if not self._writer:
             raise StoreError("this process only reads the store")
         with self._lock:
-            tail = self._ready_tail(lines[0].call.ts, in_new_file=in_new_file)
+            tail, ts = self._tail, lines[0].call.ts
+            if in_new_file or tail is None or ts >= self._day_end or tail.segment.end > self._limit:
+                tail = self._ready_tail(ts, in_new_file=in_new_file)
             written = 0
             try:
                 tail.append(list(map(_data, lines)))

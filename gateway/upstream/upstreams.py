@@ -59,7 +59,8 @@ class Upstreams:
             return await self._mock.answer(channel, prepared)
         if self._retired:
             await self._bury()
-        pool = self._pool(channel)
+        pools = self._pools.get(channel.id)
+        pool = pools[0] if pools and pools[0].channel is channel else self._pool(channel)
         return await pool.send("POST", prepared, pool.head_s[stream])
 
     async def complete(self, channel: Channel, order: Order, served: Served, learned: Learned, limit: int) -> Whole:

@@ -74,7 +74,11 @@ class Screen:
             return False
         if text.isascii() and text.isprintable():
             low, escaped = text.lower().replace(" ", "+"), "%" in text or "\\" in text or "&" in text
-            hit = self._shares_block(low.encode())
+            size = len(low)
+            if size <= ROW:
+                hit = not self._grams.isdisjoint(_BLOCKS[size // BLOCK](low.encode()))
+            else:
+                hit = self._shares_block(low.encode())
         else:
             low, escaped = folded(text), has_escapes(text)
             hit = not self._grams.isdisjoint(block.encode("utf-8", "replace") for block in aligned(low))
@@ -125,6 +129,8 @@ class Screen:
 
         A field whose name shows one is left out.
         """
+        if fields.keys() <= _KNOWN:
+            return False
         bad = self._hiding(fields)
         for name in bad:
             if self._names(name):
@@ -150,11 +156,11 @@ class Screen:
 
     def hides_in(self, fields: Fields) -> bool:
         """Whether there is anything to ``clean``."""
-        return bool(self._hiding(fields))
+        return not fields.keys() <= _KNOWN and bool(self._hiding(fields))
 
     def _hiding(self, fields: Fields) -> list[str]:
         names = fields.keys() - _KNOWN
-        return [name for name in names if self._names(name) or self.hides(fields[name])] if names else []
+        return [name for name in names if self._names(name) or self.hides(fields[name])]
 
     def _names(self, name: str) -> bool:
         """Whether the name of a field itself shows a secret."""
