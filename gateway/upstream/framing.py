@@ -108,7 +108,9 @@ class Framer:
         if self._after_return and data:
             self._after_return = False
             data = data.removeprefix(b"\n")
-        self._after_return = self._after_return or data.endswith(b"\r")
+        if b"\r" not in data:
+            return data
+        self._after_return = data.endswith(b"\r")
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _unmarked(self, data: bytes) -> bytes:
@@ -219,20 +221,22 @@ class PieceDecoder(Generic[PieceEvent]):
         head = events[start:begin]
         if head not in self._heads:
             return [], start
-        parts = events[begin : start + WINDOW].split(BLANK + head)
+        parts = events[begin - 1 : start + WINDOW].split(BLANK + head)  # the first one keeps its brace
         last, blank, _ = parts[-1].partition(BLANK)
         parts[-1:] = [last] if blank else []
-        if b"\n" in b"".join(parts):
+        lines = b"\n{".join(parts)
+        if lines.count(b"\n") >= len(parts):
             parts = _before_others(parts)
-        while parts:
             lines = b"\n{".join(parts)
+        while parts:
             try:
-                found = self._decoder.decode_lines(b"{" + lines)
+                found = self._decoder.decode_lines(lines)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 found = []
             if len(found) == len(parts):
-                return found, start + len(parts) * len(head) + len(lines) + len(BLANK)
+                return found, start + len(parts) * len(head) + len(lines) - 1 + len(BLANK)
             parts = parts[: len(parts) // 2]
+            lines = b"\n{".join(parts)
         return [], start
 
 
