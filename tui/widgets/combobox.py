@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
@@ -89,6 +90,9 @@ class ChoiceInput(Input):
         Binding("escape", "close", show=False),
     ]
 
+    class Closed(Message):
+        """Its list was closed."""
+
     def __init__(
         self, value: str, suggestions: Sequence[Suggestion], *, only: bool, many: bool, placeholder: str, id: str
     ) -> None:
@@ -109,9 +113,16 @@ class ChoiceInput(Input):
         self._found = matching(self._suggestions, typed)
         self.choices.show(self._found, first=self._only and bool(typed))
 
+    @property
+    def choosing(self) -> bool:
+        """Whether its choices are listed, to go on typing or to take one."""
+        return self.has_focus and bool(self.choices.display)
+
     def close(self) -> None:
         """Hide the list."""
-        self.choices.display = False
+        if self.choices.display:
+            self.choices.display = False
+            self.post_message(self.Closed())
 
     def take(self, index: int) -> None:
         """Take the choice of this row of the list."""

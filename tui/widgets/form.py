@@ -154,6 +154,11 @@ class FormRow(Horizontal):
             return self.input.value != self.input.initial
         return isinstance(self.input, Input) and self.input.value != self._initial
 
+    @property
+    def choosing(self) -> bool:
+        """Whether its choices are listed: what is typed so far only narrows them."""
+        return isinstance(self.input, ChoiceInput) and self.input.choosing
+
     def complain(self, complaint: str) -> None:
         """Show what is wrong; nothing if it is right."""
         place = self.query_one(".wrong", Static)
@@ -263,6 +268,8 @@ class Form(ModalScreen[Any]):
         self.fields = FormFields(plan.fields)
         self._tried = False
         """Whether it was to be saved: from then on all complaints are shown."""
+        self._wrong: list[str] = []
+        """Ids of the fields that are not valid."""
         self._busy = False
 
     def compose(self) -> ComposeResult:
@@ -286,15 +293,18 @@ class Form(ModalScreen[Any]):
     def check(self) -> Values | None:
         """Parse every field and show what is wrong under it; None if anything is."""
         texts = self.fields.texts()
-        values, right = {}, True
+        values: dict[str, Any] = {}
+        self._wrong = []
         for id_, row in self.fields.rows.items():
             complaint = ""
             try:
                 values[id_] = row.field.read(texts[id_])
             except BadRequest as error:
-                complaint, right = error.message, False
+                complaint = error.message
+                self._wrong.append(id_)
             row.edited = row.edited or row.changed
-            row.complain(complaint if row.edited or self._tried else "")
+            row.complain(complaint if (row.edited or self._tried) and not row.choosing else "")
+        right = not self._wrong
         self.query_one(".live", Static).update(content((safe_lines(self.plan.live(values)) if right else "", "live")))
         command = self._command()
         self.query_one("#copy").set_class(not command, "-none")
@@ -303,6 +313,7 @@ class Form(ModalScreen[Any]):
 
     @on(Input.Changed)
     @on(Picker.Picked)
+    @on(ChoiceInput.Closed)
     def typed(self) -> None:
         """A value changed."""
         self.check()
@@ -364,7 +375,7 @@ class Form(ModalScreen[Any]):
         self._tried = True
         values = self.check()
         if values is None:
-            self.fields.go_to(next(id_ for id_, row in self.fields.rows.items() if row.query_one(".wrong").display))
+            self.fields.go_to(self._wrong[0])
         elif not self._busy:
             self._busy = True
             if self.plan.waits:

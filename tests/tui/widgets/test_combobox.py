@@ -3,6 +3,7 @@ from collections.abc import Sequence
 import pytest
 from textual.pilot import Pilot
 
+from gateway.domain.errors import BadRequest
 from tests.tui.widgets.stage import WidgetStage
 from tui.widgets.combobox import LISTED, ChoiceInput, ChoiceList, Suggestion, matching
 from tui.widgets.form import Field, Form, FormPlan, Values
@@ -198,3 +199,21 @@ async def test_a_form_that_begins_with_such_a_field_does_not_open_its_list() -> 
         assert not app.screen.query_one(ChoiceList).display
         await pilot.press("down")
         assert app.screen.query_one("#field-b").has_focus
+
+
+async def test_what_is_typed_into_a_list_of_choices_is_wrong_only_once_the_list_is_closed() -> None:
+    def read(text: str) -> str:
+        if text and text not in ("openai", "groq"):
+            raise BadRequest(f"unknown {text}")
+        return text
+
+    asked = Asked(Field(id="vendor", label="Vendor", suggest=VENDORS, narrows=True, parse=read))
+    async with asked.app.run_test() as pilot:
+        await asked.open(pilot)
+        await pilot.press("down", *"open")
+        await pilot.pause()
+        wrong = asked.app.screen.query_one("#wrong-vendor")
+        assert (asked.listed[:1], wrong.display) == (["openai"], False)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert (asked.listed, wrong.display) == ([], True)
