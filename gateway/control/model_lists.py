@@ -15,6 +15,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.vendor_prices import new_prices
 from gateway.core.engine import Engine
 from gateway.core.offered_models import newly_listed, offered_models
+from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served, UpstreamModels
 from gateway.domain.errors import BadRequest, GatewayError, UpstreamError
 from gateway.domain.history import ChangeSource
@@ -35,6 +36,9 @@ RETRY_MS = 600_000
 HOUR_MS = 3_600_000
 SEARCH_S = 5.0
 """For finding the root of an upstream whose models the owner has named."""
+
+_CAUSE = {FailureKind.NETWORK: "base_url", FailureKind.SLOW: "base_url", FailureKind.AUTH: "key"}
+"""The field that is wrong if the list cannot be fetched; otherwise the models are to be named."""
 
 _PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
 
@@ -198,7 +202,7 @@ async def _asked(
         edits.engine.upstreams.forget(channel.id)
         text = plain(reason_of(channel, exc), 500)
         if before is None and not stays:
-            raise _no_list(channel, text) from exc
+            raise _no_list(channel, text, _CAUSE.get(exc.kind, "models")) from exc
         kept = before or UpstreamModels(channel=channel.id, time=Millis(0))
         return channel, msgspec.structs.replace(kept, tried=edits.now, error=text)
 
@@ -260,10 +264,10 @@ def _known_place(channel: Channel) -> bool:
     return not channel.dialect.info.root_may_vary or (bool(row.key_variable) and row.base_url == channel.base_url)
 
 
-def _no_list(channel: Channel, why: str) -> BadRequest:
+def _no_list(channel: Channel, why: str, param: str = "models") -> BadRequest:
     return BadRequest(
         f"channel '{channel.name}' returned no list of models: {why}; name the models yourself (--models a,b,c), or "
         "check its address and its key",
         code="no_model_list",
-        param="models",
+        param=param,
     )
