@@ -1,8 +1,8 @@
 """Key advice: what the server advises as commands, said as keys and pages, for who reads it in the console.
 
 ``'tollkeeper token enable ci'`` becomes ``space on page 2 (Tokens)``, with the keys of the keymap in use. The name in
-a command is left out: the cursor chooses it; what a command sets stays: ``e on page 2 (Tokens): --expires 30d``. A
-command that the console has no key for stays as it is.
+a command is left out: the cursor chooses it; what a command sets is named as the form names it:
+``e on page 2 (Tokens), "Expires": 30d``. A command that the console has no key for stays as it is.
 """
 
 import re
@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 from textual.dom import DOMNode
 
+from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, PRICE, TOKEN
+from gateway.domain.limit_kinds import RateLimits
 from tui.actions import ACTIONS, PAGES
 from tui.keymap import Keymap
 
@@ -42,6 +44,9 @@ _PLACES = {
     "price import": ("models", "import"),
 }
 """Commands by how they begin: the page, and the verb whose key it is; none: the page shows it."""
+
+_TABLES = {"token": TOKEN, "group": GROUP, "channel": CHANNEL, "account": ACCOUNT, "price": PRICE}
+"""The fields of the forms, by the noun of the command."""
 
 _EVERYWHERE = {
     "why": "list.why",
@@ -90,8 +95,35 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
         return where
     id_ = next(name for name in (f"{page}.{verb}", f"entity.{verb}") if name in _IDS)
     options = words[next((i for i, word in enumerate(words) if word.startswith("--")), len(words)) :]
-    extra = f": {shlex.join(options)}" if options and verb in ("edit", "new") else ""
-    return f"{keymap.key(id_)} on {where}{extra}"
+    entries = _entries(words[0], options) if verb in ("edit", "new") else []
+    return ", ".join([f"{keymap.key(id_)} on {where}", *entries])
+
+
+def _entries(noun: str, options: Sequence[str]) -> list[str]:
+    """What to enter in which field of the form, instead of options and their values."""
+    labels = _labels(noun)
+    found = []
+    for flag, value in zip(options, [*options[1:], ""], strict=True):
+        if flag.startswith("--"):
+            given = "" if value.startswith("--") else value
+            label, name = labels.get(flag, ("", ""))
+            text = f"{name}={given}" if name else given
+            found.append(f'"{label}": {text}'.rstrip(": ") if label else shlex.join(filter(None, (flag, given))))
+    return found
+
+
+def _labels(noun: str) -> dict[str, tuple[str, str]]:
+    """The labels of a form's inputs by option; and where one input is for many options, what each of them is there."""
+    labels = (
+        {"--key": ("Key", ""), "--dialect": ("Dialect", ""), "--models": ("Models", "")} if noun == "channel" else {}
+    )
+    for field in _TABLES.get(noun, ()):
+        options, inputs = field.kind.options(field), field.kind.inputs(field)
+        for number, option in enumerate(options):
+            one = inputs[min(number, len(inputs) - 1)]
+            shared = isinstance(field.kind, RateLimits)
+            labels |= dict.fromkeys(option.flags.split("/"), (one.label, option.name if shared else ""))
+    return labels
 
 
 def _key_of_all_pages(words: Sequence[str]) -> str:
