@@ -10,7 +10,7 @@ NOTHING = "·"
 
 
 def cost(nanos: int) -> str:
-    """An amount in at most nine cells up to a thousand dollars; less than a millionth says so."""
+    """An amount in at most nine cells up to a thousand dollars; what rounds to nothing says so."""
     size = abs(nanos)
     sign = "-" if nanos < 0 else ""
     if size == 0:
@@ -21,7 +21,7 @@ def cost(nanos: int) -> str:
         return f"{sign}${_rounded(size, 4):.4f}"
     if size >= 500:
         return f"{sign}${_rounded(size, 6):.6f}"
-    return f"{sign}<$0.000001"
+    return f"{sign}<$0.00001"
 
 
 def dollar_amount(nanos: int) -> str:

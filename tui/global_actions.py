@@ -232,10 +232,11 @@ def use_symbols(app: Console, name: str) -> None:
 
 def save_state(app: Console) -> None:
     """Save the state if it changed, so that it survives a kill."""
-    encoded = msgspec.json.encode(app.session.state)
+    state = app.session.lasting_state
+    encoded = msgspec.json.encode(state)
     if encoded != app.kept:
         with suppress(OSError):
-            saved_state.save(app.session.config.home, app.session.state)
+            saved_state.save(app.session.config.home, state)
         app.kept = encoded
 
 

@@ -48,7 +48,9 @@ def state_of(call: CallView, glyphs: Glyphs) -> Part:
     if isinstance(call, RunningView):
         if call.waits_for:
             return f"{glyphs.half} waiting for {safe(call.waits_for, 120)}", "warn"
-        doing = "streaming" if call.first_byte_ms is not None else "waiting" if call.channel else "routing"
+        doing = (
+            "streaming" if call.first_byte_ms is not None else "waiting for the upstream" if call.channel else "routing"
+        )
         return f"{glyphs.running} running, {doing}", "live"
     ending = outcome_text(call.outcome, call.finish_reason)
     words = f"{call.status} {glyphs.dot} {ending}" if call.status else ending
@@ -153,7 +155,7 @@ def unpriced(call: CallView, board: Board) -> bool:
     """Whether it costs nothing because its model has no price; one that runs has that of its model now."""
     if call.state == "running":
         return not call.cost_nanos and call.model in board.unpriced
-    return call.rates is None and call.usage_source != "none"
+    return call.rates is None and not call.cost_nanos and call.usage_source != "none"
 
 
 def _cost(card: TextCard, call: CallView, session: ConsoleSession) -> None:
@@ -164,6 +166,8 @@ def _cost(card: TextCard, call: CallView, session: ConsoleSession) -> None:
         card.row("cost", f"{fmt.cost(call.cost_nanos)} so far, estimated")
     elif call.rates is not None:
         card.row("cost", arithmetic(call, call.rates, glyphs))
+    elif call.cost_nanos:
+        card.row("cost", f"{dollars(call.cost_nanos)}: its rates were not recorded")
     elif is_lost(call):
         card.row("cost", "$0: what it used is not known, and nothing was charged")
     else:

@@ -53,7 +53,20 @@ class ConsoleSession:
         """Why the server is gone."""
         self.started_here = False
         """Whether this console started the server it is attached to."""
+        self.passing_filters: dict[str, str] = {}
+        """Filters by page that last as long as this console: a span of time that was opened from a chart."""
         self._client: ControlClient | None = None
+
+    @property
+    def lasting_state(self) -> SavedState:
+        """The state as the next console finds it."""
+        views = {
+            page: msgspec.structs.replace(view, filter="")
+            if view.filter and view.filter == self.passing_filters.get(page)
+            else view
+            for page, view in self.state.views.items()
+        }
+        return msgspec.structs.replace(self.state, views=views)
 
     @property
     def client(self) -> ControlClient:

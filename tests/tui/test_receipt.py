@@ -39,7 +39,7 @@ def test_the_balance_before_and_after_is_told() -> None:
 
 
 def test_an_unpriced_call_says_so_and_what_to_do() -> None:
-    assert "no price: counted, not charged" in text(rates=None)
+    assert "no price: counted, not charged" in text(rates=None, cost_nanos=0)
 
 
 def test_a_refused_call_used_nothing() -> None:
@@ -142,3 +142,9 @@ def test_how_long_a_lost_call_took_and_what_it_used_is_unknown() -> None:
     told = text(**lost, usage_source="none", cost_nanos=0)
     assert "duration unknown" in told
     assert "what it used is not known, and nothing was charged" in told
+
+
+def test_a_call_that_was_charged_has_a_price_also_where_its_rates_are_not_recorded() -> None:
+    told = text(rates=None, cost_nanos=3_000_000)
+    assert "no price" not in told
+    assert "$0.003: its rates were not recorded" in told

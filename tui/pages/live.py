@@ -211,7 +211,7 @@ def _what(call: CallView, glyphs: Glyphs) -> str:
     times = f" {glyphs.times}{call.count:,}" if call.count > 1 else ""
     retry = f" retry {call.retry}" if call.retry else ""
     waits = f" {glyphs.dot} {safe(call.waits_for.partition(' (')[0], 80)}" if call.waits_for else ""
-    return f"{safe(call.model or call.request)}{times}{retry}{waits}"
+    return f"{safe(call.model or call.request) or 'no model'}{times}{retry}{waits}"
 
 
 def _status(call: CallView, glyphs: Glyphs) -> str:
@@ -312,6 +312,8 @@ class LivePage(ListPage[CallView]):
         if self.view.sort:
             top = f"the first {count} of " if calls.search.cut else ""
             return content((f" {glyphs.stay} sorted", "warn"), f"  {top or count}{self.searching(sorts=bool(top))}")
+        if calls.query is not None and calls.query.until is not None and calls.query.until <= self.session.now():
+            return content((f" {glyphs.stay} past calls", "warn"), f"  {count}{self.searching()}")
         if table.following:
             calls.unseen.forget(self.session.board.calls.order)
             return content((f" {glyphs.follow} following", "live"), f"  {count}{self.searching()}")

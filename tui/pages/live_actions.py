@@ -38,6 +38,8 @@ def follow(page: AnyPage) -> None:
 async def show_calls(app: AnyApp, words: str) -> None:
     """Open the Live page with the calls that fit a filter, the newest first."""
     app.session.state.view("live").filter = words  # of a page that is not there yet
+    if "since:" in words or "until:" in words:
+        app.session.passing_filters["live"] = words
     await app.action_page("live")
     page = app.page
     field = page.query_one(Input)

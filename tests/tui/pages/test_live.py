@@ -10,7 +10,7 @@ from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import CallLeft, CallProgress, CallSettled, CallStarted, CallWaiting
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import CallPage, CallView
+from gateway.domain.views import REPEATED, CallPage, CallView
 from tests.tui import owner as stage
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.app import Console
@@ -56,6 +56,11 @@ def test_a_request_that_reached_no_api_is_named_with_its_count() -> None:
     assert cells(call(1, model="m", marks=["repeated=x"]))["model"] == "m"
 
 
+def test_a_call_refused_before_its_model_was_read_has_none() -> None:
+    refused = call(1, status=415, model="", request="", code="invalid_content_type", marks=(f"{REPEATED}3",))
+    assert cells(refused)["model"] == "no model \u00d74"
+
+
 def test_a_retry_of_a_client_is_named_as_one() -> None:
     assert cells(call(1, model="m", retry=2))["model"] == "m retry 2"
 
@@ -65,6 +70,7 @@ def test_free_and_unpriced_and_unused_are_three_things() -> None:
     assert cells(free)["cost"] == "free"
     assert cells(call(3, status=200, cost_nanos=0, rates=None))["cost"] == "no price"
     assert cells(call(3, cost_nanos=0, rates=None, usage_source="none"))["cost"] == "·"
+    assert cells(call(3, status=200, cost_nanos=2_000_000, rates=None))["cost"] == "$0.0020"
 
 
 @pytest.mark.parametrize(("width", "shown_as"), [(80, " Sa 14:1"), (140, " 19 Sep 14:1")])

@@ -231,3 +231,15 @@ def test_a_day_ends_with_the_filter() -> None:
     query = parse(filter_words(places(), 1, None, "model"), NOW)
     bars = places().bars
     assert (query.since, query.until) == (bars.starts[1], bars.ends[1])
+
+
+async def test_the_span_of_a_bar_does_not_outlive_the_console_and_is_not_followed() -> None:
+    async with shown("usage", busy(), size=(140, 40)) as (app, pilot, _):
+        await press(app, pilot, "left", "left", "enter")
+        assert isinstance(app.page, LivePage)
+        assert "past calls" in screen(app)
+        assert "following" not in screen(app)
+        view = app.session.state.view("live")
+        assert (view.filter[:6], app.session.lasting_state.view("live").filter) == ("since:", "")
+        await press(app, pilot, "escape", "e")
+        assert app.session.lasting_state.view("live").filter == "st:err"
