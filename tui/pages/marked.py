@@ -124,7 +124,11 @@ async def _planned(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patch
 
 
 async def _moved(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
-    names = sorted(group.name for group in page.session.board.groups)
+    there = {frozenset(view.groups if page.id == "channels" else [view.group]) for view in views}
+    names = sorted(group.name for group in page.session.board.groups if there != {frozenset([group.name])})
+    if not names:
+        toast(page, f"There is no other group. Page 3 ({page.session.key('entity.new')}) creates one.")
+        return None
     group = await page.ask(ChooseOne(f"Move {_counted(page, views)} to group", [(name, "") for name in names], ""))
     if group is None:
         return None

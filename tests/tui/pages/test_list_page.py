@@ -9,19 +9,21 @@ from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.widgets import Input, Static
+from textual.widgets._toast import Toast
 
 from gateway.domain.units import Millis
-from tests.tui.owner import settle, shown
+from tests.tui.owner import press, settle, shown, until
 from tests.tui.stage import console, token, words
 from tui.actions import actions_in, bindings
 from tui.listing import Column, PageListing
 from tui.pages.list_page import FAILURES_MS, REFRESH_MS, VERBS, ListPage, select_row, shown_columns
 from tui.pages.list_page import _due as due
-from tui.saved_state import PageState
+from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession
 from tui.text import content
 from tui.themes import DARK
 from tui.widgets.choices import ChooseColumns
+from tui.widgets.dialogs import toast
 from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail
 
@@ -368,3 +370,19 @@ async def test_the_line_above_counts_what_the_filter_leaves() -> None:
         await pilot.press("escape")
         app.fruits.renew()
         assert app.drawn(".lead") == " 4 fruits"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)])
+async def test_a_message_does_not_cover_the_pane(size: tuple[int, int]) -> None:
+    app = console(state=SavedState(page="live"))
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await until(app, pilot, " calls ")
+        await settle(app, pilot)
+        await press(app, pilot, "enter")
+        toast(app, "Something failed. " * 5, bad=True)
+        await until(app, pilot, "Something failed.")
+        (message,), pane = app.screen.query(Toast), app.page.query_one(Detail)
+        assert pane.is_on_screen
+        assert not message.region.overlaps(pane.region)
+        await press(app, pilot, "escape")
+        assert not app.screen.has_class("-pane")

@@ -1,5 +1,6 @@
 """What is marked is changed together, after one confirmation."""
 
+import msgspec
 import pytest
 from textual.pilot import Pilot
 
@@ -160,3 +161,13 @@ def test_budgets_that_are_not_named_stay(text: str, after: dict[str, int]) -> No
     before = [Budget(window=Window.MONTH, nanos=Nanos(20 * DOLLAR))]
     found = budgets_of(text, before, Millis(0))
     assert {one["window"]: one["nanos"] // DOLLAR for one in found} == after
+
+
+async def test_where_there_is_no_other_group_nothing_is_moved() -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        board = app.session.board
+        board.groups = [one for one in board.groups if one.name == "default"]
+        board.tokens = [msgspec.structs.replace(one, group="default") for one in board.tokens]
+        await choose(app, pilot, "j", "j", "enter")
+        assert words(app)[-1] == "There is no other group. Page 3 (n) creates one."
+        assert owner.did == []
