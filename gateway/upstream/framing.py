@@ -221,22 +221,20 @@ class PieceDecoder(Generic[PieceEvent]):
         head = events[start:begin]
         if head not in self._heads:
             return [], start
-        parts = events[begin - 1 : start + WINDOW].split(BLANK + head)  # the first one keeps its brace
+        parts = events[begin : start + WINDOW].split(BLANK + head)
         last, blank, _ = parts[-1].partition(BLANK)
         parts[-1:] = [last] if blank else []
-        lines = b"\n{".join(parts)
-        if lines.count(b"\n") >= len(parts):
+        if b"\n" in b"".join(parts):
             parts = _before_others(parts)
-            lines = b"\n{".join(parts)
         while parts:
+            lines = b"\n{".join(parts)
             try:
-                found = self._decoder.decode_lines(lines)
+                found = self._decoder.decode_lines(b"{" + lines)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 found = []
             if len(found) == len(parts):
-                return found, start + len(parts) * len(head) + len(lines) - 1 + len(BLANK)
+                return found, start + len(parts) * len(head) + len(lines) + len(BLANK)
             parts = parts[: len(parts) // 2]
-            lines = b"\n{".join(parts)
         return [], start
 
 

@@ -6,7 +6,6 @@ where the upstream brings none.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -52,7 +51,6 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 _PIECES = PieceDecoder(PieceKind, _Piece)
-_DELTA, _ITEM, _PADDING = attrgetter("delta"), attrgetter("item_id"), attrgetter("obfuscation")
 _PIECE_KINDS = frozenset(PieceKind)
 _TEXT_KINDS = _PIECE_KINDS | {kind.removesuffix(".delta") + ".done" for kind in PieceKind}
 """Events whose content is a field of their own."""
@@ -116,14 +114,14 @@ class ResponsesReader:
         pieces, end = ([], start) if self._suspect else _PIECES.read(events, start)
         if not pieces:
             return 0, start
-        items, shows = set(map(_ITEM, pieces)), self._order.screen.shows
-        self._suspect = shows("".join(map(_PADDING, pieces))) or any(map(shows, items - self._items))
+        items, shows = {piece.item_id for piece in pieces}, self._order.screen.shows
+        self._suspect = shows("".join([piece.obfuscation for piece in pieces])) or any(map(shows, items - self._items))
         if self._suspect:
             return 0, start
         self._items = items
         number = pieces[-1].sequence_number
         self._next = number + 1 if number is not None else self._next + len(pieces)
-        self.tally.add("".join(map(_DELTA, pieces)))
+        self.tally.add("".join([piece.delta for piece in pieces]))
         self._begun = True
         return len(pieces), end
 
