@@ -37,6 +37,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     version: str = ""
     started: Millis = Millis(0)
+    home: str = ""
+    """The folder of the store, whole and without links. A copy of that folder has this file, but no server."""
 
     def __repr__(self) -> str:
         return f"Endpoint(instance={self.instance!r}, address={self.address!r}, pid={self.pid})"
@@ -73,19 +75,29 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def read(path: Path) -> Endpoint | None:
-    """What the runfile says; None if there is none that can be read. It does not prove that the server lives.
+    """What the runfile says; None if there is none that can be read, or if it was copied here with the rest of a home.
+
+    It does not prove that the server lives.
 
     Raises OSError if this process can open no more files: then nothing is known.
     """
     try:
         with path.open("rb") as file:
-            return msgspec.json.decode(file.read(SIZE_LIMIT), type=Endpoint)
+            endpoint = msgspec.json.decode(file.read(SIZE_LIMIT), type=Endpoint)
+        return None if _copied(path.parent, endpoint.home) else endpoint
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     except OSError as exc:
         if exc.errno in (errno.EMFILE, errno.ENFILE):
             raise
         return None
+
+
+def _copied(folder: Path, home: str) -> bool:
+    """Whether the home of a runfile is there and is another folder than this; a home may have moved since."""
+    with suppress(OSError):
+        return bool(home) and not folder.samefile(home)
+    return False
 
 
 def remove(path: Path, instance: str) -> bool:

@@ -357,6 +357,7 @@ async def _control(engine: Engine, config: Config, *, private: bool) -> AsyncIte
             pid=os.getpid(),
             version=__version__,
             started=engine.started,
+            home=str(config.home.resolve()),
         )
     finally:
         await runner.cleanup()

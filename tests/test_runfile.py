@@ -1,5 +1,6 @@
 import errno
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -28,6 +29,19 @@ def path(tmp_path: Path) -> Path:
 def test_what_is_written_is_read(path: Path) -> None:
     write(path, ENDPOINT)
     assert read(path) == ENDPOINT
+
+
+def test_a_copy_of_a_home_has_no_server(tmp_path: Path) -> None:
+    first, link, copy = tmp_path / "first", tmp_path / "link", tmp_path / "copy"
+    first.mkdir()
+    link.symlink_to(first)
+    endpoint = msgspec.structs.replace(ENDPOINT, home=str(first))
+    write(first / "run.json", endpoint)
+    shutil.copytree(first, copy)
+    assert read(first / "run.json") == read(link / "run.json") == endpoint
+    assert read(copy / "run.json") is None
+    moved = first.rename(tmp_path / "moved")
+    assert read(moved / "run.json") == endpoint
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")

@@ -85,6 +85,7 @@ async def test_the_runfile_leads_to_the_server_and_goes_with_it(home: Path) -> N
         assert endpoint is not None
         assert endpoint.address == server.said["address"]
         assert endpoint.pid == server.process.pid
+        assert Path(endpoint.home) == home
         server.signal()
         await server.ended()
     assert not (home / "run.json").exists()
