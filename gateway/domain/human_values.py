@@ -13,9 +13,9 @@ from gateway.domain.money import dollars, nanos_of
 from gateway.domain.price import Price, Tier, rates
 from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis, Nanos
 
-_COUNT = re.compile(r"([0-9]{1,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
-_MULTIPLIER = re.compile(r"[0-9]{1,40}(?:\.[0-9]{1,6})?", re.ASCII)
-_SPAN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d|w)", re.ASCII)
+_COUNT = re.compile(r"((?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
+_MULTIPLIER = re.compile(r"(?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?", re.ASCII)
+_SPAN = re.compile(r"((?=\.?[0-9])[0-9]{0,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d|w)", re.ASCII)
 
 _THOUSANDS = {"": 1, "k": 1_000, "m": MILLION, "b": 1_000 * MILLION}
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}

@@ -5,19 +5,20 @@ import re
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import DOLLAR, MOST, Nanos
 
-_AMOUNT = re.compile(r"(-?)\$?([0-9]{1,40})(?:\.([0-9]{1,9}))?", re.ASCII)
+_AMOUNT = re.compile(r"(-?)\$?(?=\.?[0-9])([0-9]{0,40})(?:\.([0-9]{1,9}))?", re.ASCII)
 
 
 def nanos_of(text: str) -> Nanos:
-    """Nano-dollars of ``2.50``, ``$2.50`` or ``-1``; raises BadRequest for anything else, too fine and too large
-    ones included.
+    """Nano-dollars of ``2.50``, ``$2.50``, ``.5`` or ``-1``.
+
+    Raises BadRequest for anything else, too fine and too large ones included.
     """
     match = _AMOUNT.fullmatch(text.strip())
     if match is None:
         msg = f"{text!r} is not an amount of dollars such as 2.50 (at most 9 digits after the point)"
         raise BadRequest(msg)
     sign, whole, fraction = match.groups()
-    nanos = int(whole) * DOLLAR + int((fraction or "").ljust(9, "0"))
+    nanos = int(whole or "0") * DOLLAR + int((fraction or "").ljust(9, "0"))
     if nanos > MOST:
         raise BadRequest(f"{text!r} is more than {dollars(MOST)}, the most an amount may be")
     return Nanos(-nanos if sign else nanos)

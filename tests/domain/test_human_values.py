@@ -29,23 +29,27 @@ from gateway.domain.units import DOLLAR, MOST, Millis, Nanos
 NOW = Millis(1_763_500_000_000)
 
 
-@pytest.mark.parametrize(("text", "number"), [("0", 0), ("1_000", 1000), ("250k", 250_000), ("1.5M", 1_500_000)])
+@pytest.mark.parametrize(
+    ("text", "number"), [("0", 0), ("1_000", 1000), ("250k", 250_000), ("1.5M", 1_500_000), (".5k", 500)]
+)
 def test_counts_are_read(text: str, number: int) -> None:
     assert count_of(text) == number
 
 
-@pytest.mark.parametrize(("text", "number"), [("1", 1_000_000), ("x0.25", 250_000), ("0.000001", 1)])
+@pytest.mark.parametrize(("text", "number"), [("1", 1_000_000), ("x0.25", 250_000), ("0.000001", 1), (".5", 500_000)])
 def test_multipliers_are_read_as_parts_per_million(text: str, number: int) -> None:
     assert multiplier_of(text) == number
 
 
-@pytest.mark.parametrize(("text", "ms"), [("250ms", 250), ("90s", 90_000), ("1.5h", 5_400_000), ("2w", 1_209_600_000)])
+@pytest.mark.parametrize(
+    ("text", "ms"), [("250ms", 250), ("90s", 90_000), (".5s", 500), ("1.5h", 5_400_000), ("2w", 1_209_600_000)]
+)
 def test_spans_are_read(text: str, ms: int) -> None:
     assert span_of(text) == ms
 
 
 @pytest.mark.parametrize("reader", [count_of, multiplier_of, span_of, calendar_of])
-@pytest.mark.parametrize("text", ["", "x", "-1", "1e3", "nan", "0.0000001", "1.5 ", "٣"])
+@pytest.mark.parametrize("text", ["", "x", "-1", "1e3", "nan", "0.0000001", "1.5 ", ".", "٣"])
 def test_nonsense_is_refused(reader: Callable[[str], int], text: str) -> None:
     if (reader, text) != (multiplier_of, "1.5 "):
         with pytest.raises(BadRequest, match=r"is not|is neither"):

@@ -18,13 +18,17 @@ from gateway.domain.units import MOST
         ("0.000000001", 1),
         ("-1.5", -1_500_000_000),
         ("0.1", 100_000_000),
+        (".25", 250_000_000),
+        ("-$.5", -500_000_000),
     ],
 )
 def test_an_amount_is_read_exactly(text: str, nanos: int) -> None:
     assert nanos_of(text) == nanos
 
 
-@pytest.mark.parametrize("text", ["", "x", "1e3", "1,50", "0.0000000001", "nan", "--1", "1.", ".5", "٣", "1" * 41])
+@pytest.mark.parametrize(
+    "text", ["", "x", "1e3", "1,50", "0.0000000001", "nan", "--1", "1.", ".", "$.", "-", "٣", "1" * 41]
+)
 def test_what_is_no_amount_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="not an amount of dollars"):
         nanos_of(text)
