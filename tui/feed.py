@@ -27,6 +27,9 @@ LONGEST_WAIT_S = 2.0
 class ConsoleFeed:
     """Runs for as long as the console does."""
 
+    class Starting(Message):
+        """No server runs here: one is being started."""
+
     class Connected(Message):
         """A server answered; its snapshot is on its way."""
 
@@ -64,7 +67,10 @@ class ConsoleFeed:
     async def run(self) -> None:
         """Attach, listen, and attach again, for ever; ends only if there is no first server."""
         try:
-            attached = await self._link.ensure()
+            attached = await self._link.find()
+            if attached is None:
+                self._post(self.Starting())
+                attached = await self._link.ensure()
         except GatewayError as error:
             self._post(self.Disconnected(error.message, error))
             return

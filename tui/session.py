@@ -25,7 +25,7 @@ from tui.keymap import Keymap
 from tui.preferences import Preferences
 from tui.saved_state import SavedState
 
-LinkState = Literal["starting", "attached", "gone"]
+LinkState = Literal["connecting", "starting", "attached", "gone"]
 
 
 class ConsoleSession:
@@ -48,7 +48,7 @@ class ConsoleSession:
         """The wall clock; part of the screen, so tests give their own."""
         self.state = state
         self.board = Board()
-        self.link: LinkState = "starting"
+        self.link: LinkState = "connecting"
         self.reason = ""
         """Why the server is gone."""
         self.started_here = False
@@ -76,6 +76,14 @@ class ConsoleSession:
                 f"The server is not running. Press {self.key('app.start')} to start it.", code="server_gone"
             )
         return self._client
+
+    @property
+    def progress(self) -> str:
+        """What is going on before there is anything to show; empty once there is, or if the server is gone."""
+        if self.link == "starting":
+            return "starting the server"
+        waiting = self.link == "connecting" or (self.link == "attached" and self.board.status is None)
+        return "connecting to the server" if waiting else ""
 
     @property
     def keymap(self) -> Keymap:

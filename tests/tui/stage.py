@@ -535,19 +535,22 @@ class FakeClient(ControlClient):
 
 
 class FakeLink:
-    """Finds the fake server while it is there."""
+    """Finds the fake server once it was started, while it is there."""
 
     def __init__(self, client: FakeClient) -> None:
         self.client = client
         self.there = True
         self.findable = True
+        self.started = False
 
     async def find(self) -> AttachedServer | None:
-        return AttachedServer(self.client, started_here=False) if self.there and self.findable else None
+        found = self.started and self.there and self.findable
+        return AttachedServer(self.client, started_here=False) if found else None
 
     async def ensure(self) -> AttachedServer:
         if not self.there:
             raise Unavailable("the server ended with status 1 before it answered", code="start_failed")
+        self.started = True
         return AttachedServer(self.client, started_here=True)
 
 

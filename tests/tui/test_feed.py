@@ -42,6 +42,17 @@ async def test_it_attaches_and_gives_the_snapshot() -> None:
         assert [type(event) for event in feed.take_events()] == [Snapshot]
 
 
+async def test_a_server_that_runs_already_is_not_said_to_be_started() -> None:
+    link = FakeLink(FakeClient())
+    async with running(link) as (_, inbox):
+        assert isinstance(await inbox.next(Message), ConsoleFeed.Starting)
+    link.started = True
+    async with running(link) as (_, inbox):
+        joined = await inbox.next(Message)
+        assert isinstance(joined, ConsoleFeed.Connected)
+        assert not joined.attached.started_here
+
+
 async def test_many_events_are_one_message_until_they_are_taken() -> None:
     client = FakeClient()
     async with running(FakeLink(client)) as (feed, inbox):

@@ -147,8 +147,8 @@ def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     if session.link == "gone":
         reason = cut(safe(session.reason), max(10, width - 50))
         return [*parts, (f"{glyphs.off} no server", "bad"), (f"  {session.key('app.start')} starts one  {reason}", "")]
-    if board.status is None or session.link == "starting":
-        return [*parts, (f"{glyphs.half} starting server", "warn")]
+    if board.status is None or session.progress:
+        return [*parts, (f"{glyphs.half} {session.progress}", "warn")]
     mark, tone = (glyphs.half, "warn") if board.stopping else (glyphs.on, "ok")
     address = safe(board.status.address or "no public address", 60)
     parts += [(mark, tone), (f" {address.removeprefix('http://') if brief > 2 else address}", "")]

@@ -131,6 +131,8 @@ def test_an_empty_page_says_what_to_do() -> None:
     assert "Point a client at http://127.0.0.1:8655/v1" in made.empty().plain
     made.session.link = "starting"
     assert made.empty().plain == "Starting the server ..."
+    made.session.link = "connecting"
+    assert made.empty().plain == "Connecting to the server ..."
 
 
 Shown = tuple[Console, Pilot[ExitStatus], FakeClient]
