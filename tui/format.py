@@ -148,6 +148,23 @@ def price(nanos: int | None) -> str:
     return text.removesuffix(".00")
 
 
+def aligned_price(nanos: int | None, places: int, nothing: str = NOTHING) -> str:
+    """The same for a right-aligned column: at least two decimals, and blanks for those that other prices have more."""
+    if nanos is None:
+        return nothing + " " * (places + 1)
+    text = dollars(nanos).replace("$", "")
+    return (text + " " * (places - decimals(nanos)))[: max(len(text), PRICE_CELLS)]
+
+
+PRICE_CELLS = 7
+"""Cells of a column of prices; only a longer price is cut."""
+
+
+def decimals(nanos: int) -> int:
+    """Digits after the point of an amount, at least two."""
+    return len(dollars(nanos).partition(".")[2])
+
+
 def _rounded(nanos: int, digits: int) -> float:
     """Dollars for formatting only: rounded half up as an integer first, so that the float is exact enough."""
     step: int = DOLLAR // 10**digits

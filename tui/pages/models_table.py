@@ -41,6 +41,8 @@ class ModelRow(msgspec.Struct, frozen=True):
     tokens: int
     calls: int
     """Of these days, like the two above."""
+    places: int
+    """Decimals of the longest price in the list: the points of all prices are below each other."""
 
 
 class ModelsListing(TrendListing[ModelRow]):
@@ -57,7 +59,9 @@ class ModelsListing(TrendListing[ModelRow]):
 
     def rows(self) -> Sequence[ModelRow]:
         states = {channel.name: channel.state for channel in self.session.board.channels}
-        return self._cache.keep(self._row(model, states) for model in self.session.board.models)
+        models = self.session.board.models
+        places = most_decimals(models)
+        return self._cache.keep(self._row(model, states, places) for model in models)
 
     def key(self, row: ModelRow) -> Hashable:
         return row.view.name
@@ -134,11 +138,12 @@ class ModelsListing(TrendListing[ModelRow]):
         price = "unpriced" if m.price is None else "free" if m.price.free else m.price.source
         return safe(f"{m.name} {' '.join(m.channels)} {' '.join(m.groups)} {price}")
 
-    def _row(self, model: ModelView, states: dict[str, str]) -> ModelRow:
+    def _row(self, model: ModelView, states: dict[str, str], places: int) -> ModelRow:
         total = self.trends.totals.get(model.name)
         month, tokens = (total.cost_nanos, total.input_tokens + total.output_tokens) if total else (Nanos(0), 0)
         calls = total.calls if total else 0
-        return ModelRow(model, tuple((name, states.get(name, "off")) for name in model.channels), month, tokens, calls)
+        channels = tuple((name, states.get(name, "off")) for name in model.channels)
+        return ModelRow(model, channels, month, tokens, calls, places)
 
     def _examples(self, card: TextCard, model: ModelView, price: PriceView) -> None:
         """What a call costs in the groups that have the model."""
@@ -149,6 +154,16 @@ class ModelsListing(TrendListing[ModelRow]):
             for factor, name in sorted(factors.items(), reverse=True)[:4]
         ]
         card.row("example", f"10k in + 1k out = {'   '.join(parts)}")
+
+
+def most_decimals(models: Sequence[ModelView]) -> int:
+    """Decimals of the prices of the list: two, or up to MOST_DECIMALS if one has more."""
+    prices = [model.price for model in models if model.price is not None]
+    rates = {rate for p in prices for rate in (p.input_nanos, p.cached_input_nanos, p.output_nanos)}
+    return min(MOST_DECIMALS, max((fmt.decimals(rate) for rate in rates if rate is not None), default=2))
+
+
+MOST_DECIMALS = 4
 
 
 def example(price: PriceView, multiplier: int = MILLION) -> Nanos:
@@ -205,7 +220,10 @@ def _price_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
 
 def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow]:
     def text(row: ModelRow) -> str:
-        return "?" if row.view.price is None else fmt.price(rate(row.view.price))
+        price = row.view.price
+        return fmt.aligned_price(
+            None if price is None else rate(price), row.places, "?" if price is None else fmt.NOTHING
+        )
 
     def order(row: ModelRow) -> int:
         return -1 if row.view.price is None else rate(row.view.price) or 0
@@ -213,7 +231,7 @@ def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow
     def tone(row: ModelRow) -> str:
         return "warn" if row.view.price is None else ""
 
-    return Column(id_, title, 7, text, right=True, rank=rank, tone=tone, sort=order)
+    return Column(id_, title, fmt.PRICE_CELLS, text, right=True, rank=rank, tone=tone, sort=order)
 
 
 def _use_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:

@@ -37,6 +37,19 @@ def test_the_command_sets_the_price_there_is() -> None:
     ]
 
 
+def test_prices_are_below_each_other_by_their_points() -> None:
+    price = model("claude-sonnet-4-5").price
+    assert price is not None
+    cheap = msgspec.structs.replace(price, input_nanos=Nanos(28_000_000), output_nanos=Nanos(150 * 10**9))
+    made = listing(
+        model("gpt-5-mini", price=price), model("deepseek-chat", price=cheap), model("claude-haiku-4-5", price=None)
+    )
+    columns = {column.id: column for column in made.columns()}
+    assert [columns["input"].text(row) for row in made.rows()] == ["3.00 ", "0.028", "?    "]
+    assert [columns["output"].text(row) for row in made.rows()] == ["15.00 ", "150.00 ", "?    "]
+    assert all(len(column.text(row)) <= column.width for column in made.columns()[2:5] for row in made.rows())
+
+
 def test_prices_are_told_in_words() -> None:
     price = model("claude-sonnet-4-5").price
     assert price is not None
