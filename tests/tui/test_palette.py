@@ -37,6 +37,19 @@ def texts(app: Console) -> list[str]:
     return [entry.text for entry in (*entries(app), *entity_entries(app))]
 
 
+async def test_the_selected_entry_is_seen_without_colour() -> None:
+    app = console(FakeClient(calls(3)), colour=False)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("ctrl+p")
+        async with asyncio.timeout(20):
+            while not open_palette(app) or app.screen.query_one("CommandList", OptionList).highlighted is None:
+                await pilot.pause(0.02)
+        found = app.screen.query_one("CommandList", OptionList)
+        await settle(app, pilot)
+        attributes = [{(s.style.underline, s.style.reverse) for s in found.render_line(y) if s.style} for y in (0, 2)]
+        assert attributes[0] != attributes[1]
+
+
 @pytest.mark.parametrize("page", [info.id for info in PAGES])
 async def test_every_verb_of_every_page_is_offered_from_everywhere(page: str) -> None:
     async with shown(page) as (app, _, _):

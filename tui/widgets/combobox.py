@@ -61,7 +61,6 @@ class ChoiceList(OptionList, can_focus=False):
         background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
     }
     ChoiceList:nocolor { border-left: solid $border; }
-    ChoiceList:nocolor > .option-list--option-highlighted { text-style: reverse; }
     """
 
     def show(self, found: Sequence[Suggestion], *, first: bool) -> None:
