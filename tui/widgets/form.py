@@ -191,11 +191,23 @@ class Fold(Static, can_focus=True):
     def __init__(self, labels: Sequence[str]) -> None:
         super().__init__(classes="fold")
         self._labels = ", ".join(labels)
+        self._open = False
 
     def draw(self, *, is_open: bool) -> None:
         """Whether it is open, and what it holds if it is not."""
-        held = "" if is_open else f"   {safe(self._labels)}"
-        self.update(content((f"{'▼' if is_open else '▸'} Advanced", "bold"), ("   ^o", "key"), (held, "dim")))
+        self._open = is_open
+        self._draw()
+
+    def watch_has_focus(self, focus: bool) -> None:  # noqa: FBT001 - Textual's
+        super().watch_has_focus(focus)
+        self._draw()
+
+    def _draw(self) -> None:
+        """Colours of keys and hints cannot be read on the cursor's, so with the focus it has none."""
+        held = "" if self._open else f"   {safe(self._labels)}"
+        tones = ("", "") if self.has_focus else ("key", "dim")
+        head = (f"{'▼' if self._open else '▸'} Advanced", "bold")
+        self.update(content(head, ("   ^o", tones[0]), (held, tones[1])))
 
     async def on_click(self) -> None:
         self.focus()

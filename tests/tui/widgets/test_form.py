@@ -368,6 +368,23 @@ async def test_what_no_command_can_say_has_none() -> None:
         assert not app.screen.query_one("#copy").display
 
 
+async def test_the_key_of_the_advanced_part_is_readable_on_the_colour_of_the_cursor() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Form(FormPlan(title="T", fields=folded(), save=nothing)))
+        await pilot.pause()
+        fold = app.screen.query_one(".fold", Static)
+        colours = []
+        for is_focused in (False, True):
+            if is_focused:
+                fold.focus()
+                await pilot.pause()
+            strip = fold.render_line(0)
+            colours.append({segment.style.color for segment in strip if segment.style and segment.text.strip()})
+        assert len(colours[0]) > 1
+        assert len(colours[1]) == 1
+
+
 async def test_folding_keeps_the_focus_that_is_not_inside() -> None:
     app = WidgetStage()
     async with app.run_test() as pilot:
