@@ -121,7 +121,9 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
 
 
 def _route_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
-    yield Column("name", "Group", 12, lambda r: safe(r.view.name), flex=True, sort=lambda r: r.view.name.casefold())
+    yield Column(
+        "name", "Group", 12, lambda r: safe(r.view.name), most=24, flex=True, sort=lambda r: r.view.name.casefold()
+    )
     yield Column(
         "multiplier",
         "Price",
@@ -142,7 +144,7 @@ def _route_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         "Channels",
         20,
         lambda r: _route_text(r, glyphs),
-        most=56,
+        most=64,
         tone=_route_tone,
         sort=lambda r: [name.casefold() for name, _ in r.route],
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.tui.owner import Owner, screen, shown
-from tests.tui.stage import channel, token
+from tests.tui.stage import channel, group, token
 from tui.glyphs import UNICODE
 from tui.widgets.text_block import Detail
 
@@ -40,6 +40,21 @@ async def test_a_name_is_whole_where_there_is_room(page: str) -> None:
     owner.tokens_now.append(token(NAME))
     async with shown(page, owner, size=(200, 50)) as (app, _, _):
         assert f" {NAME} " in screen(app)
+
+
+async def test_a_route_of_several_channels_is_whole_where_there_is_room() -> None:
+    owner = Owner()
+    route = [f"{NAME}-{number}" for number in range(3)]
+    owner.channels_now += map(channel, route)
+    owner.groups_now = [group("research-and-development", channels=route)]
+    async with shown("groups", owner, size=(200, 50)) as (app, _, _):
+        assert f" {' → '.join(route)} " in screen(app)
+        assert " research-and-development " in screen(app)
+
+
+async def test_a_default_is_whole_where_there_is_room() -> None:
+    async with shown("settings", size=(200, 50)) as (app, _, _):
+        assert screen(app).count(" loopback names only ") == 2
 
 
 async def test_the_pane_can_have_the_least_terminal() -> None:
