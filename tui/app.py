@@ -182,8 +182,7 @@ class Console(CrashReportingApp[ExitStatus]):
         if not self.screen.is_modal:
             self.page.renew()
 
-    def on_console_feed_starting(self) -> None:
-        self.session.link = "starting"
+    on_console_feed_starting = global_actions.note_start
 
     def on_console_feed_connected(self, event: ConsoleFeed.Connected) -> None:
         self.session.attach(event.attached.client, started_here=event.attached.started_here)

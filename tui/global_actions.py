@@ -100,6 +100,11 @@ async def redo(app: Console) -> None:
     await undo_change(app, redo=True)
 
 
+def note_start(app: Console) -> None:
+    """No server runs here: one is being started."""
+    app.session.link = "starting"
+
+
 def restart(app: Console) -> None:
     """Start the server again."""
     if app.session.link == "gone":
