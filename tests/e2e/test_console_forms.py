@@ -225,7 +225,7 @@ async def test_prices(tmp_path: Path) -> None:
         assert "'x' is not an amount of dollars" in said(seat.app, "#wrong-output")
         await seat.field("output", "15")
         await seat.press("enter")
-        await until(seat.app, seat.pilot, " 15 ")
+        await until(seat.app, seat.pilot, " 15.00 ")
         found = next(price for price in await seat.control.prices() if price.model == "demo-echo")
         assert (found.input_nanos, found.output_nanos) == (3 * DOLLAR, 15 * DOLLAR)
         assert found.tier_prices == [tier_of("200k=6/22.50")]
