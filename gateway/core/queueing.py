@@ -1,4 +1,4 @@
-"""A call for which there is no place now is kept for a while instead of being refused.
+"""A call that finds all places in use is kept for a while instead of being refused.
 
 It waits before anything is held for it, and what it needs is checked again after each wait; so neither money nor
 rates are bound by calls in the queue. Who leaves meanwhile, waits too long, or is there when the gateway stops,

@@ -2,7 +2,7 @@
 
 Run as a module; prints its port. It parses nothing but the length of the body and whether a stream is asked for. The
 models ``m-200`` and ``claude-m-200`` stream 200 events. It streams responses and messages too, except below
-``/lacking``, where there are no responses.
+``/lacking``, which does not have the Responses API.
 """
 
 import asyncio

@@ -111,7 +111,7 @@ def pieces(api: Types, answer: Answer) -> Iterator[bytes]:
 
 
 def check_stream(api: Types, answer: Answer) -> int:
-    """How many events there were that are no error; all are valid."""
+    """The number of events except errors; all of them are valid."""
     good = 0
     for data in pieces(api, answer):
         doc = json.loads(data)

@@ -1,4 +1,4 @@
-"""A call for which there is no place waits for one: in order, not for ever, and at no cost.
+"""A call that finds all places in use waits for one: in order, for a limited time, and at no cost.
 
 Long: every gate at which a call may wait, and every way in which the wait may end.
 """

@@ -300,7 +300,7 @@ async def test_a_request_for_what_does_not_exist_is_recorded_with_advice(gateway
     assert answer.status == 404
     found = gateway.record
     assert (found.request, found.app, found.status, found.code) == ("POST /v1/files", "claude-cli", 404, "unknown_url")
-    assert found.api == ""  # the headers decide the form of the error, but there is no such API
+    assert found.api == ""  # the headers decide the form of the error, but no API has this address
     assert (found.outcome, found.token_name, found.cost, found.id) == (
         "refused",
         "laptop",

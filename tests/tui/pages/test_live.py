@@ -1,3 +1,8 @@
+"""Live: its line of sums, columns, filters, sorting, and what a row says of a call.
+
+Long: the page with the most kinds of rows.
+"""
+
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
