@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Our own marker; examples take the time they need, on a busy machine as well; ctrl-c reaches programs under test.
 
     A shell starts what it puts in the background with SIGINT ignored, and programs started from there inherit that.
-    The garbage collector rests during collection, which makes a million objects and frees none.
+    The garbage collector is off during collection, which makes a million objects and frees none.
     """
     gc.disable()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -94,7 +94,7 @@ def test_a_short_option_is_answered_with_the_long_one() -> None:
     assert "Did you mean" not in run("token", "add", "-z").err
 
 
-def test_the_home_before_a_command_of_a_noun_is_no_command() -> None:
+def test_the_home_before_a_command_of_a_noun_is_not_a_command() -> None:
     for args in (("token", "--home", "/a"), ("token", "--home=/a"), ("token", "--home", "/a", "ls")):
         assert run(*args, control=Control({"GET /tokens": [TOKEN]})).out.startswith("Name")
 

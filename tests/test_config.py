@@ -90,7 +90,7 @@ def test_a_socket_needs_a_short_path(length: int, fits: bool) -> None:
     assert (Config(home=home).socket is None) is not fits
 
 
-def test_a_home_whose_path_is_no_text_is_refused() -> None:
+def test_a_home_whose_path_is_not_text_is_refused() -> None:
     with pytest.raises(BadRequest, match="not UTF-8 text; choose another with --home"):
         load(home="/tmp/\udcff", environ={})
 

@@ -86,7 +86,7 @@ def test_a_failed_write_leaves_nothing_behind(path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"instance":1}', b"\xff\x00", b"{}" + b" " * 100_000, b"null"])
-def test_what_is_no_runfile_is_nothing(path: Path, data: bytes) -> None:
+def test_what_is_not_a_runfile_is_nothing(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     assert read(path) is None
 

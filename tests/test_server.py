@@ -48,7 +48,7 @@ async def test_an_empty_home_answers_at_once(home: Path) -> None:
     assert (record.token_name, record.channel_name, record.cost > 0) == ("first", "demo", True)
 
 
-async def test_the_first_key_is_told_once_and_kept_nowhere(home: Path) -> None:
+async def test_the_first_key_is_reported_once_and_kept_nowhere(home: Path) -> None:
     async with serving(home) as first:
         key = first.said["key"]
         first.signal()
@@ -102,7 +102,7 @@ async def test_a_second_server_on_one_home_is_refused(home: Path) -> None:
         assert runfile.read(home / "run.json") is not None
 
 
-async def test_a_port_that_is_taken_is_told_and_no_key_is_lost(home: Path, tmp_path: Path) -> None:
+async def test_a_port_that_is_taken_is_reported_and_no_key_is_lost(home: Path, tmp_path: Path) -> None:
     async with serving(home) as first:
         async with serving(tmp_path / "other", port=first.port) as second:
             assert (second.said["code"], str(first.port) in second.said["message"]) == ("port_in_use", True)
@@ -112,7 +112,7 @@ async def test_a_port_that_is_taken_is_told_and_no_key_is_lost(home: Path, tmp_p
 
 
 @pytest.mark.parametrize("host", ["a..b", "\udcff"])
-async def test_a_host_that_is_none_is_told(home: Path, host: str) -> None:
+async def test_a_host_that_is_none_is_reported(home: Path, host: str) -> None:
     async with open_engine(Config(home=home, host=host, port=0)) as engine:
         with pytest.raises(BadRequest, match="choose another with --host"):
             await open_door(engine, engine.config).__aenter__()
@@ -223,7 +223,7 @@ async def test_a_home_without_a_server_can_be_reached_from_inside(home: Path) ->
     assert not socket.exists()
 
 
-async def test_a_home_that_cannot_be_is_told(tmp_path: Path) -> None:
+async def test_a_home_that_cannot_be_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(GatewayError, match="cannot be opened"):
         async with embedded(Config(home=tmp_path / "file" / "home")):

@@ -1,4 +1,4 @@
-"""Plain English: phrases that a native engineer would not write are in no document, text, docstring or comment."""
+"""Plain English: phrases that no native engineer would write are in no document, text, docstring, comment or test."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.house import ROOT, Source, sources
+from tests.house import ROOT, Source, files_in, sources
 
 PHRASES = {
     r"' was made\b": "created",
@@ -95,7 +95,13 @@ def test_texts_are_plain_english() -> None:
 
 
 def test_comments_are_plain_english() -> None:
-    found = [f"{source.path}: {text}" for source in sources() for text in _comments(source) if FINDER.search(text)]
+    every = [*sources(), *(source for source in files_in("tests") if source.path.name != "test_wording.py")]
+    found = [f"{source.path}: {text}" for source in every for text in _comments(source) if FINDER.search(text)]
+    assert found == [], advice()
+
+
+def test_names_of_tests_are_plain_english() -> None:
+    found = [f"{source.path}: {name}" for source in files_in("tests") for name in _tests(source) if FINDER.search(name)]
     assert found == [], advice()
 
 
@@ -128,3 +134,8 @@ def _comments(source: Source) -> Iterator[str]:
     docstrings = [node.value for node in ast.walk(source.tree) if isinstance(node, ast.Expr)]
     yield from (" ".join(str(node.value).split()) for node in docstrings if isinstance(node, ast.Constant))
     yield from re.findall(r"(?:^|  )# .*$", source.text, re.MULTILINE)
+
+
+def _tests(source: Source) -> Iterator[str]:
+    """The names of its tests, as words."""
+    yield from (name.replace("_", " ") for name in re.findall(r"\bdef (test_\w+)", source.text))

@@ -78,7 +78,7 @@ async def drive(
 ) -> Driven:
     """Run a program in ``folder/work`` with the settings of its app and a home of its own, to its end.
 
-    ``more`` are variables besides those of the app.
+    ``more`` are variables beyond those of the app.
     """
     launch = launch_of(app, gateway, folder / "settings", model)
     work, home = folder / "work", folder / "user"

@@ -16,7 +16,7 @@ from tests.fakes.provider import Provider
 
 @dataclass(frozen=True)
 class ChatProgram:
-    """A program and how it is asked."""
+    """A program and how it is given a prompt."""
 
     app: str
     executable: str

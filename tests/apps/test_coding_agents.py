@@ -21,7 +21,7 @@ LINES = [f"line {number}" for number in range(TURNS)]
 
 @dataclass(frozen=True)
 class Agent:
-    """A program, how it is told its task, and the tools with which it writes files."""
+    """A program, how it gets its task, and the tools with which it writes files."""
 
     app: str
     executable: str

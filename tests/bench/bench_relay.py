@@ -73,7 +73,7 @@ Figures = dict[str, float]
 
 
 def figures(trial: Trial, result: Result, cpu_s: float) -> Figures:
-    """What is told of one trial."""
+    """The figures of one trial."""
     if result.errors:
         raise SystemExit(f"{result.errors} of {result.calls} calls failed in '{trial.name}'")
     out = {

@@ -28,7 +28,7 @@ from gateway.store.store import Store
 DAYS = 60
 HALF_AN_HOUR = DAY // 48
 LIMIT_S = 240.0
-"""A filter that takes longer is given up."""
+"""A filter that takes longer is stopped."""
 
 TOKENS = ("laptop", "phone", "ci", "notebook-2", "editor", "cron", "Büro", "team-a", "team-b", "research", "bot", "web")
 MODELS = ("gpt-4o", "gpt-4o-mini", "claude-sonnet-4", "claude-haiku-4", "gemini-2.5-pro", "llama3.3:70b", "o3", "qwen3")

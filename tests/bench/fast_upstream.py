@@ -1,6 +1,6 @@
 """Fast upstream: the cheapest server that answers chat completions, so that what is measured is what stands before it.
 
-Run as a module; prints its port. It parses nothing but the length of the body and whether a stream is asked for. The
+Run as a module; prints its port. It parses nothing but the length of the body and whether a stream is requested. The
 models ``m-200`` and ``claude-m-200`` stream 200 events. It streams responses and messages too, except below
 ``/lacking``, which does not have the Responses API.
 """

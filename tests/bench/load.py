@@ -1,4 +1,4 @@
-"""Load: calls a server as fast or as evenly as told and measures every call. A job a line in, a result a line out.
+"""Load: calls a server as fast or as evenly as requested and measures every call. A job a line in, a result a line out.
 
 It is callbacks on sockets and no more, so that the caller does not cost what it is to measure.
 """

@@ -371,4 +371,4 @@ STREAMS = [
     for group, cases in _GROUPS.items()
     for case in cases
 ]
-"""All of them, by names that tell them apart."""
+"""All of them, by unique names."""

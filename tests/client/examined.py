@@ -15,7 +15,7 @@ Spoil = Callable[[Gateway, ControlClient], Awaitable[object]]
 
 
 async def steps(owner: ControlClient, *, key: str = "", token: str = "", model: str = "") -> dict[str, Step]:
-    """The questions by name. Each is asked or skipped, what failed says what to do, and the rounds follow."""
+    """The questions by name. Each is tried or skipped; a failed one says what to do, and the rounds follow."""
     found = [step async for step in examine(owner, key=key, token=token, model=model)]
     asked, looked_at = found[: len(NAMES)], found[len(NAMES) :]
     assert [step.name for step in asked] == NAMES

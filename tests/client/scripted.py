@@ -1,4 +1,4 @@
-"""A server that says what a test tells it to say, byte by byte, and remembers what it was asked."""
+"""A server that sends what a test gives it, byte by byte, and remembers its requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The table of apps: what each is told, and how it is started."""
+"""The table of apps: the settings of each, and how it is started."""
 
 import ast
 import tomllib
@@ -31,14 +31,14 @@ def files(name: str, target: AppTarget = TARGET) -> Iterator[Snippet]:
 
 
 @EVERY
-def test_every_app_is_told_the_address_and_each_part_where_it_goes(name: str) -> None:
+def test_every_app_gets_the_address_and_each_part_where_it_goes(name: str) -> None:
     snippets = APPS[name].guide(TARGET)
     assert TARGET.root in texts(name)
     assert all(snippet.where and snippet.lines(shell) for snippet in snippets for shell in SHELLS)
 
 
 @EVERY
-def test_without_a_key_a_placeholder_stands_there(name: str) -> None:
+def test_without_a_key_there_is_a_placeholder(name: str) -> None:
     target = msgspec.structs.replace(TARGET, key="")
     assert KEY not in texts(name, target)
     assert "sk-tk-..." in texts(name, target) or name == "llm"  # which asks for it
@@ -107,7 +107,7 @@ def test_programs_in_python_are_valid(name: str) -> None:
             assert any(NASTY in str(value) for value in strings)
 
 
-def test_open_webui_is_told_about_embeddings_only_if_there_are_some() -> None:
+def test_open_webui_gets_embeddings_only_if_there_are_some() -> None:
     assert "RAG_EMBEDDING_MODEL='text-embedding-3'" in texts("open-webui")
     assert "RAG_" not in texts("open-webui", msgspec.structs.replace(TARGET, models={"qwen3": None}))
 

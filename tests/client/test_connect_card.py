@@ -39,7 +39,7 @@ def test_powershell_lines() -> None:
     assert environment(URL, "k", "powershell") == f"$env:OPENAI_BASE_URL = '{URL}'\n$env:OPENAI_API_KEY = 'k'"
 
 
-def test_without_a_key_a_placeholder_stands_there() -> None:
+def test_without_a_key_there_is_a_placeholder() -> None:
     assert "sk-tk-..." in environment(URL)
 
 

@@ -23,7 +23,7 @@ async def test_every_route_has_its_method() -> None:
 
 
 @pytest.mark.parametrize("ref", ["nobody", "a b", "ä/ö", "..%2f", "?"])
-async def test_what_is_not_there_is_told_by_its_name(owner: ControlClient, ref: str) -> None:
+async def test_what_is_not_there_is_reported_by_its_name(owner: ControlClient, ref: str) -> None:
     for ask in (owner.token, owner.group, owner.channel):
         with pytest.raises(NotFound) as caught:
             await ask(ref)
@@ -62,7 +62,7 @@ async def test_a_price_s_life(owner: ControlClient) -> None:
     assert [price.model for price in await owner.prices()] == ["m"]
 
 
-async def test_models_are_asked_for_all_or_for_one_token(owner: ControlClient) -> None:
+async def test_models_are_requested_for_all_or_for_one_token(owner: ControlClient) -> None:
     assert await owner.models() == await owner.models("laptop")
 
 
@@ -112,7 +112,7 @@ async def test_stopping_says_how(owner: ControlClient, gateway: Gateway) -> None
     assert asked == [False, True]
 
 
-async def test_a_wrong_secret_is_told(surface: Surface) -> None:
+async def test_a_wrong_secret_is_reported(surface: Surface) -> None:
     stale = Endpoint(instance="x", secret="wrong", socket=surface.unix.socket)
     with pytest.raises(Exception, match="secret"):
         await ControlClient(stale).status()
@@ -120,13 +120,13 @@ async def test_a_wrong_secret_is_told(surface: Surface) -> None:
         await anext(ControlClient(stale).events())
 
 
-async def test_nobody_there_is_told() -> None:
+async def test_nobody_there_is_reported() -> None:
     with pytest.raises(Unavailable) as caught:
         await ControlClient(Endpoint(instance="x", secret="s", socket="/nonexistent/control.sock")).status()
     assert caught.value.code == "server_gone"
 
 
-async def test_events_of_another_version_are_told_as_such() -> None:
+async def test_events_of_another_version_are_reported_as_such() -> None:
     async with saying(b'HTTP/1.1 200 OK\r\n\r\n{"type":"novelty","seq":1}\n') as place:
         with pytest.raises(InternalError) as caught:
             await anext(ControlClient(Endpoint(instance="x", secret="s", port=place.port)).events())

@@ -37,7 +37,7 @@ async def test_what_follows_a_failure_is_not_asked(owner: ControlClient, gateway
     assert gateway.records == []
 
 
-async def test_asked_about_one_call_the_rest_is_told_as_a_warning(owner: ControlClient, gateway: Gateway) -> None:
+async def test_about_one_call_the_rest_is_a_warning(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", "other", name="dead")
     for one_call, result in ((True, "warning"), (False, "fail")):
         found = {step.name: step async for step in examine(owner, model="m", one_call=one_call)}

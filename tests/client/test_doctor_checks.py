@@ -1,4 +1,4 @@
-"""The doctor's checks: each fault is found where it is, with advice that mends it.
+"""The doctor's checks: each fault is found where it is, with advice that fixes it.
 
 Long: all checks on one fake server, in the order in which the doctor makes them.
 """
@@ -181,7 +181,7 @@ async def test_a_limit_that_no_call_can_keep_is_not_to_be_waited_for(owner: Cont
     assert step.fix == "ask for fewer tokens, or 'tollkeeper token edit laptop --tpm COUNT' raises the limit"
 
 
-async def test_a_limit_that_one_call_uses_up_is_no_ill(owner: ControlClient, gateway: Gateway) -> None:
+async def test_a_limit_that_one_call_uses_up_is_not_a_fault(owner: ControlClient, gateway: Gateway) -> None:
     await owner.edit_token("laptop", {"limits": {"rpm": 1}})
     step = (await steps(owner))["a real call works"]
     assert (step.result, "a limit does not allow a second call yet" in step.text) == ("ok", True)
@@ -203,7 +203,7 @@ async def test_calls_that_run_count_against_their_limit(
     await calling
 
 
-async def test_a_channel_that_nobody_may_ask_is_told_with_its_reason(
+async def test_a_channel_that_nobody_may_ask_is_reported_with_its_reason(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", fail(401))
@@ -214,7 +214,7 @@ async def test_a_channel_that_nobody_may_ask_is_told_with_its_reason(
     assert "channel test up" in step.fix
 
 
-async def test_the_only_channel_is_asked_though_it_rests(
+async def test_the_only_channel_is_tried_though_it_is_paused(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", fail(429, headers={"retry-after": "60"}), speak())
@@ -232,7 +232,7 @@ async def test_a_call_that_fails_is_the_last_ill(owner: ControlClient, provider:
 
 
 @pytest.mark.parametrize("status", [500, 503, 529])
-async def test_an_upstream_that_is_busy_or_fails_is_no_reason_to_start_the_server(
+async def test_an_upstream_that_is_busy_or_fails_is_not_a_reason_to_start_the_server(
     owner: ControlClient, provider: Provider, status: int
 ) -> None:
     provider.on("m", fail(status))
@@ -284,7 +284,7 @@ async def test_what_costs_nothing_is_stopped_by_no_budget_in_dollars(
 
 
 @pytest.mark.parametrize(("amounts", "option"), [({"nanos": 0}, "--budget"), ({"tokens": 0}, "--tokens-budget")])
-async def test_a_budget_of_the_account_is_not_mended_by_a_grant(
+async def test_a_budget_of_the_account_is_not_raised_by_a_grant(
     owner: ControlClient, amounts: dict[str, int], option: str
 ) -> None:
     await owner.set_account({"budgets": [{"window": "day", **amounts}]})
@@ -293,7 +293,7 @@ async def test_a_budget_of_the_account_is_not_mended_by_a_grant(
     assert (await owner.why("laptop", "m")).fix == fix
 
 
-async def test_no_money_is_told_before_a_limit_that_is_reached(owner: ControlClient, gateway: Gateway) -> None:
+async def test_no_money_is_reported_before_a_limit_that_is_reached(owner: ControlClient, gateway: Gateway) -> None:
     await owner.edit_token("laptop", {"limits": {"tpm": 1}})
     await owner.grant(-(10**11))
     step = await failure(owner)
@@ -314,7 +314,7 @@ async def test_a_free_model_needs_no_money(owner: ControlClient) -> None:
     assert (await steps(owner))["the quota is enough"].result == "ok"
 
 
-async def test_a_second_channel_stands_in(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_second_channel_takes_the_call(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     gateway.channel("http://127.0.0.1:9/v1", name="dead", priority=9)
     assert {step.result for step in (await steps(owner)).values()} == {"ok"}
 
@@ -328,7 +328,7 @@ async def made(owner: ControlClient, environ: Mapping[str, str] | None = None) -
     return {step.name: step async for step in check_everything(owner, environ or {})}
 
 
-async def test_every_channel_is_looked_at_whatever_becomes_of_the_others(
+async def test_every_channel_is_checked_whatever_happens_to_the_others(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("/v1/models", fail(401), LIST)
@@ -352,7 +352,9 @@ async def test_every_channel_is_looked_at_whatever_becomes_of_the_others(
     assert all(bool(step.fix) == (step.result == "fail") for step in found.values())
 
 
-async def test_what_programs_ask_for_in_vain_is_told_with_advice(owner: ControlClient, gateway: Gateway) -> None:
+async def test_what_programs_request_without_success_is_reported_with_advice(
+    owner: ControlClient, gateway: Gateway
+) -> None:
     asked: list[tuple[str, str, dict[str, str | None]]] = [
         ("GET", "/favicon.ico", {"user-agent": "Mozilla/5.0"}),
         ("POST", "/v1/files", {"user-agent": "claude-cli/2.1"}),

@@ -43,7 +43,7 @@ async def test_bodies_are_read_at_every_split(answer: bytes, body: bytes) -> Non
             assert (await request(place, GET)).body == body
 
 
-async def test_status_and_headers_are_told() -> None:
+async def test_status_and_headers_are_reported() -> None:
     async with saying(b"HTTP/1.1 404 Not Found\r\nX-Request-Id: a:b\r\ncontent-length: 0\r\n\r\n") as place:
         answer = await request(place, GET)
     assert (answer.status, answer.headers["x-request-id"]) == (404, "a:b")
@@ -104,7 +104,7 @@ async def test_a_line_is_given_before_the_stream_ends() -> None:
         b"",
     ],
 )
-async def test_an_answer_that_breaks_off_is_an_error(answer: bytes) -> None:
+async def test_an_answer_that_is_cut_off_is_an_error(answer: bytes) -> None:
     async with saying(answer) as place:
         with pytest.raises(Unavailable) as caught:
             await request(place, GET)
@@ -135,7 +135,7 @@ async def test_nobody_there_is_an_error(tmp_path: Path) -> None:
     assert caught.value.code == "server_gone"
 
 
-async def test_a_silent_server_is_given_up() -> None:
+async def test_a_silent_server_is_abandoned() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
@@ -145,7 +145,7 @@ async def test_a_silent_server_is_given_up() -> None:
     assert caught.value.code == "server_slow"
 
 
-async def test_a_body_that_drips_is_given_up() -> None:
+async def test_a_body_that_drips_is_abandoned() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
@@ -156,7 +156,7 @@ async def test_a_body_that_drips_is_given_up() -> None:
             await request(place, GET, timeout_s=0.05)
 
 
-async def test_an_endless_body_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_body_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "BODY_LIMIT", 1000)
     async with saying(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 2000) as place:
         with pytest.raises(TooLarge):
@@ -172,7 +172,7 @@ async def test_headers_cannot_be_smuggled_in() -> None:
             await request(place, HttpRequest(method="GET", path="/", headers={"A": "b\r\nC: d"}))
 
 
-async def test_what_breaks_off_is_said_plainly() -> None:
+async def test_what_is_cut_off_is_reported_clearly() -> None:
     async with saying(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n") as place:
         with pytest.raises(Unavailable, match="is gone: the connection was lost"):
             await request(place, GET)

@@ -58,7 +58,7 @@ def test_the_frozen_program_runs_itself(config: Config, monkeypatch: pytest.Monk
     assert command(config)[:2] == [sys.executable, "serve"]
 
 
-def test_the_frozen_child_unpacks_itself_anew_in_our_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_frozen_child_unpacks_itself_again_in_our_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert environment({"A": "b"}, tmp_path) == {"A": "b"}
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     launch = environment({"A": "b", "TMPDIR": "/tmp"}, tmp_path)
@@ -87,7 +87,7 @@ def test_each_home_unpacks_into_a_folder_of_its_own(tmp_path: Path) -> None:
     assert (one.parent, one != other) == (other.parent, True)
 
 
-def test_the_end_of_a_log_is_told_harmlessly(tmp_path: Path) -> None:
+def test_the_end_of_a_log_is_reported_harmlessly(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_bytes(b"old\n" + b"".join(b"line %d\n" % number for number in range(50)) + b"\x1b[2J\xff\n\n")
     assert tail(log)[-2:] == ["line 49", "\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}"]
@@ -97,7 +97,7 @@ def test_the_end_of_a_log_is_told_harmlessly(tmp_path: Path) -> None:
     assert tail(tmp_path / "nothing") == []
 
 
-def test_a_program_that_is_not_there_is_told(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_not_there_is_reported(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "command", lambda _: [str(config.home / "nothing")])
     with pytest.raises(Unavailable, match="cannot be started"):
         spawn(config)
@@ -186,7 +186,7 @@ async def test_one_that_is_gone_is_not_found(config: Config) -> None:
     assert await find(config) is None
 
 
-async def test_one_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_hangs_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
@@ -239,7 +239,7 @@ async def test_a_full_table_of_files_of_our_own_says_nothing_of_a_server(
     assert caught.value.code == "too_many_files"
 
 
-async def test_a_child_that_fails_is_told_with_its_words(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_child_that_fails_is_reported_with_its_words(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     config.log.write_text("of an earlier run\n")
     program = [sys.executable, "-c", "import os; os.write(2, b'no \\x1b[31mluck'); os._exit(3)"]
     monkeypatch.setattr(launch, "command", lambda _: program)
@@ -276,7 +276,7 @@ async def test_a_giving_up_starter_leaves_no_child(config: Config, monkeypatch: 
         await starting
 
 
-async def test_a_server_that_still_drains_is_told(surface: Surface) -> None:
+async def test_a_server_that_still_drains_is_reported(surface: Surface) -> None:
     with pytest.raises(Unavailable) as caught:
         await stop(surface.unix, wait_s=0.1)
     assert caught.value.code == "still_draining"
@@ -330,7 +330,7 @@ async def test_a_home_that_is_just_in_use_is_waited_for(config: Config, monkeypa
     await end(server)
 
 
-async def test_a_home_that_stays_in_use_is_told(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_home_that_stays_in_use_is_reported(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "BUSY_S", 0.2)
     monkeypatch.setattr(
         launch, "command", lambda _: [sys.executable, "-c", "import os; os.write(2, b'busy'); os._exit(8)"]
@@ -365,7 +365,7 @@ async def test_after_a_kill_the_next_start_succeeds(config: Config) -> None:
 
 
 @pytest.mark.slow
-async def test_a_port_that_is_taken_is_told(server: Server, tmp_path: Path) -> None:
+async def test_a_port_that_is_taken_is_reported(server: Server, tmp_path: Path) -> None:
     port = int(server.endpoint.address.rpartition(":")[2].partition("/")[0])
     with pytest.raises(Unavailable, match=f"^the server did not start: cannot listen on 127.0.0.1:{port}"):
         await start(Config(home=tmp_path / "other", port=port))

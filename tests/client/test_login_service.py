@@ -1,4 +1,4 @@
-"""The gateway at login. The systems' own tools are stood in for by a script that notes how it was called."""
+"""The gateway at login. A script that notes how it was called replaces the systems' own tools."""
 
 import os
 import sys

@@ -45,7 +45,7 @@ def test_a_refusal_that_makes_no_sense_is_still_an_error(body: bytes) -> None:
         (503, "gateway_stopping", errors.Unavailable),
     ],
 )
-def test_codes_and_statuses_tell_the_class_and_the_class_its_status(
+def test_codes_and_statuses_give_the_class_and_the_class_its_status(
     status: int, code: str, kind: type[GatewayError]
 ) -> None:
     assert error_class(status, code) is kind
@@ -62,13 +62,13 @@ def test_names_become_one_segment_of_a_path(name: str, text: str) -> None:
     assert segment(name) == text
 
 
-def test_an_empty_name_is_no_segment() -> None:
+def test_an_empty_name_is_not_a_segment() -> None:
     with pytest.raises(errors.BadRequest, match="empty"):
         segment("")
 
 
 @pytest.mark.parametrize("ask", [lambda text: encoded({"a": [text]}), segment])
-def test_what_is_no_text_is_refused_before_it_is_sent(ask: Callable[[str], object]) -> None:
+def test_what_is_not_text_is_refused_before_it_is_sent(ask: Callable[[str], object]) -> None:
     with pytest.raises(errors.BadRequest, match="'x\ufffd' is not UTF-8 text"):
         ask("x\udcff")
 
@@ -83,7 +83,7 @@ async def test_the_secret_is_presented_and_parameters_are_written() -> None:
     assert "Authorization: Bearer s3cret\r\n" in head
 
 
-async def test_an_answer_of_another_version_is_told_as_such() -> None:
+async def test_an_answer_of_another_version_is_reported_as_such() -> None:
     async with saying(b'HTTP/1.1 200 OK\r\n\r\n{"other":1}') as place:
         with pytest.raises(InternalError) as caught:
             await Caller(Endpoint(instance="i", secret="s", port=place.port)).get("/prices", PriceView)

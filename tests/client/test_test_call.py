@@ -32,7 +32,7 @@ async def test_a_key_sees_its_models(front: PublicApi) -> None:
     assert await front.models() == ["m"]
 
 
-async def test_a_wrong_key_is_told(gateway: Gateway) -> None:
+async def test_a_wrong_key_is_reported(gateway: Gateway) -> None:
     with pytest.raises(InvalidToken):
         await public_api(gateway.base_url, "sk-tk-wrong").models()
 
@@ -53,13 +53,13 @@ async def test_a_refused_call_raises(front: PublicApi, api: str) -> None:
 
 
 @pytest.mark.parametrize("api", TESTED)
-async def test_a_stream_that_breaks_raises_what_was_said(front: PublicApi, provider: Provider, api: str) -> None:
+async def test_a_stream_that_breaks_raises_the_error_it_had(front: PublicApi, provider: Provider, api: str) -> None:
     provider.on("m", cut(chunk(delta("Hel"))))
     with pytest.raises(GatewayError, match="channel 'up'"):
         await front.streamed_call("m", api)
 
 
-async def test_a_stream_without_its_end_is_no_answer() -> None:
+async def test_a_stream_without_its_end_is_not_an_answer() -> None:
     async with saying(b'HTTP/1.1 200 OK\r\n\r\ndata: {"choices":[]}\n\n') as place:
         with pytest.raises(UpstreamError) as caught:
             await PublicApi(place=place, base="/v1").streamed_call("m")

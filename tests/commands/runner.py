@@ -79,7 +79,7 @@ class _Client(ControlClient):
 def run(
     *args: str, control: Control | None = None, stdin: str | bytes = "", env: Mapping[str, str] | None = None
 ) -> Ran:
-    """One command line in this process, against the table or (None) the real thing; its stdin is no terminal."""
+    """One command line in this process, against the table or (None) the real thing; its stdin is not a terminal."""
     session = CommandSession(reach=control.reach) if control else CommandSession()
     clean = dict.fromkeys(("TOLLKEEPER_TOKEN", "OPENAI_API_KEY", "TOLLKEEPER_HOME", "NO_COLOR", *PROXIES))
     with CliRunner().isolation(input=stdin, env={**clean, **(env or {})}) as (out, err, _):

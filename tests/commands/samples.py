@@ -1,4 +1,4 @@
-"""Views as a server would tell them, for commands to print."""
+"""Views as a server would send them, for commands to print."""
 
 from gateway.domain.account import AccountStatus
 from gateway.domain.budget import Window

@@ -1,4 +1,4 @@
-"""The purse on the command line."""
+"""The account on the command line."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_grant_is_exact_and_may_correct(amount: str, nanos: int) -> None:
     assert control.bodies == [{"nanos": nanos, "note": "why"}]
 
 
-def test_a_grant_of_nonsense_is_refused_before_anybody_is_asked() -> None:
+def test_a_grant_of_nonsense_is_refused_before_any_question() -> None:
     control = Control({})
     ran = run("account", "grant", "1e3", control=control)
     assert (ran.code, control.asked) == (Exit.USAGE, [])

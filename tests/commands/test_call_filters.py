@@ -46,7 +46,7 @@ def test_words_are_passed_on() -> None:
     assert control.asked == [(f"GET /calls?{query}", None)]
 
 
-def test_pages_are_asked_for_until_there_are_enough() -> None:
+def test_pages_are_fetched_until_there_are_enough() -> None:
     pages = [CallPage(calls=[CALL], cursor="9"), CallPage(calls=[], cursor="5"), CallPage(calls=[CALL] * 2, cursor="3")]
     control = Control({"GET /calls": iter(pages)})
     ran = run("usage", "list", "--limit", "3", "--json", control=control)
@@ -72,7 +72,7 @@ def test_a_pipe_gets_no_line_about_the_progress(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize(("arguments", "shown"), [((), True), (("--json",), False)])
-def test_a_terminal_is_told_how_far_a_long_search_came(
+def test_a_terminal_shows_how_far_a_long_search_got(
     monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], shown: bool
 ) -> None:
     monkeypatch.setattr("gateway.commands.output.PROGRESS_AFTER_S", 0.0)

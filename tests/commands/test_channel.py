@@ -53,7 +53,7 @@ def test_a_channel_may_ask_less_than_the_price() -> None:
     assert control.bodies == [{"cost_factor": 500_000}]
 
 
-def test_a_mock_channel_has_knobs() -> None:
+def test_a_mock_channel_has_options() -> None:
     control = Control({"POST /channels": CHANNEL})
     run(
         "channel",

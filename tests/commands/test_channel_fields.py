@@ -88,7 +88,7 @@ EDIT = ("channel", "edit", "x")
 
 @pytest.mark.parametrize("command", [ADD, EDIT, ("channel", "key", "add", "x"), ("channel", "key", "rotate", "x", "1")])
 @pytest.mark.parametrize("key", ["", " ", "-"])
-def test_a_key_that_is_empty_takes_none_away(command: tuple[str, ...], key: str) -> None:
+def test_an_empty_key_removes_none(command: tuple[str, ...], key: str) -> None:
     control = Control({"GET /channels/x": CHANNEL})
     ran = run(*command, "--key", key, control=control)
     assert (ran.code, ran.err.count("\n"), control.bodies) == (Exit.USAGE, 1, [])
@@ -96,7 +96,7 @@ def test_a_key_that_is_empty_takes_none_away(command: tuple[str, ...], key: str)
 
 
 @pytest.mark.parametrize("proxy", ["", "-"])
-def test_a_proxy_that_is_empty_takes_none_away(proxy: str) -> None:
+def test_an_empty_proxy_removes_none(proxy: str) -> None:
     control = Control({"GET /channels/x": CHANNEL})
     ran = run(*EDIT, "--proxy", proxy, control=control)
     assert (ran.code, control.bodies) == (Exit.USAGE, [])
@@ -121,7 +121,7 @@ def test_mock_options_are_numbers_where_they_look_like_one(text: str, value: obj
     assert edit("--option", f"x={text}")[1] == [{"options": {"x": value}}]
 
 
-def test_a_mapping_to_its_own_name_is_no_mapping() -> None:
+def test_a_mapping_to_its_own_name_is_not_a_mapping() -> None:
     assert served([Served(name="a", upstream="b")], [], [("a", "a")]) == [Served(name="a")]
 
 
@@ -161,14 +161,14 @@ def test_a_channel_can_be_taken_out_of_all_groups() -> None:
     assert control.bodies == [{"groups": []}]
 
 
-def test_a_knob_is_taken_away() -> None:
+def test_an_option_is_removed() -> None:
     mock = replace(CHANNEL, options={"latency": 200, "cut": 3})
     control = Control({"GET /channels/x": mock, "PATCH /channels/ch_1": mock})
     run(*EDIT, "--option", "latency=none", "--option", "speed=5", control=control)
     assert control.bodies == [{"options": {"cut": 3, "speed": 5}}]
 
 
-def test_patterns_are_told_from_names() -> None:
+def test_patterns_are_distinguished_from_names() -> None:
     control = Control({"POST /channels": CHANNEL, "GET /channels/x": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
     run(*ADD[:-2], "--models", "gpt-*,!*-preview,o3", control=control)
     assert control.bodies[0]["patterns"] == ["gpt-*", "!*-preview"]
@@ -177,7 +177,7 @@ def test_patterns_are_told_from_names() -> None:
     assert control.bodies[1] == {"patterns": ["o*"], "models": []}
 
 
-def test_names_in_place_of_patterns_are_for_good() -> None:
+def test_names_instead_of_patterns_are_for_good() -> None:
     live = replace(CHANNEL, patterns=["*"], models=[Served(name="a", live=True), Served(name="b", live=True)])
     control = Control({"GET /channels/x": live, "PATCH /channels/ch_1": live})
     run("channel", "edit", "x", "--models", "a", control=control)
@@ -209,7 +209,7 @@ def test_options_that_contradict_each_other_are_refused(pair: tuple[str, ...]) -
     assert f"{pair[0]} and {pair[1]} exclude each other" in ran.err
 
 
-def test_a_knob_is_one_in_both_spellings() -> None:
+def test_an_option_is_the_same_in_both_spellings() -> None:
     mock = replace(CHANNEL, options={"no-usage": True, "retry-after": 2})
     control = Control({"GET /channels/x": mock, "PATCH /channels/ch_1": mock})
     run(*EDIT, "--option", "no_usage=none", control=control)

@@ -22,7 +22,7 @@ def test_keys_are_listed_with_their_states() -> None:
     assert "\x1b" not in ran.out
 
 
-def test_keys_are_told_as_json() -> None:
+def test_keys_are_reported_as_json() -> None:
     ran = run("channel", "key", "list", "openai", "--json", control=Control({"GET /channels/openai": TWO}))
     assert [(one["number"], one["key"], one["state"]) for one in ran.json] == [
         (1, "env:FIRST", "ok"),

@@ -96,7 +96,7 @@ def test_patterns_narrow_the_list() -> None:
     assert [line.split()[0] for line in ran.out.splitlines()] == ["Model", "o3"]
 
 
-def test_a_fresh_list_is_shown_without_asking_and_anew_if_wanted() -> None:
+def test_a_fresh_list_is_shown_without_a_request_and_fetched_again_on_demand() -> None:
     control = answers()
     run("channel", "models", "x", control=control)
     assert [path for path, _ in control.asked] == ["GET /channels/x/listing", "GET /channels/x"]
@@ -106,14 +106,14 @@ def test_a_fresh_list_is_shown_without_asking_and_anew_if_wanted() -> None:
 
 
 @pytest.mark.parametrize("old", [{"time_ms": NOW}, {"models": []}, {"stale": True}])
-def test_an_old_list_is_asked_for_anew(old: dict[str, Any]) -> None:
+def test_an_old_list_is_fetched_again(old: dict[str, Any]) -> None:
     control = Control(
         {**answers().answers, "GET /channels/x/listing": replace(FRESH, **old), "POST /channels/x/refresh": FRESH}
     )
     assert "gpt-4o-mini" in run("channel", "models", "x", control=control).out
 
 
-def test_a_list_that_could_not_be_had_is_shown_as_what_it_is() -> None:
+def test_a_list_that_could_not_be_fetched_is_shown_as_such() -> None:
     stale = replace(FRESH, stale=True, error="it is down", time_ms=NOW)
     control = Control({**answers().answers, "POST /channels/x/refresh": stale})
     ran = run("channel", "models", "x", "--refresh", control=control)

@@ -154,7 +154,7 @@ def test_the_last_of_several_names_is_completed() -> None:
     assert completed(several(GROUPS), "x,fr", two) == ["x,friends"]
 
 
-def test_nothing_is_said_when_nobody_can_be_asked() -> None:
+def test_nothing_is_shown_when_no_question_is_possible() -> None:
     assert completed(TOKENS, "", Control(ANSWERS, running=False)) == []
     assert completed(TOKENS, "", Control({"GET /tokens": Unavailable("gone")})) == []
 

@@ -94,7 +94,7 @@ def test_an_import_is_looked_at_and_then_made(file: Path) -> None:
     assert "2 changes made" in ran.err
 
 
-def test_what_would_be_removed_is_asked_for(file: Path) -> None:
+def test_what_would_be_removed_needs_a_confirmation(file: Path) -> None:
     control = Control({"POST /config": REMOVING})
     ran = run("config", "import", str(file), "--prune", control=control)
     assert (ran.code, [body["apply"] for body in control.bodies]) == (Exit.USAGE, [False])
@@ -120,7 +120,7 @@ def test_a_refusal_says_where(file: Path) -> None:
     assert (ran.code, "channels.up.prio: is unknown" in ran.err) == (Exit.USAGE, True)
 
 
-def test_a_file_that_is_no_text(file: Path) -> None:
+def test_a_file_that_is_not_text(file: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     ran = run("config", "import", str(file), control=Control({}))
     assert (ran.code, "not UTF-8 text" in ran.err) == (Exit.USAGE, True)
@@ -168,7 +168,7 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 @pytest.mark.parametrize(
     "text", ["a: [", "a: !!python/object/apply:os.system [ls]", "\x00", BOMB, "[" * 5000, "2026-01-01: x"]
 )
-def test_a_file_that_is_no_yaml_or_more_than_it_seems(file: Path, text: str) -> None:
+def test_a_file_that_is_not_yaml_or_more_than_it_seems(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8")
     control = Control({})
     ran = run("config", "import", str(file), "--from", "litellm", control=control)

@@ -86,7 +86,7 @@ def test_on_a_terminal_it_asks_for_each(monkeypatch: pytest.MonkeyPatch) -> None
     assert [body["name"] for body in control.bodies] == ["groq"]
 
 
-def test_a_key_that_the_server_does_not_see_is_told_by_its_name_alone() -> None:
+def test_a_key_that_the_server_does_not_see_is_reported_by_its_name_alone() -> None:
     ran = run("discover", control=found(), env={"GROQ_API_KEY": "gsk-canary", "OPENAI_API_KEY": "sk-tk-ours"})
     assert "GROQ_API_KEY is set here, but not in the server's environment" in ran.err
     assert "OPENAI_API_KEY" not in ran.err

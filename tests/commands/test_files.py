@@ -51,7 +51,7 @@ def test_stdin_has_the_same_limit() -> None:
     assert "stdin is larger than 4 MiB" in ran.err
 
 
-def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_text_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "binary"
     file.write_bytes(b"\x7fELF\xff\xfe")
     ran, control = importing(file)
@@ -160,7 +160,7 @@ def test_a_failed_export_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("place", ["missing/out.toml", "file/out.toml"])
-def test_an_export_that_fails_names_the_file_that_was_asked_for(tmp_path: Path, place: str) -> None:
+def test_an_export_that_fails_names_the_requested_file(tmp_path: Path, place: str) -> None:
     """Not the temporary one beside it."""
     (tmp_path / "file").write_text("no folder")
     ran = exporting(tmp_path / place)

@@ -17,7 +17,7 @@ def test_models_are_listed_with_their_price() -> None:
     assert "unpriced" in ran.out
 
 
-def test_what_an_upstream_asks_stands_beside_an_unpriced_model() -> None:
+def test_an_upstream_s_price_is_shown_beside_an_unpriced_model() -> None:
     told = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
     ran = run(
         "model",
@@ -49,7 +49,7 @@ def test_an_alias_says_what_answers_instead_of_it() -> None:
     assert "answers instead of it in default  gpt-4o-mini\n" in ran.out
 
 
-def test_a_suspended_account_is_said_beside_the_list() -> None:
+def test_a_suspended_account_is_shown_beside_the_list() -> None:
     suspended = replace(ACCOUNT, status=AccountStatus.SUSPENDED)
     ran = run("model", "list", control=Control({"GET /account": suspended, "GET /models": [MODEL]}))
     assert MODEL.name in ran.out

@@ -23,13 +23,13 @@ def test_a_date_counts_to_its_end_where_something_ends() -> None:
 @pytest.mark.parametrize(
     ("kind", "text"), [(NAMES, ""), (NAMES, ",, ,"), (SOME, ""), (SOME, " "), (RENAMING, "m="), (RENAMING, "m= ")]
 )
-def test_a_variable_that_was_not_set_is_no_value(kind: "click.ParamType[object]", text: str) -> None:
+def test_a_variable_that_was_not_set_is_not_a_value(kind: "click.ParamType[object]", text: str) -> None:
     with pytest.raises(click.BadParameter):
         kind(text)
 
 
 @pytest.mark.parametrize(("text", "words"), [("x", "'x'"), ("0", "'0'"), ("11", "'11'"), ("1.5", "'1.5'")])
-def test_a_number_outside_its_range_is_told_in_our_own_words(text: str, words: str) -> None:
+def test_a_number_outside_its_range_is_reported_in_our_own_words(text: str, words: str) -> None:
     with pytest.raises(click.BadParameter, match=f"{words} is not a whole number from 1 to 10"):
         WholeNumber(1, 10)(text)
     with pytest.raises(click.BadParameter, match="'-1' is not a whole number of 1 or above"):

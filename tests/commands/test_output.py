@@ -75,7 +75,7 @@ def test_every_field_is_there_also_with_its_default() -> None:
     assert json_value(CALL)["attempts"][1]["kind"] is None  # type: ignore[index]
 
 
-def test_nothing_is_said_when_the_reader_has_gone() -> None:
+def test_nothing_is_printed_when_the_reader_has_gone() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as gone:

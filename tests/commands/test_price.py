@@ -24,7 +24,7 @@ def answers() -> Control:
     return Control({"POST /prices/import": ALL})
 
 
-def test_what_changes_is_shown_with_what_becomes_of_it() -> None:
+def test_what_changes_is_shown_with_its_new_value() -> None:
     ran = run("price", "import", control=answers())
     rows = {line.split()[0]: line for line in ran.out.splitlines()[1:]}
     assert "imported" in rows["o3"]
@@ -59,7 +59,7 @@ def test_prices_are_listed_in_dollars() -> None:
     assert ran.out.splitlines()[1].split()[:6] == ["gpt-4o", "$2.50", "$1.25", "-", "-", "$10.00"]
 
 
-def test_a_list_price_tells_its_day_and_whether_it_is_old() -> None:
+def test_a_list_price_has_its_day_and_whether_it_is_old() -> None:
     listed = replace(PRICE, source="genai-prices 0.2.3", as_of_ms=Millis(1_790_000_000_000), stale=True)
     ran = run("price", "list", control=Control({"GET /prices": [listed]}))
     assert "genai-prices 0.2.3 of 2026-09-21, stale" in ran.out

@@ -87,7 +87,7 @@ def test_a_port_in_use_says_by_whom_and_the_line_that_helps(served: Served, home
 
 @pytest.mark.parametrize(("command", "option"), [("serve", "--drain"), ("stop", "--wait")])
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "x", "86401"])
-def test_what_is_no_number_of_seconds_is_a_usage_error(home: Path, command: str, option: str, value: str) -> None:
+def test_what_is_not_a_number_of_seconds_is_a_usage_error(home: Path, command: str, option: str, value: str) -> None:
     ran = run(command, option, value, env={"TOLLKEEPER_HOME": str(home)})
     assert (ran.code, ran.err.count("\n")) == (Exit.USAGE, 1)
 

@@ -32,13 +32,13 @@ def test_a_closed_stdin_is_an_empty_one(args: tuple[str, ...], home: Path) -> No
     assert (closed.returncode, closed.stderr.count(b"\n")) == (Exit.USAGE, 1)
 
 
-def test_a_secret_that_is_no_text_is_left_to_who_checks_it() -> None:
+def test_a_secret_that_is_not_text_is_left_to_its_check() -> None:
     control = Control({"POST /channels/x/keys": CHANNEL})
     run("channel", "key", "add", "x", control=control, stdin="\udcff\n".encode(errors="surrogateescape"))
     assert control.bodies == [{"key": "\ufffd"}]
 
 
-def test_a_secret_is_asked_for_and_not_echoed(home: Path) -> None:
+def test_a_secret_is_prompted_for_and_not_echoed(home: Path) -> None:
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     args = ("channel", "add", "x", "--dialect", "mock", "--models", "m", "--key", "-")

@@ -76,7 +76,7 @@ def test_without_a_stdout_no_key_is_made(home: Path) -> None:
     assert [token["name"] for token in tollkeeper(home, "token", "list", "--json").json] == ["x"]
 
 
-def test_adding_in_json_tells_the_key_in_field_key() -> None:
+def test_adding_in_json_has_the_key_in_field_key() -> None:
     ran = run("token", "add", "laptop", "--json", control=Control({"POST /tokens": NEW}))
     assert ran.json["key"] == KEY
 
@@ -106,7 +106,7 @@ def test_an_edit_keeps_the_budgets_and_limits_it_does_not_name() -> None:
     assert (body["limits"]["rpm"], body["limits"]["tpm"]) == (60, 1000)
 
 
-def test_an_edit_takes_limits_away() -> None:
+def test_an_edit_removes_limits() -> None:
     control = Control({"GET /tokens/laptop": TOKEN, "PATCH /tokens/tok_1": TOKEN})
     args = ("--budget", "day=none", "--tokens-budget", "day=none", "--rpm", "none", "--expires", "never")
     run("token", "edit", "laptop", *args, "--models", "*", control=control)
@@ -135,7 +135,7 @@ def test_an_edit_of_nothing_is_a_usage_error() -> None:
 
 
 @pytest.mark.parametrize("command", ["rotate", "remove"])
-def test_what_cannot_be_taken_back_asks(command: str) -> None:
+def test_what_cannot_be_undone_needs_a_confirmation(command: str) -> None:
     control = Control({"GET /tokens/laptop": TOKEN, "POST /tokens/laptop/rotate": NEW, "DELETE /tokens/laptop": {}})
     assert run("token", command, "laptop", control=control).code == Exit.USAGE
     assert control.asked == [("GET /tokens/laptop", None)]

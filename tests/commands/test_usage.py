@@ -37,7 +37,7 @@ def timed(name: str) -> SumRow:
     )
 
 
-def test_percentiles_stand_beside_averages() -> None:
+def test_percentiles_are_shown_beside_averages() -> None:
     control = Control({"GET /usage": replace(SUMMARY, rows=[timed("m")])})
     heads, row, *_ = run("usage", "summary", control=control).out.splitlines()
     assert "percentiles=true" in control.asked[0][0]
@@ -73,7 +73,7 @@ def test_the_api_has_the_same_head_as_in_the_list() -> None:
     assert run("usage", "summary", "--by", "api", control=Control({"GET /usage": SUMMARY})).out.startswith("API ")
 
 
-def test_days_are_asked_for_as_steps() -> None:
+def test_days_are_requested_as_steps() -> None:
     control = Control({"GET /usage": SUMMARY})
     run("usage", "summary", "--by", "day", control=control)
     assert "&step=day&" in control.asked[0][0]

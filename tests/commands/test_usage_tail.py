@@ -100,7 +100,7 @@ def test_only_a_snapshot_that_meets_nothing_shown_means_a_gap() -> None:
     assert (feed.missed(met), feed.missed(gap)) == (False, True)
 
 
-async def test_a_reader_that_was_given_up_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_that_was_abandoned_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_tail, "AGAIN_S", 0)
     beat = msgspec.json.encode(Beat(seq=1, time_ms=NOW))
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -119,7 +119,7 @@ async def test_a_reader_that_was_given_up_asks_again(monkeypatch: pytest.MonkeyP
     assert next(tries, None) is None
 
 
-def test_only_what_was_asked_for_is_shown() -> None:
+def test_only_what_was_requested_is_shown() -> None:
     assert EventFeed(CallQuery(token="phone"), 10).fresh(snapshot(call(1))) == []
 
 

@@ -61,7 +61,7 @@ FOUND = Why(
 )
 
 
-def test_the_api_and_what_becomes_of_its_requests_are_told() -> None:
+def test_the_api_and_what_happens_to_its_requests_are_shown() -> None:
     routes = [replace(ROUTE, conversion="native"), replace(ROUTE, channel="slow", conversion="translated")]
     control = Control({"GET /why": replace(FOUND, api="messages", routes=routes)})
     told = run("why", "laptop", "gpt-4o", "--api", "messages", control=control).out
@@ -100,7 +100,7 @@ def test_the_decision_and_its_reasons() -> None:
     assert lines[-1].endswith("echo  paused for 30 s: 429")
 
 
-def test_cache_marks_are_told_with_the_command_that_stops_them() -> None:
+def test_cache_marks_are_reported_with_the_command_that_stops_them() -> None:
     found = replace(FOUND, routes=[replace(ROUTE, cache_marks=True)])
     (line,) = [
         line for line in run("why", "laptop", "gpt-4o", control=asked(found)).out.splitlines() if "cache" in line

@@ -110,7 +110,7 @@ async def test_a_second_question_follows_the_first(gateway: Gateway, provider: P
 
 
 @EACH
-async def test_a_turn_that_breaks_off_says_that_it_may_be_tried_again(
+async def test_a_turn_that_is_cut_off_says_that_it_may_be_tried_again(
     gateway: Gateway, provider: Provider, dialect: Dialect
 ) -> None:
     _connect(gateway, provider, dialect, turns=4, cut_at=2)

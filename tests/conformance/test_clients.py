@@ -119,7 +119,7 @@ async def test_75_openai_node_maps_errors(gateway: Gateway, provider: Provider) 
 
 
 class TestEarlyHead:
-    """A stream whose head went out early tells its facts in comments, and no client stumbles over them."""
+    """A stream whose head went out early has its facts in comments, and no client fails because of them."""
 
     @pytest.fixture
     def patience(self) -> CallDeadlines:

@@ -202,9 +202,7 @@ async def test_in124_a_stream_that_was_a_chat(gateway: Gateway) -> None:
     )
 
 
-async def test_in124_a_channel_of_openai_that_lacks_them_is_asked_for_a_chat(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_in124_a_channel_of_openai_that_lacks_them_gets_a_chat(gateway: Gateway, provider: Provider) -> None:
     async def only_chats(exchange: Exchange) -> None:
         if exchange.path.endswith("/chat/completions"):
             choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}

@@ -116,7 +116,7 @@ async def test_a_request_without_counterpart_is_refused(gateway: Gateway, provid
 
 
 @FOREIGN
-async def test_what_was_dropped_is_told(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+async def test_what_was_dropped_is_reported(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     _channel(gateway, provider, dialect)
     provider.other = _answers(PLAIN[dialect], stream=False)
     answer = await gateway.client.chat(logit_bias={"1": 1}, store=True)
@@ -210,7 +210,7 @@ async def test_66_signatures_survive_a_client_that_drops_them(gateway: Gateway, 
     assert provider.last.json["contents"][1]["parts"][0]["thoughtSignature"] == "U0lH"
 
 
-async def test_68_a_delay_in_the_body_is_told_as_a_header(gateway: Gateway, provider: Provider) -> None:
+async def test_68_a_delay_in_the_body_is_reported_as_a_header(gateway: Gateway, provider: Provider) -> None:
     _channel(gateway, provider, Dialect.GEMINI)
     error = {"code": 429, "message": "Slow down.", "status": "RESOURCE_EXHAUSTED", "details": [{"retryDelay": "34s"}]}
     provider.other = reply(dumps([{"error": error}]), status=429)

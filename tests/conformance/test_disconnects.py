@@ -43,7 +43,7 @@ async def test_49_leaving_in_mid_stream_ends_the_upstream_and_is_booked_once(
 
 
 async def test_49_leaving_before_the_first_byte_costs_nothing(gateway: Gateway, provider: Provider) -> None:
-    # Deviation: case 49 wants an estimate here; features.md 2.4 charges only for what the client received.
+    # Deviation: case 49 requires an estimate here; features.md 2.4 charges only for what the client received.
     provider.on("m", silence)
     peer = await gateway.client.connect()
     await peer.write(gateway.client.chat_bytes(stream=True))
@@ -146,7 +146,7 @@ async def test_51_fifty_streams_at_once_do_not_mix(gateway: Gateway, provider: P
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_52_an_upstream_that_never_answers_is_given_up(
+async def test_52_an_upstream_that_never_answers_is_abandoned(
     gateway: Gateway, provider: Provider, stream: bool
 ) -> None:
     gateway.channel(provider.base_url, timeouts=Timeouts(head=0.2))

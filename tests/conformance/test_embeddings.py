@@ -163,7 +163,9 @@ async def test_in113_the_sdk_reads_vectors_of_the_right_length(served: Gateway, 
     assert len(answer.data[0].embedding) == 768
 
 
-async def test_in113_a_server_that_refuses_the_form_is_asked_without_it(served: Gateway, provider: Provider) -> None:
+async def test_in113_a_server_that_refuses_the_form_gets_the_request_without_it(
+    served: Gateway, provider: Provider
+) -> None:
     provider.on(MODEL, fail(400, "Unsupported parameter: 'encoding_format'"), vectors())
     async with openai(served) as client:
         answer = await client.embeddings.create(model=MODEL, input="a")

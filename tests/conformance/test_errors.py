@@ -20,7 +20,7 @@ from tests.fakes.replies import fail, reply, speak
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of an upstream's status."""
+    """What the client gets for an upstream's status."""
 
     upstream: int
     status: int
@@ -121,7 +121,7 @@ async def test_54_a_compressed_error_is_unpacked(gateway: Gateway, provider: Pro
     assert "packed words" in (await gateway.client.chat()).error["message"]
 
 
-async def test_55_an_error_tells_of_its_way_as_an_answer_does(gateway: Gateway, provider: Provider) -> None:
+async def test_55_an_error_has_its_route_as_an_answer_does(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", name="up")
     said = {"retry-after-ms": "5900", "x-ratelimit-limit-requests": "60", "x-request-id": "theirs", "set-cookie": "a=b"}
     provider.on("m", fail(429, "slow down", headers=said))
@@ -173,7 +173,7 @@ EXHAUSTED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", EXHAUSTED)
-async def test_55_an_empty_purse_is_told_once(gateway: Gateway, provider: Provider, name: str) -> None:
+async def test_55_an_empty_account_is_reported_once(gateway: Gateway, provider: Provider, name: str) -> None:
     fields, code = EXHAUSTED[name]
     if name == "account":
         gateway.grant(-10_000_000_000)

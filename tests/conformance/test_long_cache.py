@@ -116,7 +116,7 @@ async def test_in12_one_rounding(claude: Gateway, provider: Provider) -> None:
     assert claude.record.cost == (2 * micro + MILLION) // (2 * MILLION)
 
 
-async def test_the_hold_reckons_with_the_dearest_kind(claude: Gateway) -> None:
+async def test_the_hold_is_for_the_most_expensive_kind(claude: Gateway) -> None:
     price = priced(cache_write_long=nanos(LONG))
     assert highest_cost(price, 1_000, 0, MILLION) == 1_000 * LONG
     assert (

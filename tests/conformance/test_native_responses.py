@@ -128,7 +128,7 @@ async def test_a_refusal_that_names_what_was_not_found_is_the_answer(
     assert len(provider.exchanges) == 1
 
 
-async def test_v24_a_mistake_is_told_in_the_upstreams_words(gateway: Gateway, provider: Provider) -> None:
+async def test_v24_a_mistake_is_reported_in_the_upstreams_words(gateway: Gateway, provider: Provider) -> None:
     body = b'{"error": {"message":"bad effort", "type":"invalid_request_error","param":"reasoning.effort","code":"x"}}'
     provider.on("m", reply(body, status=400))
     answer = await call(gateway)
@@ -375,7 +375,7 @@ async def test_in15_money_that_is_gone_ends_the_stream(gateway: Gateway, provide
     assert "money_gone" in gateway.record.marks
 
 
-async def test_a_mock_channel_is_not_asked_for_the_api(gateway: Gateway) -> None:
+async def test_a_mock_channel_is_not_tried_for_the_api(gateway: Gateway) -> None:
     gateway.channel("", "demo-echo", name="demo", dialect=Dialect.MOCK)
     answer = await call(gateway, dumps({"model": "demo-echo", "input": "hi"}))
     assert answer.status == 200

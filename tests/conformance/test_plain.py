@@ -33,7 +33,7 @@ async def test_16_a_completion_passes_as_the_upstream_sent_it(gateway: Gateway, 
     assert raw.headers["x-gateway-cost"] == "0.0001425"
 
 
-async def test_16_the_answer_names_the_model_that_was_asked_for(gateway: Gateway, provider: Provider) -> None:
+async def test_16_the_answer_names_the_requested_model(gateway: Gateway, provider: Provider) -> None:
     # Deviation: wire.md passes the upstream's model on; the decision is the name the client asked for.
     gateway.channel(provider.base_url, "m=real-m-2024")
     provider.on("real-m-2024", speak())
@@ -73,7 +73,7 @@ async def test_17_every_kind_of_message_arrives_as_sent(
     assert completion_faults(got) == []
 
 
-async def test_18_blank_lines_before_the_answer_are_no_part_of_it(gateway: Gateway, provider: Provider) -> None:
+async def test_18_blank_lines_before_the_answer_are_not_part_of_it(gateway: Gateway, provider: Provider) -> None:
     async def blank(exchange: Exchange) -> None:
         body = dumps(whole("m", spent=usage()))
         await exchange.begin(headers={"content-length": str(len(body) + 6)})
@@ -109,7 +109,7 @@ async def test_20_an_error_in_a_good_status_is_an_error(
 
 
 @pytest.mark.parametrize("body", [b"<html><title>Welcome</title></html>", b"", b'{"foo":1}', b"[]", b'{"choices":[]}'])
-async def test_21_what_is_no_completion_is_a_bad_response(gateway: Gateway, provider: Provider, body: bytes) -> None:
+async def test_21_what_is_not_a_completion_is_a_bad_response(gateway: Gateway, provider: Provider, body: bytes) -> None:
     provider.on("m", reply(body, kind="text/html" if body.startswith(b"<") else "application/json"))
     answer = await gateway.client.chat()
     assert (answer.status, answer.error["code"]) == (502, "upstream_bad_response")

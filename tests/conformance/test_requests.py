@@ -79,7 +79,7 @@ EVERYTHING: Doc = {
 
 
 async def asked(gateway: Gateway, upstream: Provider, /, **fields: Any) -> Doc:
-    """What the upstream was asked when the client sent these fields."""
+    """What the upstream got when the client sent these fields."""
     upstream.other = speak()
     answer = await gateway.client.post({"model": "m", "messages": HELLO, **fields})
     assert answer.status == 200, answer.body
@@ -141,7 +141,7 @@ async def test_10_any_legal_string_arrives_as_it_was(gateway: Gateway, provider:
         (b'{"model":"m","messages":[{"role":"user"}],"temperature":NaN}', "invalid_json", None),
     ],
 )
-async def test_11_what_is_no_request_never_reaches_an_upstream(
+async def test_11_what_is_not_a_request_never_reaches_an_upstream(
     gateway: Gateway, provider: Provider, body: bytes, code: str, param: str | None
 ) -> None:
     answer = await gateway.client.ask(

@@ -311,7 +311,7 @@ async def test_32_ids_and_times_that_vary_or_lack_become_one(gateway: Gateway, p
 
 
 @pytest.mark.parametrize("role", ["in every chunk", "in none"])
-async def test_33_a_role_is_told_once(gateway: Gateway, provider: Provider, role: str) -> None:
+async def test_33_a_role_is_reported_once(gateway: Gateway, provider: Provider, role: str) -> None:
     docs = story("Hel", "lo")
     for doc in docs:
         doc["choices"][0]["delta"].pop("role", None)

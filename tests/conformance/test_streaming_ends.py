@@ -64,7 +64,7 @@ async def breaks_chunking(exchange: Exchange) -> None:
     """Sends a chunk size that is none."""
     await exchange.begin_stream()
     await exchange.piece(b"".join(map(event, BEGUN)))
-    await asyncio.sleep(0.02)  # what stands in one read with it is lost with it
+    await asyncio.sleep(0.02)  # what is in the same read is lost with it
     await exchange.write(b"zz\r\nnonsense\r\n")
     await exchange.left()
 

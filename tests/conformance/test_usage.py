@@ -96,7 +96,7 @@ async def test_69_every_wording_means_the_same(gateway: Gateway, provider: Provi
         "none",
     ],
 )
-async def test_69_what_is_no_usage_counts_as_none(gateway: Gateway, provider: Provider, odd: object) -> None:
+async def test_69_what_is_not_usage_counts_as_none(gateway: Gateway, provider: Provider, odd: object) -> None:
     provider.on("m", reply({**whole("m"), "usage": odd}))
     answer = await gateway.client.chat()
     assert answer.head.get("x-gateway-usage") == "estimated"
@@ -156,7 +156,7 @@ async def test_72_an_image_is_not_counted_by_its_length(gateway: Gateway, provid
 
 
 async def test_72_estimating_it_takes_no_time() -> None:
-    # The one look inside: time cannot be told apart outside.
+    # The one look inside: times cannot be distinguished from outside.
     from gateway.domain.estimate import prompt_tokens
     from gateway.inbound.chat.api import parse_large_chat_request
 

@@ -7,13 +7,13 @@ from gateway.domain.units import DOLLAR
 from tests.fakes.gateway import GRANTED, Gateway
 
 
-async def test_the_purse_is_shown(owner: ControlClient) -> None:
+async def test_the_account_is_shown(owner: ControlClient) -> None:
     account = await owner.account()
     assert (account.status, account.granted_nanos, account.spent_nanos) == ("active", GRANTED, 0)
     assert account.balance_nanos == account.available_nanos == GRANTED
 
 
-async def test_a_call_is_seen_in_the_purse(owner: ControlClient, gateway: Gateway) -> None:
+async def test_a_call_is_seen_in_the_account(owner: ControlClient, gateway: Gateway) -> None:
     await gateway.client.chat(model="m")
     (record,) = await gateway.settled()
     account = await owner.account()

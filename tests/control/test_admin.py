@@ -38,7 +38,7 @@ async def test_the_books_are_proven(owner: ControlClient, gateway: Gateway) -> N
     )
 
 
-async def test_the_last_change_is_taken_back_first(owner: ControlClient) -> None:
+async def test_the_last_change_is_undone_first(owner: ControlClient) -> None:
     made = await owner.add_token({"name": "phone"})
     await owner.remove_token("phone")
     assert (await owner.undo()).text == "token 'phone' is back"
@@ -47,13 +47,13 @@ async def test_the_last_change_is_taken_back_first(owner: ControlClient) -> None
     assert [token.name for token in await owner.tokens()] == ["laptop"]
 
 
-async def test_with_nothing_to_take_back_it_says_so(owner: ControlClient) -> None:
+async def test_with_nothing_to_undo_it_says_so(owner: ControlClient) -> None:
     with pytest.raises(Conflict) as caught:
         await owner.undo()
     assert caught.value.code == "nothing_to_undo"
 
 
-async def test_a_refused_change_leaves_nothing_to_take_back(owner: ControlClient) -> None:
+async def test_a_refused_change_leaves_nothing_to_undo(owner: ControlClient) -> None:
     with pytest.raises(BadRequest):
         await owner.add_token({"name": ""})
     with pytest.raises(Conflict):

@@ -29,13 +29,13 @@ async def raw(surface: Surface, data: bytes, wait_s: float = 5.0) -> bytes:
         writer.transport.abort()
 
 
-async def test_an_unknown_path_is_told(owner: ControlClient) -> None:
+async def test_an_unknown_path_is_reported(owner: ControlClient) -> None:
     with pytest.raises(NotFound) as caught:
         await owner.send("GET", "/nothing")
     assert caught.value.code == "unknown_url"
 
 
-async def test_another_method_is_told_with_those_there_are(surface: Surface) -> None:
+async def test_another_method_is_reported_with_those_there_are(surface: Surface) -> None:
     answer = await Client(surface.tcp.port).ask("DELETE", "/control/account", headers=AUTH)
     assert answer.refusal == (405, "method_not_allowed", None)
     assert answer.head.get("allow") == "GET, PATCH"
@@ -47,7 +47,7 @@ async def test_a_refusal_has_the_body_of_all_refusals(surface: Surface) -> None:
     assert set(answer.error) == {"message", "type", "param", "code"}
 
 
-async def test_a_bug_is_told_as_one_without_its_insides(
+async def test_a_bug_is_reported_as_one_without_its_insides(
     owner: ControlClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object) -> None:
@@ -127,7 +127,7 @@ async def test_two_changes_at_once_are_both_made(owner: ControlClient) -> None:
     assert len(await owner.tokens()) == 21
 
 
-async def test_a_full_disk_is_told_as_such(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_reported_as_such(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: ConfigEdits, *__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -146,7 +146,7 @@ async def test_senseless_filters_are_refused(owner: ControlClient, parameters: s
 
 
 @pytest.mark.parametrize("call_id", ["req_" + "0" * 26, "nonsense", "../x", "\x1b"])
-async def test_an_unknown_call_is_told_harmlessly(owner: ControlClient, call_id: str) -> None:
+async def test_an_unknown_call_is_reported_harmlessly(owner: ControlClient, call_id: str) -> None:
     with pytest.raises(NotFound) as caught:
         await owner.call(call_id)
     assert plain(caught.value.message) == caught.value.message
@@ -207,7 +207,7 @@ async def test_ended_calls_are_reached_by_their_number(owner: ControlClient, pas
 
 
 @pytest.mark.parametrize("noun", ["token", "channel"])
-async def test_a_name_that_nothing_has_is_told_with_those_there_are(owner: ControlClient, noun: str) -> None:
+async def test_a_name_that_nothing_has_is_reported_with_those_there_are(owner: ControlClient, noun: str) -> None:
     with pytest.raises(NotFound, match=f"there is no {noun} 'nope'; .*removed"):
         await owner.calls(**{noun: "nope"})
 

@@ -94,7 +94,7 @@ async def test_overrides_are_kept_shown_and_dropped(owner: ControlClient, gatewa
     assert provider.last.json["user"] == "u"
 
 
-async def test_references_are_told_as_they_are(owner: ControlClient, body: dict[str, object]) -> None:
+async def test_references_are_reported_as_they_are(owner: ControlClient, body: dict[str, object]) -> None:
     assert (await owner.add_channel(body | {"key": "env:MY_KEY", "models": [{"name": "m"}]})).key == "env:MY_KEY"
 
 
@@ -204,7 +204,7 @@ async def test_its_calls_and_errors_are_counted(owner: ControlClient, gateway: G
     assert (channel.calls, channel.errors, channel.spent_nanos, channel.in_flight) == (2, 1, ok.cost, 0)
 
 
-async def test_a_resting_channel_tells_why_and_is_cleared(
+async def test_a_paused_channel_says_why_and_is_cleared(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", fail(429, "slow down", headers={"retry-after": "60"}))
@@ -251,7 +251,7 @@ async def test_the_built_in_channel_needs_no_network(owner: ControlClient) -> No
     assert (await owner.test_channel("demo", "demo-echo")).ok
 
 
-async def test_a_knob_is_stored_in_one_spelling(owner: ControlClient) -> None:
+async def test_an_option_is_stored_in_one_spelling(owner: ControlClient) -> None:
     added = await owner.add_channel({"name": "demo", "dialect": "mock", "options": {"no-usage": True}})
     assert added.options == {"no_usage": True}
     edited = await owner.edit_channel("demo", {"options": {**added.options, "no-usage": False, "retry-after": 2}})
@@ -304,12 +304,12 @@ async def test_an_empty_key_is_none(owner: ControlClient) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 2, 10**30])
-async def test_a_number_that_is_not_there_is_told(owner: ControlClient, number: int) -> None:
+async def test_a_number_that_is_not_there_is_reported(owner: ControlClient, number: int) -> None:
     with pytest.raises(NotFound, match="numbered 1 to 1"):
         await owner.remove_key("up", number)
 
 
-async def test_what_is_held_against_a_key_stays_when_others_change(owner: ControlClient, gateway: Gateway) -> None:
+async def test_the_failures_of_a_key_stay_when_others_change(owner: ControlClient, gateway: Gateway) -> None:
     await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND]})
     gateway.engine.health.failed(ChannelId("ch_up#1"), FailureKind.RATE, "429", 60)
     gateway.engine.health.failed(ChannelId("ch_up#2"), FailureKind.AUTH, "refused")

@@ -18,7 +18,7 @@ async def test_an_export_onto_itself_changes_nothing(owner: ControlClient, gatew
     assert (done.differences, done.keys, gateway.engine.catalog.registry == before) == ([], {}, True)
 
 
-async def test_it_is_shown_first_done_at_once_and_taken_back(owner: ControlClient, gateway: Gateway) -> None:
+async def test_it_is_shown_first_done_at_once_and_undone(owner: ControlClient, gateway: Gateway) -> None:
     text = 'format = 1\n[groups.work]\nmultiplier = "2"\n[tokens.phone]\ngroup = "work"\n'
     shown = await owner.import_config(text)
     assert (shown.applied, shown.keys) == (False, {})
@@ -69,14 +69,14 @@ async def test_no_text_at_all(owner: ControlClient) -> None:
         await owner.send("POST", "/config", {})
 
 
-async def test_references_that_lead_nowhere_are_told(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_references_that_lead_nowhere_are_reported(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
     text = 'format = 1\n[channels.new]\ndialect = "openai"\nbase_url = "http://127.0.0.1:9"\nkey = "env:TK_TEST_KEY"\n'
     assert "channel 'new': TK_TEST_KEY is not set where the server runs" in (await owner.import_config(text)).notes
     monkeypatch.setenv("TK_TEST_KEY", "sk-x")
     assert (await owner.import_config(text)).notes == []
 
 
-async def test_money_is_no_configuration(owner: ControlClient, gateway: Gateway) -> None:
+async def test_money_is_not_configuration(owner: ControlClient, gateway: Gateway) -> None:
     text = (await owner.export_config()).text
     await owner.grant(5)
     before = (await owner.account()).granted_nanos
@@ -84,7 +84,7 @@ async def test_money_is_no_configuration(owner: ControlClient, gateway: Gateway)
     assert (await owner.account()).granted_nanos == before
 
 
-async def test_patterns_without_a_list_are_told(owner: ControlClient) -> None:
+async def test_patterns_without_a_list_are_reported(owner: ControlClient) -> None:
     text = 'format = 1\n[channels.new]\ndialect = "openai"\nbase_url = "http://127.0.0.1:9"\npatterns = ["*"]\n'
     (note,) = (await owner.import_config(text)).notes
     assert note.endswith("'tollkeeper channel models new --refresh'")
@@ -101,7 +101,7 @@ LITELLM = {
 }
 
 
-async def test_litellm_s_models_are_put_beside_what_is_there(owner: ControlClient, gateway: Gateway) -> None:
+async def test_litellm_s_models_are_compared_with_what_is_there(owner: ControlClient, gateway: Gateway) -> None:
     gateway.group("default", note="mine")
     text = json.dumps(LITELLM)
     done = await owner.import_config(text, apply=True, origin=ConfigOrigin.LITELLM)

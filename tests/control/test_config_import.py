@@ -52,7 +52,7 @@ def test_what_was_exported_is_imported_as_it_was(seed: int) -> None:
     assert all(d.what == "kept" for d in followed(text, merged.registry).differences)
 
 
-def test_what_is_added_and_changed_is_told_by_field() -> None:
+def test_what_is_added_and_changed_is_reported_by_field() -> None:
     text = """
         format = 1
         [groups.work]
@@ -78,14 +78,14 @@ def test_what_is_added_and_changed_is_told_by_field() -> None:
     assert plan.registry.channels[kit.channel("up").id].key == "sk-upstream-canary"
 
 
-def test_a_new_thing_without_a_word_has_no_fields_and_a_key_that_looks_the_same_is_told() -> None:
+def test_a_new_thing_without_a_word_has_no_fields_and_a_key_that_looks_the_same_is_reported() -> None:
     assert followed("format = 1\n[groups.new]").differences[0].fields == []
     registry = kit.registry(kit.channel("up", groups=("home",), key="old"))
     plan = followed(export_text(registry).replace("env:TOLLKEEPER_KEY_UP", "new"), registry)
     assert plan.differences[0].fields == [FieldDifference(field="key", before="…", after="…")]
 
 
-def test_what_is_not_said_is_as_it_comes() -> None:
+def test_what_is_not_given_has_its_default() -> None:
     registry = kit.registry(groups=(Group(name="home", multiplier=5, limits=Limits(rpm=5)),))
     plan = followed("format = 1\n[groups.home]", registry)
     assert plan.registry.groups["home"] == Group(name="home")
@@ -146,7 +146,7 @@ def live(registry: Registry) -> list[tuple[str, bool]]:
     return [(model.name, model.live) for channel in registry.channels.values() for model in channel.models]
 
 
-def test_patterns_choose_of_the_list_there_is_and_another_upstream_has_none() -> None:
+def test_patterns_select_from_the_list_there_is_and_another_upstream_has_none() -> None:
     channel = kit.channel("up", groups=("home",))
     lists = {channel.id: UpstreamModels(channel=channel.id, time=NOW, models=LISTED)}
     registry = msgspec.structs.replace(kit.registry(channel), lists=lists)
@@ -257,7 +257,7 @@ BAD = {
     "format = 1\n[prices.m]\ninput = '1'\noutput = '1'\ntiers = [{ above = 1 }]": "prices.m.tiers[0].input: is missing",
     "format = 1\n[prices.m]\ninput = '1'\noutput = '1'\nupdated = '2026'": "prices.m.updated: is unknown",
 }
-"""Text to the beginning of what is said of it."""
+"""Text, and how the message about it begins."""
 
 
 def test_there_are_enough_of_them() -> None:
@@ -274,7 +274,9 @@ def test_a_bad_import_is_refused_with_its_place(text: str) -> None:
 
 def _some(chance: random.Random) -> Registry:
     """A configuration that the owner could have made."""
-    groups = [Group(name=name, created=Millis(chance.randrange(9)), **_purse(chance)) for name in _few(chance, "abé d")]
+    groups = [
+        Group(name=name, created=Millis(chance.randrange(9)), **_account(chance)) for name in _few(chance, "abé d")
+    ]
     groups.append(
         Group(name="home", multiplier=chance.choice((10**6, 1_500_000, 1)), models=chance.choice(((), ("m*",))))
     )
@@ -289,13 +291,13 @@ def _some(chance: random.Random) -> Registry:
                 name,
                 group=chance.choice(names),
                 expires=chance.choice((None, Millis(chance.randrange(2 * 10**12)))),
-                **_purse(chance),
+                **_account(chance),
             )
             for name in _few(chance, ("laptop", "my phone", "x.y"))
         ),
         groups=tuple(groups),
         prices=tuple(_price(name, chance) for name in _few(chance, ("m", "a/b:c", "ünpriced"))),
-        account=Account(stop_when_empty=chance.random() < 0.5, budgets=_purse(chance)["budgets"]),
+        account=Account(stop_when_empty=chance.random() < 0.5, budgets=_account(chance)["budgets"]),
         settings=Settings(
             refuse_unpriced=chance.random() < 0.5,
             durability=chance.choice(tuple(Durability)),
@@ -309,7 +311,7 @@ def _few(chance: random.Random, names: Any) -> list[str]:
     return [name.strip() or "z" for name in names if chance.random() < 0.6]
 
 
-def _purse(chance: random.Random) -> dict[str, Any]:
+def _account(chance: random.Random) -> dict[str, Any]:
     windows = [window for window in Window if chance.random() < 0.4]
     amounts = (Nanos(1), Nanos(5_000_000_000), None)
     budgets = tuple(Budget(window=w, nanos=chance.choice(amounts), tokens=chance.randrange(9)) for w in windows)
@@ -349,7 +351,7 @@ def _price(name: str, chance: random.Random) -> Price:
     )
 
 
-def test_a_knob_is_imported_in_one_spelling() -> None:
+def test_an_option_is_imported_in_one_spelling() -> None:
     text = 'format = 1\n[channels.c]\ndialect = "mock"\ngroups = []\noptions = { no-usage = true }'
     made = next(c for c in followed(text).registry.channels.values() if c.name == "c")
     assert made.options == {"no_usage": True}

@@ -79,7 +79,7 @@ def test_what_is_offered_would_be_accepted() -> None:
     assert all(offer.preset in ("", *PRESETS) for offer in offered)
 
 
-async def test_presets_tell_what_need_not_be_told(owner: ControlClient) -> None:
+async def test_presets_fill_in_what_need_not_be_given(owner: ControlClient) -> None:
     found = {preset.name: preset for preset in await owner.presets()}
     assert list(found) == list(PRESETS)
     claude, llama = found["anthropic"], found["ollama"]

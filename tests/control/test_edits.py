@@ -60,7 +60,7 @@ def test_quiet_changes_are_not_in_the_history(edits: ConfigEdits) -> None:
     assert undo(edits) == "not loud"
 
 
-def test_a_full_disk_is_told_and_changes_nothing(edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_changes_nothing(edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(changes: Sequence[Change], entry: int) -> list[Change]:
         raise OSError(errno.ENOSPC, "No space left on device")
 

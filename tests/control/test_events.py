@@ -78,7 +78,7 @@ async def watching(owner: ControlClient, recent: int = 10) -> AsyncIterator[Asyn
 
 
 async def until(stream: AsyncIterator[AnyEvent], kind: type[AnyEvent]) -> list[AnyEvent]:
-    """All that is told up to the first event of a kind."""
+    """All events up to the first of a kind."""
     seen: list[AnyEvent] = []
     async for event in stream:
         seen.append(event)
@@ -98,7 +98,7 @@ async def test_a_snapshot_is_the_whole_present_state(feed: WatcherStream, gatewa
     assert snapshot.status.instance == gateway.engine.instance
 
 
-async def test_calls_are_told_at_once_in_order_and_numbered(feed: WatcherStream) -> None:
+async def test_calls_are_reported_at_once_in_order_and_numbered(feed: WatcherStream) -> None:
     notices: list[Notice] = [
         StartedNotice(running(1)),
         ProgressNotice(running(1)),
@@ -114,7 +114,7 @@ async def test_calls_are_told_at_once_in_order_and_numbered(feed: WatcherStream)
     assert fourth == Stopping(seq=fourth.seq, until_ms=Millis(9), running=[])
 
 
-async def test_a_store_that_fails_is_told_with_the_reason(feed: WatcherStream, gateway: Gateway) -> None:
+async def test_a_store_that_fails_is_reported_with_the_reason(feed: WatcherStream, gateway: Gateway) -> None:
     gateway.engine.store.books.trouble.say(write="the disk is full")
     event, incident = said(await feed.tell(Batch(notices=[StoreNotice()])))
     assert isinstance(incident, IncidentChanged)
@@ -124,7 +124,7 @@ async def test_a_store_that_fails_is_told_with_the_reason(feed: WatcherStream, g
     assert (event.status.state, event.status.store_error) == ("store_failed", "the disk is full")
 
 
-async def test_money_is_told_at_most_four_times_a_second(feed: WatcherStream, gateway: Gateway, hand: Hand) -> None:
+async def test_money_is_reported_at_most_four_times_a_second(feed: WatcherStream, gateway: Gateway, hand: Hand) -> None:
     await feed.snapshot()
     told = 0
     for tick in range(100):
@@ -136,7 +136,7 @@ async def test_money_is_told_at_most_four_times_a_second(feed: WatcherStream, ga
     assert 3 <= told <= 4
 
 
-async def test_the_last_movement_of_money_is_told_when_its_time_comes(
+async def test_the_last_movement_of_money_is_reported_when_its_time_comes(
     feed: WatcherStream, gateway: Gateway, hand: Hand
 ) -> None:
     await feed.snapshot()
@@ -156,7 +156,7 @@ async def test_money_that_did_not_move_is_not_told(feed: WatcherStream, hand: Ha
     assert await feed.tell(Batch()) == b""
 
 
-async def test_tables_are_told_after_a_change_but_not_for_each(feed: WatcherStream, hand: Hand) -> None:
+async def test_tables_are_reported_after_a_change_but_not_for_each(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
     told = 0
     for tick in range(1000):
@@ -165,7 +165,7 @@ async def test_tables_are_told_after_a_change_but_not_for_each(feed: WatcherStre
     assert 3 <= told <= 4
 
 
-async def test_a_lone_change_is_told_soon(feed: WatcherStream, hand: Hand) -> None:
+async def test_a_lone_change_is_reported_soon(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
     hand.now += 60
     (changed,) = said(await feed.tell(Batch(changed=True)))
@@ -190,7 +190,7 @@ async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Hand) -> N
     assert feed.patience() == BEAT_S
 
 
-async def test_one_who_fell_behind_is_told_everything_anew(feed: WatcherStream) -> None:
+async def test_a_watcher_that_fell_behind_gets_everything_again(feed: WatcherStream) -> None:
     await feed.snapshot()
     await feed.tell(Batch(notices=[StartedNotice(running())]))
     (snapshot,) = said(await feed.tell(Batch(behind=True)))
@@ -314,7 +314,7 @@ async def test_a_reader_that_is_stuck_does_not_hold_the_end(
         assert asyncio.get_running_loop().time() - began < 2.5
 
 
-async def test_a_reader_that_is_stuck_is_given_up(
+async def test_a_reader_that_is_stuck_is_abandoned(
     owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STUCK_S", 0.05)

@@ -58,7 +58,7 @@ async def test_incidents_are_known_after_a_restart(tmp_path: Path, provider: Pro
         assert gateway.engine.incident_watch.look().newest() == []
 
 
-async def test_a_watcher_is_told_of_an_incident(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+async def test_a_watcher_learns_of_an_incident(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(500))
     seen: list[AnyEvent] = []
     async with aclosing(owner.events(0)) as events, asyncio.timeout(20):

@@ -73,7 +73,7 @@ async def test_patterns_may_stand_among_the_models(owner: ControlClient, body: d
     assert (channel.patterns, names(channel.models)) == (("o*",), ["mine", "o3"])
 
 
-async def test_a_pattern_that_lets_nothing_in_is_told(owner: ControlClient, body: dict[str, object]) -> None:
+async def test_a_pattern_that_lets_nothing_in_is_reported(owner: ControlClient, body: dict[str, object]) -> None:
     with pytest.raises(BadRequest, match=r"none of the 3 models it lists matches claude-\*") as caught:
         await owner.add_channel(body | {"patterns": ["claude-*"]})
     assert caught.value.code == "no_model_list"
@@ -81,7 +81,7 @@ async def test_a_pattern_that_lets_nothing_in_is_told(owner: ControlClient, body
         await owner.add_channel(body | {"patterns": ["!"]})
 
 
-async def test_new_patterns_choose_of_the_list_there_is(
+async def test_new_patterns_select_from_the_list_there_is(
     owner: ControlClient, provider: Provider, body: dict[str, object]
 ) -> None:
     await owner.add_channel(body)
@@ -116,7 +116,7 @@ async def test_while_the_upstream_is_down_the_last_list_is_served_and_marked(
     assert not (await owner.refresh_channel("new")).stale
 
 
-async def test_the_list_of_another_place_is_no_list_of_this_one(owner: ControlClient, body: dict[str, object]) -> None:
+async def test_the_list_of_another_address_is_not_used(owner: ControlClient, body: dict[str, object]) -> None:
     await owner.add_channel(body)
     with pytest.raises(BadRequest) as caught:
         await owner.edit_channel("new", {"base_url": "http://127.0.0.1:1/v1"})
@@ -127,7 +127,7 @@ async def test_the_list_of_another_place_is_no_list_of_this_one(owner: ControlCl
 
 
 @pytest.mark.parametrize("script", [lists(), fail(500), reply(b"<html>")])
-async def test_no_list_takes_no_model_away(
+async def test_without_a_list_no_model_is_removed(
     owner: ControlClient, provider: Provider, body: dict[str, object], script: Script
 ) -> None:
     await owner.add_channel(body)
@@ -136,7 +136,7 @@ async def test_no_list_takes_no_model_away(
     assert names((await owner.channel("new")).models) == list(NAMES)
 
 
-async def test_without_a_list_the_failure_is_told(owner: ControlClient, provider: Provider) -> None:
+async def test_without_a_list_the_failure_is_reported(owner: ControlClient, provider: Provider) -> None:
     provider.on("/v1/models", fail(401))
     with pytest.raises(UpstreamError):
         await owner.refresh_channel("up")
@@ -168,7 +168,7 @@ async def test_the_root_is_found_out_when_models_are_named_too(
 
 
 async def test_a_known_place_and_a_native_dialect_are_not_searched(owner: ControlClient) -> None:
-    """Neither is asked: nothing outside this machine could answer here."""
+    """Neither gets a request: nothing outside this machine could answer here."""
     for more in ({"preset": "groq"}, {"dialect": "gemini"}):
         channel = await owner.add_channel({"name": str(more), "models": [{"name": "x"}], **more})
         assert channel.listed_ms is None
@@ -179,7 +179,7 @@ async def test_an_upstream_that_is_not_there_keeps_its_address(owner: ControlCli
     assert (await owner.add_channel(body)).base_url == "http://127.0.0.1:1/api"
 
 
-async def test_what_the_upstream_asks_stands_beside_the_model(
+async def test_the_upstream_s_price_is_shown_beside_the_model(
     owner: ControlClient, provider: Provider, body: dict[str, object], gateway: Gateway
 ) -> None:
     pricing = {"prompt": "0.0000025", "completion": "0.00001"}
@@ -262,7 +262,7 @@ def test_what_is_due(more: dict[str, Any], listed: dict[str, Any] | None, asked:
     assert due(never, NOW) == []
 
 
-async def test_all_that_is_due_is_asked_and_a_dead_one_holds_up_nobody(gateway: Gateway, provider: Provider) -> None:
+async def test_all_that_is_due_is_fetched_and_a_dead_one_delays_no_other(gateway: Gateway, provider: Provider) -> None:
     provider.on("/v1/models", lists(*NAMES))
     gateway.channel("http://127.0.0.1:1/v1", "old", name="dead", patterns=("*",))
     gateway.channel(provider.base_url, name="alive", patterns=("gpt-*",), models=(Served(name="was", live=True),))

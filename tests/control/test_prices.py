@@ -57,7 +57,7 @@ def vendor(gateway: Gateway) -> None:
 
 
 @pytest.mark.usefixtures("vendor")
-async def test_list_prices_are_shown_before_they_are_taken_over(owner: ControlClient) -> None:
+async def test_list_prices_are_shown_before_they_are_imported(owner: ControlClient) -> None:
     proposals = await owner.import_prices()
     assert [(p.model, p.channel, p.now, p.differs) for p in proposals] == [
         ("gpt-4.1", "openai", None, True),
@@ -67,7 +67,7 @@ async def test_list_prices_are_shown_before_they_are_taken_over(owner: ControlCl
 
 
 @pytest.mark.usefixtures("vendor")
-async def test_list_prices_are_taken_over_in_one_change(owner: ControlClient) -> None:
+async def test_list_prices_are_imported_in_one_change(owner: ControlClient) -> None:
     await owner.import_prices(apply=True)
     prices = {price.model: price for price in await owner.prices()}
     assert set(prices) == {"m", "gpt-4.1", "gpt-4.1-mini"}
@@ -86,7 +86,7 @@ async def test_prices_set_by_hand_are_kept(owner: ControlClient) -> None:
 
 
 @pytest.mark.usefixtures("vendor")
-async def test_only_the_models_named_are_taken_over(owner: ControlClient) -> None:
+async def test_only_the_named_models_are_imported(owner: ControlClient) -> None:
     await owner.import_prices(["gpt-4.1"], apply=True)
     assert [price.model for price in await owner.prices()] == ["gpt-4.1", "m"]
     assert await owner.import_prices(["nobody"], apply=True) == []
@@ -107,7 +107,7 @@ async def test_a_proposal_tells_what_changes_and_of_which_day_it_is(owner: Contr
 
 
 @pytest.mark.usefixtures("vendor")
-async def test_a_leap_is_taken_over_only_if_it_is_accepted(owner: ControlClient) -> None:
+async def test_a_leap_is_imported_only_if_it_is_accepted(owner: ControlClient) -> None:
     await _old(owner, input=DOLLAR // 10_000, output=8 * DOLLAR)
     leap, new = await owner.import_prices(apply=True)
     assert (leap.change, leap.applied, new.applied) == ("up", False, True)
@@ -118,7 +118,7 @@ async def test_a_leap_is_taken_over_only_if_it_is_accepted(owner: ControlClient)
     assert {p.model: p.input_nanos for p in await owner.prices()}["gpt-4.1"] == 2 * DOLLAR
 
 
-async def test_what_is_of_one_channel_or_vendor_is_asked_for_by_its_name(
+async def test_what_is_of_one_channel_or_vendor_is_requested_by_its_name(
     owner: ControlClient, gateway: Gateway
 ) -> None:
     gateway.channel("https://api.openai.com/v1", "gpt-4.1", name="work")
@@ -163,7 +163,7 @@ async def test_a_token_s_models_are_those_it_sees(owner: ControlClient, gateway:
     assert [model.name for model in await owner.models()] == ["m", "n1", "n2"]
 
 
-async def test_an_unknown_token_is_told(owner: ControlClient) -> None:
+async def test_an_unknown_token_is_reported(owner: ControlClient) -> None:
     with pytest.raises(NotFound):
         await owner.models("nobody")
 

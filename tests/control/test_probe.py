@@ -25,13 +25,13 @@ def channel(gateway: Gateway, provider: Provider) -> Channel:
     return gateway.engine.catalog.channel("up")
 
 
-async def test_the_free_question_is_asked_alone(gateway: Gateway, provider: Provider, channel: Channel) -> None:
+async def test_the_free_check_is_made_alone(gateway: Gateway, provider: Provider, channel: Channel) -> None:
     check = await probe(gateway.engine, channel, "")
     assert (check.ok, check.text) == (True, "it lists 1 models")
     assert [exchange.path for exchange in provider.exchanges] == ["/v1/models"]
 
 
-async def test_a_real_call_tells_its_tokens(gateway: Gateway, provider: Provider, channel: Channel) -> None:
+async def test_a_real_call_reports_its_tokens(gateway: Gateway, provider: Provider, channel: Channel) -> None:
     check = await probe(gateway.engine, channel, "m")
     assert check.ok
     assert check.text.startswith("'m' answered with 14 input, 2 output tokens")
@@ -51,7 +51,9 @@ async def test_the_call_decides_when_there_is_no_list(gateway: Gateway, provider
 
 
 @pytest.mark.parametrize("script", [fail(401), fail(500), slam, reply(b"<html>"), reply({"choices": []})])
-async def test_a_failed_call_is_told(gateway: Gateway, provider: Provider, channel: Channel, script: object) -> None:
+async def test_a_failed_call_is_reported(
+    gateway: Gateway, provider: Provider, channel: Channel, script: object
+) -> None:
     provider.on("m", script)  # type: ignore[arg-type]
     check = await probe(gateway.engine, channel, "m")
     assert not check.ok

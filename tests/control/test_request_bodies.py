@@ -40,7 +40,7 @@ def test_a_patch_leaves_the_other_fields_alone() -> None:
 
 
 @pytest.mark.parametrize("data", [b"[]", b'"x"', b"1", b"{", b'{"a":}', b"\xff", b'{"a":1}x', b"null", b"NaN"])
-def test_what_is_no_json_object_is_refused(data: bytes) -> None:
+def test_what_is_not_a_json_object_is_refused(data: bytes) -> None:
     with pytest.raises(BadRequest) as caught:
         members(data)
     assert caught.value.code == "invalid_json"
@@ -80,19 +80,19 @@ def test_an_unknown_field_inside_a_field_is_named_with_its_place(data: bytes, pl
         (b'{"models":"x"}', "models: Expected `array`, got `str`"),
     ],
 )
-def test_a_wrong_type_is_told_with_its_place(data: bytes, text: str) -> None:
+def test_a_wrong_type_is_reported_with_its_place(data: bytes, text: str) -> None:
     error = refusal(data)
     assert error.message == text
     assert error.param == text.partition(":")[0].partition(".")[0].partition("[")[0]
 
 
-def test_a_wrong_choice_is_told_with_the_choices() -> None:
+def test_a_wrong_choice_is_reported_with_the_choices() -> None:
     error = refusal(b'{"dialect":"smtp"}', Channel, ("dialect",))
     assert "smtp" in error.message
     assert all(dialect.value in error.message for dialect in Dialect)
 
 
-def test_a_wrong_choice_deep_inside_is_told_with_the_choices() -> None:
+def test_a_wrong_choice_deep_inside_is_reported_with_the_choices() -> None:
     assert "day, week, month, ever" in refusal(b'{"budgets":[{"window":"year"}]}').message
 
 

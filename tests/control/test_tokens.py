@@ -16,7 +16,7 @@ async def status_with(gateway: Gateway, key: str) -> int:
     return (await Client(gateway.port, key).get("/v1/models")).status
 
 
-async def test_a_new_token_s_key_is_told_once_and_works(owner: ControlClient, gateway: Gateway) -> None:
+async def test_a_new_token_s_key_is_reported_once_and_works(owner: ControlClient, gateway: Gateway) -> None:
     made = await owner.add_token({"name": "phone"})
     assert made.key.startswith(PREFIX)
     assert await status_with(gateway, made.key) == 200

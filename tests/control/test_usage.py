@@ -42,7 +42,7 @@ async def test_rows_add_up_to_the_total(owner: ControlClient, past: int, by: str
     assert sum(row.cost_nanos for row in summary.rows) == summary.total.cost_nanos == past
 
 
-async def test_the_dearest_row_is_first(owner: ControlClient, past: int) -> None:
+async def test_the_most_expensive_row_is_first(owner: ControlClient, past: int) -> None:
     assert [(row.key, row.calls) for row in (await owner.summary(by="token")).rows] == [
         ("tok_laptop", 2),
         ("tok_phone", 1),

@@ -92,7 +92,7 @@ def test_tokens(more: dict[str, object], field: str | None) -> None:
     assert fault(lambda: validation.token(token(**more), REGISTRY)) == field
 
 
-def test_a_missing_group_is_told_with_those_there_are() -> None:
+def test_a_missing_group_is_reported_with_those_there_are() -> None:
     with pytest.raises(BadRequest) as caught:
         validation.token(token(group="hoem"), REGISTRY)
     assert caught.value.message.endswith("the groups are: default, home")
@@ -248,7 +248,7 @@ def test_any_body_is_accepted_whole_or_refused_with_its_field(
         assert field.partition(".")[0].partition("[")[0] in editable
 
 
-def test_only_the_mock_dialect_has_knobs() -> None:
+def test_only_the_mock_dialect_has_options() -> None:
     mock = {"dialect": Dialect.MOCK, "base_url": ""}
     assert fault(lambda: validation.channel(channel(**mock, options={"latency": 5}), REGISTRY)) is None
     assert fault(lambda: validation.channel(channel(**mock, options={"nope": 5}), REGISTRY)) == "options"

@@ -33,7 +33,7 @@ def test_lists_are_in_the_order_of_names(gateway: Gateway) -> None:
     assert [view.name for view in token_views(gateway.engine)] == ["a", "b", "c", "laptop"]
 
 
-def test_a_token_s_budgets_tell_when_they_begin_anew(gateway: Gateway) -> None:
+def test_a_token_s_budgets_say_when_they_start_over(gateway: Gateway) -> None:
     gateway.token("x", budgets=(Budget(window=Window.EVER, nanos=Nanos(5)), Budget(window=Window.MONTH, tokens=7)))
     ever, month = token_view(gateway.engine, gateway.engine.catalog.token("x")).budgets
     assert (ever.nanos, ever.tokens, ever.resets_at_ms) == (5, None, None)
@@ -42,7 +42,7 @@ def test_a_token_s_budgets_tell_when_they_begin_anew(gateway: Gateway) -> None:
     assert month.resets_at_ms > gateway.engine.now()
 
 
-def test_a_group_lists_its_channels_in_the_order_they_are_asked(gateway: Gateway) -> None:
+def test_a_group_lists_its_channels_in_routing_order(gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", name="zzz", priority=1)
     assert group_view(gateway.engine, gateway.engine.catalog.group("default")).channels == ["zzz", "up"]
 

@@ -35,7 +35,7 @@ async def test_a_call_that_would_work(owner: ControlClient, provider: Provider) 
     assert provider.exchanges == []
 
 
-async def test_what_is_told_is_what_a_call_gets(owner: ControlClient, gateway: Gateway) -> None:
+async def test_what_is_reported_is_what_a_call_gets(owner: ControlClient, gateway: Gateway) -> None:
     await owner.set_account({"status": "suspended"})
     found = await owner.why("laptop", "m")
     answer = await gateway.client.chat("m")
@@ -106,7 +106,7 @@ async def test_the_price_s_state(owner: ControlClient, gateway: Gateway) -> None
     assert (await owner.why("laptop", "m")).price_state == "unpriced"
 
 
-async def test_what_is_asked_must_make_sense(owner: ControlClient, gateway: Gateway) -> None:
+async def test_a_question_must_make_sense(owner: ControlClient, gateway: Gateway) -> None:
     with pytest.raises(NotFound):
         await owner.why("nobody", "m")
     for size in (0, -1, 10**18):
@@ -117,7 +117,7 @@ async def test_what_is_asked_must_make_sense(owner: ControlClient, gateway: Gate
         await owner.why("laptop", "")
 
 
-async def test_which_channels_speak_the_api_is_told(
+async def test_which_channels_speak_the_api_is_reported(
     owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Letters(ChatCompletions):
@@ -132,7 +132,7 @@ async def test_which_channels_speak_the_api_is_told(
         await owner.why("laptop", "m", api="chat")
 
 
-async def test_in16_filters_and_explanations_tell_the_api_and_what_becomes_of_the_request(
+async def test_in16_filters_and_explanations_have_the_api_and_what_happens_to_the_request(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     """``usage list api:messages`` and ``why``: native at a channel of that dialect, translated at others."""
@@ -150,7 +150,7 @@ async def test_in16_filters_and_explanations_tell_the_api_and_what_becomes_of_th
     assert {route.channel: route.conversion for route in routes} == {"up": "translated", "claude": "native"}
 
 
-async def test_channels_that_cannot_answer_an_api_are_told(owner: ControlClient, gateway: Gateway) -> None:
+async def test_channels_that_cannot_answer_an_api_are_reported(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9", name="other", dialect=Dialect.ANTHROPIC, priority=9)
     found = await owner.why("laptop", "m", api="embeddings")
     assert (found.works, against(found)) == (True, {"up": "", "other": "cannot answer embeddings"})
@@ -160,12 +160,12 @@ async def test_channels_that_cannot_answer_an_api_are_told(owner: ControlClient,
     assert "speaks anthropic, which has no embeddings" in found.message
 
 
-async def test_of_chat_completions_no_conversion_is_told(owner: ControlClient) -> None:
+async def test_of_chat_completions_no_conversion_is_reported(owner: ControlClient) -> None:
     found = await owner.why("laptop", "m")
     assert (found.api, {route.conversion for route in found.routes}) == ("chat", {""})
 
 
-async def test_nothing_secret_is_told(owner: ControlClient, gateway: Gateway) -> None:
+async def test_nothing_secret_is_shown(owner: ControlClient, gateway: Gateway) -> None:
     channel: Channel = gateway.engine.catalog.channel("up")
     answer = await owner.send("GET", "/why?token=laptop&model=m")
     assert channel.key.encode() not in answer.body
@@ -248,7 +248,7 @@ async def test_a_token_that_may_not_be_used(
     assert found.fix == fix
 
 
-async def test_no_money_is_told_behind_a_limit_that_is_reached(owner: ControlClient) -> None:
+async def test_no_money_is_reported_behind_a_limit_that_is_reached(owner: ControlClient) -> None:
     await owner.edit_token("laptop", {"limits": {"tpm": 1}})
     assert (await owner.why("laptop", "m")).then is None
     await owner.grant(-(10**11))
@@ -259,7 +259,7 @@ async def test_no_money_is_told_behind_a_limit_that_is_reached(owner: ControlCli
     assert "account grant" in found.then.fix
 
 
-async def test_commands_that_are_told_can_be_copied(owner: ControlClient, gateway: Gateway) -> None:
+async def test_commands_in_advice_can_be_copied(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", "x", name="we/ird ?#", groups=())
     found = await owner.why("laptop", "x")
     assert "'tollkeeper channel edit 'we/ird ?#' --group default'" in found.fix

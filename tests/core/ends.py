@@ -1,4 +1,4 @@
-"""Ends: who asks and who answers, both without a network and obedient to a script."""
+"""Ends: a client and an upstream, both without a network and driven by a script."""
 
 import asyncio
 import json
@@ -99,7 +99,7 @@ Behaviour = FakeReply | BaseException | Callable[[], Awaitable[FakeReply]]
 
 
 class FakeUpstreams(AnswerSender):
-    """Channels by name, each with what it does the first, second and every later time it is asked."""
+    """Channels by name, each with what it does at the first, second and every later request."""
 
     def __init__(self) -> None:
         self.redaction = Redaction({})
@@ -147,7 +147,7 @@ class Answered:
 
 
 class FakeClient:
-    """Who waits for the answer, and may leave, stop reading or break."""
+    """The client that waits for the answer, and may leave, stop reading or break."""
 
     def __init__(self) -> None:
         self.gone = False

@@ -47,7 +47,7 @@ def registry(
     settings: Settings | None = None,
     granted: int = DOLLAR,
 ) -> Registry:
-    """One dollar, the group ``home`` and a price for model ``m``, if nothing else is said."""
+    """By default one dollar, the group ``home`` and a price for model ``m``."""
     grant = Grant(id="gr_1", nanos=Nanos(granted), time=Millis(0))
     return Registry(
         account=account or Account(),

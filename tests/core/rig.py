@@ -151,7 +151,7 @@ class Rig:
         return asyncio.get_running_loop().create_task(self.call(model, **fields), name="call")
 
     async def pass_time(self, seconds: float) -> None:
-        """Turn the clock, let the slow clock of the live calls see it, and everybody do what follows from it."""
+        """Turn the clock, let the slow clock of the live calls see it, and run all that follows from it."""
         self.watch.advance(seconds)
         self.live._tick()  # noqa: SLF001 - the loop's own timer would make tests depend on how busy the machine is
         for _ in range(50):

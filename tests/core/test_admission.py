@@ -74,7 +74,7 @@ def test_the_model_is_looked_at_before_everything_else(limiter: Limiter) -> None
     assert type(refusal(limiter, token, offered(account=blocked), "other", Purse(0))) is NotFound
 
 
-def test_a_missing_price_is_told_before_the_rate(limiter: Limiter) -> None:
+def test_a_missing_price_is_reported_before_the_rate(limiter: Limiter) -> None:
     catalog = offered(prices=(), settings=Settings(refuse_unpriced=True))
     error = refusal(limiter, kit.token(limits=Limits(rpm=0)), catalog)
     assert (type(error), error.code) == (BadRequest, "model_price_missing")
@@ -136,7 +136,7 @@ def test_of_many_models_some_are_named() -> None:
     assert names[-1] not in caught.value.message
 
 
-def test_a_token_without_models_is_told_so() -> None:
+def test_a_token_without_models_is_reported() -> None:
     with pytest.raises(NotFound, match="no model is visible"):
         visible_entry("m", kit.token(models=("x-*",)), offered())
 
@@ -159,7 +159,7 @@ def test_a_tight_group_budget_refuses_too(limiter: Limiter) -> None:
     assert refusal(limiter, kit.token(), catalog, purse=Purse(10**9)).code == "group_quota_exceeded"
 
 
-def test_a_full_gate_is_told_and_not_those_that_were_passed(limiter: Limiter) -> None:
+def test_a_full_gate_is_reported_and_not_those_that_were_passed(limiter: Limiter) -> None:
     token, catalog = kit.token(limits=Limits(concurrent=1, streams=1)), offered()
     calls, streams = catalog.terms(token).stream_gates
     limiter.lines.enter((calls, streams))
@@ -171,7 +171,7 @@ def test_a_full_gate_is_told_and_not_those_that_were_passed(limiter: Limiter) ->
     assert admit(call, limiter, Purse(10**9)).full is None
 
 
-def test_a_plain_call_is_no_stream(limiter: Limiter) -> None:
+def test_a_plain_call_is_not_a_stream(limiter: Limiter) -> None:
     token, catalog = kit.token(limits=Limits(streams=1)), offered()
     limiter.lines.enter(catalog.terms(token).stream_gates)
     assert admit(call_of(token, catalog), limiter, Purse(10**9)).full is None

@@ -115,7 +115,7 @@ def test_what_vendors_take_for_a_cap_counts(fields: dict[str, Any], tokens: int)
         {"max_new_tokens": None, "num_predict": "many", "n_predict": float(5)},
     ],
 )
-def test_what_is_no_cap_does_not(fields: dict[str, Any]) -> None:
+def test_what_is_not_a_cap_does_not(fields: dict[str, Any]) -> None:
     assert output(max_tokens=10, **fields) == capped(10)
 
 
@@ -243,14 +243,14 @@ def test_a_request_with_no_end_of_caps_is_refused() -> None:
         b'{"a\\"":{"b":1,"b":1}}',
     ],
 )
-def test_a_name_that_stands_twice_in_an_object_is_refused(options: bytes) -> None:
+def test_a_name_that_occurs_twice_in_an_object_is_refused(options: bytes) -> None:
     """One upstream would obey the first, another the last."""
     fields = kit.ask(max_tokens=1).fields | {"options": msgspec.Raw(options)}
     with pytest.raises(BadRequest, match="twice"):
         output_limit(fields, kit.channel(), Served(name="m"))
 
 
-def test_colons_and_braces_in_texts_are_no_names() -> None:
+def test_colons_and_braces_in_texts_are_not_names() -> None:
     assert output(max_tokens=10, options={'{"a": ": {': ['"a":1,"a":1', "\\", '\\"']}) == capped(10)
 
 
@@ -263,7 +263,7 @@ def test_one_limit_is_found_among_many_other_names() -> None:
     assert output(options={"num_predict": 700, **{f"x{n}": n for n in range(5000)}}, max_tokens=10) == capped(700)
 
 
-def test_the_dearest_part_of_a_price_is_held_for() -> None:
+def test_the_hold_is_for_the_most_expensive_part_of_a_price() -> None:
     price = Price(
         model="m",
         input=Nanos(2 * MILLION),
@@ -338,7 +338,7 @@ async def test_a_cap_that_the_gateway_chooses_is_one_that_the_hold_pays_for(
 
 @pytest.mark.parametrize("fields", [{}, {"thinking": {"type": "enabled", "budget_tokens": 2000}}])
 async def test_a_cap_that_would_be_too_small_to_be_of_use_is_not_chosen(fields: dict[str, Any], rig: Rig) -> None:
-    """Anthropic wants a budget for thinking that is smaller than the cap."""
+    """Anthropic requires a budget for thinking that is smaller than the cap."""
     up = rig.channel(dialect=Dialect.ANTHROPIC)
     upstream = GenerousUpstream()
     rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
@@ -352,7 +352,7 @@ async def test_a_cap_that_would_be_too_small_to_be_of_use_is_not_chosen(fields: 
     assert msgspec.json.decode(rig.upstreams.asked[-1][1].body)["max_tokens"] == need.minimum
 
 
-async def test_a_limit_lowers_the_cap_in_the_request_which_is_told(rig: Rig) -> None:
+async def test_a_limit_lowers_the_cap_in_the_request_which_is_reported(rig: Rig) -> None:
     up = rig.channel()
     rig.put("channels", up.id, msgspec.structs.replace(up, models=(Served(name="m", max_output=100),)))
     upstream = GenerousUpstream()

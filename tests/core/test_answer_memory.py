@@ -1,6 +1,6 @@
 """All answers together are bounded; who finds no memory waits in order and not for ever, and not all for each other.
 
-What becomes of a call whose answer finds none is told and charged as it is: its upstream was at work.
+A call whose answer finds none is reported and charged truthfully: its upstream was at work.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ async def test_no_order_of_sizes_and_ends_lets_them_wait_for_each_other(seed: in
     assert answers.memory.used == 0
 
 
-async def test_who_waits_is_served_in_order() -> None:
+async def test_waiting_calls_are_served_in_order() -> None:
     answers = Answers(mib=4)
     done: list[int] = []
 
@@ -208,10 +208,10 @@ def small(rig: Rig) -> Rig:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_answer_that_was_given_up_is_charged_its_prompt_and_tried_nowhere_else(
+async def test_an_answer_that_was_abandoned_is_charged_its_prompt_and_tried_nowhere_else(
     small: Rig, *, stream: bool
 ) -> None:
-    """A whole answer to a plain call, or in place of a stream."""
+    """A whole answer to a plain call, or instead of a stream."""
     small.upstreams.on(
         "a", lambda: FakeReply(*[whole("x" * 4 * MIB)[start : start + MIB] for start in range(0, 5 * MIB, MIB)])
     )
@@ -225,7 +225,7 @@ async def test_an_answer_that_was_given_up_is_charged_its_prompt_and_tried_nowhe
     assert small.answers.used == 0
 
 
-async def test_a_stream_that_was_given_up_in_the_middle_is_charged_what_was_received(small: Rig) -> None:
+async def test_a_stream_that_was_abandoned_in_the_middle_is_charged_what_was_received(small: Rig) -> None:
     large = says("y" * 3 * MIB)
     pieces = [large[start : start + MIB // 2] for start in range(0, len(large), MIB // 2)]
     small.upstreams.on("a", lambda: FakeReply(says("Hello there."), *pieces, ends(), counts(9, 12), DONE))

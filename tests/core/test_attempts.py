@@ -1,4 +1,4 @@
-"""A call goes from channel to channel by rule, and its client is told the most of what was learned."""
+"""A call goes from channel to channel by rule, and its client gets the most of what was learned."""
 
 import json
 from collections.abc import Callable
@@ -141,13 +141,13 @@ async def test_attempts_are_bounded(rig: Rig) -> None:
     assert rig.record.cost == 0
 
 
-async def test_of_several_channels_none_is_asked_twice(rig: Rig) -> None:
+async def test_of_several_channels_none_is_tried_twice(rig: Rig) -> None:
     channels(rig, status(500), status(500))
     await failure(rig)
     assert (rig.upstreams.order, rig.watch.slept) == (["a", "b"], [])
 
 
-async def test_the_only_channel_is_asked_once_more_after_a_pause(rig: Rig) -> None:
+async def test_the_only_channel_is_tried_once_more_after_a_pause(rig: Rig) -> None:
     channels(rig, status(500))
     rig.upstreams.on("a", status(500), good)
     answer = await rig.call()
@@ -188,7 +188,7 @@ async def test_no_attempt_begins_after_the_total_deadline(rig: Rig) -> None:
         ((unreachable, too_slow), "upstream_timeout"),
     ],
 )
-async def test_the_most_telling_failure_is_told(rig: Rig, behaviours: tuple[Any, ...], code: str) -> None:
+async def test_the_most_telling_failure_is_reported(rig: Rig, behaviours: tuple[Any, ...], code: str) -> None:
     channels(rig, *behaviours)
     error = await failure(rig)
     assert error.code == code
@@ -203,14 +203,14 @@ async def test_one_attempt_is_not_listed_in_the_message(rig: Rig) -> None:
     assert json.loads(json.dumps(error.details["attempts"]))[0]["status"] == 403
 
 
-async def test_a_channel_at_rest_is_left_out(rig: Rig) -> None:
+async def test_a_paused_channel_is_left_out(rig: Rig) -> None:
     channels(rig, status(401), good)
     await rig.call()
     await rig.call()
     assert rig.upstreams.order == ["a", "b", "b"]
 
 
-async def test_if_every_channel_needs_attention_the_reasons_are_told(rig: Rig) -> None:
+async def test_if_every_channel_needs_attention_the_reasons_are_reported(rig: Rig) -> None:
     channels(rig, status(401))
     await failure(rig)
     with pytest.raises(NoChannel, match="a: needs attention") as caught:
@@ -218,7 +218,7 @@ async def test_if_every_channel_needs_attention_the_reasons_are_told(rig: Rig) -
     assert (caught.value.retry_after_s, len(rig.upstreams.order)) == (None, 1)
 
 
-async def test_a_missing_model_rests_alone(rig: Rig) -> None:
+async def test_a_missing_model_is_paused_alone(rig: Rig) -> None:
     rig.channel("a", "m", "n")
     rig.upstreams.on("a", status(404, code="model_not_found"), good)
     error = await failure(rig)

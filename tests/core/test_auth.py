@@ -43,7 +43,7 @@ def test_a_key_leads_to_its_token() -> None:
     ],
     ids=["none", "short", "cut", "longer", "upper case", "foreign letters", "broken bytes", "huge", "digest"],
 )
-def test_what_is_no_key_is_refused(key: str, code: str) -> None:
+def test_what_is_not_a_key_is_refused(key: str, code: str) -> None:
     assert refusal(key, known()) == code
 
 
@@ -65,7 +65,7 @@ def test_a_token_is_good_until_it_expires() -> None:
     assert identify(KEY, catalog(tokens=(known(expires=later),)), Passes(), NOON).expires == later
 
 
-def test_no_refusal_tells_the_key() -> None:
+def test_no_refusal_contains_the_key() -> None:
     for tokens in ((), (known(enabled=False),), (known(expires=NOON),)):
         with pytest.raises(InvalidToken) as caught:
             identify(KEY, catalog(tokens=tokens), Passes(), NOON)
@@ -80,14 +80,14 @@ def test_a_pass_stands_for_its_token_for_a_minute() -> None:
         identify(key, found, passes, Millis(NOON + PASS_MS))
 
 
-def test_a_pass_of_a_disabled_token_is_no_good() -> None:
+def test_a_pass_of_a_disabled_token_is_refused() -> None:
     passes = Passes()
     key = passes.issue(TokenId("tok_laptop"), NOON)
     with pytest.raises(InvalidToken, match="disabled"):
         identify(key, catalog(tokens=(token(enabled=False),)), passes, NOON)
 
 
-def test_a_pass_of_a_removed_token_is_no_good() -> None:
+def test_a_pass_of_a_removed_token_is_refused() -> None:
     passes = Passes()
     key = passes.issue(TokenId("tok_gone"), NOON)
     with pytest.raises(InvalidToken, match="not a token"):

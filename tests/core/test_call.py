@@ -1,4 +1,4 @@
-"""What is known of a running call, and how it is told and ended."""
+"""What is known of a running call, and how it is reported and ended."""
 
 import asyncio
 
@@ -55,7 +55,7 @@ def test_headers_before_any_channel() -> None:
     assert set(headers_of(call())) == {"x-gateway-attempts", "x-gateway-overhead-ms"}
 
 
-def test_headers_tell_of_the_channel_and_pass_on_a_few_of_the_upstreams() -> None:
+def test_headers_name_the_channel_and_pass_on_a_few_of_the_upstreams() -> None:
     made = call()
     made.begin_attempt(kit.route("up", "m=n"), "priority 0", 2)
     made.result.overhead_us = 1234

@@ -42,7 +42,7 @@ def test_an_unknown_group_sees_nothing() -> None:
     assert seen(catalog(channel()), group="nowhere") == []
 
 
-def test_routes_are_in_the_order_they_are_asked() -> None:
+def test_routes_are_in_routing_order() -> None:
     channels = [channel(name, groups=("home",), priority=p) for name, p in (("c", 0), ("b", 5), ("a", 0))]
     entry = catalog(*channels).visible(token())["m"]
     assert [r.channel.name for r in entry.routes] == ["b", "a", "c"]
@@ -65,7 +65,7 @@ def test_an_entry_knows_since_when_and_how_long_a_context() -> None:
     assert (entry.created, entry.context) == (40, 8192)
 
 
-def test_a_mapped_model_is_asked_for_by_the_upstreams_name() -> None:
+def test_a_mapped_model_is_requested_by_the_upstreams_name() -> None:
     entry = catalog(channel("a", "fast=gpt-4o-mini", groups=("home",))).visible(token())["fast"]
     assert entry.routes[0].served.upstream_name == "gpt-4o-mini"
 
@@ -78,14 +78,14 @@ def test_tokens_are_found_by_id_name_and_digest() -> None:
 
 
 @pytest.mark.parametrize("noun", ["token", "channel", "group"])
-def test_what_is_missing_is_told_with_what_is_there(noun: str) -> None:
+def test_what_is_missing_is_reported_with_what_is_there(noun: str) -> None:
     found = catalog(channel("here"), tokens=(token("here"),), groups=(Group(name="here"),))
     with pytest.raises(NotFound, match=f"no {noun} 'gone'; there are: here") as caught:
         getattr(found, noun)("gone")
     assert caught.value.param == noun
 
 
-def test_nothing_there_is_told_as_well() -> None:
+def test_nothing_there_is_reported_as_well() -> None:
     with pytest.raises(NotFound, match="none yet"):
         catalog().channel("x")
 

@@ -147,7 +147,7 @@ def test_a_success_forgets_everything(health: ChannelHealth, mono: Mono) -> None
     ("asked", "rest"),
     [(None, STEPS_S[0]), (5.0, 5.0), (0.0, 0.0), (-3.0, 0.0), (LONGEST_S, LONGEST_S), (10**9, LONGEST_S)],
 )
-def test_a_rate_limit_rests_as_long_as_the_upstream_says(
+def test_a_rate_limit_pauses_as_long_as_the_upstream_says(
     health: ChannelHealth, asked: float | None, rest: float
 ) -> None:
     fail(health, FailureKind.RATE, retry_after_s=asked)
@@ -162,7 +162,9 @@ def test_rate_limits_without_a_time_rest_longer_each_time(health: ChannelHealth,
 
 
 @pytest.mark.parametrize(("asked", "rest"), [(None, OUT_OF_CREDIT_S), (30.0, 30.0), (10**9, LONGEST_S)])
-def test_out_of_credit_rests_an_hour_or_as_told(health: ChannelHealth, asked: float | None, rest: float) -> None:
+def test_out_of_credit_pauses_an_hour_or_as_long_as_reported(
+    health: ChannelHealth, asked: float | None, rest: float
+) -> None:
     fail(health, FailureKind.QUOTA, retry_after_s=asked)
     assert health.state(UP).left_s == rest
 
@@ -217,7 +219,7 @@ def test_a_cooling_channel_is_on_no_trial(health: ChannelHealth) -> None:
 
 
 def test_a_trial_ends_with_its_own_call_alone(health: ChannelHealth, mono: Mono) -> None:
-    """Calls from before the rest may still run; how they end is no end of the trial."""
+    """Calls from before the pause may still run; how they end does not end the trial."""
     with health.trying(UP.id):
         half_open(health, mono)
         with health.trying(UP.id):
@@ -253,7 +255,7 @@ def test_a_healthy_channel_is_never_on_trial(health: ChannelHealth) -> None:
         assert not health.on_trial(UP.id)
 
 
-def test_a_missing_model_rests_alone(health: ChannelHealth, mono: Mono) -> None:
+def test_a_missing_model_is_paused_alone(health: ChannelHealth, mono: Mono) -> None:
     health.lacks(UP.id, "m")
     assert (health.missing_s(UP.id, "m"), health.missing_s(UP.id, "n")) == (MODEL_MISSING_S, 0.0)
     assert health.state(UP) == HealthState("ok")
@@ -272,7 +274,7 @@ def test_clearing_forgets_models_too(health: ChannelHealth) -> None:
     assert health.missing_s(UP.id, "m") == 0.0
 
 
-def test_who_looks_is_told_of_changes_alone(health: ChannelHealth, bell: Bell) -> None:
+def test_a_watcher_gets_only_changes(health: ChannelHealth, bell: Bell) -> None:
     health.succeeded(UP.id)
     health.clear(UP.id)
     fail(health, FailureKind.CLIENT)

@@ -35,7 +35,7 @@ async def test_a_channel_at_its_rate_is_passed_over(rig: Rig, limits: Limits) ->
     assert await asked(rig, 4, max_tokens=20) == "aabb"
 
 
-async def test_a_minute_later_it_is_asked_again(rig: Rig) -> None:
+async def test_a_minute_later_it_is_tried_again(rig: Rig) -> None:
     channel(rig, "a", priority=1, limits=Limits(rpm=2))
     channel(rig, "b")
     assert await asked(rig, 3) == "aab"
@@ -43,7 +43,7 @@ async def test_a_minute_later_it_is_asked_again(rig: Rig) -> None:
     assert await asked(rig, 1) == "aaba"
 
 
-async def test_the_last_channel_at_its_rate_is_told_with_the_soonest_time(rig: Rig) -> None:
+async def test_the_last_channel_at_its_rate_is_reported_with_the_soonest_time(rig: Rig) -> None:
     channel(rig, "a", limits=Limits(rpm=1))
     channel(rig, "b", limits=Limits(rpm=1))
     await rig.call()
@@ -56,7 +56,7 @@ async def test_the_last_channel_at_its_rate_is_told_with_the_soonest_time(rig: R
     assert rig.records[-1].code == "rate_limit_exceeded"
 
 
-async def test_a_call_too_large_for_every_channel_is_told_so(rig: Rig) -> None:
+async def test_a_call_too_large_for_every_channel_is_reported(rig: Rig) -> None:
     channel(rig, "a", limits=Limits(tpm=5))
     error = await caught(rig.call())
     assert (error.code, error.retry_after_s) == ("request_too_large_for_limit", None)
@@ -112,7 +112,7 @@ async def test_a_channels_calls_in_flight_are_limited_without_a_word(rig: Rig) -
     await asyncio.gather(*running)
 
 
-async def test_a_place_is_free_again_whatever_becomes_of_the_attempt(rig: Rig) -> None:
+async def test_a_place_is_free_again_however_the_attempt_ends(rig: Rig) -> None:
     rig.channel("a", limits=Limits(concurrent=1, queue_s=0))
     endings: list[Any] = [
         lambda: FakeReply(error_body(), status=400),
@@ -126,14 +126,14 @@ async def test_a_place_is_free_again_whatever_becomes_of_the_attempt(rig: Rig) -
     await rig.call()
 
 
-async def test_a_resting_channel_at_its_limit_is_no_last_resort(rig: Rig) -> None:
+async def test_a_paused_channel_at_its_limit_is_not_a_last_resort(rig: Rig) -> None:
     channel(rig, "a", limits=Limits(rpm=1))
     await rig.call()
     rig.health.failed(rig.catalog.channel("a").id, FailureKind.RATE, "429", 30)
     assert type(await caught(rig.call())) is RateLimited
 
 
-async def test_the_only_channels_rates_are_told_to_the_client(rig: Rig) -> None:
+async def test_the_only_channels_rates_are_reported_to_the_client(rig: Rig) -> None:
     channel(rig, "a", limits=Limits(rpm=5))
     assert (await rig.call()).headers["x-ratelimit-remaining-requests"] == "4"
     channel(rig, "b")

@@ -22,7 +22,7 @@ from tests.core.rig import Rig
 from tests.core.test_attempts import good
 
 
-async def test_without_a_channel_every_reason_is_told(rig: Rig) -> None:
+async def test_without_a_channel_every_reason_is_reported(rig: Rig) -> None:
     for name in ("a", "b"):
         rig.channel(name)
     rig.health.failed(ChannelId("ch_a"), FailureKind.AUTH, "refused")
@@ -32,7 +32,7 @@ async def test_without_a_channel_every_reason_is_told(rig: Rig) -> None:
     assert (rig.upstreams.order, caught.value.code) == ([], "no_channel_available")
 
 
-async def test_the_reason_of_the_choice_is_told(rig: Rig) -> None:
+async def test_the_reason_of_the_choice_is_reported(rig: Rig) -> None:
     for name in ("a", "b"):
         rig.channel(name, priority=3)
         rig.upstreams.on(name, good)
@@ -161,7 +161,7 @@ async def test_a_conversation_stays_at_its_channel(rig: Rig, sticky: bool) -> No
     assert rig.upstreams.order == (["a", "a", "b"] if sticky else ["a", "b", "b"])
 
 
-async def test_it_moves_when_its_channel_rests_and_then_stays_there(rig: Rig) -> None:
+async def test_it_moves_when_its_channel_is_paused_and_then_stays_there(rig: Rig) -> None:
     house(rig)
     await talk(rig)
     rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 10)

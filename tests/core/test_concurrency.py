@@ -199,7 +199,7 @@ async def test_a_limit_that_is_lowered_lets_nobody_in_before_its_time(lines: Con
     lines.leave([one])
     await turns()
     assert not task.done()
-    assert not lines.has_room(one)  # not for who still goes by the old limit
+    assert not lines.has_room(one)  # not for one that still uses the old limit
     assert lines.full([one]) == one
     lines.leave([one])
     await task

@@ -14,7 +14,7 @@ from tests.domain.samples import whole
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.name)
 def test_every_field_that_can_be_set_is_exported(section: Section) -> None:
-    """Also one that was added today, unless it is said to be this home's own."""
+    """Also one that was added today, unless it is marked as this home's own."""
     entity = whole(section.kind)
     if isinstance(entity, Channel):
         entity = msgspec.structs.replace(entity, models=(Served(name="named by the owner"),))
@@ -43,7 +43,7 @@ def test_things_are_sorted_whatever_their_order_was() -> None:
     assert (found["format"], list(found["channels"])) == (1, ["a", "b", "c"])
 
 
-def test_what_is_as_it_comes_is_not_there_but_a_thing_without_a_word_is() -> None:
+def test_defaults_are_left_out_but_an_entry_without_fields_is_there() -> None:
     found = tomllib.loads(export_text(kit.registry()))
     assert set(found) == {"format", "groups", "prices"}
     assert found["groups"] == {"home": {}}
@@ -58,7 +58,7 @@ def test_dates_and_results_are_this_home_s_own() -> None:
     assert "last_check" not in text
 
 
-def test_what_to_do_elsewhere_is_told() -> None:
+def test_what_to_do_elsewhere_is_reported() -> None:
     found = notes(kit.registry(kit.channel("up"), kit.channel("local", key=""), tokens=(kit.token(),)))
     assert found == [
         "channel 'up': set TOLLKEEPER_KEY_UP where another home reads this file",
@@ -94,11 +94,11 @@ def test_secrets_become_references_and_nothing_else_changes() -> None:
     )
 
 
-def test_a_proxy_without_a_password_is_no_secret() -> None:
+def test_a_proxy_without_a_password_is_not_a_secret() -> None:
     assert hidden(channel(proxy="http://proxy:3128")).proxy == "http://proxy:3128"
 
 
-def test_the_variables_are_told() -> None:
+def test_the_variables_are_reported() -> None:
     assert len(variables(with_secrets())) == 4
     assert variables(channel("local", key="")) == []
 

@@ -68,7 +68,7 @@ async def test_closed_doors(rig: Rig) -> None:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(16))
 async def test_every_real_call_gets_what_was_foretold(tmp_path: Path, seed: int) -> None:
-    """Refusals word for word; else the hold, and the channel that is asked first."""
+    """Refusals word for word; else the hold, and the channel that is tried first."""
     chance = random.Random(seed)
     with rigged(tmp_path) as rig:
         for name in CHANNELS:
@@ -112,7 +112,7 @@ def _said(error: GatewayError | None) -> tuple[type, str, str]:
 
 
 def _stir(rig: Rig, chance: random.Random) -> None:
-    """Some of everything that can stand between a token and a model."""
+    """Some of everything that can keep a token from a model."""
     rig.watch.advance(chance.choice((0, 1, 20, 70)))
     for name in GROUPS:
         shows = chance.choice(((), (), ("m",), ("x*",)))
@@ -127,7 +127,7 @@ def _stir(rig: Rig, chance: random.Random) -> None:
                 fallbacks=chance.choice(
                     ((), (Fallback(model="m*", to=("x",)),), (Fallback(model="m", to=("x", "m")),))
                 ),
-                **_purse(chance),
+                **_account(chance),
             ),
         )
     for name in CHANNELS:
@@ -156,11 +156,11 @@ def _stir(rig: Rig, chance: random.Random) -> None:
         group=chance.choice((*GROUPS, "home", "home")),
         models=chance.choice(((), (), ("m",), ("y",))),
         expires=expires,
-        **_purse(chance),
+        **_account(chance),
     )
 
 
-def _purse(chance: random.Random) -> dict[str, Any]:
+def _account(chance: random.Random) -> dict[str, Any]:
     budget = Budget(window=chance.choice(tuple(Window)), nanos=Nanos(DOLLAR // chance.choice((10, 10_000, 500_000))))
     limits = Limits(
         rpm=chance.choice((None, 1, 40)), tpm=chance.choice((None, 150, 10**6)), tpd=chance.choice((None, 500))

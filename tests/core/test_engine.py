@@ -103,7 +103,7 @@ async def test_a_running_call_ends_as_it_began(gateway: Gateway, provider: Provi
     assert (await gateway.client.chat()).status == 401
 
 
-async def test_watchers_are_told_of_changes(gateway: Gateway) -> None:
+async def test_watchers_learn_of_changes(gateway: Gateway) -> None:
     with gateway.engine.bus.watch() as watcher:
         edit(gateway, note="x")
         assert (await watcher.take(0)).changed

@@ -47,7 +47,7 @@ def record(number: int = 1) -> Record:
     return Record(id=CallId(f"req_{number}"), ts=Millis(0))
 
 
-async def test_notices_come_in_the_order_they_were_told(bus: EventBus) -> None:
+async def test_notices_come_in_the_order_they_were_sent(bus: EventBus) -> None:
     with bus.watch() as watcher:
         bus.started(running(1))
         bus.started(running(2))
@@ -70,7 +70,7 @@ async def test_later_progress_supersedes_earlier(bus: EventBus) -> None:
     assert batch.notices == [ProgressNotice(running(output=49))]
 
 
-async def test_progress_of_one_call_is_told_at_most_five_times_a_second(bus: EventBus, clock: Clock) -> None:
+async def test_progress_of_one_call_is_reported_at_most_five_times_a_second(bus: EventBus, clock: Clock) -> None:
     told = 0
     with bus.watch() as watcher:
         for tick in range(1000):
@@ -80,7 +80,7 @@ async def test_progress_of_one_call_is_told_at_most_five_times_a_second(bus: Eve
     assert told == 5
 
 
-async def test_progress_that_was_held_back_is_told_when_its_time_comes() -> None:
+async def test_progress_that_was_held_back_is_reported_when_its_time_comes() -> None:
     bus = EventBus(time.monotonic)
     with bus.watch() as watcher:
         bus.progress(running(output=1))
@@ -99,7 +99,7 @@ async def test_a_settled_call_has_no_progress_any_more(bus: EventBus) -> None:
     assert batch.notices == [SettledNotice(record())]
 
 
-async def test_one_who_falls_behind_is_told_so_once_and_then_goes_on(bus: EventBus) -> None:
+async def test_a_watcher_that_falls_behind_learns_it_once_and_then_continues(bus: EventBus) -> None:
     with bus.watch() as watcher:
         for number in range(QUEUE_LIMIT * 3):
             bus.settled(record(number))
@@ -118,7 +118,7 @@ async def test_nothing_is_lost_below_the_limit(bus: EventBus) -> None:
     ]
 
 
-async def test_changes_are_told_once_however_many_there_were(bus: EventBus) -> None:
+async def test_changes_are_reported_once_however_many_there_were(bus: EventBus) -> None:
     with bus.watch() as watcher:
         bus.changed()
         bus.changed()
@@ -163,7 +163,7 @@ async def test_one_who_comes_after_the_end_sees_the_end(bus: EventBus) -> None:
         assert watcher.ended.is_set()
 
 
-async def test_what_was_told_before_the_end_is_still_there(bus: EventBus) -> None:
+async def test_what_was_reported_before_the_end_is_still_there(bus: EventBus) -> None:
     with bus.watch() as watcher:
         bus.settled(record())
         bus.close()

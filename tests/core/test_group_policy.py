@@ -1,4 +1,4 @@
-"""A group's policy decides which channel is asked first, and what is equal goes by priority.
+"""A group's policy decides which channel is tried first, and equal ones are in the order of their priority.
 
 Long: the four policies and the fallback models share one table of groups, channels and prices.
 """
@@ -70,7 +70,7 @@ def test_by_priority_the_highest_is_first() -> None:
     assert house.choose().why == "priority 5, drawn from 2"
 
 
-def test_the_cheapest_goes_by_the_price_of_the_upstream_s_own_model() -> None:
+def test_the_cheapest_is_by_the_price_of_the_upstream_s_own_model() -> None:
     house = House(
         Policy.CHEAPEST,
         up("dear", "m=big", priority=9),
@@ -93,7 +93,7 @@ def test_a_channel_may_ask_less_than_the_price() -> None:
     assert house.order == ["half", "full"]
 
 
-def test_what_an_upstream_tells_of_its_price_goes_first() -> None:
+def test_an_upstream_s_report_of_its_price_goes_first() -> None:
     told = Served(name="m", told=UpstreamPrices(input=Nanos(DOLLAR), output=Nanos(DOLLAR)))
     prices = (price("m", 2),)
     assert House(Policy.CHEAPEST, up("a"), replace(up("b"), models=(told,)), prices=prices).order == ["b", "a"]
@@ -128,7 +128,7 @@ def test_local_servers_are_first_while_they_are_not_busy() -> None:
     assert [(one.channel, one.rule) for one in house.choose().passed] == [("near", "busy")]
 
 
-def test_a_busy_local_server_is_better_than_one_at_rest() -> None:
+def test_a_busy_local_server_is_better_than_a_paused_one() -> None:
     house = House(Policy.LOCAL, up("far", priority=9), up("near", base_url=NEAR))
     house.busy = {"ch_near": 3}
     house.health.failed(ChannelId("ch_far"), FailureKind.RATE, "429", 30)
@@ -207,7 +207,7 @@ def pair(rig: Rig, *first: Any) -> None:
 @pytest.mark.parametrize(
     ("model", "expected"), [("m", ("n", "o")), ("gpt-4", ("m",)), ("x", ("m", "n")), ("n", ("m",))]
 )
-def test_the_first_rule_that_fits_counts_and_no_model_stands_in_for_itself(
+def test_the_first_rule_that_fits_counts_and_no_model_is_its_own_fallback(
     model: str, expected: tuple[str, ...]
 ) -> None:
     assert models_after(model, RULES) == expected
@@ -237,7 +237,7 @@ def names_of(entry: ModelEntry) -> list[str]:
     return [other.name for other in entry.fallbacks]
 
 
-def test_only_what_is_seen_and_priced_stands_in() -> None:
+def test_only_visible_and_priced_models_are_fallbacks() -> None:
     group = Group(name="home", fallbacks=(Fallback(model="m", to=("n", "nobody", "o")),))
     made = channel("a", "m", "n", "o", groups=("home",))
     found = catalog(made, groups=(group,))
@@ -274,7 +274,7 @@ async def test_it_is_charged_at_its_own_price_and_was_held_for(rig: Rig) -> None
     assert record.held >= 100 * 20_000
 
 
-async def test_if_the_asked_model_answers_it_is_charged_at_its_price(rig: Rig) -> None:
+async def test_if_the_requested_model_answers_it_is_charged_at_its_price(rig: Rig) -> None:
     pair(rig, good)
     answer = await rig.call(max_tokens=100)
     assert rig.record.cost == 9 * 2_500 + 12 * 10_000
@@ -291,7 +291,7 @@ async def test_a_stream_carries_the_name_of_the_model_that_answers(rig: Rig) -> 
     assert models == {"n"}
 
 
-async def test_the_only_channel_is_asked_twice_before_another_model(rig: Rig) -> None:
+async def test_the_only_channel_is_tried_twice_before_another_model(rig: Rig) -> None:
     pair(rig, status(500))
     await rig.call()
     assert (rig.upstreams.order, rig.watch.slept) == (["a", "a", "b"], [0.5])
@@ -313,14 +313,14 @@ async def test_a_model_whose_channels_rest_is_not_asked_while_another_can_answer
     assert answer.headers["x-gateway-route"] == "fallback for m, priority 0"
 
 
-async def test_if_all_rest_the_asked_model_is_the_last_resort(rig: Rig) -> None:
+async def test_if_all_are_paused_the_requested_model_is_the_last_resort(rig: Rig) -> None:
     pair(rig, good)
     for name, seconds in (("ch_a", 60), ("ch_b", 5)):
         rig.health.failed(ChannelId(name), FailureKind.RATE, "429", seconds)
     assert json.loads((await rig.call()).body)["model"] == "m"
 
 
-async def test_another_model_comes_before_a_channel_at_rest_and_that_before_nothing(rig: Rig) -> None:
+async def test_another_model_comes_before_a_paused_channel_and_that_before_nothing(rig: Rig) -> None:
     pair(rig, status(401))
     rig.channel("rests", "m", priority=-1)
     rig.upstreams.on("rests", good)
@@ -344,7 +344,7 @@ async def test_if_all_others_rest_the_search_has_an_end(rig: Rig) -> None:
     assert sorted(rig.upstreams.order) == ["a", "b", "c", "d"]
 
 
-async def test_a_fallback_that_fails_leads_back_to_the_asked_model(rig: Rig) -> None:
+async def test_a_fallback_that_fails_leads_back_to_the_requested_model(rig: Rig) -> None:
     pair(rig, good)
     rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 60)
     rig.upstreams.on("b", status(401))
@@ -360,7 +360,7 @@ async def test_a_channel_that_failed_may_serve_another_model(rig: Rig) -> None:
     assert rig.upstreams.order == ["a", "a"]
 
 
-async def test_a_channel_that_cannot_be_reached_is_not_asked_for_another_model(rig: Rig) -> None:
+async def test_a_channel_that_cannot_be_reached_is_not_tried_for_another_model(rig: Rig) -> None:
     home(rig, Fallback(model="m", to=("n",)))
     made = rig.channel("a", "m", "n")
     rig.upstreams.on("a", lambda: unreachable(made))
@@ -388,7 +388,7 @@ async def test_a_started_stream_is_never_put_to_another_model(rig: Rig) -> None:
     assert (rig.upstreams.order, rig.client.error is not None) == (["a"], True)
 
 
-async def test_if_nothing_can_answer_all_reasons_are_told(rig: Rig) -> None:
+async def test_if_nothing_can_answer_all_reasons_are_reported(rig: Rig) -> None:
     pair(rig, good)
     for name in ("ch_a", "ch_b"):
         rig.health.failed(ChannelId(name), FailureKind.AUTH, "refused")
@@ -396,7 +396,7 @@ async def test_if_nothing_can_answer_all_reasons_are_told(rig: Rig) -> None:
         await rig.call()
 
 
-async def test_a_model_that_no_channel_serves_is_answered_for(rig: Rig) -> None:
+async def test_a_model_that_no_channel_serves_has_a_fallback(rig: Rig) -> None:
     home(rig, Fallback(model="gone", to=("nobody", "n")), Fallback(model="x-*", to=("n",)))
     rig.channel("b", "n")
     rig.upstreams.on("b", good)
@@ -410,7 +410,7 @@ async def test_a_model_that_no_channel_serves_is_answered_for(rig: Rig) -> None:
         await rig.call("x-1")
 
 
-async def test_a_channel_that_is_switched_off_is_answered_for(rig: Rig) -> None:
+async def test_a_channel_that_is_switched_off_has_a_fallback(rig: Rig) -> None:
     pair(rig, good)
     rig.channel("a", "m", enabled=False)
     for stream in (False, True):
@@ -419,7 +419,7 @@ async def test_a_channel_that_is_switched_off_is_answered_for(rig: Rig) -> None:
     assert rig.upstreams.order == ["b", "b"]
 
 
-def test_a_model_is_answered_for_only_by_what_the_token_sees() -> None:
+def test_a_fallback_is_only_a_model_that_the_token_sees() -> None:
     group = Group(name="home", models=("m", "n", "gone"), fallbacks=(Fallback(model="gone", to=("n",)),))
     found = catalog(channel("a", "m", "n", groups=("home",)), groups=(group,))
     assert list(found.visible(token())) == ["gone", "m", "n"]
@@ -428,7 +428,7 @@ def test_a_model_is_answered_for_only_by_what_the_token_sees() -> None:
     assert list(hidden.visible(token())) == ["n"]
 
 
-async def test_if_nobody_can_answer_for_it_the_reasons_are_told(rig: Rig) -> None:
+async def test_if_no_channel_can_serve_it_the_reasons_are_reported(rig: Rig) -> None:
     home(rig, Fallback(model="gone", to=("n",)))
     rig.channel("b", "n")
     rig.health.failed(ChannelId("ch_b"), FailureKind.AUTH, "refused")

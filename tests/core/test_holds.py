@@ -284,7 +284,7 @@ def test_no_settled_cost_exceeds_its_hold(
     """Over dialects, overrides, learned parameters, several channels, fallback models, limits, tiers and choices.
 
     What the gateway itself sends for a cap is one that the upstream received. A call that received none may cost more
-    than its hold only where that was made smaller, for want of money.
+    than its hold only where that was made smaller, for lack of money.
     """
     middle = StorelessGateway(configured(channels, prices, multiplier), parts)
     middle.refuses, middle.broken = {refused} - {""}, broken

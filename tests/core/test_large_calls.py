@@ -35,7 +35,7 @@ BODIES = {**{name: body(content) for name, content in SHAPES.items()}, "a long c
 
 
 class Turns:
-    """Counts the turns of the loop, while it is told to."""
+    """Counts the turns of the loop, while it is switched on."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -104,7 +104,7 @@ def test_the_head_waits_for_the_first_event_for_45_seconds() -> None:
     assert CallDeadlines().first_event == 45.0
 
 
-async def test_a_head_that_goes_out_in_time_tells_the_facts(rig: Rig) -> None:
+async def test_a_head_that_goes_out_in_time_has_the_facts(rig: Rig) -> None:
     rig.channel()
     rig.upstreams.on("up", lambda: FakeReply(*GOOD_STREAM))
     await rig.call(stream=True)
@@ -113,7 +113,7 @@ async def test_a_head_that_goes_out_in_time_tells_the_facts(rig: Rig) -> None:
 
 
 async def test_after_an_early_head_another_channel_may_still_answer(rig: Rig, gate: asyncio.Event) -> None:
-    """The head names no channel; the one that answered is told before the end."""
+    """The head names no channel; the one that answered is reported before the end."""
     first = rig.channel("a", priority=1)
     rig.channel("b")
     rig.upstreams.on("a", lambda: FakeReply(gate, unreachable(first)))
@@ -158,7 +158,7 @@ async def test_after_an_early_head_a_failure_is_an_event(rig: Rig, gate: asyncio
     assert (rig.record.status, rig.record.cost, rig.record.outcome) == (502, 0, Outcome.ERROR)
 
 
-async def test_after_an_early_head_a_stream_without_money_tells_the_facts_too(rig: Rig, gate: asyncio.Event) -> None:
+async def test_after_an_early_head_a_stream_without_money_has_the_facts_too(rig: Rig, gate: asyncio.Event) -> None:
     rig.put("account", "", Account(stop_when_empty=True))
     rig.grant(-DOLLAR + 200_000)
     rig.channel()
@@ -185,7 +185,7 @@ async def test_a_settled_call_gets_no_head_from_here(rig: Rig) -> None:
     visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
     call = Call(CallContext(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
     call.result.settled = True
-    await rig.live._breathe(call)  # noqa: SLF001 - the moment cannot be had from outside
+    await rig.live._breathe(call)  # noqa: SLF001 - the moment is not visible from outside
     assert not call.context.client.begun
 
 
@@ -310,7 +310,7 @@ async def test_an_owner_who_ends_a_stalled_stream_does_not_wait_for_ever(up: Rig
 
 
 class Books(Purse):
-    """Remembers what it is told."""
+    """Remembers the reports."""
 
     def __init__(self, available: int = 10**9) -> None:
         super().__init__(available)
@@ -321,7 +321,7 @@ class Books(Purse):
 
 
 class Desk:
-    """A stream that has brought some output, and who tells of it."""
+    """A stream that has some output, and the reporter of it."""
 
     def __init__(self, token: Token | None = None, account: Account | None = None, available: int = 10**9) -> None:
         self.watch = Watch()
@@ -348,7 +348,7 @@ class Desk:
         self.teller.moved(self.call)
 
 
-async def test_a_route_is_told_to_the_books_and_to_who_watches() -> None:
+async def test_a_route_is_reported_to_the_books_and_to_watchers() -> None:
     desk = Desk()
     with desk.bus.watch() as watcher:
         desk.teller.routed(desk.call)
@@ -374,7 +374,7 @@ async def test_progress_tells_first_byte_tokens_and_cost_so_far() -> None:
     assert desk.books.told == [running]
 
 
-async def test_it_is_told_five_times_a_second_at_most() -> None:
+async def test_it_is_reported_five_times_a_second_at_most() -> None:
     desk = Desk()
     with desk.bus.watch():
         for _ in range(100):

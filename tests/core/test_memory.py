@@ -77,7 +77,7 @@ def test_it_is_looked_at_once_a_second() -> None:
     assert machine.looks == 4
 
 
-def test_calls_are_taken_again_when_it_is_over() -> None:
+def test_calls_are_accepted_again_when_it_is_over() -> None:
     machine = Machine()
     machine.size = 2048 * MIB
     with pytest.raises(Unavailable):
@@ -137,7 +137,7 @@ def test_what_is_taken_is_seen() -> None:
     assert len(ballast) == 64 << 20
 
 
-def test_nothing_is_told_where_the_system_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_reported_where_the_system_reports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_STATM", Path("/nowhere"))
     assert memory.resident() == 0
 
@@ -201,7 +201,7 @@ class Process:
         self.free = 0
 
 
-def test_at_rest_what_is_worth_it_goes_back() -> None:
+def test_when_idle_what_is_worth_it_is_released() -> None:
     process = Process()
     process.size += SLACK_AT_REST
     process.trimmer.look(0, 0, at_rest=True)
@@ -212,7 +212,7 @@ def test_at_rest_what_is_worth_it_goes_back() -> None:
     assert (process.trims, process.size) == (1, 50 * MIB)
 
 
-def test_at_work_what_is_in_use_is_no_reason() -> None:
+def test_at_work_what_is_in_use_is_not_a_reason() -> None:
     process = Process()
     process.size += 40 * EACH_CALL + 60 * MIB + SLACK_AT_WORK
     process.trimmer.look(60 * MIB, 40, at_rest=False)
@@ -222,7 +222,7 @@ def test_at_work_what_is_in_use_is_no_reason() -> None:
     assert process.trims == 1
 
 
-def test_what_does_not_go_back_is_not_asked_for_again_and_again() -> None:
+def test_what_cannot_be_released_is_not_tried_again_and_again() -> None:
     process = Process()
     process.size += 100 * MIB
     for calls in (3, 3, 0, 0, 0):
@@ -231,7 +231,7 @@ def test_what_does_not_go_back_is_not_asked_for_again_and_again() -> None:
 
 
 def test_what_work_needed_is_looked_for_when_it_is_over() -> None:
-    """At work nothing could be given back; at rest it is measured against what was left at rest."""
+    """At work nothing could be released; when idle it is compared with what was left when idle."""
     process = Process()
     process.size += 100 * MIB
     process.trimmer.look(0, 1, at_rest=False)

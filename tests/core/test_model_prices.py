@@ -56,7 +56,7 @@ def test_a_catalog_charges_a_mapping_like_its_target() -> None:
     assert found.model == "m"
 
 
-def test_a_fallback_that_inherits_its_price_is_no_unpriced_one() -> None:
+def test_a_fallback_that_inherits_its_price_is_not_unpriced() -> None:
     """An alias of a group is answered, and charged, by the models it names."""
     home = Group(name="home", fallbacks=(Fallback(model="smart", to=("fast", "odd")),))
     strict = Settings(refuse_unpriced=True)

@@ -28,7 +28,7 @@ def test_without_patterns_nothing_is_let_in() -> None:
     assert names(offered_models(up(models=(Served(name="mine"),)), LIST, NOW)) == ["mine"]
 
 
-def test_what_is_listed_no_more_goes_but_for_what_was_named() -> None:
+def test_what_is_no_longer_listed_goes_except_for_what_was_named() -> None:
     before = up("*", models=(Served(name="mine"), Served(name="old", live=True), Served(name="o3", live=True)))
     assert names(offered_models(before, LIST, NOW)) == ["mine", "gpt-5", "gpt-5-preview", "o3"]
 
@@ -44,7 +44,7 @@ def test_a_model_keeps_the_time_it_was_first_served() -> None:
     assert [m.created for m in offered_models(before, (LIST[2], made, LIST[1]), NOW).models] == [5, 7, 9_000]
 
 
-def test_what_the_upstream_tells_stands_beside_a_mapped_name() -> None:
+def test_what_the_upstream_reports_is_shown_beside_a_mapped_name() -> None:
     told = UpstreamPrices(input=Nanos(1), output=Nanos(2))
     before = up(models=(Served(name="fast", upstream="o3", context=1),))
     (found,) = offered_models(before, (Served(name="o3", context=200, told=told),), NOW).models

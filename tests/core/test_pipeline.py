@@ -120,7 +120,7 @@ async def test_the_end_of_a_stream_waits_for_its_record(up: Rig) -> None:
     assert {(False, 0), (True, 1)} == set(seen)
 
 
-async def test_the_hold_is_written_before_an_upstream_is_asked(up: Rig) -> None:
+async def test_the_hold_is_written_before_an_upstream_gets_the_call(up: Rig) -> None:
     held: list[int] = []
 
     async def look() -> FakeReply:
@@ -133,7 +133,7 @@ async def test_the_hold_is_written_before_an_upstream_is_asked(up: Rig) -> None:
     assert up.record.held == 100 * 10_000 + kit.ask().input_bound * 2500
 
 
-async def test_the_hold_is_told_with_its_channel(up: Rig) -> None:
+async def test_the_hold_is_reported_with_its_channel(up: Rig) -> None:
     """Who looks at running calls sees where they are."""
     gate = asyncio.Event()
     up.upstreams.on("up", lambda: FakeReply(gate, whole()))
@@ -153,7 +153,7 @@ async def test_an_answer_of_a_mapped_model_has_its_public_name(rig: Rig) -> None
     assert (rig.record.model, rig.record.upstream_model) == ("fast", "m-2026")
 
 
-async def test_headers_tell_of_channel_cost_and_limits(up: Rig) -> None:
+async def test_headers_have_channel_cost_and_limits(up: Rig) -> None:
     up.change_token(limits=Limits(rpm=5, tpm=1000))
     headers = (await up.call()).headers
     assert (headers["x-gateway-channel"], headers["x-gateway-model"], headers["x-gateway-attempts"]) == ("up", "m", "1")
@@ -163,7 +163,7 @@ async def test_headers_tell_of_channel_cost_and_limits(up: Rig) -> None:
     assert headers["x-ratelimit-reset-requests"] == "1m0s"
 
 
-async def test_watchers_are_told_of_beginning_and_end(up: Rig) -> None:
+async def test_watchers_learn_of_beginning_and_end(up: Rig) -> None:
     with up.bus.watch() as watcher:
         await up.call()
         batch = await watcher.take(0)
@@ -337,7 +337,7 @@ async def test_a_broken_stream_that_reported_is_charged_at_least_that(up: Rig) -
     assert (up.record.source, up.record.input, up.record.output) == (UsageSource.PARTIAL, 1000, 700)
 
 
-async def test_a_truncated_stream_is_no_success(up: Rig) -> None:
+async def test_a_truncated_stream_is_not_a_success(up: Rig) -> None:
     streams(up, says("Hello"))
     await up.call(stream=True)
     assert up.client.error is not None

@@ -102,7 +102,7 @@ async def test_whichever_await_breaks_the_call_is_settled_once(
 
 
 async def _end_of(rig: Rig, n: int, how: type[BaseException], fields: dict[str, Any]) -> object:
-    """What the client is told if the n-th await breaks; None if there were fewer.
+    """What the client gets if the n-th await breaks; None if there were fewer.
 
     A bug comes out as it is only where the client was just being told of another error.
     """

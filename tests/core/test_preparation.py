@@ -67,7 +67,7 @@ async def test_one_thing_after_another(worker: Worker) -> None:
     assert most == [1]
 
 
-async def test_an_error_reaches_who_waits(worker: Worker) -> None:
+async def test_an_error_reaches_the_waiting_call(worker: Worker) -> None:
     def work() -> None:
         raise KeyError("x")
 
@@ -225,7 +225,7 @@ def test_what_it_may_use_at_most_is_read_as_of_a_small_one(more: dict[str, Any],
 
 
 @pytest.mark.parametrize("middle", ["a b", "é", "\\u0020", "\\u00e9"])
-def test_a_text_in_the_place_of_media_is_held_for_as_a_text(middle: str) -> None:
+def test_a_text_instead_of_media_is_held_for_as_a_text(middle: str) -> None:
     """Also if only what was taken out of it tells that it is one."""
     audio = {"format": "wav", "data": "A" * 200_000 + "MIDDLE" + "A" * 200_000}
     messages = [{"role": "user", "content": [{"type": "input_audio", "input_audio": audio}]}]

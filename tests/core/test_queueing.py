@@ -30,7 +30,7 @@ WAITS = [
 
 
 class Ward:
-    """A rig whose one channel answers when it is told to."""
+    """A rig whose one channel answers on a signal."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -97,7 +97,7 @@ async def test_what_waits_holds_no_money(ward: Ward) -> None:
 
 
 async def test_what_changed_meanwhile_counts(ward: Ward) -> None:
-    """Money, rates and the token itself are looked at anew after the wait."""
+    """Money, rates and the token itself are checked again after the wait."""
     ward.limit("token", concurrent=1)
     first, second = ward.start(), ward.start()
     await until(lambda: ward.gates)
@@ -226,7 +226,7 @@ async def test_so_many_may_wait(ward: Ward, limits: dict[str, int], owner: str, 
 
 
 async def test_two_limits_in_turn(ward: Ward) -> None:
-    """Waiting at one gate and then at the next: nobody blocks anybody for ever, and no limit is ever passed."""
+    """Waiting at one gate and then at the next: no call blocks another for ever, and no limit is ever passed."""
     ward.limit("token", concurrent=2)
     ward.limit("group", concurrent=1)
     ward.limit("channel", concurrent=1)
@@ -249,7 +249,7 @@ async def test_another_channel_is_better_than_waiting(ward: Ward) -> None:
     await first
 
 
-async def test_waiting_is_better_than_a_resting_channel_which_is_the_last_resort(ward: Ward) -> None:
+async def test_waiting_is_better_than_a_paused_channel_which_is_the_last_resort(ward: Ward) -> None:
     resting = ward.rig.channel("resting")
     ward.rig.upstreams.on("resting", lambda: FakeReply(whole()))
     ward.rig.health.failed(resting.id, FailureKind.RATE, "429", 30)
@@ -281,11 +281,11 @@ async def test_after_a_failure_a_call_waits_for_the_next_channel(ward: Ward) -> 
     await first
     await until(lambda: len(ward.gates) == 2)
     ward.release()
-    assert (await second).headers["x-gateway-attempts"] == "3"  # the bad one is asked twice before one waits
+    assert (await second).headers["x-gateway-attempts"] == "3"  # the bad one is tried twice before one waits
 
 
 @pytest.mark.parametrize("streams", [2, 3])
-async def test_c12_streams_of_a_token_are_limited_if_nothing_is_said(ward: Ward, streams: int) -> None:
+async def test_c12_streams_of_a_token_are_limited_by_default(ward: Ward, streams: int) -> None:
     """The limit itself is let through, one more is not."""
     ward.stream = True
     ward.rig.put("settings", "", Settings(token_streams=streams, queue_s=0))
@@ -317,7 +317,7 @@ async def test_a_place_that_is_not_needed_goes_to_others(ward: Ward) -> None:
     assert (await third).headers["x-gateway-channel"] == "best"
 
 
-async def test_who_waits_for_its_group_waits_with_a_place_of_its_token(ward: Ward) -> None:
+async def test_a_call_that_waits_for_its_group_has_a_place_of_its_token(ward: Ward) -> None:
     """In this order only: else two of them could wait for each other."""
     ward.limit("group", concurrent=1)
     other = kit.token("other", limits=Limits(concurrent=1))
@@ -393,7 +393,7 @@ async def _answer(task: "asyncio.Task[Answered]") -> Answered:
     return await task
 
 
-async def test_watchers_see_who_waits_and_for_what_until_it_is_admitted(ward: Ward) -> None:
+async def test_watchers_see_which_call_waits_and_for_what_until_it_is_admitted(ward: Ward) -> None:
     ward.limit("channel", concurrent=1)
     with ward.rig.bus.watch() as watcher:
         first, second = ward.start(), ward.start()

@@ -119,7 +119,7 @@ def test_a_call_with_a_cap_must_fit_whole(available: int, fits: bool) -> None:
         assert refusal(Purse(available), need()).code == "insufficient_quota"
 
 
-def test_an_account_that_owes_is_told_what_and_how_much_is_enough() -> None:
+def test_an_account_that_owes_learns_what_and_how_much_is_enough() -> None:
     error = refusal(Purse(-10_000_081_200), need())
     assert "the account has -$10.0000812 left" in error.message
     assert error.message.endswith("'tollkeeper account grant 11'")
@@ -225,11 +225,11 @@ def test_a_budget_for_ever_has_no_day_of_return() -> None:
     assert found.details == {"budget_of": "account", "budget_window": "ever", "budget_unit": "tokens"}
 
 
-def test_an_empty_purse_is_no_budget() -> None:
+def test_an_empty_account_is_not_a_budget() -> None:
     assert refusal(Purse(0), need()).details == {"missing_nanos": 700}
 
 
-def test_the_day_of_return_is_told_in_local_time_and_to_programs_in_utc() -> None:
+def test_the_day_of_return_is_reported_in_local_time_and_to_programs_in_utc() -> None:
     found = refusal(Purse(), need(), token=Budget(window=Window.DAY, nanos=Nanos(600)))
     resets = datetime.fromisoformat(str(found.details["resets_at"]))
     assert f"resets at {resets.astimezone().isoformat(' ')};" in found.message
@@ -262,7 +262,7 @@ def test_who_holds_the_rest_of_a_budget_is_named() -> None:
     assert found.startswith("running calls hold the rest of the budget of group 'home': req_7 (opus) 300 tokens;")
 
 
-def test_what_asks_for_much_output_is_told_how_to_hold_less() -> None:
+def test_a_call_for_much_output_learns_how_to_hold_less() -> None:
     assert "--hold-output" not in refusal(Purse(100), need()).message
     found = refusal(Purse(100), need(cap=64_000)).message
     edit = "'tollkeeper token edit laptop --hold-output 8000'"
@@ -298,7 +298,7 @@ def test_what_is_held_of_a_cap_must_fit_whole(available: int, fits: bool) -> Non
         assert refusal(Purse(available), what).code == "insufficient_quota"
 
 
-def test_a_cap_that_the_gateway_chooses_is_no_higher_than_what_the_owner_holds() -> None:
+def test_a_cap_that_the_gateway_chooses_is_not_higher_than_what_the_owner_holds() -> None:
     effects = effects_of([(kit.channel(dialect=Dialect.ANTHROPIC), Served(name="claude-opus-4-5"))])
     what = need_of(kit.ask(), effects, PRICE, MILLION, hold_output=3000)
     plan = take(Purse(10**9), what)
@@ -349,7 +349,7 @@ def token(stops: bool, *budgets: Budget) -> Token:
     return Token(id=TokenId("tok_1"), name="t", group="g", digest="", hint="", budgets=budgets, stop_when_empty=stops)
 
 
-def test_nobody_wants_a_stream_stopped() -> None:
+def test_no_stream_is_to_be_stopped() -> None:
     assert left_to_stop(Purse(), Account(), token(False, Budget(nanos=Nanos(5))), now=NOON) is None
 
 

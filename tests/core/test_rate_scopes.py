@@ -39,7 +39,7 @@ def test_a_channel_has_a_limit_of_calls_in_flight() -> None:
     )
 
 
-def test_the_settings_say_what_is_usual() -> None:
+def test_the_settings_have_the_defaults() -> None:
     settings = Settings(token_streams=3, channel_calls=5, queue=7, queue_s=9)
     streams, calls = token_scope(kit.token(), settings).stream_gate, channel_scope(kit.channel(), settings).gate
     assert streams is not None

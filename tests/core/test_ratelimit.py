@@ -93,7 +93,7 @@ def test_one_partys_refusal_takes_nothing_from_the_other(limiter: Limiter) -> No
     spend(limiter, wide)
 
 
-def test_the_longest_wait_is_told(limiter: Limiter, mono: Mono) -> None:
+def test_the_longest_wait_is_reported(limiter: Limiter, mono: Mono) -> None:
     early, late = bound("early", rpm=1), bound("late", rpm=1)
     spend(limiter, early)
     mono.now += 30
@@ -146,13 +146,13 @@ def test_a_call_that_ends_in_an_error_flies_no_more(limiter: Limiter) -> None:
     assert limiter.lines.full(gates) is None
 
 
-def test_a_call_larger_than_the_window_is_told_so(limiter: Limiter) -> None:
+def test_a_call_larger_than_the_window_is_reported(limiter: Limiter) -> None:
     found = refusal(limiter, bound(tpm=100), tokens=101)
     assert (found.code, found.retry_after_s) == ("request_too_large_for_limit", None)
     assert found.details == {"limit": 100, "limit_name": "tokens a minute", "limit_of": "token", "requested": 101}
 
 
-def test_a_large_output_limit_is_told_what_fits(limiter: Limiter) -> None:
+def test_a_large_output_limit_learns_what_fits(limiter: Limiter) -> None:
     found = refusal(limiter, bound(tpm=100), tokens=1010)
     assert "lower its max_tokens, or raise the limit" in found.message
 
@@ -182,7 +182,7 @@ def test_days_are_counted_by_the_books(
         assert refusal(limiter, one, tokens=tokens).retry_after_s == 60.0
 
 
-def test_a_call_larger_than_a_day_is_told_so(limiter: Limiter) -> None:
+def test_a_call_larger_than_a_day_is_reported(limiter: Limiter) -> None:
     one = bound(tpd=100)
     assert refusal(limiter, one, tokens=101).code == "request_too_large_for_limit"
     limiter.check([one], 100)
@@ -233,7 +233,7 @@ def test_durations_are_written_as_clients_know_them(seconds: float, text: str) -
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_who_waits_as_told_is_admitted_and_not_before(seed: int) -> None:
+def test_a_call_that_waits_as_long_as_requested_is_admitted_and_not_before(seed: int) -> None:
     chance = random.Random(seed)
     mono = Mono()
     limiter = Limiter(mono, Days().__getitem__)
@@ -251,7 +251,7 @@ def test_who_waits_as_told_is_admitted_and_not_before(seed: int) -> None:
         mono.now += chance.choice((0, 1, 5))
 
 
-def test_what_binds_is_told_in_headers() -> None:
+def test_what_binds_is_reported_in_headers() -> None:
     assert headers_of((LimitReading(60, 59, 1.25), None)) == {
         "x-ratelimit-limit-requests": "60",
         "x-ratelimit-remaining-requests": "59",
@@ -260,7 +260,7 @@ def test_what_binds_is_told_in_headers() -> None:
     assert headers_of((None, None)) == {}
 
 
-def test_of_several_limits_the_longest_wait_is_told_and_never_is_longest(limiter: Limiter, days: Days) -> None:
+def test_of_several_limits_the_longest_wait_is_reported_and_never_is_longest(limiter: Limiter, days: Days) -> None:
     one = bound(rpm=1, rpd=5, tpm=10)
     days[one.key] = Used(5, 0, 900.0)
     spend(limiter, bound(rpm=1))

@@ -41,7 +41,7 @@ class Desk:
 
     @property
     def told(self) -> int:
-        """Refusals that the records tell of."""
+        """Refusals that are in the records."""
         marks = [mark for record in self.records for mark in record.marks]
         return len(self.records) + sum(int(mark.removeprefix("repeated=")) for mark in marks)
 
@@ -149,7 +149,7 @@ def test_a_flood_of_hours_leaves_few_records(desk: Desk) -> None:
     assert desk.records[-1].request == "GET /again"
 
 
-def test_requests_to_different_addresses_are_told_apart_by_program_too(desk: Desk) -> None:
+def test_requests_to_different_addresses_are_distinguished_by_program_too(desk: Desk) -> None:
     unknown = NotFound("no", code="unknown_url")
     desk.refuse(unknown, request="GET /a", model="")
     desk.refuse(unknown, request="GET /b", model="")

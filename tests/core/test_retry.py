@@ -111,7 +111,7 @@ class Case:
         (failure(K.CLIENT), None),
     ],
 )
-def test_the_only_channel_is_asked_a_second_time_if_there_is_hope(found: UpstreamError, wait: float | None) -> None:
+def test_the_only_channel_is_tried_a_second_time_if_there_is_hope(found: UpstreamError, wait: float | None) -> None:
     a = route("a")
     step = Case(a).fails(a, found)
     assert (step.route, round(step.wait_s, 3)) == (a, wait) if step is not None else wait is None
@@ -141,7 +141,7 @@ def test_another_channel_comes_before_the_same_one() -> None:
     assert case.fails(b, failure(K.SERVER)) is None
 
 
-def test_the_same_one_comes_before_one_at_rest() -> None:
+def test_the_same_one_comes_before_a_paused_one() -> None:
     a, b = route("a"), route("b")
     case = Case(a, b)
     case.health.failed(b.channel.id, K.RATE, "429", 60)
@@ -175,7 +175,7 @@ def test_without_budget_there_is_no_second_time_but_another_channel() -> None:
     assert case.fails(a, failure(K.SERVER)) is not None
 
 
-def test_without_budget_a_channel_at_rest_is_no_second_attempt() -> None:
+def test_without_budget_a_paused_channel_is_not_a_second_attempt() -> None:
     a, b = route("a"), route("b")
     case = Case(a, b)
     case.health.failed(b.channel.id, K.RATE, "429", 60)

@@ -1,4 +1,4 @@
-"""Of several keys a free one is used, each as often as the other; one that rests waits for its turn."""
+"""Of several keys a free one is used, each as often as the other; a paused one waits for its turn."""
 
 import random
 from collections import Counter
@@ -61,14 +61,14 @@ def test_keys_share_alike(health: ChannelHealth) -> None:
     assert all(abs(count - 3000) < 150 for count in counts.values())
 
 
-def test_a_resting_key_is_left_out_and_its_channel_is_not(health: ChannelHealth) -> None:
+def test_a_paused_key_is_left_out_and_its_channel_is_not(health: ChannelHealth) -> None:
     made = keyed()
     limit(health, made.keys[0], 30)
     assert health.state(made.channel).name == "ok"
     assert {pick(made, NONE, health, lambda n, t=t: t % n).key_name[0] for t in range(9)} == {"2", "3"}  # type: ignore[misc]
 
 
-def test_with_all_keys_at_rest_the_channel_rests_as_long_as_the_first_to_return(health: ChannelHealth) -> None:
+def test_with_all_keys_paused_the_channel_is_paused_as_long_as_the_first_to_return(health: ChannelHealth) -> None:
     made = keyed()
     for one, seconds in zip(made.keys, (30, 20, 40), strict=True):
         limit(health, one, seconds)
@@ -132,7 +132,7 @@ async def test_a_call_goes_on_with_the_next_key(rig: Rig, number: int, state: st
     assert rig.health.state_of(ChannelId("ch_a#1")).name == state
 
 
-async def test_a_server_s_failure_is_no_key_s_fault(rig: Rig) -> None:
+async def test_a_server_s_failure_is_not_the_key_s_fault(rig: Rig) -> None:
     rig.channel("a", key=THREE[0], keys=THREE[1:])
     rig.upstreams.on("a", status(500))
     rig.channel("b", priority=-1)
@@ -215,7 +215,7 @@ def test_a_tried_channel_is_never_chosen_again(health: ChannelHealth) -> None:
     )
 
 
-def test_a_resting_channel_is_passed_over_with_its_reason(health: ChannelHealth) -> None:
+def test_a_paused_channel_is_passed_over_with_its_reason(health: ChannelHealth) -> None:
     a, b = route("a", priority=9), route("b")
     rest(health, a, 30)
     found = choose([a, b], NONE, health, first)
@@ -232,7 +232,7 @@ def test_if_all_rest_the_one_that_is_free_soonest_is_the_last_resort(health: Cha
 
 
 @pytest.mark.parametrize("seconds", [30.0, None])
-def test_a_channel_that_needs_attention_is_no_last_resort(health: ChannelHealth, seconds: float | None) -> None:
+def test_a_channel_that_needs_attention_is_not_a_last_resort(health: ChannelHealth, seconds: float | None) -> None:
     one = route()
     health.failed(one.channel.id, FailureKind.AUTH, "key refused", seconds)
     assert choose([one], NONE, health, first) == RouteChoice(
@@ -240,7 +240,7 @@ def test_a_channel_that_needs_attention_is_no_last_resort(health: ChannelHealth,
     )
 
 
-def test_a_missing_model_is_no_last_resort(health: ChannelHealth) -> None:
+def test_a_missing_model_is_not_a_last_resort(health: ChannelHealth) -> None:
     one = route()
     health.lacks(one.channel.id, "m")
     assert choose([one], NONE, health, first).passed == (
@@ -273,7 +273,7 @@ def test_after_a_good_trial_the_channel_is_back(health: ChannelHealth, mono: Mon
     assert choose([a, b], NONE, health, first).route == a
 
 
-def test_the_way_is_told(health: ChannelHealth) -> None:
+def test_the_way_is_reported(health: ChannelHealth) -> None:
     a, b, c = route("a", priority=5), route("b", priority=5), route("c", priority=5)
     assert choose([a, b, c], NONE, health, first).why == "priority 5, drawn from 3"
     assert choose([a, b], tried(a), health, first).why == "priority 5, after 1 failed"

@@ -52,7 +52,7 @@ async def test_a_failure_and_its_end_are_a_line_each(store: Store, caplog: pytes
     assert store.changes == 3
 
 
-async def test_a_store_that_fails_again_and_again_is_no_flood(
+async def test_a_store_that_fails_again_and_again_does_not_flood_the_log(
     store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_watch, "QUIET_S", 0.05)

@@ -47,7 +47,7 @@ def fails_in_usage(disk: Disk, reason: str) -> None:
 
 
 def watched(rig: Rig) -> list[Record]:
-    """What watchers were told, once the call is over."""
+    """What watchers got, once the call is over."""
     told: list[Record] = []
     settled = rig.bus.settled
 
@@ -135,7 +135,7 @@ async def test_answers_that_go_out_together_are_withheld_one_by_one(up: Rig, dis
     assert DOLLAR - up.books.balance() == GOOD_COST * (1 + shown.count(True))
 
 
-async def test_a_withheld_answer_tells_the_way_of_its_call(up: Rig, disk: Disk) -> None:
+async def test_a_withheld_answer_has_the_route_of_its_call(up: Rig, disk: Disk) -> None:
     up.change_token(limits=Limits(rpm=10))
     up.client.patient = True
     fails_in_usage(disk, "EIO")
@@ -219,7 +219,7 @@ async def test_what_broke_anyway_keeps_its_own_error_and_its_charge(up: Rig, dis
     assert (waiting.outcome, waiting.status, waiting.cost > 0) == (Outcome.UPSTREAM_CUT, 502, True)
 
 
-async def test_watchers_are_told_of_the_record_that_was_kept(up: Rig, disk: Disk) -> None:
+async def test_watchers_learn_of_the_record_that_was_kept(up: Rig, disk: Disk) -> None:
     fails_in_usage(disk, "EIO")
     with up.bus.watch() as watcher:
         await caught(up.call())

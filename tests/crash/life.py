@@ -26,7 +26,7 @@ SEGMENT_BYTES = 4000
 """So small that sealing is a matter of every dozen calls."""
 
 INFLIGHT_BYTES = 1500
-"""So small that the file of running calls is written anew again and again."""
+"""So small that the file of running calls is rewritten again and again."""
 
 _encode = msgspec.json.encode
 

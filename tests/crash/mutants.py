@@ -1,4 +1,4 @@
-"""Mutants: the store with one of its safety mechanisms taken away. A test that does not notice is no test."""
+"""Mutants: the store with one of its safety mechanisms taken away. A test that does not notice is useless."""
 
 import os
 from collections.abc import Callable

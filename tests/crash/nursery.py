@@ -35,7 +35,7 @@ WRITING = (
     "mkdir",
     "posix_fallocate",
 )
-"""System calls at which a life can end. Reading changes nothing, so it is no place of its own."""
+"""System calls at which a life can end. Reading changes nothing, so it is not one of them."""
 
 
 class Order(msgspec.Struct, kw_only=True):
@@ -139,7 +139,7 @@ def _listen(ears: int, pid: int, kill_after_s: float) -> bytes:
 
 
 def _until(ears: int, seconds: float) -> bytes:
-    """What is said within a time: read along, so that a full pipe stops nobody."""
+    """The output within a time: read continuously, so that a full pipe blocks nothing."""
     said = bytearray()
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:

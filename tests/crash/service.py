@@ -1,7 +1,7 @@
 """Service: a whole gateway at work on a disk that refuses, told as what its clients were shown, until it is killed.
 
 Each line is one thing that somebody outside may rely on: S (a complete answer was shown), E (an error was), G (the
-connection broke off), F (an operation was refused), O (an operation that there was), N (the store did not recover).
+connection was cut), F (an operation was refused), O (an operation that happened), N (the store did not recover).
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """What is refused: the ``nth`` operation of that name on that kind of file, and with ``reach`` what follows."""
 
     name: str = ""
-    """Empty: nothing is refused, and all operations are told."""
+    """Empty: nothing is refused, and all operations are reported."""
     kind: str = ""
     nth: int = 1
     reason: str = "EIO"
@@ -147,7 +147,7 @@ async def _recovered(gateway: Gateway, say: Say) -> None:
 
 
 class Shown(msgspec.Struct, kw_only=True):
-    """What was told of one life."""
+    """The report of one life."""
 
     status: int
     """Exit status: it kills itself."""

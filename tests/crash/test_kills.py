@@ -13,7 +13,7 @@ from tests.house import FULL, amount
 
 POINTS = amount(240, 2000)
 LATEST_S = 0.4 if FULL else 0.05
-"""When a life in the midst of work is over, at the latest."""
+"""When a life in the middle of work is over, at the latest."""
 
 MANY_CALLS = 100_000
 """Bytes of a segment: a few hundred calls, so that more time goes into calls than into sealing."""
@@ -54,7 +54,7 @@ def test_death_again_and_again_close_to_the_start(nursery: Nursery, scratch: Pat
 
 
 @pytest.mark.timeout(900)
-def test_random_kills_in_the_midst_of_work(nursery: Nursery, tmp_path: Path) -> None:
+def test_random_kills_in_the_middle_of_work(nursery: Nursery, tmp_path: Path) -> None:
     """On a real disk, with the thread that syncs."""
     rng = random.Random(9)
     acks: list[tuple[str, str]] = []

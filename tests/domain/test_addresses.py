@@ -1,4 +1,4 @@
-"""What is said about a request for what does not exist here, and what is recorded of it."""
+"""The answer to a request for what does not exist here, and its record."""
 
 import pytest
 

@@ -72,7 +72,7 @@ def test_the_channel_is_that_of_the_error_if_none_is_named() -> None:
 @pytest.mark.parametrize(
     ("setting", "command"), [("key", "--key KEY"), ("header", "--header NAME=VALUE"), ("proxy", "--proxy URL")]
 )
-def test_a_setting_that_cannot_be_used_is_no_refusal(setting: str, command: str) -> None:
+def test_a_setting_that_cannot_be_used_refuses_nothing(setting: str, command: str) -> None:
     details = {"setting": setting, "channel": "up"}
     change = f"'tollkeeper channel edit up {command}'" + (
         " (it replaces all: give each)" if setting == "header" else ""
@@ -82,6 +82,6 @@ def test_a_setting_that_cannot_be_used_is_no_refusal(setting: str, command: str)
     assert advice(unset) == f"set NOPE where the server runs and restart that, or {change}"
 
 
-def test_strange_details_are_no_reason_to_fail() -> None:
+def test_strange_details_do_not_fail() -> None:
     strange: dict[str, object] = {"budget_of": ["x"], "limit_of": {}, "setting": None, "channel": 7}
     assert "channel list" in advice(NoChannel("m", details=strange))

@@ -47,7 +47,7 @@ def test_good_ones_are_not() -> None:
 
 
 @pytest.mark.parametrize(("upstream", "asked"), [("", "fast"), ("gpt-4o-mini", "gpt-4o-mini")])
-def test_a_model_is_asked_for_by_the_upstreams_name(upstream: str, asked: str) -> None:
+def test_a_model_is_requested_by_the_upstreams_name(upstream: str, asked: str) -> None:
     assert Served(name="fast", upstream=upstream).upstream_name == asked
 
 

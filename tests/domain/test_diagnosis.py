@@ -4,7 +4,7 @@ from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, PartyView, Ro
 from gateway.domain.views import Step
 
 
-def test_every_field_is_told_also_where_there_is_nothing() -> None:
+def test_every_field_is_reported_also_where_there_is_nothing() -> None:
     """Front ends and scripts may count on every key."""
     for kind in (LimitView, PartyView, RouteView, Obstacle, Why):
         assert all(field.required for field in msgspec.structs.fields(kind))

@@ -15,7 +15,7 @@ def test_every_member_has_a_code_of_its_own(member: type[GatewayError]) -> None:
     assert (error.param, error.retry_after_s, error.details) == (None, None, {})
 
 
-def test_codes_are_told_apart() -> None:
+def test_codes_are_distinguished() -> None:
     codes = [member.default_code for member in MEMBERS if member is not GatewayError]
     assert len(set(codes)) == len(codes)
 

@@ -171,7 +171,7 @@ def test_the_bound_has_a_least_value() -> None:
     assert (prompt_bound({}), prompt_bound(_fields(messages=[]))) == (16, 16)
 
 
-def test_odd_messages_are_no_harm() -> None:
+def test_odd_messages_do_no_harm() -> None:
     odd: list[object] = ["x", None, [1, None, [[]]], [{"content": {"a": [{"b": 1}]}}]]
     for messages in odd:
         assert prompt_tokens(_fields(messages=messages)) >= 3
@@ -182,7 +182,7 @@ def test_a_lone_surrogate_is_counted() -> None:
     assert prompt_tokens(fields) == 1 + 4 + 3
 
 
-def test_deep_nesting_is_no_harm() -> None:
+def test_deep_nesting_does_no_harm() -> None:
     fields = {"messages": msgspec.Raw(b'[{"role":"user","content":' + b"[" * 50_000 + b"]" * 50_000 + b"}]")}
     assert prompt_tokens(fields) == 3
 

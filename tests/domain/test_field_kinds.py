@@ -27,7 +27,7 @@ def typed(name: str, value: object) -> list[str]:
     return list(FIELDS[name].kind.texts(value))
 
 
-def test_patterns_stand_between_commas_or_spaces() -> None:
+def test_patterns_are_separated_by_commas_or_spaces() -> None:
     assert read("models", " a, b* c,,a ") == ("a", "b*", "c")
     assert read("models", '"m *", b') == ("m *", "b")
     assert read("models", "*") == read("models", "") == ()

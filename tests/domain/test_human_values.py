@@ -60,7 +60,7 @@ def test_nonsense_is_refused(reader: Callable[[str], int], text: str) -> None:
     ("reader", "most", "more"),
     [(count_of, str(MOST), f"{MOST + 1}"), (count_of, "1000000000B", "1000000001B"), (multiplier_of, "1000", "1000.1")],
 )
-def test_what_is_too_much_is_told_the_most(reader: Callable[[str], int], most: str, more: str) -> None:
+def test_what_is_too_much_is_reported_the_most(reader: Callable[[str], int], most: str, more: str) -> None:
     assert reader(most) > 0
     with pytest.raises(BadRequest, match=r"is more than 10+, the most"):
         reader(more)
@@ -89,7 +89,7 @@ def test_a_time_may_name_its_offset() -> None:
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00+23:59", "9999-12-31"])
-def test_the_ends_of_the_calendar_are_no_crash(text: str) -> None:
+def test_the_ends_of_the_calendar_do_not_crash(text: str) -> None:
     with suppress(BadRequest):
         assert calendar_of(text, end=True)
 

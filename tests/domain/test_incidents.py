@@ -32,7 +32,7 @@ def test_calls_that_moved_are_counted_by_where_they_went() -> None:
     assert incident.moved == {"b": 2, "c": 1}
 
 
-def test_the_apis_of_the_failed_calls_are_told_if_there_are_others_than_the_usual_one() -> None:
+def test_the_apis_of_the_failed_calls_are_reported_if_there_are_others_than_the_usual_one() -> None:
     found = Incidents()
     found.add_call(moved())
     assert "chat" not in incident_line(found.newest()[0], NOW, UNICODE)
@@ -56,7 +56,7 @@ def test_what_the_client_did_wrong_is_nobodys_incident() -> None:
     assert found.newest() == []
 
 
-def test_what_the_client_broke_off_is_nobodys_incident_either() -> None:
+def test_what_the_client_cut_off_is_not_an_incident_either() -> None:
     found = Incidents()
     found.add_call(moved(outcome="client_closed"))
     assert found.newest() == []
@@ -69,7 +69,7 @@ def test_failures_far_apart_are_two_incidents() -> None:
     assert [one.began for one in found.newest()] == [NOW + QUIET_MS + 101, NOW + 100]
 
 
-def test_a_rest_belongs_to_the_failure_before_it_and_ends_when_it_is_asked_again() -> None:
+def test_a_pause_belongs_to_the_failure_before_it_and_ends_when_it_is_tried_again() -> None:
     found = Incidents()
     found.add_call(moved())
     found.update_channels([paused()], Millis(NOW + 200))
@@ -132,7 +132,7 @@ def incident(**changes: Any) -> Incident:
     return Incident(**(fields | changes))
 
 
-def test_a_rest_that_is_over_is_told_with_its_length_and_where_the_calls_went() -> None:
+def test_a_pause_that_is_over_is_reported_with_its_length_and_where_the_calls_went() -> None:
     one = incident(ended=Millis(NOW - 30_000), moved={"b": 12, "c": 3})
     assert incident_line(one, NOW, UNICODE) == "14:12:20 rate-limited 30s → 12 calls went to b, 3 to c"
 
@@ -193,7 +193,7 @@ def test_the_message_and_the_end_of_the_pause_are_those_of_the_last_failure() ->
     assert (one.reason, one.until, one.failures) == ("429: second", NOW + 30_000, 2)
 
 
-def test_only_what_changed_is_told() -> None:
+def test_only_what_changed_is_reported() -> None:
     found = Incidents()
     found.add_call(moved())
     found.update_channels([paused(name="other")], Millis(NOW))

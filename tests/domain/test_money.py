@@ -29,12 +29,12 @@ def test_an_amount_is_read_exactly(text: str, nanos: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "x", "1e3", "1,50", "0.0000000001", "nan", "--1", "1.", ".", "$.", "-", "٣", "1" * 41]
 )
-def test_what_is_no_amount_is_refused(text: str) -> None:
+def test_what_is_not_an_amount_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="not an amount of dollars"):
         nanos_of(text)
 
 
-def test_what_is_too_much_is_told_the_most() -> None:
+def test_what_is_too_much_is_reported_the_most() -> None:
     assert nanos_of("1000000000") == MOST
     for text in ("1000000000.000000001", "-1000000001", "1" * 40):
         with pytest.raises(BadRequest, match=r"more than \$1,000,000,000\.00, the most"):

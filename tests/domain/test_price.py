@@ -143,7 +143,7 @@ def test_no_smaller_call_costs_more_than_the_highest_cost(price: Price, usage: U
     assert cost(usage, rates(price, usage.input, 1_500_001)) <= highest
 
 
-def test_the_highest_cost_is_no_higher_than_it_must_be() -> None:
+def test_the_highest_cost_is_not_higher_than_necessary() -> None:
     price = Price(model="m", input=Nanos(3 * MILLION), output=Nanos(5 * MILLION), per_call=Nanos(7))
     assert highest_cost(price, 10, 2, MILLION) == 47
     tiers = (Tier(above=4, input=Nanos(MILLION), output=Nanos(0)),)

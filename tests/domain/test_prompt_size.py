@@ -1,4 +1,4 @@
-"""The size of a prompt: media and seals are told from text by the objects they are in, and nowhere else."""
+"""The size of a prompt: media and seals are recognized by the objects they are in, and nowhere else."""
 
 import json
 from typing import Any
@@ -70,7 +70,7 @@ def test_a_repeated_key_may_not_hide_text_behind_an_image() -> None:
         bound_of([msgspec.Raw(twice)])
 
 
-def test_tools_cost_a_flat_amount_besides() -> None:
+def test_tools_cost_a_flat_amount_as_well() -> None:
     tools = raw([{"name": "f"}])
     assert bound_of([raw("x" * 300)], [tools]) - bound_of([raw("x" * 300)]) > 600
 

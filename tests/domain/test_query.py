@@ -102,7 +102,7 @@ def test_a_word_that_makes_no_sense_is_refused(words: str) -> None:
 
 
 @pytest.mark.parametrize("words", ['"', 'tok:"lap', "!", ":", "!!x", 'a"b c'])
-def test_half_typed_words_are_no_error(words: str) -> None:
+def test_half_typed_words_are_not_an_error(words: str) -> None:
     assert parse(words, NOW).conditions
 
 

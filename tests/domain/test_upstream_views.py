@@ -1,4 +1,4 @@
-"""What is out there, as it is told."""
+"""Views of channels and upstream models."""
 
 import msgspec
 

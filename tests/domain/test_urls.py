@@ -118,7 +118,7 @@ def test_proxies(text: str, proxy: Proxy) -> None:
         *("http://h:1/path", "http://h:1?q", "http://h:1#f", "http://h\r\n:1", "http://me:canary @h:1", "http://h:0"),
     ],
 )
-def test_what_is_no_proxy_is_refused_without_repeating_it(text: str) -> None:
+def test_what_is_not_a_proxy_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(BadRequest) as caught:
         proxy_of(text)
     assert caught.value.param == "proxy"

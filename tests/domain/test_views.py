@@ -58,5 +58,5 @@ def test_a_view_comes_back_as_it_was() -> None:
         (4_102_444_799_999, "2099-12-31T23:59:59.999Z"),
     ],
 )
-def test_moments_are_told_in_utc(ms: int, text: str) -> None:
+def test_moments_are_reported_in_utc(ms: int, text: str) -> None:
     assert iso(Millis(ms)) == text

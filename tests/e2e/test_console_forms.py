@@ -42,7 +42,7 @@ class Seat:
         await press(self.app, self.pilot, *keys)
 
     async def told(self, text: str) -> None:
-        """Wait until it was told."""
+        """Wait until it was reported."""
         for _ in range(400):
             if any(text in told for told in words(self.app)):
                 return
@@ -50,7 +50,7 @@ class Seat:
         raise AssertionError(f"{text!r} was not told, but {words(self.app)}")
 
     async def field(self, name: str, text: str) -> None:
-        """Type over what stands in a field."""
+        """Type over the text of a field."""
         field = self.app.screen.query_one(f"#field-{name}", Input)
         field.focus()
         await self.pilot.pause()

@@ -1,4 +1,4 @@
-"""A server that is killed in the midst of its calls: whatever reached the provider is on record at the next start."""
+"""A server that is killed in the middle of its calls: whatever reached the provider is on record at the next start."""
 
 import asyncio
 import signal

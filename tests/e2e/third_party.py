@@ -59,7 +59,7 @@ async def plain(gateway: Gateway, client: AsyncOpenAI) -> str:
 
 
 async def streamed(gateway: Gateway, client: AsyncOpenAI) -> str:
-    """A stream that was not asked for its usage, to the byte."""
+    """A stream whose usage was not requested, to the byte."""
     answer = await gateway.client.chat(stream=True, max_tokens=CAP)
     return f"{answer.text!r} {stream_faults(answer.body, usage='no') or 'valid'}"
 

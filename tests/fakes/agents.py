@@ -148,7 +148,7 @@ class ClaudeAgent(Agent):
         if len([block for block in blocks if "cache_control" in block]) > 4:
             raise Refusal("A maximum of 4 blocks with cache_control may be provided.")
         self.thinking.append(request.get("thinking", {}).get("type") in ("enabled", "adaptive"))
-        asked = [i for i, message in enumerate(messages) if _is_asked(message)]
+        asked = [i for i, message in enumerate(messages) if _is_tried(message)]
         loop = messages[asked[-1] + 1 :]
         if self.thinking[-1] and loop and loop[0]["content"][0].get("signature") != "SIG":
             raise Refusal("Expected `thinking` or `redacted_thinking`, but found `tool_use`.")
@@ -255,7 +255,7 @@ def _plain(blocks: list[Doc]) -> list[str]:
     return [json.dumps({name: value for name, value in block.items() if name != "cache_control"}) for block in blocks]
 
 
-def _is_asked(message: Doc) -> bool:
+def _is_tried(message: Doc) -> bool:
     """Whether a message is more than results."""
     return message["role"] == "user" and any(block["type"] != "tool_result" for block in message["content"])
 

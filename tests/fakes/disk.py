@@ -30,7 +30,7 @@ class Operation(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """What becomes of one operation."""
+    """What happens to one operation."""
 
     number: int
     """Of the error."""

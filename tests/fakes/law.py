@@ -77,7 +77,7 @@ def _records(records: list[Record]) -> Iterator[str]:
 
 
 def _cost(record: Record) -> int:
-    """The cost anew from the kept numbers, written down differently from the gateway's own formula."""
+    """The cost computed again from the kept numbers, in another way than with the gateway's own formula."""
     if record.rates is None:
         return 0
     at = record.rates
@@ -104,7 +104,7 @@ def _witness(records: list[Record], bills: list[Bill]) -> Iterator[str]:
 
 
 def on_disk(home: Path) -> list[str]:
-    """What the store says of itself, read anew after the gateway has closed it."""
+    """What the store contains, read again after the gateway has closed it."""
     try:
         store = Store.open(Config(home=home), writer=False, now=lambda: Millis(0))
     except GatewayError as error:

@@ -1,7 +1,7 @@
-"""Provider: a scripted upstream on raw sockets, and the independent witness of what was asked of it and what it billed.
+"""Provider: a scripted upstream on raw sockets, and the independent witness of its requests and its bills.
 
 A script is a coroutine function that is given one Exchange and does to it what it likes: answer, dawdle, lie, cut.
-Which script runs is chosen by the model the request names, then by how often that model was asked.
+Which script runs is chosen by the model the request names, then by how often that model was requested.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Canaries: secrets and prompts that are planted where an upstream may repeat them, and the search for them afterwards.
 
 The search is written down independently of the gateway's own: a secret has leaked if ``PIECE`` characters of it in a
-row stand in what came out, in whatever case, plain, percent- or JSON-escaped or in Base64.
+row are in what came out, in whatever case, plain, percent- or JSON-escaped or in Base64.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Run: a gateway whose upstream repeats what it is told to, and what comes out of it."""
+"""Run: a gateway whose upstream repeats a given text, and what comes out of it."""
 
 import json
 import os
@@ -29,7 +29,7 @@ MODEL = {Dialect.OPENAI: "gpt-4o", Dialect.ANTHROPIC: "claude-sonnet-4-5", Diale
 
 @dataclass(eq=False)
 class CanaryRun:
-    """A gateway whose upstream repeats what it is told to, and everything that came out of it."""
+    """A gateway whose upstream repeats a given text, and everything that came out of it."""
 
     gateway: Gateway
     provider: Provider

@@ -1,4 +1,4 @@
-"""Failover: sixteen troubles of an upstream that has a fallback, each with what became of the call.
+"""Failover: sixteen troubles of an upstream that has a fallback, each with what happened to the call.
 
 The definitions follow the public Failover Bench: one fake provider, the trouble chosen by the model's name, at most two
 retries, one fallback model, ten seconds of patience for the first and for each further event. Verdicts: ``pass``;
@@ -52,7 +52,7 @@ class Stage:
         self.provider.on(self.backup, speak(*WORDS))
 
     def asked(self, model: str) -> list[Exchange]:
-        """What the provider was asked for a model."""
+        """The provider's requests for a model."""
         return [exchange for exchange in self.provider.exchanges if exchange.body and exchange.json["model"] == model]
 
     async def call(self, *first: Script, stream: bool = True) -> "Heard":
@@ -79,7 +79,7 @@ class Heard:
 
     @property
     def model(self) -> str:
-        """The model that a complete and faultless answer names; empty if it is no such answer."""
+        """The model that a complete and faultless answer names; empty if it is not such an answer."""
         if self.answer.status != 200:
             return ""
         if not self.stream:
@@ -89,7 +89,7 @@ class Heard:
         return str(self.answer.chunks[0]["model"])
 
     @property
-    def broken_off(self) -> bool:
+    def is_cut(self) -> bool:
         """It began and ended with an error that no client takes for the end of a good answer."""
         body = self.answer.body
         return self.answer.status == 200 and DONE.strip() not in body and not stream_faults(body, error=True)
@@ -100,7 +100,7 @@ class Heard:
 
 
 def rescued(stage: Stage, heard: Heard, *, most: int = 3, within_s: float = HOPELESS_S) -> str:
-    """The fallback answered, and the first model was asked no more often and for no longer than is good manners."""
+    """The fallback answered, and the first model got no more requests, and for no longer, than is polite."""
     if heard.model != stage.backup:
         return SAFE if heard.refused else FAIL
     mannerly = len(stage.asked(stage.name)) <= most and heard.seconds <= within_s + stage.slack_s
@@ -115,10 +115,10 @@ def recovered(stage: Stage, heard: Heard) -> str:
 
 
 def ended(stage: Stage, heard: Heard, within_s: float) -> str:
-    """A started answer that cannot be saved is broken off in time, and is put to nobody else."""
+    """A started answer that cannot be saved is cut in time, and no other channel gets the call."""
     if heard.model:
         return PARTIAL
-    good = heard.broken_off and heard.seconds <= within_s + stage.slack_s and not stage.asked(stage.backup)
+    good = heard.is_cut and heard.seconds <= within_s + stage.slack_s and not stage.asked(stage.backup)
     return SAFE if good else FAIL
 
 
@@ -181,7 +181,7 @@ async def malformed(stage: Stage) -> str:
         await exchange.finish()
 
     heard = await stage.call(script)
-    return PASS if heard.model == stage.name else SAFE if heard.refused or heard.broken_off else FAIL
+    return PASS if heard.model == stage.name else SAFE if heard.refused or heard.is_cut else FAIL
 
 
 async def without_done(stage: Stage) -> str:

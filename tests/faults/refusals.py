@@ -11,7 +11,7 @@ CONTROLS = frozenset(map(chr, [*range(32), *range(127, 160), 0x202E, 0x2066])) -
 
 
 def nothing_happened(gateway: Gateway, provider: Provider) -> None:
-    """No upstream was asked, nothing was held, nothing was charged; what was noted of it says refused."""
+    """No upstream got a request, nothing was held, nothing was charged; its record says refused."""
     assert provider.exchanges == []
     assert dict(gateway.engine.store.books.running) == {}
     for record in gateway.records:

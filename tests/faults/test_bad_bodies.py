@@ -1,4 +1,4 @@
-"""F-B1 to B8 and B11 to B14: bodies that are no request, or a wrong one, refused before anything is committed."""
+"""F-B1 to B8 and B11 to B14: bodies that are not a request, or a wrong one, are refused before any effect."""
 
 import json
 import time
@@ -19,7 +19,7 @@ GOOD = b'"model":"m","messages":[{"role":"user","content":"x"}]'
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A body and what becomes of it."""
+    """A body and what happens to it."""
 
     row: str
     body: bytes

@@ -64,7 +64,7 @@ KEYS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", KEYS)
-async def test_b15_a_wrong_key_is_told_apart_from_none(gateway: Gateway, provider: Provider, name: str) -> None:
+async def test_b15_a_wrong_key_is_distinguished_from_none(gateway: Gateway, provider: Provider, name: str) -> None:
     form, code = KEYS[name]
     key = gateway.client.key
     answer = await gateway.client.post(BODY, {"authorization": form.format(key=key, upper=key.upper()) or None})
@@ -103,7 +103,7 @@ async def test_b15_every_accepted_spelling(gateway: Gateway, header: str, form: 
         ({"models": ("gpt-*",)}, 404, "model_not_found"),
     ],
 )
-async def test_b16_a_token_that_may_not_is_told_why(
+async def test_b16_a_token_that_may_not_learns_why(
     gateway: Gateway, provider: Provider, fields: dict[str, Any], status: int, code: str
 ) -> None:
     gateway.group("empty")
@@ -200,7 +200,7 @@ async def test_b17_origins_the_owner_listed_may_call(gateway: Gateway, provider:
         ("POST", "/v1/images/generations", 404, "unknown_url"),
     ],
 )
-async def test_b18_wrong_paths_and_methods_are_told_in_json(
+async def test_b18_wrong_paths_and_methods_are_reported_in_json(
     gateway: Gateway, provider: Provider, method: str, path: str, status: int, code: str
 ) -> None:
     answer = await gateway.client.ask(method, path)
@@ -270,7 +270,7 @@ async def test_b22_a_bad_request_is_not_told_to_continue(
     nothing_happened(gateway, provider)
 
 
-async def test_b22_a_good_request_is_told_to_continue(gateway: Gateway, provider: Provider) -> None:
+async def test_b22_a_good_request_gets_a_continue(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak())
     request = gateway.client.chat_bytes()
     head, _, body = request.partition(b"\r\n\r\n")

@@ -1,6 +1,6 @@
 """No secret leaves the gateway, and no prompt stays in it, wherever an upstream repeats them.
 
-Each place is asked for with some statuses, kinds of keys and spellings, others each time; ``TOLLKEEPER_CANARIES=all``
+Each place is tried with some statuses, kinds of keys and spellings, others each time; ``TOLLKEEPER_CANARIES=all``
 asks for every combination of place, kind and spelling, with all statuses in turn.
 """
 
@@ -18,7 +18,7 @@ from tests.faults.canary_run import ALL, MODEL, CanaryRun
 
 STATUSES = (400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 529, 302)
 STEP = 5
-"""Kinds that are planted for one place, where not all combinations are asked for."""
+"""Kinds that are planted for one place, where not all combinations are tried."""
 
 
 def _cases(places_of: Any) -> list[tuple[Dialect, str]]:
@@ -50,7 +50,7 @@ async def _run(canaries: CanaryRun, dialect: Dialect, place: Place, number: int,
     await canaries.ask(place, 200 if good else 400, json.dumps(PROMPT), stream=stream)
     assert len(canaries.provider.exchanges) >= canaries.asked
     await canaries.ask(place, 200 if good else 503, f"{PROMPT} {secrets[0]}", stream=stream)
-    for _ in range(3):  # until the channel is paused, and its reason is told
+    for _ in range(3):  # until the channel is paused, and its reason is shown
         await canaries.call(stream=stream)
     await canaries.harvest()
 

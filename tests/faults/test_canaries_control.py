@@ -95,7 +95,7 @@ def _root(canaries: CanaryRun, dialect: Dialect) -> str:
 async def test_further_keys_and_those_of_the_environment(
     canaries: CanaryRun, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of another channel, too: an upstream may be told of them by others."""
+    """Of another channel, too: an upstream may get them from others."""
     keys = [secret_of(kind, number) for number in range(10, 14)]
     monkeypatch.setenv("UP_KEY", keys[1])
     monkeypatch.setenv("UP_HEADER", keys[2])

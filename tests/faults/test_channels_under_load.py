@@ -42,7 +42,7 @@ async def test_k8_calls_hung_on_one_channel_hold_up_no_other(gateway: Gateway, p
 
 
 def flaky(up: asyncio.Event, seen: list[float]) -> Script:
-    """An upstream that is down until it is up; notes when it was asked."""
+    """An upstream that is down until it is up; notes the time of each request."""
 
     async def script(exchange: Exchange) -> None:
         seen.append(asyncio.get_running_loop().time())
@@ -81,7 +81,7 @@ async def test_k9_a_half_open_channel_has_one_trial_while_a_hundred_wait(gateway
 @pytest.mark.slow
 @pytest.mark.hasty(30)
 async def test_k10_a_flapping_primary_costs_nobody_a_call(gateway: Gateway, provider: Provider) -> None:
-    """Down for a minute, asked twice a second: all is served, it is tried seldom, and is back in half a minute."""
+    """Down for a minute at two calls a second: all are served, it is tried rarely, and is back in half a minute."""
     up, seen = asyncio.Event(), list[float]()
     provider.on("m", flaky(up, seen))
     provider.on("spare", speak())

@@ -215,7 +215,7 @@ class TestDribble:
     """Case C10 on a clock sixty times as fast as the wall's."""
 
     @pytest.mark.parametrize("sent", [b"", b"GET /v1/mod", b"GET /v1/models HTTP/1.1\r\nhost: x\r\n"])
-    async def test_c10_half_a_head_is_given_up(self, gateway: Gateway, provider: Provider, sent: bytes) -> None:
+    async def test_c10_half_a_head_is_abandoned(self, gateway: Gateway, provider: Provider, sent: bytes) -> None:
         began = asyncio.get_running_loop().time()
         peer = await gateway.client.connect()
         await peer.write(sent)
@@ -232,7 +232,7 @@ class TestDribble:
         peer.close()
 
     @pytest.mark.parametrize("pace", [0, 1, 500])
-    async def test_c10_a_slow_body_is_given_up(self, gateway: Gateway, provider: Provider, pace: int) -> None:
+    async def test_c10_a_slow_body_is_abandoned(self, gateway: Gateway, provider: Provider, pace: int) -> None:
         request = gateway.client.chat_bytes(x="y" * 200_000)
         head, _, body = request.partition(b"\r\n\r\n")
         peer = await gateway.client.connect()

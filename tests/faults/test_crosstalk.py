@@ -23,7 +23,7 @@ def echo(seed: int) -> "Echo":
 
 
 class Echo:
-    """An upstream that says what it was told, in pieces, at its own pace; now and then it closes after an answer."""
+    """An upstream that repeats its prompt, in pieces, at its own pace; now and then it closes after an answer."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -97,7 +97,7 @@ class Caller:
         return "own" if good else "cross-talk"
 
     def _foreign(self, body: bytes, nonce: str) -> bool:
-        """Whether a part of another call's nonce stands in what came."""
+        """Whether a part of another call's nonce is in what came."""
         mark = nonce[:9].encode()
         return any(body[at - 3 : at + 6] != mark for at in _marks(body))
 

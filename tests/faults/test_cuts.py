@@ -133,7 +133,7 @@ async def test_no_truncated_answer_is_shown_as_a_success(gateway: Gateway, provi
 
 
 def _channel(gateway: Gateway, provider: Provider, dialect: Dialect, upstream: str) -> None:
-    """The cut stands in the request, so that a second attempt is cut at the same place."""
+    """The request says where to cut, so that a second attempt is cut at the same place."""
 
     async def script(exchange: Exchange) -> None:
         said = exchange.body.decode()

@@ -1,7 +1,7 @@
 """What a call held is free when the call has ended, whatever its end: nothing is left for the garbage collector.
 
 The collector comes by after thousands of new objects, whatever their size: ten failed answers of 60 MB that wait for
-it are more than the gateway may use, and it would refuse calls for want of memory that nobody needs.
+it are more than the gateway may use, and it would refuse calls for lack of memory that nothing needs.
 """
 
 import asyncio

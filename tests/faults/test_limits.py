@@ -62,7 +62,7 @@ async def test_a_channel_at_its_rate_leaves_the_call_to_the_next(gateway: Gatewa
     assert [answer.head.get("x-gateway-channel") for answer in answers] == ["up", "next", "next"]
 
 
-async def test_limits_are_told_on_refusals_and_failures(gateway: Gateway, provider: Provider) -> None:
+async def test_limits_are_reported_on_refusals_and_failures(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(400))
     client = gateway.token("known", limits=Limits(rpm=60))
     answers = [await client.chat(), await client.chat("unknown"), await client.post(b"{")]
@@ -86,7 +86,7 @@ async def test_all_bodies_together_are_bounded(gateway: Gateway, provider: Provi
     assert gateway.engine.pressure.bodies == 0
 
 
-async def test_a_gateway_that_has_grown_too_big_takes_no_further_calls(gateway: Gateway, provider: Provider) -> None:
+async def test_a_gateway_that_has_grown_too_big_accepts_no_more_calls(gateway: Gateway, provider: Provider) -> None:
     script, wall = walled()
     provider.on("m", script)
     gateway.settings(memory_mib=1)
@@ -137,7 +137,7 @@ async def test_k6_calls_in_flight_are_never_more_than_their_limit(gateway: Gatew
     assert len(answered) >= 40
 
 
-async def test_a_stopping_gateway_ends_who_waits_and_not_who_runs(gateway: Gateway, provider: Provider) -> None:
+async def test_a_stopping_gateway_ends_waiting_calls_and_not_running_ones(gateway: Gateway, provider: Provider) -> None:
     script, wall = walled()
     provider.on("m", script)
     client = gateway.token("slow", limits=Limits(concurrent=1))

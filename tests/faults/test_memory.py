@@ -44,7 +44,7 @@ class Server:
         return int(self.process.memory_info().rss)
 
     async def shrunk(self, most: int) -> bool:
-        """Whether the process is no larger than that within some seconds."""
+        """Whether the process is at most that large within some seconds."""
         for _ in range(60):
             if self.resident <= most:
                 return True
@@ -203,7 +203,7 @@ async def test_answers_together_stay_within_their_memory(
 
 @asynccontextmanager
 async def peak(server: Server) -> AsyncIterator[Callable[[], int]]:
-    """Tells the largest size the process has had in the block."""
+    """Yields the largest size the process has had in the block."""
     most = 0
 
     async def look() -> None:

@@ -1,4 +1,4 @@
-"""F-B21 and B24: bytes that are no HTTP, or HTTP that two readers read differently; many requests in one packet.
+"""F-B21 and B24: bytes that are not HTTP, or HTTP that two readers read differently; many requests in one packet.
 
 The vectors are those of the public advisories against HTTP servers. Whatever is sent, the answer is a refusal in JSON
 or a closed connection, never a bug and never a call.
@@ -23,7 +23,7 @@ def get(*lines: bytes, first: bytes = b"GET /v1/models HTTP/1.1", host: bytes = 
 
 
 def post(*lines: bytes, body: bytes = CHAT) -> bytes:
-    """A call with these header lines, which have to tell the body's length."""
+    """A call with these header lines, which must include the body's length."""
     first = b"POST /v1/chat/completions HTTP/1.1"
     return get(b"Content-Type: application/json\r\n", *lines, first=first) + body
 
@@ -111,7 +111,7 @@ async def test_b24_doubtful_http_is_refused(gateway: Gateway, provider: Provider
 @pytest.mark.parametrize(
     "lines", [(b"X-A: \xff\xfe\xe9\r\n",), (b"Cookie: \xff\r\n",), (b"X-A: " + b"b" * 7_000 + b"\r\n",), (b"X-A:\r\n",)]
 )
-async def test_b24_odd_but_legal_headers_are_no_matter(gateway: Gateway, lines: tuple[bytes, ...]) -> None:
+async def test_b24_odd_but_legal_headers_do_not_matter(gateway: Gateway, lines: tuple[bytes, ...]) -> None:
     answer = await _answer(gateway, get(*lines))
     assert answer is not None
     assert answer.status == 200
@@ -151,7 +151,7 @@ async def _answer(gateway: Gateway, request: bytes) -> Answer | None:
 
 
 async def _raw(client: Client, request: bytes) -> Answer | None:
-    """The first answer; None if the connection was closed instead. What waits for more bytes is told there are none."""
+    """The first answer; None if the connection was closed instead. Sees the end of input if it waits for more."""
     peer = await client.connect()
     try:
         await peer.write(request)

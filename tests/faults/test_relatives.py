@@ -1,4 +1,4 @@
-"""Defects that gateways of this kind really had, each kept out by a test, unless another file here does so."""
+"""Defects that gateways of this kind really had, each with a test, unless another file here has it."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ from tests.fakes.replies import (
 
 
 def two_channels(gateway: Gateway, provider: Provider, bad: Script, **fields: object) -> None:
-    """Two channels of one priority; whichever is asked first, ``bad`` answers, and then nobody but the other does."""
+    """Two channels of one priority; whichever is tried first, ``bad`` answers, and then only the other does."""
     gateway.channel(provider.base_url, "m=one", name="up", **fields)
     gateway.channel(provider.base_url, "m=two", name="two", **fields)
     for upstream in ("one", "two"):
@@ -109,7 +109,7 @@ SILENT: dict[str, list[dict[str, object]]] = {
 
 @pytest.mark.parametrize("name", SILENT)
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_r7_output_that_is_no_text_is_counted(
+async def test_r7_output_that_is_not_text_is_counted(
     gateway: Gateway, provider: Provider, name: str, streamed: bool
 ) -> None:
     if streamed:
@@ -206,7 +206,7 @@ async def test_r22_names_with_all_signs_work(gateway: Gateway, provider: Provide
         assert answer.head.get("x-gateway-model").isascii()
 
 
-async def test_limits_are_told_on_every_answer(gateway: Gateway, provider: Provider) -> None:
+async def test_limits_are_reported_on_every_answer(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak(prompt=9, completion=12))
     client = gateway.token("known", limits=Limits(rpm=60, tpm=100_000))
     answer = await client.chat(max_tokens=10)
@@ -217,7 +217,7 @@ async def test_limits_are_told_on_every_answer(gateway: Gateway, provider: Provi
     assert head.get("x-ratelimit-reset-requests").endswith("s")
 
 
-async def test_a_call_larger_than_a_limit_is_told_so_at_once(gateway: Gateway, provider: Provider) -> None:
+async def test_a_call_larger_than_a_limit_is_reported_at_once(gateway: Gateway, provider: Provider) -> None:
     client = gateway.token("small", limits=Limits(tpm=50))
     answer = await client.chat(messages=[{"role": "user", "content": "word " * 200}])
     assert (answer.status, answer.error["code"]) == (429, "request_too_large_for_limit")

@@ -1,4 +1,4 @@
-"""F-U5 to U34, as far as the conformance cases do not have them: upstreams that lie, break off, bomb and redirect.
+"""F-U5 to U34, as far as the conformance cases do not have them: upstreams that lie, cut, bomb and redirect.
 
 Long: the rows of one table of faults, side by side.
 """
@@ -170,7 +170,7 @@ async def test_u18_the_owners_troubles_go_to_the_next_channel_and_stay_private(
         (422, "field required", "weird"),
     ],
 )
-async def test_u19_the_clients_own_troubles_are_told_at_once(
+async def test_u19_the_clients_own_troubles_are_reported_at_once(
     gateway: Gateway, provider: Provider, status: int, text: str, code: str
 ) -> None:
     gateway.channel(provider.base_url, name="other")

@@ -233,7 +233,7 @@ async def test_u17_an_error_with_status_200_is_an_error(
     assert (await gateway.client.chat(stream=streamed)).text == "Hello"
 
 
-async def test_u22_an_error_inside_a_stream_is_told_and_not_charged(gateway: Gateway, provider: Provider) -> None:
+async def test_u22_an_error_inside_a_stream_is_reported_and_not_charged(gateway: Gateway, provider: Provider) -> None:
     error = {"message": "overloaded " * 200, "type": "overloaded_error", "code": 529}
     provider.on("m", stream(*BEGUN, {"error": error}))
     answer = await gateway.client.chat(stream=True)

@@ -57,7 +57,7 @@ async def test_u1_a_refused_connection(gateway: Gateway, provider: Provider) -> 
 
 @pytest.fixture
 def names_of_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No name server is asked: names say themselves how they fail."""
+    """No name server is used: the names themselves say how they fail."""
     let_go, real = threading.Event(), socket.getaddrinfo
 
     def look_up(host: Any, *args: Any, **kwargs: Any) -> Any:

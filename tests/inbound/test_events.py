@@ -31,7 +31,7 @@ Chunk = dict[str, Any]
 
 
 def read(*chunks: Chunk) -> list[AnswerEvent]:
-    """The events but for the first."""
+    """The events after the first."""
     reader = ChatReader(order())
     return [found for each in chunks for found in reader.read(event(each))][1:]
 

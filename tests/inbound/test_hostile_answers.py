@@ -89,7 +89,7 @@ class Upstream(msgspec.Struct):
     """It does not speak Responses."""
 
     def sent(self, events: list[Doc]) -> bytes:
-        """The events as they come."""
+        """The events in their order."""
         lines = [(self._named(each) if self.names else b"") + b"data: " + dumps(each) + b"\n\n" for each in events]
         return b"".join(lines) + (b"" if self.names else b"data: [DONE]\n\n")
 

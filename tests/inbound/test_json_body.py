@@ -131,7 +131,7 @@ def test_what_is_not_strict_json_is_refused(body: bytes) -> None:
     assert code_of(body) == "invalid_json"
 
 
-def test_the_position_of_an_error_is_told() -> None:
+def test_the_position_of_an_error_is_reported() -> None:
     with pytest.raises(BadRequest, match="byte 7"):
         fields_of(b'{"a":1,}')
 
@@ -178,7 +178,7 @@ def test_absurd_depth_is_refused_like_any_other(body: bytes) -> None:
     assert code_of(body) == "too_deep"
 
 
-def test_brackets_in_texts_are_no_depth() -> None:
+def test_brackets_in_texts_are_not_depth() -> None:
     body = json.dumps({"a": '[{"' * 1000 + "\\"}).encode()
     assert read(body) == json.loads(body)
 
@@ -212,7 +212,7 @@ def test_numbers_no_two_parsers_agree_on_are_refused(number: str, fits: bool) ->
         assert code_of(body) == "invalid_value"
 
 
-def test_digits_in_texts_are_no_numbers() -> None:
+def test_digits_in_texts_are_not_numbers() -> None:
     body = json.dumps({"a": "9" * 5000 + " 1e999"}).encode()
     assert read(body) == json.loads(body)
 

@@ -71,7 +71,7 @@ def test_a_damaged_one_is_refused_as_a_small_one_is(doc: dict[str, Any], escaped
     "damage", [b"\\x", b"\n", b"\xff", b'"x', b"\\ud8zz", b'","a":1,"b":x', b'"}{'], ids=lambda d: repr(d)[2:-1]
 )
 @pytest.mark.parametrize("where", [0, 5_000, 99_999])
-def test_the_position_of_an_error_is_told(damage: bytes, where: int) -> None:
+def test_the_position_of_an_error_is_reported(damage: bytes, where: int) -> None:
     text = b"x" * where + damage + b"y" * (100_000 - where)
     body = b'{"first":"' + b"z" * 50_000 + b'","second":"' + text + b'","third":"' + b"z" * 9_000 + b'"}'
     with pytest.raises(BadRequest) as small:

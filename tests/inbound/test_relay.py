@@ -69,7 +69,7 @@ TEXT = ": hello\n\nevent: x\ndata: one\n\ndata: two\ndata: too\n\nid: 7\n\ndata:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_in4_every_split_gives_the_same_bytes_but_for_the_terminal_event(end: str) -> None:
+def test_in4_every_split_gives_the_same_bytes_except_for_the_terminal_event(end: str) -> None:
     came = TEXT.replace("\n", end).encode()
     passed, terminal = came[: came.rindex(b"data: end")], came[came.rindex(b"data: end") :]
     for size in range(1, len(came) + 1):
@@ -79,7 +79,7 @@ def test_in4_every_split_gives_the_same_bytes_but_for_the_terminal_event(end: st
 
 
 @pytest.mark.parametrize("sign", [b": processing\n\n", b"event: ping\ndata: {}\n\n", b"retry: 3\n\n"])
-def test_a_sign_of_life_is_no_answer_yet(sign: bytes) -> None:
+def test_a_sign_of_life_is_not_an_answer_yet(sign: bytes) -> None:
     """Once the client has a byte no other channel can answer; so it waits for the first event."""
     stream = native()
     assert (stream.feed(sign), stream.started) == (b"", False)
@@ -133,7 +133,7 @@ def test_a_body_that_came_instead_of_events_is_replayed() -> None:
     assert (stream.finished, stream.tail(NOTHING, estimated=False)) == (True, b"data: closing\n\n")
 
 
-def test_a_body_that_is_no_answer_is_a_failure() -> None:
+def test_a_body_that_is_not_an_answer_is_a_failure() -> None:
     stream = native()
     assert stream.feed(b"{}") + stream.end() == b""
     assert (stream.finished, stream.failure is not None) == (False, True)
@@ -199,7 +199,7 @@ def test_a_default_holds_where_there_is_none() -> None:
     assert found == {"max_tokens": 9, "stops": ["x"], "top_k": 3}
 
 
-def test_parameters_are_removed_but_for_those_that_must_be_there() -> None:
+def test_parameters_are_removed_except_for_those_that_must_be_there() -> None:
     asked = {"max_tokens": 9, "output_config": {"effort": "low"}, "user": "u"}
     found, removed = edited(asked, remove=("max_completion_tokens", "reasoning_effort", "user", "none"))
     assert (found, removed) == ({"max_tokens": 9}, ("reasoning_effort", "user"))
@@ -227,13 +227,13 @@ def failed(status: int, kind: FailureKind, body: bytes = b'{"error":{}}') -> Fai
         (500, FailureKind.SERVER, False),
     ],
 )
-def test_in10_a_channel_without_the_api_is_told_from_one_without_the_model(
+def test_in10_a_channel_without_the_api_is_distinguished_from_one_without_the_model(
     status: int, kind: FailureKind, lacks: bool
 ) -> None:
     assert failed(status, kind).lacks_api is lacks
 
 
-def test_in49_only_the_clients_mistakes_are_told_in_the_upstreams_words() -> None:
+def test_in49_only_the_clients_mistakes_are_reported_in_the_upstreams_words() -> None:
     body = b'{"error": {"message":"thinking.type"}}'
     assert failed(400, FailureKind.CLIENT, body).verbatim == UpstreamText(body.decode())
     assert not failed(400, FailureKind.CLIENT, b"<html>").verbatim

@@ -170,7 +170,7 @@ def test_a_good_answer_whose_record_is_refused_costs_nothing(store: Store, monke
     assert verify(store).equal
 
 
-def test_the_client_is_told_what_the_record_says() -> None:
+def test_the_client_gets_what_the_record_says() -> None:
     kept = withheld(record(1, cost=500), "Input/output error")
     error = refusal(kept)
     assert (error.message, error.code, error.retry_after_s) == (kept.error, "store_failed", 5.0)
@@ -181,7 +181,7 @@ def test_the_client_is_told_what_the_record_says() -> None:
 async def test_a_record_that_cannot_be_synced_is_replaced_where_it_stands(
     store: Store, monkeypatch: pytest.MonkeyPatch, home: Path, status: int
 ) -> None:
-    """What its client is told; of one who has left nothing is to be told."""
+    """What its client gets; one that has left gets nothing."""
     settle(store, 0, status=200)
     store.books.spent(("token", "tok_1"), Millis(T0 - 5))
     store.books.open(running(1))

@@ -60,7 +60,7 @@ def test_every_record_is_found_by_its_id(calls: CallLog) -> None:
 @pytest.mark.parametrize(
     "text", ["", "req_", "req_" + "g" * 26, "req_" + "A" * 26, '"token":"tok_1"', "req_" + "0" * 27]
 )
-def test_what_is_no_id_is_not_looked_for(calls: CallLog, text: str) -> None:
+def test_what_is_not_an_id_is_not_searched(calls: CallLog, text: str) -> None:
     assert calls.get(CallId(text)) is None
 
 

@@ -90,7 +90,7 @@ def test_any_order_of_questions_and_calls_is_right(seed: int, questions: list[tu
         calls.log.close()
 
 
-def test_a_refused_call_is_no_call_of_a_daily_limit(tmp_path: Path) -> None:
+def test_a_refused_call_is_not_a_call_of_a_daily_limit(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 0)
     counters = counters_of(calls)
     refused, asked = record(1, outcome=Outcome.REFUSED, cost=0), record(2)

@@ -213,7 +213,7 @@ def test_a_configuration_cut_anywhere_is_refused_with_the_way_back(path: Path) -
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("bit", range(8))
-def test_a_flipped_bit_is_either_taken_over_or_refused_with_the_one_error(path: Path, bit: int) -> None:
+def test_a_flipped_bit_is_either_read_or_refused_with_the_one_error(path: Path, bit: int) -> None:
     Entities(path).apply(ALL)
     data = path.read_bytes()
     refused: list[str] = []
@@ -233,7 +233,7 @@ def test_a_configuration_that_must_be_there_is_missed(path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_change_by_something_else_is_taken_over_and_noticed(path: Path) -> None:
+def test_a_change_by_another_program_is_adopted_and_noticed(path: Path) -> None:
     entities = Entities(path)
     entities.apply(ALL)
     path.write_bytes(path.read_bytes().replace(b'"nanos":1000000000000000', b'"nanos":1000000000000001'))
@@ -247,7 +247,7 @@ def test_a_change_by_something_else_is_taken_over_and_noticed(path: Path) -> Non
     assert (once.edited, once.kept, once.registry) == (False, None, again.registry)
 
 
-def test_a_change_by_something_else_is_taken_over_though_it_cannot_be_kept(
+def test_a_change_by_another_program_is_adopted_though_it_cannot_be_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Entities(path).apply(ALL)

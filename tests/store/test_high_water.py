@@ -51,7 +51,7 @@ def lived(home: Path, calls: int, **options: int) -> Store:
         (all_deleted, 2000, "1 to 10"),
     ],
 )
-def test_missing_records_are_told_at_the_start_and_by_verify(
+def test_missing_records_are_reported_at_the_start_and_by_verify(
     home: Path, loss: Loss, segment_bytes: int, missing: str
 ) -> None:
     lived(home, 10, segment_bytes=segment_bytes)
@@ -118,7 +118,7 @@ def test_without_the_number_nothing_is_known_and_nothing_is_wrong(home: Path) ->
     again.close()
 
 
-def test_a_file_deleted_while_it_grows_is_written_anew(home: Path) -> None:
+def test_a_file_deleted_while_it_grows_is_rewritten(home: Path) -> None:
     store = store_of(home)
     grant(store)
     for i in range(3):
@@ -168,7 +168,7 @@ def test_the_number_never_sinks_and_survives_what_the_disk_refuses(
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"\x00" * 64, b"9" * 64, b"%022d 00000000\n" % 9])
-def test_what_is_no_number_is_none(tmp_path: Path, data: bytes) -> None:
+def test_what_is_not_a_number_is_none(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "high-water"
     path.write_bytes(data)
     assert HighWater(path).last == 0

@@ -45,7 +45,7 @@ def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
     assert read(inflight.path) == [running(0).id]
 
 
-def test_calls_may_begin_while_the_file_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_may_begin_while_the_file_is_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     for i in range(5):
         inflight.begin(running(i))
@@ -63,7 +63,7 @@ def test_calls_may_begin_while_the_file_is_written_anew(tmp_path: Path, monkeypa
     assert b"0000001" not in inflight.path.read_bytes()
 
 
-def test_a_file_that_cannot_be_written_anew_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_rewritten_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     inflight.begin(running(0))
     with monkeypatch.context() as patch:
@@ -124,7 +124,7 @@ def test_every_unreadable_original_has_a_name_of_its_own(tmp_path: Path) -> None
     assert sorted(kept.read_bytes() for kept in tmp_path.glob("*.damaged")) == [b"torn 0", b"torn 1", b"torn 2"]
 
 
-def test_a_line_that_could_not_be_written_whole_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_could_not_be_written_whole_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     inflight.begin(running(0))
     before = inflight.path.read_bytes()
@@ -136,9 +136,7 @@ def test_a_line_that_could_not_be_written_whole_is_taken_back(tmp_path: Path, mo
     assert list(inflight.running) == [running(0).id]
 
 
-def test_what_could_not_be_taken_back_takes_no_later_line_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_could_not_be_removed_takes_no_later_line_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines are appended behind the torn one, but it is cut off where it begins."""
     inflight = Inflight(tmp_path / "inflight.log")
     inflight.begin(running(0))
@@ -176,7 +174,7 @@ def test_a_sync_that_failed_is_made_good_by_a_new_file(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("name", ["open", "write", "fsync", "replace"])
-def test_a_file_that_cannot_be_written_anew_stays_in_use(
+def test_a_file_that_cannot_be_rewritten_stays_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
@@ -212,7 +210,7 @@ def test_probing_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
     assert read(inflight.path) == [running(0).id, running(1).id]
 
 
-def test_an_end_that_could_not_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_could_not_be_written_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     inflight.begin(running(0))
     inflight.begin(running(1))

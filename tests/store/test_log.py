@@ -162,7 +162,7 @@ def test_a_seal_that_fails_is_tried_again_later(tmp_path: Path, monkeypatch: pyt
     assert len(Ledger(tmp_path).sealed) == 2
 
 
-def test_a_sync_that_fails_writes_the_segment_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sync_that_fails_rewrites_the_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = log_of(tmp_path, 5)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, "refused")))
@@ -182,7 +182,7 @@ def test_old_segments_are_deleted_and_their_sums_stay(tmp_path: Path) -> None:
     assert old.get(record(3).id) is None
 
 
-def test_an_edited_sealed_segment_is_taken_back_and_changes_no_sum(tmp_path: Path) -> None:
+def test_an_edited_sealed_segment_is_reverted_and_changes_no_sum(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 25, limit=SMALL)
     calls.log.close()
     path = segments(tmp_path)[0]
@@ -195,7 +195,7 @@ def test_an_edited_sealed_segment_is_taken_back_and_changes_no_sum(tmp_path: Pat
 
 
 @pytest.mark.parametrize("hurt", HURTS)
-def test_whatever_becomes_of_a_sealed_segment_its_sums_stay(tmp_path: Path, hurt: str) -> None:
+def test_whatever_happens_to_a_sealed_segment_its_sums_stay(tmp_path: Path, hurt: str) -> None:
     calls = log_of(tmp_path, 25, limit=SMALL)
     calls.log.close()
     before = all_sums(calls)
@@ -232,7 +232,7 @@ def test_a_sealed_segment_may_be_brought_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", ["ledger.json", "ledger.old.json"])
-def test_a_lost_ledger_is_made_anew_from_the_segments(tmp_path: Path, lost: str) -> None:
+def test_a_lost_ledger_is_rebuilt_from_the_segments(tmp_path: Path, lost: str) -> None:
     calls = log_of(tmp_path, 25, limit=SMALL)
     seal(calls)
     calls.append([record(i) for i in range(25, 40)])
@@ -247,7 +247,7 @@ def test_a_lost_ledger_is_made_anew_from_the_segments(tmp_path: Path, lost: str)
     assert reopened(tmp_path).count == 42
 
 
-def test_a_damaged_ledger_is_kept_beside_and_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_ledger_is_kept_aside_and_rebuilt(tmp_path: Path) -> None:
     log_of(tmp_path, 25, limit=SMALL).log.close()
     ledger = tmp_path / "ledger.json"
     ledger.write_bytes(ledger.read_bytes().replace(b'"n":', b'"m":', 1))

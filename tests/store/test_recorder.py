@@ -17,7 +17,7 @@ from tests.store.samples import record, running, segments, stock
 
 
 class Disk:
-    """Refuses writes while it is told to."""
+    """Refuses writes while it is switched on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full = self.unsynced = False
@@ -242,7 +242,7 @@ def test_a_file_that_refuses_is_left_for_a_new_one(
     end(recorder, 2)
     assert [len(stock(path)) for path in segments(tmp_path / "usage")] == [1, 2]
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(i).id for i in range(3)], [])
-    assert bool(recorder.trouble.text) == (number == errno.ENOSPC)  # its reserve was given up in vain
+    assert bool(recorder.trouble.text) == (number == errno.ENOSPC)  # its reserve was released without success
     assert (tmp_path / "ballast").exists() == (number != errno.ENOSPC)
 
 
@@ -278,7 +278,7 @@ def test_what_the_disk_took_of_a_write_that_cannot_be_undone_counts(
     assert sum(len(stock(path)) for path in segments(tmp_path / "usage")) == 4
 
 
-def test_trouble_is_told_when_it_begins_and_when_it_ends(recorder: Recorder, disk: Disk) -> None:
+def test_trouble_is_reported_when_it_begins_and_when_it_ends(recorder: Recorder, disk: Disk) -> None:
     told: list[str] = []
     recorder.trouble.on_change = lambda: told.append(recorder.trouble.text)
     recorder.begin(running(0))

@@ -319,9 +319,7 @@ def test_a_segment_whose_sums_rule_a_word_out_is_not_read(tmp_path: Path, monkey
     assert read == []
 
 
-def test_failures_are_not_looked_for_where_the_sums_tell_of_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failures_are_not_searched_where_the_sums_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = log_of(tmp_path)
     log.append([record(i, status=200) for i in range(1, 9)])
     read = reads(monkeypatch)

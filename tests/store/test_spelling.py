@@ -101,7 +101,7 @@ def test_calls_in_another_spelling_of_json_are_found(
 def test_members_that_a_newer_version_gives_attempts_are_not_those_of_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, dense: int
 ) -> None:
-    """What stands in a nested object proves nothing against its call."""
+    """What is in a nested object does not exclude its call."""
     monkeypatch.setattr(needles, "DENSE", dense)
     monkeypatch.setattr(prefilter, "DENSE", dense)
     log = log_of(tmp_path)

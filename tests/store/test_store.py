@@ -119,7 +119,7 @@ def test_a_newer_format_of_any_file_is_refused_and_nothing_is_changed(home: Path
     assert {found: found.read_bytes() for found in home.rglob("*.json")} == before
 
 
-def test_what_was_repaired_is_told(home: Path) -> None:
+def test_what_was_repaired_is_reported(home: Path) -> None:
     store = store_of(home)
     for i in range(3):
         settle(store, i)
@@ -175,7 +175,7 @@ def test_the_configuration_is_readable_json(home: Path) -> None:
     assert json.loads((home / "config.json").read_bytes())["grants"]["1"]["nanos"] == 10 * DOLLAR
 
 
-def test_a_last_sync_that_fails_is_told_and_the_lock_is_let_go(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_last_sync_that_fails_is_reported_and_the_lock_is_let_go(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = store_of(home)
     settle(store, 1)
     with monkeypatch.context() as patch:

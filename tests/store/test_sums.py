@@ -1,4 +1,4 @@
-"""Sums over any span equal the calls added up one by one, at borders that are no full hours, too."""
+"""Sums over any span equal the calls added up one by one, at borders that are not full hours, too."""
 
 import random
 from pathlib import Path

@@ -34,7 +34,7 @@ def done() -> bool:
     return True
 
 
-async def test_who_waits_is_served_at_once_by_another_thread() -> None:
+async def test_a_waiting_one_is_served_at_once_by_another_thread() -> None:
     work = Work()
     syncer = Syncer(work, done, LONG)
     await syncer.wait()
@@ -74,7 +74,7 @@ async def test_who_comes_during_a_round_waits_for_the_next() -> None:
 
 
 @pytest.mark.parametrize("error", [OSError(5, "refused"), ValueError("a bug")])
-async def test_an_error_is_told_to_who_waits_and_the_next_round_may_succeed(error: Exception) -> None:
+async def test_an_error_reaches_the_waiting_ones_and_the_next_round_may_succeed(error: Exception) -> None:
     work = Work()
     syncer = Syncer(work, done, LONG)
     work.error = error
@@ -85,7 +85,7 @@ async def test_an_error_is_told_to_who_waits_and_the_next_round_may_succeed(erro
     syncer.close()
 
 
-async def test_who_no_longer_waits_is_no_trouble() -> None:
+async def test_one_that_no_longer_waits_does_no_harm() -> None:
     work = Work()
     syncer = Syncer(work, done, LONG)
     work.go_on.clear()
@@ -125,7 +125,7 @@ def test_what_is_written_while_it_works_is_worked_on_in_another_round() -> None:
     assert rounds[:2] == [False, False]
 
 
-def test_nothing_written_is_no_work_and_the_end_works_once_more() -> None:
+def test_nothing_written_is_not_work_and_the_end_works_once_more() -> None:
     work = Work()
     syncer = Syncer(work, done, 0.001)
     assert not work.begun.wait(0.05)
@@ -157,7 +157,7 @@ def test_an_unfinished_round_is_repeated_without_being_asked(monkeypatch: pytest
     syncer.close()
 
 
-async def test_who_waits_does_not_wait_for_the_tidying() -> None:
+async def test_a_waiting_one_does_not_wait_for_the_tidying() -> None:
     go_on = threading.Event()
     syncer = Syncer(Work(), lambda: go_on.wait(LONG), LONG)
     await syncer.wait()

@@ -187,9 +187,7 @@ def test_a_line_of_which_nothing_was_changed_when_the_disk_refused_stays(
     assert content(tail) == before
 
 
-def test_a_line_that_was_spoilt_while_it_was_replaced_is_written_anew(
-    tail: Tail, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_that_was_spoilt_while_it_was_replaced_is_rewritten(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
     tail.append(LINES)
     new = pack(3, b'{"cost":9}')
     with monkeypatch.context() as patch:
@@ -202,7 +200,7 @@ def test_a_line_that_was_spoilt_while_it_was_replaced_is_written_anew(
 
 
 @pytest.mark.parametrize("name", ["open", "fsync"])
-def test_a_file_that_cannot_be_opened_after_it_was_written_anew_is_opened_later(
+def test_a_file_that_cannot_be_opened_after_it_was_rewritten_is_opened_later(
     tail: Tail, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The table of files may be full, or the folder not be synced: then the new file is there, and the old one lost."""
@@ -293,7 +291,7 @@ def test_an_altered_call_is_not_accepted_though_it_is_the_only_one(tmp_path: Pat
     assert damaged(alone) == [broken]
 
 
-def test_what_stock_tinydb_wrote_is_taken_over(segment: Segment) -> None:
+def test_what_stock_tinydb_wrote_is_read(segment: Segment) -> None:
     with TinyDB(segment.path) as tinydb:
         tinydb.table("calls").remove(doc_ids=[5])
         tinydb.table("calls").update({"cost": 7}, doc_ids=[7])

@@ -226,7 +226,7 @@ def test_remove(small: TinyDB) -> None:
         small.remove()
 
 
-def test_truncate_begins_anew(small: TinyDB) -> None:
+def test_truncate_starts_over(small: TinyDB) -> None:
     small.truncate()
     assert (len(small), small.all(), small.insert({})) == (0, [], 1)
 

@@ -1,4 +1,4 @@
-"""Verify finds every difference between what the gateway goes by and what the log says."""
+"""Verify finds every difference between what the gateway uses and what the log says."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_sums_of_deleted_calls_are_believed(store: Store) -> None:
 
 
 @pytest.mark.parametrize("hurt", HURTS)
-def test_of_a_damaged_sealed_segment_the_sums_are_believed_and_the_damage_is_told(home: Path, hurt: str) -> None:
+def test_of_a_damaged_sealed_segment_the_sums_are_believed_and_the_damage_is_reported(home: Path, hurt: str) -> None:
     store = store_of(home, segment_bytes=8000)
     grant(store)
     for i in range(60):
@@ -84,7 +84,7 @@ def test_a_line_that_was_taken_out_is_missed(store: Store, home: Path) -> None:
         again.close()
 
 
-def test_damage_that_was_repaired_is_told_by_the_process_that_found_it(store: Store, home: Path) -> None:
+def test_damage_that_was_repaired_is_reported_by_the_process_that_found_it(store: Store, home: Path) -> None:
     store.close()
     path = segments(home / "usage")[-1]
     path.write_bytes(b"")

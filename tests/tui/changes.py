@@ -57,7 +57,7 @@ class HistoryClient(FakeClient):
         return self._undone("redo", number, accept=accept)
 
     def undos(self) -> list[str]:
-        """What was asked for."""
+        """What was requested."""
         return [one for one in self.asked if one.startswith(("undo", "redo"))]
 
     def _undone(self, kind: Literal["undo", "redo"], number: int, *, accept: bool) -> UndoView:

@@ -65,7 +65,7 @@ WHOLE = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"ok"}}]
 
 
 class Owner(FakeClient):
-    """Does what it is asked and tells it; ``did`` holds what that was."""
+    """Makes the requested changes and reports them; ``did`` lists them."""
 
     def __init__(self, count: int = 40) -> None:
         super().__init__(calls(count))
@@ -93,7 +93,7 @@ class Owner(FakeClient):
         self.machine_now = [Step(name="the disk", result="ok", text="9.0 GB are free")]
 
     def note(self, *what: Any) -> None:
-        """Remember what was asked, or refuse it."""
+        """Remember the request, or refuse it."""
         if self.refuses is not None:
             refusal, self.refuses = self.refuses, None
             raise refusal
@@ -104,7 +104,7 @@ class Owner(FakeClient):
         return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, address=self.address))
 
     def changed(self) -> None:
-        """Tell the tables."""
+        """Notify the tables."""
         self.tell(
             Changed(
                 seq=0,
@@ -348,7 +348,7 @@ def limited_route() -> RouteView:
 
 
 def refused(**changes: Any) -> Why:
-    """Why there is nothing to be had: one channel rests, another does not offer it."""
+    """Why no channel can serve it: one is paused, another does not offer it."""
     rests = limited_route()
     other = msgspec.structs.replace(
         rests, channel="ollama", upstream_model="", state="ok", until_ms=None, in_flight=0, passed="does not offer it"

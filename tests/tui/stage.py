@@ -555,7 +555,7 @@ class FakeLink:
 
 
 def words(app: App[Any]) -> list[str]:
-    """What was told in toasts."""
+    """The texts of the toasts."""
     return [notice.message for notice in app._notifications]  # noqa: SLF001 - Textual shows them nowhere else
 
 

@@ -19,11 +19,11 @@ def texts(made: Board) -> list[str]:
     return [alert.text for alert in alerts(made, NOW)]
 
 
-def test_nothing_is_said_while_all_is_well() -> None:
+def test_nothing_is_shown_while_all_is_well() -> None:
     assert texts(board(channels=[channel("a")], tokens=[token("t")])) == []
 
 
-def test_resting_channels_have_a_countdown() -> None:
+def test_paused_channels_have_a_countdown() -> None:
     made = board(channels=[channel("a", state="cooling", until_ms=Millis(NOW + 5_000))])
     assert texts(made) == ["a paused 5s"]
 
@@ -38,7 +38,7 @@ def test_budgets_that_are_nearly_gone_are_named() -> None:
     assert texts(made) == ["gone 120%", "ci 97%"]
 
 
-def test_disabled_tokens_are_no_worry() -> None:
+def test_disabled_tokens_need_no_attention() -> None:
     assert texts(board(tokens=[token("ci", enabled=False, budgets=[budget(5, 5)])])) == []
 
 
@@ -49,7 +49,7 @@ def test_an_empty_or_suspended_account_stops_everything() -> None:
     assert texts(board(account=account(status="suspended"))) == ["account suspended"]
 
 
-def test_the_servers_own_troubles_are_told() -> None:
+def test_the_servers_own_troubles_are_reported() -> None:
     assert texts(board(status=status(0, store_error="the disk is full"))) == ["store failed"]
     assert texts(board(status=status(0, version="9.9")))[0].startswith("server 9.9, console ")
 

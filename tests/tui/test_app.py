@@ -95,11 +95,11 @@ async def test_what_was_spent_today_is_counted_on() -> None:
         await until(app, pilot, lambda: app.session.board.today == sums("", client.records))
 
 
-async def test_a_server_that_goes_away_is_said_so_and_the_rows_stay() -> None:
+async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:
     client = FakeClient(calls(30))
     app = console(client)
     link = FakeLink(client)
-    app.feed._link = link  # noqa: SLF001 - the fake is told to hide
+    app.feed._link = link  # noqa: SLF001 - the fake is switched to hide
     async with shown(app) as (_, pilot):
         link.findable = False
         client.end()
@@ -124,7 +124,7 @@ async def test_without_a_server_it_ends_and_keeps_the_reason() -> None:
     app = console()
     link = FakeLink(FakeClient())
     link.there = False
-    app.feed._link = link  # noqa: SLF001 - the fake is told to fail
+    app.feed._link = link  # noqa: SLF001 - the fake is switched to fail
     async with app.run_test() as pilot:
         async with asyncio.timeout(5):
             while app.failure is None:
@@ -192,7 +192,7 @@ async def test_after_another_console_stopped_the_server_leaving_says_so() -> Non
     client = FakeClient(calls(3))
     app = console(client)
     link = FakeLink(client)
-    app.feed._link = link  # noqa: SLF001 - the fake is told to hide
+    app.feed._link = link  # noqa: SLF001 - the fake is switched to hide
     async with shown(app) as (_, pilot):
         client.tell(Stopping(seq=1, until_ms=Millis(NOW + 30_000), running=[]))
         await until(app, pilot, lambda: app.session.board.stopping is not None)

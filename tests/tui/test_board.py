@@ -78,7 +78,7 @@ def test_a_stopping_server_says_until_when() -> None:
     assert made.stopping == NOW + 30_000
 
 
-def test_another_server_begins_anew() -> None:
+def test_another_server_starts_over() -> None:
     made = board()
     made.apply(Stopping(seq=1, until_ms=NOW, running=[]))
     snapshot = FakeClient(calls(3)).snapshot()

@@ -62,14 +62,14 @@ def test_a_window_without_end_began_with_its_owner() -> None:
     assert forecast(budget(20, 20, Window.EVER), NOW, LONG_AGO) == "used up"
 
 
-def test_a_purse_lasts_by_what_was_spent_lately() -> None:
+def test_a_balance_lasts_by_what_was_spent_lately() -> None:
     assert balance_forecast(10 * DOLLAR, 7 * DOLLAR, 7 * DAY, NOW) == "at this pace used up on 1 Oct"
     assert balance_forecast(10 * DOLLAR, DOLLAR // 100, 7 * DAY, NOW) == "lasts over a year at this pace"
     assert balance_forecast(10 * DOLLAR, 0, 7 * DAY, NOW) == ""
     assert balance_forecast(0, DOLLAR, 7 * DAY, NOW) == "empty"
 
 
-def test_what_running_calls_hold_is_said_beside_what_is_spent() -> None:
+def test_what_running_calls_hold_is_shown_beside_what_is_spent() -> None:
     """The gauge, the amounts and the forecast do not jump with every call that begins and ends."""
     held = msgspec.structs.replace(budget(1, 20), held_nanos=Nanos(3 * DOLLAR))
     assert budget_line(held, 8, ASCII) == budget_line(budget(1, 20), 8, ASCII) == ".------- 5.0% $1/20"

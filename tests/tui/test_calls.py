@@ -70,7 +70,7 @@ def test_running_calls_never_fall_out() -> None:
     assert ring.order[0] == call_id(NOW - 60_000, 1)
 
 
-def test_a_second_snapshot_keeps_older_rows_if_nothing_is_missing_between() -> None:
+def test_a_second_snapshot_keeps_older_rows_with_nothing_missing_between() -> None:
     ring = snapshot(5, 5)
     newer = [call(7, NOW + 9), *calls(5)[:2]]
     ring.begin(6, newer, [])
@@ -85,7 +85,7 @@ def test_a_second_snapshot_with_a_gap_drops_older_rows() -> None:
     assert ring.below == 4_999
 
 
-def test_changes_are_told_once() -> None:
+def test_changes_are_reported_once() -> None:
     ring = snapshot()
     assert ring.changes() is None
     ring.settle(call(9, NOW + 5))

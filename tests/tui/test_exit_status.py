@@ -14,7 +14,7 @@ def test_leaving_says_that_the_server_goes_on_and_how_to_end_it() -> None:
     assert "'tollkeeper stop'" in left.sentence
 
 
-def test_each_way_of_leaving_says_what_becomes_of_the_server() -> None:
+def test_each_way_of_leaving_says_what_happens_to_the_server() -> None:
     assert exit_status.after_stopping().sentence.startswith("server stopped")
     assert "the server stops when" in exit_status.while_draining().sentence
     assert "no server is running" in exit_status.without_server().sentence
@@ -52,5 +52,5 @@ def test_the_report_holds_the_place_but_no_values(tmp_path: Path) -> None:
     assert os.stat(tmp_path / REPORT).st_mode & 0o777 == 0o600  # noqa: PTH116 - the mode is the point
 
 
-def test_a_report_that_cannot_be_written_is_no_second_crash(tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_does_not_crash_again(tmp_path: Path) -> None:
     assert "no report could be written" in write_report(tmp_path / "missing", ValueError("x"))

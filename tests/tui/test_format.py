@@ -24,7 +24,7 @@ def test_costs_fit_a_column(nanos: int, text: str) -> None:
     assert fmt.cost(nanos) == text
 
 
-def test_a_purse_is_told_in_cents() -> None:
+def test_a_balance_is_shown_in_cents() -> None:
     assert fmt.dollar_amount(12 * DOLLAR + 4_400_000) == "$12.00"
     assert fmt.dollar_amount(12 * DOLLAR + 5_000_000) == "$12.01"
     assert fmt.dollar_amount(-DOLLAR) == "-$1.00"

@@ -1,6 +1,6 @@
-"""Every page and dialog in three sizes and three modes: a file each, of what stands there and in which colours.
+"""Every page and dialog in three sizes and three modes: a file each, of the text and its colours.
 
-``pytest --snapshot-update`` writes them anew; a difference is shown line by line. Look at what changed: a picture of
+``pytest --snapshot-update`` writes them again; a difference is shown line by line. Look at what changed: a picture of
 any screen comes with ``ctrl+p`` Screenshot.
 """
 
@@ -135,7 +135,7 @@ class Walk:
             await press(self._app, pilot, "enter")
 
     async def write(self, pilot: Pilot[ExitStatus], name: str) -> None:
-        """What stands there, and under it where it is not in the usual colours."""
+        """The text, and under it where it is not in the usual colours."""
         for field in self._app.screen.query(Input):
             field.cursor_blink = False
         await pilot.pause()

@@ -69,7 +69,7 @@ def test_no_colour_means_none(tmp_path: Path) -> None:
         assert COLOUR.findall(bytes(shown.raw)) == []
 
 
-def test_a_crash_restores_the_terminal_and_tells_no_values(tmp_path: Path) -> None:
+def test_a_crash_restores_the_terminal_and_shows_no_values(tmp_path: Path) -> None:
     with console(tmp_path, "crash") as shown:
         assert shown.ended() == 1
         assert restored(shown)

@@ -1,4 +1,4 @@
-"""Keys of the owner's own: which can be given, and what is said about those that cannot."""
+"""Keys of the owner's own: which can be given, and the errors about those that cannot."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How the console looks: one picture a state; ``pytest --snapshot-update`` takes them anew. Look at what changed."""
+"""How the console looks: one picture a state; ``pytest --snapshot-update`` takes them again. Look at what changed."""
 
 from collections.abc import Awaitable, Callable
 

@@ -44,6 +44,6 @@ def test_a_store_that_fails_says_so_and_when_it_works_again() -> None:
     assert list(console_line(StoreChanged(seq=2, status=status(0)))) == ["the store works again"]
 
 
-def test_a_store_that_has_failed_before_is_told_at_the_start() -> None:
+def test_a_store_that_has_failed_before_is_reported_at_the_start() -> None:
     snapshot = replace(FakeClient(calls(0)).snapshot(), status=status(0, store_error="the disk is full"))
     assert "the store failed, and calls are rejected: the disk is full" in list(console_line(snapshot))

@@ -78,7 +78,7 @@ def test_what_is_right_beside_it_is_used(tmp_path: Path) -> None:
     assert (found.keymap.changed, [theme.name for theme in found.themes]) == ({"live.pause": "p"}, ["a"])
 
 
-def test_a_file_that_is_no_text_is_reported(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_reported(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"\xff\xfe")
     assert load(tmp_path, dict).problems == ("it is not UTF-8 text, so it is ignored",)
 

@@ -16,14 +16,14 @@ def text(width: int = 100, **changes: Any) -> str:
     return receipt(call(3, **({"status": 200} | changes)), console().session, width).plain
 
 
-def test_the_cost_is_told_as_arithmetic() -> None:
+def test_the_cost_is_reported_as_arithmetic() -> None:
     rates = Rates(3 * DOLLAR, 300_000_000, 3 * DOLLAR, 15 * DOLLAR, 0, 1_000_000)
     one = call(3, input_tokens=1_393, cached_tokens=864, output_tokens=89, cost_nanos=3_181_200)
     told = "529 x $3/M + 864 cached x $0.30/M + 89 x $15/M = $0.0031812"
     assert arithmetic(one, rates, ASCII) == told
 
 
-def test_a_multiplier_and_a_price_a_call_are_told() -> None:
+def test_a_multiplier_and_a_price_a_call_are_reported() -> None:
     rates = Rates(0, 0, 0, 0, 5_000_000, 500_000)
     one = call(3, input_tokens=0, cached_tokens=0, output_tokens=0, cost_nanos=2_500_000)
     assert arithmetic(one, rates, UNICODE) == "$0.005 a call, group x0.5 = $0.0025"
@@ -34,7 +34,7 @@ def test_the_numbers_of_the_arithmetic_add_up() -> None:
     assert f"= ${one.cost_nanos / DOLLAR:.9f}".rstrip("0") in text().replace(",", "")
 
 
-def test_the_balance_before_and_after_is_told() -> None:
+def test_the_balance_before_and_after_is_reported() -> None:
     assert "balance $7.10 before, $7.00 after" in text(cost_nanos=DOLLAR // 10, balance_nanos=7 * DOLLAR)
 
 
@@ -46,7 +46,7 @@ def test_a_refused_call_used_nothing() -> None:
     assert "$0: nothing was used" in text(rates=None, usage_source="none", cost_nanos=0)
 
 
-def test_money_that_may_be_lost_at_the_upstream_is_told() -> None:
+def test_money_that_may_be_lost_at_the_upstream_is_reported() -> None:
     assert "may have billed $0.01" in text(possible_nanos=10_000_000)
 
 
@@ -65,7 +65,7 @@ def test_the_upstreams_own_words_come_first() -> None:
     assert rows[2].strip() == "error       upstream_error: boom"
 
 
-def test_the_api_is_told_unless_it_is_the_usual_one() -> None:
+def test_the_api_is_reported_unless_it_is_the_usual_one() -> None:
     assert "chat" not in text().replace("chatcmpl", "")
     assert "messages native" in text(api="messages", native=True)
     assert "responses translated" in text(api="responses")

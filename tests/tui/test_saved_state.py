@@ -39,7 +39,7 @@ def test_a_failed_save_leaves_nothing_behind(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
 
-def test_a_view_is_made_when_it_is_asked_for() -> None:
+def test_a_view_is_made_on_demand() -> None:
     remembered = SavedState()
     remembered.view("live").sort = "cost"
     assert remembered.views["live"].sort == "cost"

@@ -23,7 +23,7 @@ def kinds(raw: bytes) -> set[str]:
 
 
 def foreign(raw: bytes) -> set[str]:
-    """Characters that are no text, outside of escape sequences."""
+    """Characters that are not text, outside of escape sequences."""
     text = SEQUENCE.sub("", raw.decode())
     return {char for char in set(text) - {"\r", "\n"} if unicodedata.category(char) in FOREIGN}
 

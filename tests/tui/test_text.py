@@ -48,7 +48,7 @@ def test_lines_stand_under_each_other() -> None:
     assert lines(content("a"), content("b")).plain == "a\nb"
 
 
-def test_labels_stand_in_front() -> None:
+def test_labels_come_first() -> None:
     card = TextCard(40)
     card.row("cost", "$1")
     card.row("", ("held", "dim"))

@@ -31,7 +31,7 @@ def test_words_can_be_read_on_their_background(theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT, CONTRAST], ids=lambda theme: theme.name)
-def test_charts_have_colours_that_can_be_told_apart(theme: Theme) -> None:
+def test_charts_have_colours_that_can_be_distinguished(theme: Theme) -> None:
     series = [theme.variables[f"chart-{number}"] for number in range(1, 8)]
     okabe_ito = {"#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7"}
     assert len(set(series)) == 7

@@ -30,7 +30,7 @@ def test_where_nothing_happened_there_is_nothing() -> None:
     assert found.newest("b") is None
 
 
-def test_before_anything_was_asked_there_is_nothing() -> None:
+def test_before_any_request_there_is_nothing() -> None:
     assert Trends().newest("a") is None
     assert Trends(starts=(Millis(0),)).values("a", lambda _: 1) == [0]
 

@@ -35,7 +35,7 @@ async def chosen(values: Values) -> Body | None:
     return asked[0]
 
 
-async def test_the_demo_is_no_new_channel() -> None:
+async def test_the_demo_is_not_a_new_channel() -> None:
     assert await chosen({"source": DEMO, "base_url": "", "key": "", "name": ""}) is None
 
 
@@ -78,7 +78,7 @@ def test_names_lengths_and_prices_of_models_are_columns() -> None:
     ]
 
 
-def test_a_purse_that_stays_as_it_is_costs_no_grant() -> None:
+def test_a_balance_that_stays_as_it_is_needs_no_grant() -> None:
     plan = balance_plan(console().session, Nanos(10_000_000_000))
     assert plan.command({"balance": "10"}) == "account show"
     assert plan.command({"balance": "12.50"}) == "account grant 2.50"
@@ -164,7 +164,7 @@ async def test_an_address_makes_a_channel_and_its_models_are_chosen() -> None:
         ]
 
 
-async def test_known_prices_stand_beside_the_models_to_choose_from() -> None:
+async def test_known_prices_are_shown_beside_the_models_to_choose_from() -> None:
     owner, price = fresh(), model("claude-sonnet-4-5").price
     assert price is not None
     owner.new_prices = (msgspec.structs.replace(price, model="model-a", source="genai-prices 0.2.3"),)
@@ -261,7 +261,7 @@ async def test_another_answer_takes_the_place_of_the_channel_made_before() -> No
         assert [did[:2] for did in owner.did][1:] == [("remove_channel", "ch_acme")]
 
 
-async def test_back_from_the_channel_is_the_purse_and_there_is_nothing_before_it() -> None:
+async def test_back_from_the_channel_is_the_balance_and_there_is_nothing_before_it() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
         await press(app, pilot, "=20", "enter")
         await until(app, pilot, "First steps, 2 of 4")

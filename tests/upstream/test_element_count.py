@@ -36,7 +36,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _most_of(dialect: Dialect, body: bytes, *, stream: bool) -> tuple[str, int]:
-    """What became of an answer, and the memory that it took beside itself."""
+    """What happened to an answer, and the memory that it took on top of its own size."""
     tracemalloc.start()
     try:
         if stream:

@@ -45,7 +45,7 @@ def test_a_code_that_is_a_number_is_a_status(code: object) -> None:
     assert (said.code, said.status) == ("", 429)
 
 
-def test_a_number_that_is_no_error_status_is_none() -> None:
+def test_a_number_that_is_not_an_error_status_is_none() -> None:
     assert _read({"error": {"message": "m", "code": 200}}).status == 0
 
 
@@ -72,7 +72,7 @@ def test_forbidden_fields_are_named() -> None:
         (b"\xff\xfe", "\N{REPLACEMENT CHARACTER}" * 2),
     ],
 )
-def test_a_body_that_is_no_json_gives_an_excerpt(body: bytes, message: str) -> None:
+def test_a_body_that_is_not_json_gives_an_excerpt(body: bytes, message: str) -> None:
     said = read_error(body)
     assert (said.message, said.json) == (message, False)
 
@@ -109,7 +109,7 @@ def test_control_characters_cannot_pass() -> None:
 @pytest.mark.parametrize(
     "doc", [None, 5, [], [1], {}, {"error": {}}, {"error": {"message": 5}}, {"error": [1]}, {"detail": [1, None]}]
 )
-def test_odd_bodies_are_no_harm(doc: object) -> None:
+def test_odd_bodies_do_no_harm(doc: object) -> None:
     assert _read(doc).status == 0
 
 

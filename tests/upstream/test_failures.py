@@ -97,7 +97,7 @@ def test_words_about_our_account_do_not(status: int) -> None:
     assert ("it broke" in error.message, "it broke" in error.record_message) == (False, True)
 
 
-def test_a_channel_without_a_key_is_told_apart() -> None:
+def test_a_channel_without_a_key_is_distinguished() -> None:
     error = error_of(classify(channel(), 401, read_error(b""), {}))
     assert "requires a key" in error.message
 

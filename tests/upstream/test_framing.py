@@ -1,4 +1,4 @@
-"""What all streamed answers have in common: events are told from a body, and a body is gathered up to a limit."""
+"""What all streamed answers have in common: events are kept apart from bodies, and a body is gathered up to a limit."""
 
 import pytest
 

@@ -59,7 +59,7 @@ def test_but_not_for_ever() -> None:
     assert watch.due() == Due("comments only", 100, 1100)
 
 
-def test_an_event_after_comments_starts_anew() -> None:
+def test_an_event_after_comments_starts_over() -> None:
     seen = Seen()
     watch = _watch(seen)
     seen.comments = 1

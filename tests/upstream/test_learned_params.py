@@ -43,7 +43,7 @@ def test_lessons_add_up_but_are_not_learned_twice() -> None:
 
 
 @pytest.mark.parametrize("name", ["top_p", "model", "messages", "tools", "response_format", "stream"])
-def test_what_was_not_sent_or_is_needed_is_no_lesson(name: str) -> None:
+def test_what_was_not_sent_or_is_needed_teaches_nothing(name: str) -> None:
     body = {"model": "m", "messages": [], "tools": [], "response_format": {}, "stream": True}
     assert not _learn(LearnedParams(), name, body=body)
 

@@ -79,7 +79,7 @@ async def test_a_stream_says_the_same_and_reports_the_same(sleep: Sleeper) -> No
     assert (stream.reported and stream.reported.output) == estimate("Hello there")
 
 
-async def test_a_story_is_told_at_reading_speed(sleep: Sleeper) -> None:
+async def test_a_story_is_streamed_at_reading_speed(sleep: Sleeper) -> None:
     _, said = await _stream(sleep, "tell me", model="demo-story")
     assert said.text[0] == STORY
     assert set(sleep.slept) == {1 / 25}
@@ -121,14 +121,14 @@ async def test_it_refuses_the_key_for_the_model(sleep: Sleeper) -> None:
     assert (reply.status, failure.kind) == (401, FailureKind.MISSING)
 
 
-async def test_it_breaks_off(sleep: Sleeper) -> None:
+async def test_it_is_cut_off(sleep: Sleeper) -> None:
     stream, said = await _stream(sleep, "!cut=3 one two three")
     assert (stream.failure and stream.failure.code) == "upstream_stream_truncated"
     assert said.text[0] == "!cut=3 one "
 
 
 @pytest.mark.parametrize("text", ["!cut", "!cut=3", "!cut=99 one"])
-async def test_what_breaks_off_has_no_good_end(sleep: Sleeper, text: str) -> None:
+async def test_what_is_cut_off_has_no_good_end(sleep: Sleeper, text: str) -> None:
     stream, _ = await _stream(sleep, text)
     assert (stream.failure and stream.failure.code) == "upstream_stream_truncated"
     with attempt_fails("was cut off"):
@@ -218,7 +218,7 @@ def test_it_lists_its_models() -> None:
 
 
 async def test_it_does_not_read_more_than_a_mebibyte(sleep: Sleeper) -> None:
-    """It runs in the gateway's process: everybody would wait for it."""
+    """It runs in the gateway's process: every call would wait for it."""
     reply = await _reply(sleep, ["x" * 1000] * 1100)
     error = json.loads(await reply.read(10_000, Unlimited()))["error"]
     assert (reply.status, error["code"]) == (400, "context_length_exceeded")

@@ -1,4 +1,4 @@
-"""What a mock channel can be told to do is known, and so is what the values mean."""
+"""The options of a mock channel are known, and so is what their values mean."""
 
 import pytest
 
@@ -20,7 +20,7 @@ GOOD: dict[str, Value] = {
 }
 
 
-def test_each_knob_does_something() -> None:
+def test_each_option_does_something() -> None:
     assert {name.replace("-", "_") for name in GOOD} == set(OPTIONS)
     check(GOOD)
     for name, value in GOOD.items():
@@ -28,7 +28,7 @@ def test_each_knob_does_something() -> None:
 
 
 @pytest.mark.parametrize("name", ["nope", "", "500", "latency\x1b"])
-def test_an_unknown_knob_is_refused_with_the_known_ones(name: str) -> None:
+def test_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(BadRequest, match="latency, speed, status") as caught:
         check({name: 1})
     assert caught.value.message.isprintable()

@@ -82,7 +82,7 @@ def test_an_endless_list_is_cut() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b"null", b"5", b'{"data":{}}', b'{"error":"x"}'])
-def test_what_is_no_list_is_none(body: bytes) -> None:
+def test_what_is_not_a_list_is_none(body: bytes) -> None:
     assert read_models(body) is None
 
 
@@ -114,7 +114,7 @@ def test_the_price_is_read_where_the_upstream_tells_it(pricing: object, told: Up
     assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [Served(name="m", told=told)]
 
 
-def test_what_is_asked() -> None:
+def test_questions() -> None:
     assert PlainModelListing().ask(channel("https://h/v1/"), "").url == "https://h/v1/models"
 
 
@@ -122,7 +122,7 @@ def test_a_page() -> None:
     assert PlainModelListing().read(b'{"data":[{"id":"a"}]}') == ModelPage(models=[Served(name="a")])
 
 
-def test_what_is_no_list() -> None:
+def test_what_is_not_a_list() -> None:
     assert PlainModelListing().read(b"<html>") is None
 
 

@@ -49,7 +49,7 @@ def test_the_two_names_of_the_output_limit_are_one_parameter(
     assert found == sent
 
 
-def test_what_the_client_loses_is_told() -> None:
+def test_what_the_client_loses_is_reported() -> None:
     asked = order({"model": "m", "messages": [USER], "user": "u"})
     assert apply_overrides(asked, Overrides(remove=("user", "seed"))).removed == ("user",)
     assert apply_overrides(asked, Overrides(remove=("user",), default={"user": "all"})).removed == ("user",)

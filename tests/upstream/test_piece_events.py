@@ -69,7 +69,7 @@ def test_they_end_before_an_event_that_is_something_else(other: bytes) -> None:
 
 
 @pytest.mark.parametrize("other", [other for other in OTHERS if other != word(name="other")])
-def test_what_is_something_else_is_no_piece(other: bytes) -> None:
+def test_what_is_something_else_is_not_a_piece(other: bytes) -> None:
     assert read(other + word()) == ([], 0)
 
 

@@ -25,7 +25,7 @@ def test_values_stay_as_they_came() -> None:
     assert {name: bytes(value) for name, value in fields.items()} == {"a": b"[1, 1.0, 1E-7]", "b": b'"\\u00e9"'}
 
 
-def test_a_lone_surrogate_is_no_harm() -> None:
+def test_a_lone_surrogate_does_no_harm() -> None:
     fields = rawjson.fields(b'{"a":{"b":"\\ud83d"},"c":1}')
     assert bytes(fields["a"]) == b'{"b":"\\ud83d"}'
     assert rawjson.text(rawjson.fields(fields["a"])["b"]) == "\ud83d"
@@ -40,25 +40,25 @@ def test_opening_and_closing_changes_nothing(doc: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"5", b"null", b'{"a":1}x', b'{"a"', DEEP, b'{"a":\x00}'])
-def test_what_is_no_object_is_refused(data: bytes) -> None:
+def test_what_is_not_an_object_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         rawjson.fields(data)
 
 
 @pytest.mark.parametrize("data", [b"{}", b'"x"', DEEP[:-1], b"[1,]", b"NaN"])
-def test_what_is_no_array_is_refused(data: bytes) -> None:
+def test_what_is_not_an_array_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         rawjson.items(data)
 
 
 @pytest.mark.parametrize("data", [b"[1]", b"[{},[]]", b"{}"])
-def test_what_is_no_array_of_objects_is_refused(data: bytes) -> None:
+def test_what_is_not_an_array_of_objects_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         rawjson.objects(data)
 
 
 @pytest.mark.parametrize("data", [b"1", b"null", b'"x', b'["x"]'])
-def test_what_is_no_text_is_refused(data: bytes) -> None:
+def test_what_is_not_text_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         rawjson.text(data)
 
@@ -95,7 +95,7 @@ COUNTS = {"prompt_tokens": -1, "promptTokenCount": -1, "cache_n": -1, "n": None}
     ],
     ids=["nested", "counts", "digits", "others"],
 )
-def test_a_number_that_is_none_is_no_reason_to_lose_the_rest(data: bytes, found: dict[str, object]) -> None:
+def test_a_number_that_is_none_does_not_lose_the_rest(data: bytes, found: dict[str, object]) -> None:
     assert rawjson.value(data) == found
     assert {name: rawjson.value(raw) for name, raw in rawjson.fields(data).items()} == found
 

@@ -47,7 +47,7 @@ def test_random_lines_decode_the_same_in_single_bytes(pieces: list[bytes]) -> No
     assert _events(*(data[i : i + 1] for i in range(len(data)))) == _events(data)
 
 
-def test_what_is_left_at_the_end_is_told() -> None:
+def test_what_is_left_at_the_end_is_reported() -> None:
     framer = Framer()
     framer.feed(b"data: a\n\ndata: b\n")
     assert (framer.end(), framer.end()) == (b"data: b\n", b"")

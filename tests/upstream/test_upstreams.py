@@ -63,7 +63,7 @@ async def test_in65_a_plain_answer_may_take_nine_minutes(
     assert asked == [600, 120]
 
 
-async def test_headers_are_asked_for_in_lower_case(upstreams: Upstreams, provider: Provider) -> None:
+async def test_headers_are_read_in_lower_case(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("m", reply({}, headers={"X-Request-ID": "r1"}))
     answer = await _send(upstreams, channel(provider.base_url))
     assert answer.headers["x-request-id"] == "r1"
@@ -100,7 +100,7 @@ async def test_a_connection_is_used_again(upstreams: Upstreams, provider: Provid
     assert [exchange.reused for exchange in provider.exchanges] == [False, True, True]
 
 
-async def test_a_changed_channel_connects_anew_beside_running_calls(upstreams: Upstreams, provider: Provider) -> None:
+async def test_a_changed_channel_connects_again_beside_running_calls(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("m", speak())
     first = await _send(upstreams, channel(provider.base_url, key="a"))
     second = await _send(upstreams, channel(provider.base_url, key="b"))

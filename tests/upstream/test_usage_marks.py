@@ -1,4 +1,4 @@
-"""What a usage report shows besides tokens is marked in the record."""
+"""What a usage report shows beyond tokens is marked in the record."""
 
 from typing import Any
 

@@ -63,12 +63,12 @@ def test_llama_cpp_reports_each_choice_for_itself() -> None:
     assert _seen(*chunks, n=2).usage(_tally("x")) == _reported(9, 5)
 
 
-def test_zeros_beside_text_are_no_report() -> None:
+def test_zeros_beside_text_are_not_a_report() -> None:
     reports = _seen({"usage": usage(0, 0)})
     assert (reports.usage(_tally("x")), reports.usage(_tally())) == (None, _reported(0, 0))
 
 
-def test_an_answer_without_output_stands_in_with_its_tally() -> None:
+def test_an_answer_without_output_uses_its_tally() -> None:
     usage_ = _seen({"usage": {"prompt_tokens": 9}}).usage(_tally("Hello there"))
     assert usage_ == Usage(input=9, output=2, source=UsageSource.PARTIAL)
 
@@ -93,7 +93,7 @@ def test_doubt_and_cost_are_marked() -> None:
     assert _seen({"usage": {**usage(9, 2), "cost": "much"}}).marks == ()
 
 
-def test_odd_chunks_are_no_harm() -> None:
+def test_odd_chunks_do_no_harm() -> None:
     chunks = [{"x_groq": 1}, {"choices": ["usage"]}, {"choices": "usage"}, {"usage": []}, {"timings": 3}]
     assert _seen(*chunks).usage(_tally("x")) is None
 

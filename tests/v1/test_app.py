@@ -121,7 +121,9 @@ async def test_of_several_keys_that_of_a_token_counts(gateway: Gateway, headers:
     assert (answer.status, answer.head.get("x-should-retry")) == (status, "" if status == 200 else "false")
 
 
-async def test_in53_a_probe_without_a_key_is_no_failed_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_in53_a_probe_without_a_key_is_not_a_failed_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(app, "AuthThrottle", partial(AuthThrottle, own=lambda _: False))
     async with running(tmp_path) as gateway:
         for _ in range(MOST + 1):
@@ -159,7 +161,7 @@ async def test_an_error_has_the_form_of_its_path(
 @pytest.mark.parametrize(
     ("path", "enveloped"), [("/v1/models/other", True), ("/nowhere", True), ("/v1/chat/completions", False)]
 )
-async def test_where_the_path_does_not_tell_the_form_of_errors_a_header_does(
+async def test_where_the_path_does_not_give_the_form_of_errors_a_header_does(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str, enveloped: bool
 ) -> None:
     monkeypatch.setattr(endpoints, "HEADER_APIS", (("anthropic-version", Envelope()),))
@@ -382,7 +384,7 @@ async def test_a_strange_visitor_is_recorded_plainly(
     assert (gateway.record.app, gateway.record.retry) == (app, retry)
 
 
-async def test_a_bug_is_told_without_a_trace(
+async def test_a_bug_is_reported_without_a_trace(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object) -> None:
@@ -413,7 +415,7 @@ async def test_a_program_may_give_its_name_in_a_header(gateway: Gateway, headers
     assert [record.app for record in gateway.records] == [name]
 
 
-async def test_a_post_to_the_root_is_told_the_base_url(gateway: Gateway) -> None:
+async def test_a_post_to_the_root_gets_the_base_url(gateway: Gateway) -> None:
     answer = await ask(gateway, "POST", "/")
     message = answer.json["error"]["message"]
     assert message.startswith("there is no POST / here: check the program's base URL: it is http://127.0.0.1:")

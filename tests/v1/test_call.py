@@ -93,7 +93,7 @@ async def test_a_client_that_leaves_within_its_body_is_forgotten(
     assert caplog.records == []
 
 
-async def test_a_bug_is_told_without_a_trace(
+async def test_a_bug_is_reported_without_a_trace(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object) -> None:

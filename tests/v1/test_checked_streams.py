@@ -75,7 +75,7 @@ async def test_a_native_stream_is_checked_too(
     ]
 
 
-async def test_a_client_that_leaves_is_no_fault(
+async def test_a_client_that_leaves_is_not_a_fault(
     checked: Gateway, provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun = asyncio.Event()

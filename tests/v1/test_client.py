@@ -88,7 +88,7 @@ async def test_only_who_is_not_alone_and_stays_waits_a_turn(calls: int, version:
         assert answer.body == str(patient).encode()
 
 
-async def test_a_whole_answer_to_nobody_is_no_error() -> None:
+async def test_a_whole_answer_without_a_reader_is_not_an_error() -> None:
     gone = asyncio.Event()
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse | Response:
@@ -181,7 +181,7 @@ class Left:
         raise ConnectionResetError
 
 
-async def test_a_client_that_left_is_told_once_and_written_to_no_more(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_client_that_left_is_reported_once_and_gets_no_more_writes(caplog: pytest.LogCaptureFixture) -> None:
     left = Left()
     async with opened(left) as (visitor, _):
         peer = await visitor.connect()
@@ -194,7 +194,7 @@ async def test_a_client_that_left_is_told_once_and_written_to_no_more(caplog: py
     assert caplog.records == []
 
 
-async def test_after_its_answer_nobody_is_told() -> None:
+async def test_after_its_answer_nothing_is_reported() -> None:
     told: list[bool] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -228,7 +228,7 @@ async def test_a_connection_can_be_cut() -> None:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 async def test_a_call_leaves_no_ring(gateway: Gateway, provider: Provider, stream: bool) -> None:
-    """A ring would keep the request's body until the garbage collector looks, which is seldom."""
+    """A ring would keep the request's body until the garbage collector runs, which is rare."""
     provider.on("m", speak())
     gc.collect()
     gc.disable()

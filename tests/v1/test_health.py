@@ -24,7 +24,7 @@ async def test_health_names_nobody(gateway: Gateway) -> None:
         assert secret not in body.replace(b"uptime_s", b"")
 
 
-async def test_the_uptime_is_no_matter_of_the_wall_clock(home: Path) -> None:
+async def test_the_uptime_does_not_depend_on_the_wall_clock(home: Path) -> None:
     wall = [Millis(1_763_640_000_000)]
     async with running(home, wall=lambda: wall[0]) as gateway:
         wall[0] = Millis(wall[0] - 3_600_000)
@@ -49,7 +49,7 @@ async def test_health_asks_no_upstream(gateway: Gateway, provider: Provider) -> 
     assert (provider.exchanges, gateway.records) == ([], [])
 
 
-def test_the_front_page_tells_the_base_url_and_what_it_does_not_prove() -> None:
+def test_the_front_page_has_the_base_url_and_what_it_does_not_prove() -> None:
     page = front_page("http://127.0.0.1:8655/v1").decode()
     assert "http://127.0.0.1:8655/v1" in page
     assert "proves only" in page

@@ -78,7 +78,7 @@ async def test_a_call_of_another_api(gateway: Gateway, provider: Provider, monke
     assert (gateway.record.api, gateway.record.native) == ("shout", True)
 
 
-async def test_a_running_call_tells_its_api(
+async def test_a_running_call_has_its_api(
     gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(endpoints.EXACT, PATH, SHOUT)

@@ -235,7 +235,7 @@ async def test_in26_a_stop_sequence_that_the_upstream_names(gateway: Gateway, pr
     assert (found["stop_reason"], found["stop_sequence"]) == ("stop_sequence", "END")
 
 
-async def test_a_refusal_is_told_as_one(gateway: Gateway, provider: Provider) -> None:
+async def test_a_refusal_is_reported_as_one(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", reply(whole("m", choice(None, refusal="I will not."))))
     found = (await post(gateway)).json
     assert (found["content"], found["stop_reason"]) == ([{"type": "text", "text": "I will not."}], "refusal")

@@ -74,7 +74,7 @@ def test_a_page_of_the_list(page: ModelsPage, names: list[str], more: bool) -> N
     assert (doc["first_id"], doc["last_id"]) == ((names[0], names[-1]) if names else (None, None))
 
 
-def test_context_and_price_stand_beside_it() -> None:
+def test_context_and_price_are_shown_beside_it() -> None:
     served = Served(name="x", context=8192, created=Millis(5_000))
     channel = Channel(id=kit.channel().id, name="up", dialect=kit.channel().dialect, models=(served,), groups=("home",))
     price = Price(model="x", input=Nanos(2_500_000_000), output=Nanos(1_200 * DOLLAR))

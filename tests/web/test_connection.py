@@ -1,4 +1,4 @@
-"""Connections tell of their loss, are bounded in number and patience, and speak JSON even of broken HTTP."""
+"""Connections report their loss, are bounded in number and patience, and speak JSON even of broken HTTP."""
 
 import asyncio
 import socket
@@ -40,7 +40,7 @@ class Waiting:
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "half_close"])
-async def test_a_handler_is_told_when_its_client_is_gone_and_goes_on(how: str) -> None:
+async def test_a_handler_learns_when_its_client_is_gone_and_continues(how: str) -> None:
     waiting = Waiting()
     async with opened(waiting) as (client, _):
         peer = await client.connect()
@@ -214,7 +214,7 @@ async def test_the_system_gives_up_what_nobody_here_looks_at() -> None:
 
 
 @pytest.mark.hasty(20)
-async def test_an_answer_that_nobody_reads_is_given_up_in_time() -> None:
+async def test_an_answer_that_nobody_reads_is_abandoned_in_time() -> None:
     async def flood(_: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=b"x" * (32 << 20))
 
@@ -258,5 +258,5 @@ async def test_every_kind_of_broken_http_has_its_words(sent: bytes, told: str) -
     assert told in message
 
 
-def test_what_has_no_words_of_its_own_is_no_http() -> None:
+def test_what_has_no_words_of_its_own_is_not_http() -> None:
     assert fault(None) == fault(ValueError("header: secret")) == "it is not valid HTTP/1.1"

@@ -62,7 +62,7 @@ def test_this_machine_may_have_any_number() -> None:
     assert [crowd.enter("127.0.0.1") for _ in range(3)] == [""] * 3
 
 
-def test_without_limits_anybody_may_come() -> None:
+def test_without_limits_all_may_come() -> None:
     crowd = ConnectionLimits(lambda: Settings(connections=0, address_connections=0))
     assert {crowd.enter(FAR) for _ in range(5000)} == {""}
 

@@ -152,7 +152,9 @@ def _codes(folder: str) -> set[str]:
         (None, NEVER),
     ],
 )
-def test_a_wait_is_told_in_whole_seconds_if_an_sdk_will_wait_it(wait: float | None, headers: dict[str, str]) -> None:
+def test_a_wait_is_reported_in_whole_seconds_if_an_sdk_will_wait_it(
+    wait: float | None, headers: dict[str, str]
+) -> None:
     assert retry_headers(RateLimited("x", retry_after_s=wait), 429) == headers
 
 
@@ -182,7 +184,7 @@ def test_405_says_what_is_allowed() -> None:
         ("calls in flight", {}),
     ],
 )
-def test_a_reached_limit_is_told_in_headers(name: str, headers: dict[str, str]) -> None:
+def test_a_reached_limit_is_reported_in_headers(name: str, headers: dict[str, str]) -> None:
     error = RateLimited("x", retry_after_s=1.24, details={"limit": 5, "limit_name": name, "used": 7})
     found = {key: value for key, value in answer(error)[1].items() if key.startswith("x-ratelimit-")}
     assert found == {f"x-ratelimit-{key}": value for key, value in headers.items()}

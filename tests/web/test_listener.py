@@ -23,7 +23,7 @@ async def quick(_: web.BaseRequest) -> Response:
 
 
 async def test_a_flood_is_answered_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Also those that have sent their request before anybody looked."""
+    """Also those that have sent their request before the first read."""
     crowd = ConnectionLimits(Settings, most=lambda: 10)
     async with opened(quick, crowd) as (client, listener):
         kept = [await client.connect() for _ in range(10)]
@@ -171,7 +171,7 @@ async def test_a_connection_that_comes_late_is_closed_as_well() -> None:
 
 @asynccontextmanager
 async def ending(listener: Listener, held: Held) -> AsyncIterator[None]:
-    """All are told to end; what was held goes on in between."""
+    """All get the signal to end; what was held continues in between."""
     async with asyncio.TaskGroup() as group:
         group.create_task(listener.emptied())
         await until(lambda: leaving(listener))

@@ -158,7 +158,7 @@ async def test_a_declared_length_beyond_the_limit_is_refused_unread(client: Clie
     assert answer.refusal == (413, "request_too_large", None)
 
 
-async def test_who_expects_to_continue_is_told_to(client: Client) -> None:
+async def test_a_client_that_expects_a_continue_gets_it(client: Client) -> None:
     peer = await client.connect()
     request = client.request("POST", "/", b"{}", {"expect": "100-continue"})
     await peer.write(request[:-2])
@@ -189,12 +189,12 @@ class TestSlowness:
     """On a clock thirty times as fast as the wall's."""
 
     @pytest.mark.parametrize("rate", [0, LEAST_RATE // 2])
-    async def test_a_body_below_the_least_rate_is_given_up(self, client: Client, rate: int) -> None:
+    async def test_a_body_below_the_least_rate_is_abandoned(self, client: Client, rate: int) -> None:
         took, answer = await _trickle(client, rate)
         assert answer == (408, "request_timeout", None)
         assert GRACE_S <= took < 3 * GRACE_S
 
-    async def test_a_body_that_trickles_for_too_long_is_given_up(self, client: Client) -> None:
+    async def test_a_body_that_trickles_for_too_long_is_abandoned(self, client: Client) -> None:
         took, answer = await _trickle(client, 4 * LEAST_RATE)
         assert answer == (408, "request_timeout", None)
         assert BODY_S - 2 <= took < BODY_S + 5

@@ -191,7 +191,7 @@ async def test_204_has_neither_body_nor_size_and_a_last_answer_closes() -> None:
     assert got.head.get("connection") == "close"
 
 
-async def test_a_client_that_left_is_no_error_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_client_that_left_is_not_an_error_of_ours(caplog: pytest.LogCaptureFixture) -> None:
     async def cut(request: web.BaseRequest) -> Response:
         assert request.transport is not None
         request.transport.abort()

@@ -8,7 +8,7 @@ from tests.fakes.replies import dumps
 
 
 def event(kind: str, **fields: Any) -> bytes:
-    """One event; its name stands in its data, too."""
+    """One event; its data has its name, too."""
     return f"event: {kind}\ndata: ".encode() + dumps({"type": kind, **fields}) + b"\n\n"
 
 

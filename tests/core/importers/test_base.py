@@ -3,7 +3,7 @@ import pytest
 from gateway.core.importers.base import ImportedConfig, model_name, versioned, whole
 
 
-def test_places_of_the_same_note_are_told_together() -> None:
+def test_places_of_the_same_note_are_reported_together() -> None:
     out = ImportedConfig()
     for number in range(6):
         out.left("not imported: tags", f"model_list[{number}]")

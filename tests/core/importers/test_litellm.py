@@ -156,7 +156,7 @@ def test_what_is_not_imported_is_reported_with_its_place(entry: Any, said: str) 
     assert "\x1b" not in note
 
 
-def test_what_is_not_taken_over_of_the_rest_is_told() -> None:
+def test_what_is_not_imported_of_the_rest_is_reported() -> None:
     out = of(
         deployment(),
         litellm_settings={"cache": True, "context_window_fallbacks": [], "fallbacks": [{"m": [{"model": "x"}]}]},

@@ -121,7 +121,7 @@ def test_several_keys_and_those_that_are_off(wrapped: Any) -> None:
     assert found.notes[0] == "not imported: disabled keys (channel main)"
 
 
-def test_what_was_switched_off_stays_off_and_who_did_it_is_told() -> None:
+def test_what_was_switched_off_stays_off_and_who_did_it_is_reported() -> None:
     found = of(channel(status=2), channel(status=3))
     assert [one["enabled"] for one in found.channels.values()] == [False, False]
     assert [note for note in found.notes if "disabled automatically" in note] != []

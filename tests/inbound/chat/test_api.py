@@ -58,7 +58,7 @@ def test_facts_become_comments_of_the_stream() -> None:
     assert CHAT.comment({"x-gateway-channel": "up", "x-a": "b"}) == b": x-gateway-channel: up\n: x-a: b\n\n"
 
 
-def test_a_body_tells_the_call_and_what_helps() -> None:
+def test_a_body_has_the_call_and_what_helps() -> None:
     error = RateLimited("slow down", param="model", retry_after_s=5, details={"limit": 3, "upstream": {"name": "up"}})
     assert error_object(error, "req_1") == {
         "error": {
@@ -110,7 +110,7 @@ def test_a_broken_stream_tells_clients_whether_to_retry(kind: FailureKind, *, re
         (InternalError("a bug"), False),
     ],
 )
-def test_own_errors_in_a_stream_tell_the_same(error: GatewayError, *, retry: bool) -> None:
+def test_own_errors_in_a_stream_say_the_same(error: GatewayError, *, retry: bool) -> None:
     assert _asks_for_retry(error) is retry
 
 

@@ -67,7 +67,7 @@ def test_the_output_limit_has_two_names(fields: dict[str, Any], found: int | Non
         ({"stream": False, "stream_options": None}, (False, False)),
     ],
 )
-def test_streaming_and_its_usage_are_asked_for(fields: dict[str, Any], found: tuple[bool, bool]) -> None:
+def test_streaming_and_its_usage_are_requested(fields: dict[str, Any], found: tuple[bool, bool]) -> None:
     request = ask(**fields)
     assert (request.stream, request.include_usage) == found
 

@@ -199,7 +199,7 @@ def test_the_clients_own_tools_and_their_outputs() -> None:
     assert names == ["local_shell", "shell", "apply_patch"]
 
 
-def test_what_a_vendors_tool_did_is_told_in_a_line() -> None:
+def test_what_a_vendors_tool_did_is_reported_in_a_line() -> None:
     search = {
         "type": "web_search_call",
         "id": "ws",

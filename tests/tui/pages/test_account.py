@@ -47,7 +47,7 @@ async def test_settings_have_a_page_of_their_own() -> None:
         assert app.page.id == "settings"
 
 
-async def test_the_purse_is_told_with_how_long_it_lasts() -> None:
+async def test_the_balance_is_shown_with_how_long_it_lasts() -> None:
     async with shown("account") as (app, _, _):
         text = screen(app)
         assert "available  $11.92   $0.08 held by running calls" in text

@@ -109,7 +109,7 @@ async def test_a_test_without_a_call_is_the_default() -> None:
         assert words(app) == ["Test of anthropic passed in 0.41s:\nit lists 2 models"]
 
 
-async def test_a_test_with_a_call_that_fails_is_said_loudly() -> None:
+async def test_a_test_with_a_call_that_fails_is_shown_clearly() -> None:
     owner = Owner()
     owner.check = msgspec.structs.replace(owner.check, ok=False, text="401: the key is refused")
     async with shown("channels", owner) as (app, pilot, _):
@@ -136,7 +136,7 @@ async def test_taking_nothing_changes_nothing() -> None:
         assert len(owner.did) == 1
 
 
-async def test_an_upstream_that_does_not_answer_is_told() -> None:
+async def test_an_upstream_that_does_not_answer_is_reported() -> None:
     owner = Owner()
 
     async def refresh(ref: str) -> ListingView:
@@ -162,7 +162,7 @@ async def test_space_switches_it() -> None:
         assert owner.did == [("edit_channel", "ch_openrouter", {"enabled": True})]
 
 
-async def test_a_list_that_is_not_to_be_had_is_told() -> None:
+async def test_a_list_that_cannot_be_fetched_is_reported() -> None:
     owner = Owner()
     owner.listing = listing(error="connection refused", stale=True)
     async with shown("channels", owner) as (app, pilot, _):
@@ -269,7 +269,7 @@ def test_a_name_that_is_taken_becomes_another() -> None:
     assert "models" not in discovered_body(VENDOR, ())
 
 
-def test_where_it_is_and_what_it_has_is_said() -> None:
+def test_where_it_is_and_what_it_has_is_shown() -> None:
     assert [text.split("   ")[-1] for _, text in discovered_options([LOCAL, VENDOR])] == [
         "qwen3:8b",
         "with env:G",

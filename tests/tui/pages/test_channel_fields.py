@@ -63,7 +63,7 @@ def test_a_chosen_model_is_named_and_one_left_out_is_gone() -> None:
     assert found.models[-1].context == 9
 
 
-def test_where_patterns_choose_one_is_kept_out_by_a_pattern_and_let_in_again_without_it() -> None:
+def test_where_patterns_choose_one_is_excluded_by_a_pattern_and_included_again_without_it() -> None:
     view = channel("x", models=[Served(name="g1", live=True), Served(name="g2", live=True)], patterns=["g*", "!g3"])
     seen = listing(listed("g1"), listed("g2"), listed("g3", state="kept_out", served=False, public=""))
     assert offering_with(view, seen, {"g1", "g3"}) == Offering([], ["g*", "!g2"], [Served(name="g1", live=True)])

@@ -25,7 +25,7 @@ def test_higher_priorities_come_first() -> None:
     assert [made.name(row) for row in made.rows()] == ["z", "a", "b"]
 
 
-def test_the_pane_tells_its_ways() -> None:
+def test_the_pane_shows_its_options() -> None:
     text = detail(
         channel(
             "x",
@@ -67,7 +67,7 @@ def test_the_command_shows_the_channel() -> None:
     assert made.command(made.rows()[0]) == "tollkeeper channel show x"
 
 
-async def test_channels_are_listed_in_the_order_they_are_asked_with_their_health() -> None:
+async def test_channels_are_listed_in_routing_order_with_their_health() -> None:
     async with shown("channels") as (app, _, _):
         text = screen(app)
         assert "▲ paused" in text

@@ -12,7 +12,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-async def test_all_questions_stand_there_before_they_are_asked() -> None:
+async def test_all_questions_are_listed_before_they_are_tried() -> None:
     async with shown("doctor") as (app, _, _):
         text = screen(app)
         assert "the gateway answers" in text
@@ -32,7 +32,7 @@ async def test_it_asks_step_by_step_to_the_end() -> None:
         assert "✓ 9.0 GB are free" in screen(app)
 
 
-async def test_the_rounds_follow_and_what_they_find_is_to_be_mended() -> None:
+async def test_the_rounds_follow_and_what_they_find_needs_a_fix() -> None:
     owner = Owner()
     owner.machine_now = [Step(name="the disk", result="fail", text="0.1 GB are free", fix="make room")]
     async with public(owner), shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
@@ -44,7 +44,7 @@ async def test_the_rounds_follow_and_what_they_find_is_to_be_mended() -> None:
         assert "channel " in text
 
 
-async def test_asked_about_one_call_it_is_told_that_the_rest_is_another_matter() -> None:
+async def test_about_one_call_the_rest_is_reported_as_another_matter() -> None:
     owner = Owner()
     owner.answer = refused(works=True, status=200, code="", message="it would be sent", fix="", retry_after_s=None)
     owner.machine_now = [Step(name="the disk", result="fail", text="0.1 GB are free", fix="make room")]
@@ -63,7 +63,7 @@ async def test_the_first_bad_answer_says_what_to_do_and_ends_it() -> None:
         assert "skipped: fix the failure above first" in screen(app)
 
 
-async def test_token_and_model_are_chosen_and_stand_in_the_command() -> None:
+async def test_token_and_model_are_chosen_and_are_in_the_command() -> None:
     async with shown("doctor") as (app, pilot, _):
         await press(app, pilot, "right", "right", "down", "right")
         assert "$ tollkeeper doctor --token editor --model claude-haiku-4-5" in screen(app)

@@ -110,7 +110,7 @@ async def test_rows_and_the_line_above_come_from_the_listing() -> None:
         assert app.drawn(".lead") == " 4 fruits"
 
 
-async def test_typing_narrows_and_esc_takes_it_back() -> None:
+async def test_typing_narrows_and_esc_clears_it() -> None:
     async with fruit_page() as (app, pilot):
         await typed(app, pilot, "e !p")
         assert app.names() == ["cherry"]
@@ -335,7 +335,7 @@ async def test_a_row_that_never_comes_leaves_the_cursor_alone() -> None:
         assert app.page.query_one("LiveTable").cursor == 0  # type: ignore[attr-defined]
 
 
-def test_sums_are_asked_for_once_and_again_after_calls() -> None:
+def test_sums_are_fetched_once_and_again_after_calls() -> None:
     assert due(None, 0, 0, 0)
     assert not due((0, 5, 0), REFRESH_MS, 5, 0)
     assert not due((0, 5, 0), REFRESH_MS - 1, 6, 0)

@@ -42,7 +42,7 @@ def cells(row: CallView) -> dict[str, str]:
     return {column.id: column.text(row) for column in columns(console().session)}
 
 
-def test_a_finished_call_is_told_in_numbers() -> None:
+def test_a_finished_call_is_reported_in_numbers() -> None:
     one = call(3, NOW, model="m", status=200, duration_ms=1_210, first_byte_ms=190, input_tokens=1_394)
     told = cells(one)
     assert (told["time"], told["model"], told["status"]) == ("14:13:20", "m", "✓200")
@@ -345,7 +345,7 @@ async def test_waiting_calls_are_rows_that_say_for_what() -> None:
         assert "waiting" not in lead(app)
 
 
-async def test_a_console_that_opens_sees_who_waits() -> None:
+async def test_a_console_that_opens_sees_waiting_calls() -> None:
     client = FakeClient(calls(5))
     client.now_waiting = [running(90, NOW + 5, waits_for="token 'ci' (1 call at once)")]
     app = console(client)
@@ -400,7 +400,7 @@ def test_a_call_made_when_a_budget_was_nearly_spent_is_marked() -> None:
     assert "budget=" not in text
 
 
-def test_a_lost_call_is_told_as_one() -> None:
+def test_a_lost_call_is_reported_as_one() -> None:
     told = cells(call(1, status=0, outcome="lost", duration_ms=0, first_byte_ms=None))
     assert (told["status"], told["duration"]) == ("lost", "·")
 

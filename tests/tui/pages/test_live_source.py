@@ -143,7 +143,7 @@ def test_another_server_has_other_records() -> None:
     assert not source.history.waiting
 
 
-def test_what_is_missing_is_asked_for_a_page_at_a_time() -> None:
+def test_what_is_missing_is_fetched_a_page_at_a_time() -> None:
     history = History(page=10)
     assert history.row(25) is None
     assert history.waiting
@@ -151,7 +151,7 @@ def test_what_is_missing_is_asked_for_a_page_at_a_time() -> None:
     assert history.next(1_000) is None
 
 
-def test_a_page_that_is_asked_for_is_not_asked_for_again() -> None:
+def test_a_page_that_is_being_fetched_is_not_fetched_again() -> None:
     history = History(page=10)
     history.row(25)
     history.next(1_000)
@@ -170,7 +170,7 @@ def test_rows_are_found_by_their_numbers() -> None:
     assert history.row(21) is rows[-1]
 
 
-def test_only_what_was_looked_at_last_is_asked_for() -> None:
+def test_only_what_was_viewed_last_is_fetched() -> None:
     history = History(page=10)
     history.row(25)
     history.row(905)

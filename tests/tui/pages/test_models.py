@@ -16,7 +16,7 @@ def test_only_what_changes_is_offered_and_what_is_new_comes_first() -> None:
     ]
 
 
-def test_what_looks_wrong_is_not_taken_over_unless_it_is_chosen() -> None:
+def test_what_looks_wrong_is_not_imported_unless_it_is_chosen() -> None:
     rows = price_changes(Owner().proposals)
     assert preselected_prices(rows) == ["my-finetune-7"]
     assert not guard_prices(rows, ["my-finetune-7"])
@@ -27,7 +27,7 @@ def test_what_stays_is_counted() -> None:
     assert price_list_summary(Owner().proposals).startswith("2 would change, 1 already match; 1 set by you stays.")
 
 
-async def test_the_preview_changes_nothing_and_what_is_chosen_is_taken_over() -> None:
+async def test_the_preview_changes_nothing_and_what_is_chosen_is_imported() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "P")
         assert "2 would change" in screen(app)
@@ -97,7 +97,7 @@ async def test_a_mapping_says_whose_price_it_has() -> None:
         assert "the price of base-model, which it stands for" in screen(app).replace("\n", " ")
 
 
-async def test_a_price_is_no_negative_number_and_no_word() -> None:
+async def test_a_price_is_neither_a_negative_number_nor_a_word() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "G", "e", "down", "=-1", "down", "=six", "enter")
         assert said(app, "#wrong-input") == "a price cannot be negative"

@@ -50,7 +50,7 @@ def test_prices_are_below_each_other_by_their_points() -> None:
     assert all(len(column.text(row)) <= column.width for column in made.columns()[2:5] for row in made.rows())
 
 
-def test_prices_are_told_in_words() -> None:
+def test_prices_are_reported_in_words() -> None:
     price = model("claude-sonnet-4-5").price
     assert price is not None
     whole = msgspec.structs.replace(
@@ -71,7 +71,7 @@ def test_prices_are_told_in_words() -> None:
     assert "by no channel" in none
 
 
-def test_a_channel_that_rests_is_marked() -> None:
+def test_a_paused_channel_is_marked() -> None:
     made = listing(model("deepseek-chat"))
     served = next(column for column in made.columns() if column.id == "served")
     assert served.text(made.rows()[0]) == "deepseek ▲"
@@ -83,7 +83,7 @@ def test_no_models_say_what_to_do() -> None:
     assert "no channel offers any" in listing().empty().plain
 
 
-def test_a_suspended_account_is_said_above_the_list() -> None:
+def test_a_suspended_account_is_shown_above_the_list() -> None:
     session = console().session
     session.board.apply(FakeClient(calls(3)).snapshot())
     assert "suspended" not in ModelsListing(session).lead(120).plain
@@ -101,7 +101,7 @@ def test_an_example_is_that_of_groups_that_have_the_model() -> None:
     assert "elsewhere" not in made.detail(made.rows()[0], 100).plain
 
 
-def test_calls_are_those_of_the_days_whose_cost_stands_beside_them() -> None:
+def test_calls_are_those_of_the_days_whose_cost_is_beside_them() -> None:
     made = listing(model("claude-sonnet-4-5", calls=500))
     calls = next(column for column in made.columns() if column.id == "calls")
     assert calls.text(made.rows()[0]) == "0"

@@ -56,7 +56,7 @@ def test_a_copy_has_all_but_the_name() -> None:
     assert command.startswith("token add laptop-2 --group default --rpm 60")
 
 
-def test_a_group_without_models_is_said_so() -> None:
+def test_a_group_without_models_is_reported() -> None:
     at = session()
     assert visible_models(at, {"group": "nowhere", "models": []}).endswith(
         "its group has no enabled channel with models"

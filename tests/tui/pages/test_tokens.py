@@ -122,7 +122,7 @@ async def test_deleting_asks_and_cancel_is_the_default() -> None:
         assert words(app) == ["Token ci deleted. Press u to undo."]
 
 
-async def test_a_new_key_is_asked_for_and_shown() -> None:
+async def test_a_new_key_is_confirmed_and_shown() -> None:
     async with shown("tokens") as (app, pilot, owner):
         await press(app, pilot, "R", "y")
         assert owner.did == [("rotate_token", "tok_ci")]

@@ -173,7 +173,7 @@ def test_of_several_days_in_a_bar_the_slowest_counts() -> None:
     assert bar_values(drawing, bars, None)[0].duration_p95_ms is None
 
 
-def test_a_percentile_that_is_not_known_is_no_line() -> None:
+def test_an_unknown_percentile_has_no_line() -> None:
     unknown: dict[str, Any] = {**TIMES, "duration_p50_ms": None, "duration_p95_ms": None}
     drawing = plan(EMPTY, over((0, row("", 0, **unknown))), "duration")
     lines = "\n".join(text(chart(drawing, bars_of(drawing, 60), 8, None, None)))

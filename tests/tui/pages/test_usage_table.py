@@ -43,7 +43,7 @@ def test_with_colours_the_marks_are_alike() -> None:
     assert [tones(line) & {"$chart-1", "$chart-2"} for line in lines[2:]] == [{"$chart-1"}, {"$chart-2"}]
 
 
-def test_percentiles_stand_beside_averages() -> None:
+def test_percentiles_are_shown_beside_averages() -> None:
     timed = row("m", 1, calls=10, **TIMED)
     drawing = plan(over((0, timed)))
     head, _, line = text(series_table(drawing, series_rows(drawing, timed), "cost", None, 140, "model"))

@@ -23,7 +23,7 @@ class WidgetStage(App[Any]):
         self.answers: list[Any] = []
         self.markup = True
         self.notices: list[tuple[str, str, float | None]] = []
-        """What was told: words, severity, seconds."""
+        """The toasts: words, severity, seconds."""
 
     def compose(self) -> ComposeResult:
         yield from self._widgets

@@ -20,7 +20,7 @@ async def test_it_reads_without_colour() -> None:
         assert choice.render().plain == "< one >   1 of 2; left, right"
 
 
-async def test_a_value_that_is_no_option_is_the_first() -> None:
+async def test_a_value_that_is_not_an_option_is_the_first() -> None:
     assert Picker(["one", "two"], "seven", id="c").value == "one"
 
 
@@ -60,7 +60,7 @@ async def test_a_click_changes_what_it_hits() -> None:
         assert checks.on == {"c"}
 
 
-async def test_nothing_to_choose_from_is_no_crash() -> None:
+async def test_nothing_to_choose_from_does_not_crash() -> None:
     checks = CheckList([], [])
     async with WidgetStage(checks).run_test() as pilot:
         checks.focus()
@@ -148,7 +148,7 @@ async def answer(*keys: str) -> object:
         return app.answers[0]
 
 
-async def test_what_fits_is_on_at_first_and_stays_automatic_if_nothing_is_changed() -> None:
+async def test_what_fits_is_on_at_first_and_stays_automatic_without_a_change() -> None:
     assert await answer("enter") == []
     assert await answer("space", "enter") == ["size"]
 

@@ -26,7 +26,7 @@ VENDORS = [
         ("nobody", []),
     ],
 )
-def test_names_and_what_is_said_of_them_are_searched_and_beginnings_come_first(typed: str, found: list[str]) -> None:
+def test_names_and_descriptions_are_searched_and_beginnings_come_first(typed: str, found: list[str]) -> None:
     assert [one.text for one in matching(VENDORS, typed)] == found
 
 

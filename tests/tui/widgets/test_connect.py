@@ -111,7 +111,7 @@ async def test_a_known_key_is_used_as_it_is() -> None:
         assert asked == ["/v1/chat/completions Bearer sk-tk-known"]
 
 
-async def test_else_a_pass_stands_in_for_it() -> None:
+async def test_else_a_pass_is_used_instead() -> None:
     owner = Owner()
     async with public(owner) as asked, shown("tokens", owner) as (app, _, _):
         await make_test_call(app.session, owner.tokens_now[0], "gpt-5-mini")
@@ -151,7 +151,7 @@ async def test_each_part_is_copied_by_itself() -> None:
         assert words(app) == ["Copied: Codex"]
 
 
-async def test_in_the_texts_the_key_is_masked_until_it_is_asked_for() -> None:
+async def test_in_the_texts_the_key_is_masked_until_it_is_revealed() -> None:
     async with shown("tokens") as (app, pilot, owner):
         app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
         await press(app, pilot, "a")
@@ -162,7 +162,7 @@ async def test_in_the_texts_the_key_is_masked_until_it_is_asked_for() -> None:
         assert KEY not in said(app, ".text")
 
 
-async def test_an_app_is_told_the_models_that_the_token_sees() -> None:
+async def test_an_app_gets_the_models_that_the_token_sees() -> None:
     async with shown("tokens") as (app, pilot, owner):
         app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
         await press(app, pilot, "a", "a", "a", "y")

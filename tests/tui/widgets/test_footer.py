@@ -17,7 +17,7 @@ def test_help_and_leave_are_always_there() -> None:
     assert [action.verb for action in (action_at(LIVE, 79, 80), action_at(LIVE, 69, 80)) if action] == ["leave", "help"]
 
 
-def test_a_click_finds_what_stands_there() -> None:
+def test_a_click_finds_what_is_there() -> None:
     found = action_at(LIVE, 2, 80)
     assert isinstance(found, Action)
     assert found.verb == "pause"

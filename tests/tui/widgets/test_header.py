@@ -21,7 +21,7 @@ def test_lines_are_as_wide_as_the_screen_at_most(width: int) -> None:
     assert tabs_line("live", width).cell_length <= max(width, 75)
 
 
-def test_with_room_everything_is_told() -> None:
+def test_with_room_everything_is_reported() -> None:
     text = state_line(session(), 140).plain
     parts = (
         "tollkeeper",

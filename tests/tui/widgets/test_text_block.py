@@ -40,7 +40,7 @@ async def test_it_is_drawn_for_its_width() -> None:
         assert str(pane.query_one(Static).visual) == "39 cells"
 
 
-async def test_it_is_drawn_anew_when_the_width_changes() -> None:
+async def test_it_is_redrawn_when_the_width_changes() -> None:
     pane = Detail()
     async with WidgetStage(pane).run_test(size=(40, 20)) as pilot:
         pane.show(lambda width: content(f"{width} cells"))
@@ -49,7 +49,7 @@ async def test_it_is_drawn_anew_when_the_width_changes() -> None:
         assert str(pane.query_one(Static).visual) == "59 cells"
 
 
-async def test_incidents_are_told_and_go_on_while_one_reads() -> None:
+async def test_incidents_are_reported_and_go_on_while_one_reads() -> None:
     async with shown("channels") as (app, pilot, _):
         await press(app, pilot, "i")
         assert "deepseek paused; retry in 12m00s" in screen(app)

@@ -7,7 +7,7 @@ from tests.tui.stage import call, console, model, words
 from tui.widgets.why import WhyScreen, why_text
 
 
-async def test_a_token_is_asked_about_with_the_first_model_it_sees() -> None:
+async def test_a_token_is_explained_with_the_first_model_it_sees() -> None:
     async with shown("tokens") as (app, pilot, owner):
         await press(app, pilot, "W")
         await until(app, pilot, "503 no_channel_available")
@@ -15,7 +15,7 @@ async def test_a_token_is_asked_about_with_the_first_model_it_sees() -> None:
         assert "$ tollkeeper why ci claude-sonnet-4-5" in screen(app)
 
 
-async def test_another_token_or_model_is_asked_about_at_once() -> None:
+async def test_another_token_or_model_is_explained_at_once() -> None:
     async with shown("tokens") as (app, pilot, owner):
         await press(app, pilot, "W", "right")
         assert owner.asked[-1] == "why editor claude-sonnet-4-5"
@@ -23,13 +23,13 @@ async def test_another_token_or_model_is_asked_about_at_once() -> None:
         assert owner.asked[-1] == "why editor deepseek-chat"
 
 
-async def test_a_model_is_asked_about_with_the_token_used_last() -> None:
+async def test_a_model_is_explained_with_the_token_used_last() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "j", "W")
         assert owner.asked[-1] == "why ci claude-sonnet-4-5"
 
 
-async def test_a_call_is_asked_about_even_if_nobody_knows_its_model() -> None:
+async def test_a_call_is_explained_even_if_its_model_is_unknown() -> None:
     owner = Owner(0)
     owner.now_running = []
     owner.records = [call(1, model="nobody-has-it", token="laptop")]
@@ -70,7 +70,7 @@ def told(found: Why, width: int = 100) -> str:
     return why_text(found, console().session, width).plain
 
 
-def test_a_refusal_is_told_with_its_message_and_what_to_do() -> None:
+def test_a_refusal_is_reported_with_its_message_and_what_to_do() -> None:
     text = told(refused())
     parts = (
         "✗ 503 no_channel_available",
@@ -116,7 +116,7 @@ def test_no_line_is_wider_than_the_screen() -> None:
     assert all(line.cell_length <= 60 for line in why_text(refused(), console().session, 60).split("\n"))
 
 
-def test_a_fallback_s_channel_says_for_which_model_it_stands_in() -> None:
+def test_a_fallback_s_channel_says_which_model_it_replaces() -> None:
     found = refused()
     spare = replace(found.routes[0], channel="spare", model="haiku", upstream_model="haiku-4", passed="")
     text = told(replace(found, routes=[*found.routes, spare]))
@@ -146,7 +146,7 @@ async def test_one_of_many_models_is_searched_for() -> None:
         assert owner.asked[-1] == "why ci vendor/model-17"
 
 
-def test_what_to_do_is_told_once() -> None:
+def test_what_to_do_is_reported_once() -> None:
     fix = "'tollkeeper token edit tiny --budget ever=AMOUNT' raises it"
     found = replace(refused(), message=f"the budget of token 'tiny' has $0.01 left; {fix}", fix=fix)
     assert told(found).count("raises it") == 1

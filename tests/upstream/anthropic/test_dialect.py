@@ -61,7 +61,7 @@ OPUS = {
 }
 
 
-def test_what_is_asked() -> None:
+def test_questions() -> None:
     first, second = LISTING.ask(channel("https://h/v1"), ""), LISTING.ask(channel("https://h"), "a/b")
     assert first.url == "https://h/v1/models?limit=1000"
     assert second.url == "https://h/v1/models?limit=1000&after_id=a%2Fb"
@@ -85,5 +85,5 @@ def test_retired_models_and_names_that_cannot_be_shown_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"data":null}', b"<html>"])
-def test_what_is_no_list(body: bytes) -> None:
+def test_what_is_not_a_list(body: bytes) -> None:
     assert LISTING.read(body) is None

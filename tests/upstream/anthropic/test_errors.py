@@ -1,4 +1,4 @@
-"""Errors become kinds that decide what happens next, and messages that do not tell the channel's secrets."""
+"""Errors become kinds that decide what happens next, and messages without the channel's secrets."""
 
 from typing import Any
 

@@ -130,7 +130,7 @@ def test_thoughts_not_sent_back_are_recalled_for_the_running_loop() -> None:
     assert _kinds(later[1]) == ["text", "tool_use", "tool_use"]
 
 
-def test_lost_thoughts_are_told() -> None:
+def test_lost_thoughts_are_reported() -> None:
     talk = [{"role": "user", "content": "a"}, LOOK, *RESULTS]
     assert _dialogue(*talk).thoughtless
     assert not _dialogue(*talk, {"role": "user", "content": "b"}).thoughtless

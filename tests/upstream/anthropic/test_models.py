@@ -1,4 +1,4 @@
-"""Models are found by name, under whatever name a relay gives them, and unknown ones are asked for nothing special."""
+"""Models are found by name, under whatever name a relay gives them; requests to unknown ones have nothing special."""
 
 import pytest
 

@@ -120,7 +120,7 @@ def test_a_schema() -> None:
     assert _body(OLD, response_format=form)["tool_choice"] == {"type": "tool", "name": "json_response"}
 
 
-def test_some_json_is_asked_for_after_the_system_words() -> None:
+def test_some_json_is_requested_after_the_system_prompt() -> None:
     messages = [{"role": "system", "content": "S"}, *HI]
     system = _body(messages=messages, response_format={"type": "json_object"})["system"]
     assert [block["text"] for block in system] == ["S", "Reply with one JSON object and nothing else."]
@@ -136,7 +136,7 @@ def test_some_json_is_asked_for_after_the_system_words() -> None:
         ({"metadata": {"topic": "x"}}, None, ("metadata",)),
     ],
 )
-def test_who_asks(fields: dict[str, Any], metadata: Any, dropped: tuple[str, ...]) -> None:
+def test_askers(fields: dict[str, Any], metadata: Any, dropped: tuple[str, ...]) -> None:
     prepared = _prepared(**fields)
     assert (json.loads(prepared.body).get("metadata"), prepared.dropped) == (metadata, dropped)
 
@@ -182,7 +182,7 @@ def test_what_was_learned_is_left_out() -> None:
     assert ("top_k" in json.loads(prepared.body), prepared.dropped) == (False, ("top_k",))
 
 
-def test_arguments_that_are_no_object_are_refused() -> None:
+def test_arguments_that_are_not_an_object_are_refused() -> None:
     messages = [*HI, {"role": "assistant", "tool_calls": [call("a", "f", ""), call("b", "f", "{")]}]
     with attempt_fails() as caught:
         _prepared(messages=messages)
@@ -192,7 +192,7 @@ def test_arguments_that_are_no_object_are_refused() -> None:
     )
 
 
-def test_a_stream_is_asked_for() -> None:
+def test_a_stream_is_requested() -> None:
     prepared = _prepared(stream=True, stream_options={"include_usage": True})
     assert (json.loads(prepared.body)["stream"], prepared.dropped) == (True, ())
     assert prepared.headers["Accept"] == "text/event-stream"

@@ -113,7 +113,7 @@ def test_an_event_stream_to_a_plain_request_is_put_together() -> None:
         (start() + text("Hi"), "upstream_stream_truncated"),
     ],
 )
-def test_what_is_no_answer_fails(body: bytes, code: str) -> None:
+def test_what_is_not_an_answer_fails(body: bytes, code: str) -> None:
     with attempt_fails() as caught:
         _whole(body)
     assert (caught.value.code, caught.value.sent) == (code, True)
@@ -144,7 +144,7 @@ def test_thoughts_belong_to_the_call_after_them() -> None:
     assert (bool(signatures.recall("a")), signatures.recall("b")) == (True, b"")
 
 
-def test_the_answer_by_tool_is_no_call() -> None:
+def test_the_answer_by_tool_is_not_a_call() -> None:
     calls = _calls(response_format={"type": "json_schema", "json_schema": {"schema": {}}})
     assert (calls.open("t", "json_response"), calls.count) == ("", 0)
 

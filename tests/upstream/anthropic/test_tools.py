@@ -113,7 +113,7 @@ def test_a_schema_elsewhere_is_a_tool(asked: str | None, thinking: bool, choice:
 
 
 @pytest.mark.parametrize("form", [{"type": "json_object"}, {"type": "json_schema"}])
-def test_some_json_is_asked_for_in_words(form: Any) -> None:
+def test_some_json_is_requested_in_words(form: Any) -> None:
     assert _equip(response_format=form)["line"] == JSON_LINE
 
 

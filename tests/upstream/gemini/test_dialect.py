@@ -54,7 +54,7 @@ LISTING = GeminiListing()
 CHATS = ["generateContent", "countTokens"]
 
 
-def test_what_is_asked() -> None:
+def test_questions() -> None:
     assert LISTING.ask(channel("https://h"), "").url == "https://h/v1beta/models?pageSize=1000"
     assert LISTING.ask(channel("https://h/v1"), "a=b").url == "https://h/v1/models?pageSize=1000&pageToken=a%3Db"
 
@@ -74,5 +74,5 @@ def test_the_last_page_has_nothing_after_it() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"<html>"])
-def test_what_is_no_list(body: bytes) -> None:
+def test_what_is_not_a_list(body: bytes) -> None:
     assert LISTING.read(body) is None

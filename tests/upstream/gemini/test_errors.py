@@ -1,4 +1,4 @@
-"""Errors become kinds that decide what happens next, and messages that do not tell the channel's secrets."""
+"""Errors become kinds that decide what happens next, and messages without the channel's secrets."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def test_every_error(code: int, status: str, message: str, details: Any, expecte
     assert (inside.kind, error_of(inside).code, inside.parameters) == (expected, told, ())
 
 
-def test_the_delay_is_told_in_the_body() -> None:
+def test_the_delay_is_reported_in_the_body() -> None:
     assert failure(WITH_KEY, 429, {}, _body(429, "RESOURCE_EXHAUSTED", "x", DELAY)).retry_after_s == 34
 
 

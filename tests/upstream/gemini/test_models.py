@@ -1,4 +1,4 @@
-"""Models are found by name; unknown ones are asked for nothing special."""
+"""Models are found by name; requests to unknown ones have nothing special."""
 
 import pytest
 

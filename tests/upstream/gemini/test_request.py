@@ -51,7 +51,7 @@ def test_other_places(base: str, model: str, url: str) -> None:
     assert _prepared(model, base=base).url == url + ":generateContent"
 
 
-def test_a_stream_is_asked_for_as_events() -> None:
+def test_a_stream_is_requested_as_events() -> None:
     prepared = _prepared(stream=True, stream_options={"include_usage": True})
     assert prepared.url.endswith(":streamGenerateContent?alt=sse")
     assert (prepared.headers["Accept"], prepared.dropped) == ("text/event-stream", ())
@@ -175,7 +175,7 @@ def test_effort_that_cannot_be_said_is_dropped(row: Any, effort: str) -> None:
     assert _config(row, reasoning_effort=effort) == ({}, ["reasoning_effort"])
 
 
-def test_no_effort_is_no_loss_where_there_is_no_thinking() -> None:
+def test_no_effort_loses_nothing_where_there_is_no_thinking() -> None:
     assert _config(UNKNOWN, reasoning_effort="none") == ({}, [])
 
 
@@ -387,6 +387,6 @@ def test_some_tools_may_be_allowed() -> None:
     assert found["toolConfig"] == {"functionCallingConfig": {"mode": "AUTO"}}
 
 
-def test_parameters_that_are_no_schema_are_refused() -> None:
+def test_parameters_that_are_not_a_schema_are_refused() -> None:
     with pytest.raises(BadRequest, match="must be a JSON schema"):
         _tools(tools=[{"type": "function", "function": {"name": "f", "parameters": [1]}}])

@@ -97,7 +97,7 @@ def test_calls_in_events_are_put_together_too() -> None:
         (b"", "upstream_bad_response"),
     ],
 )
-def test_what_is_no_answer_fails(body: object, code: str) -> None:
+def test_what_is_not_an_answer_fails(body: object, code: str) -> None:
     with attempt_fails() as caught:
         _whole(body)
     assert caught.value.code == code
@@ -207,7 +207,7 @@ def test_without_content_there_is_no_news() -> None:
 
 
 @pytest.mark.parametrize("parts", [["odd"], "odd", [3]])
-def test_odd_parts_are_told(parts: Any) -> None:
+def test_odd_parts_are_reported(parts: Any) -> None:
     with pytest.raises(ValueError, match="parts are objects"):
         _candidate().take(rawjson.fields(rawjson.encode({"content": {"parts": parts}})))
 

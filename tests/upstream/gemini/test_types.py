@@ -1,4 +1,4 @@
-"""What we send is what Google's own SDK would send: its models take every part of it and know no other fields.
+"""What we send is what Google's own SDK would send: its models accept every part of it and have no other fields.
 
 The SDK is imported by the tests that use it: that takes a second, which every worker would spend at its start.
 """

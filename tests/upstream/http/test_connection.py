@@ -422,7 +422,7 @@ class TestLargeRequests:
             await until(lambda: wired.gone)
             assert wired.idle == 0
 
-    async def test_one_that_is_given_up_is_sent_no_further(self) -> None:
+    async def test_one_that_is_abandoned_is_not_sent_on(self) -> None:
         async def ignore(peer: Socket) -> None:
             peer.stop_reading()
             await peer.gone.wait()

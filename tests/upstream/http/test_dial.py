@@ -177,7 +177,7 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Any:
     let_go.set()
 
 
-async def test_a_stuck_look_up_is_given_up(stuck: threading.Event) -> None:
+async def test_a_stuck_look_up_is_abandoned(stuck: threading.Event) -> None:
     with pytest.raises(OSError, match="not found within"):
         await NameLookups().look_up("slow.test", 80, socket.AF_INET)
 
@@ -233,7 +233,7 @@ OPEN = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 @asynccontextmanager
 async def proxying(answer: bytes, heard: list[str]) -> AsyncIterator[int]:
-    """A proxy that notes what it is asked, says this, and then passes bytes on to where it was asked to."""
+    """A proxy that notes its request, answers this, and then passes bytes on to the requested address."""
 
     async def talk(peer: Socket) -> None:
         head = await peer.read_head()
@@ -268,7 +268,7 @@ async def _dial_tunnel(proxy: Proxy, port: int, tls: ssl.SSLContext | None = Non
         return await Dialer(proxy).dial(DialTarget("127.0.0.1", port, tls), Socket)
 
 
-async def test_the_proxy_is_asked_for_the_host_and_shown_what_opens_it() -> None:
+async def test_the_proxy_gets_the_host_and_its_credentials() -> None:
     heard: list[str] = []
     async with listening(hang) as port, proxying(OPEN, heard) as there:
         made = await _dial_tunnel(Proxy("127.0.0.1", there, "Basic eA=="), port)

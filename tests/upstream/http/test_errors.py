@@ -30,7 +30,7 @@ def test_the_systems_own_timeout_is_an_error_like_others() -> None:
     assert error_of(failure).code == "upstream_unreachable"
 
 
-def test_what_is_no_http_is_a_bad_answer() -> None:
+def test_what_is_not_http_is_a_bad_answer() -> None:
     failure = exchange_failure(channel(), ConnectionBroken("no HTTP", spoke=True, malformed=True))
     assert (failure.kind, failure.sent, error_of(failure).code) == (K.SERVER, True, "upstream_bad_response")
 
@@ -56,13 +56,13 @@ def test_words(exc: Exception, text: str) -> None:
     assert text_of(exc).startswith(text)
 
 
-def test_tls_is_told_with_its_reason() -> None:
+def test_tls_is_reported_with_its_reason() -> None:
     exc = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong")
     exc.reason = "WRONG_VERSION_NUMBER"
     assert text_of(exc) == "TLS failed: WRONG_VERSION_NUMBER"
 
 
-def test_a_certificate_is_told_with_its_reason() -> None:
+def test_a_certificate_is_reported_with_its_reason() -> None:
     exc = ssl.SSLCertVerificationError(1, "x")
     exc.verify_message = "certificate has expired"
     assert text_of(exc) == "its certificate is not accepted: certificate has expired"

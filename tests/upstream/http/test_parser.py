@@ -1,4 +1,4 @@
-"""Answers are found in bytes at any split; what is no HTTP, too much of it, or more than was asked is refused."""
+"""Answers are found in bytes at any split; what is not HTTP, too much of it, or more than was requested is refused."""
 
 import asyncio
 import gzip
@@ -161,7 +161,7 @@ def answer(line: _AnswerLine) -> WireAnswer:
     return WireAnswer(line)
 
 
-async def test_who_waits_for_the_head_gets_it(answer: WireAnswer) -> None:
+async def test_a_reader_that_waits_for_the_head_gets_it(answer: WireAnswer) -> None:
     parser = Parser()
     parser.begin(answer)
     asyncio.get_running_loop().call_soon(parser.feed, OK + b"a: b\r\n\r\n")
@@ -193,7 +193,7 @@ async def test_what_came_before_a_break_is_given_before_the_error(answer: WireAn
         await answer.receive()
 
 
-async def test_the_first_error_is_the_one_that_is_told(answer: WireAnswer, line: _AnswerLine) -> None:
+async def test_the_first_error_is_the_one_that_is_reported(answer: WireAnswer, line: _AnswerLine) -> None:
     answer.fail(TimeoutError("late"))
     answer.lose(ConnectionBroken("cut"))
     with pytest.raises(TimeoutError, match="late"):
@@ -201,7 +201,7 @@ async def test_the_first_error_is_the_one_that_is_told(answer: WireAnswer, line:
     assert line.told == ["abort"]
 
 
-async def test_a_failure_wakes_who_waits(answer: WireAnswer) -> None:
+async def test_a_failure_wakes_the_waiting_ones(answer: WireAnswer) -> None:
     asyncio.get_running_loop().call_soon(answer.fail, TimeoutError("late"))
     with pytest.raises(TimeoutError, match="late"):
         await head_of(answer)
@@ -265,7 +265,7 @@ def test_bodies_at_any_split(case: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("case", BODIES)
-def test_a_body_that_ends_early_is_told_at_every_cut(case: str) -> None:
+def test_a_body_that_ends_early_is_reported_at_every_cut(case: str) -> None:
     coding, data = BODIES[case]
     whole_member = len(_packed(31, TEXT[:100]))
     for cut in range(1, len(data)):
@@ -274,7 +274,7 @@ def test_a_body_that_ends_early_is_told_at_every_cut(case: str) -> None:
                 _unpack(coding, data[:cut], 1000)
 
 
-def test_damage_is_told() -> None:
+def test_damage_is_reported() -> None:
     with pytest.raises(ValueError, match="damaged"):
         _unpack("gzip", GZIP[:-5] + b"\xff" * 5, 1000)
     with pytest.raises(ValueError, match="damaged"):
@@ -298,7 +298,7 @@ def test_a_bomb_comes_in_bounded_pieces() -> None:
     assert (len(piece), inflater.pending) == (PIECE, True)
 
 
-def test_a_thousand_members_are_no_harm() -> None:
+def test_a_thousand_members_do_no_harm() -> None:
     assert _unpack("gzip", _packed(31, b"x") * 1000, 100) == b"x" * 1000
 
 

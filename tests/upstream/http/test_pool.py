@@ -55,7 +55,7 @@ async def test_a_refused_connection_was_not_sent() -> None:
     assert (failed.kind, failed.sent, failed.code) == (K.NETWORK, False, "upstream_unreachable")
 
 
-async def test_a_refused_connection_is_told_in_the_systems_words_with_its_address() -> None:
+async def test_a_refused_connection_is_reported_in_the_systems_words_with_its_address() -> None:
     failed = await _failure("http://127.0.0.1:1/v1")
     assert failed.message.endswith(f"{os.strerror(errno.ECONNREFUSED)} (127.0.0.1:1)")
 
@@ -142,7 +142,7 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
-async def test_what_is_no_http_is_a_bad_answer(ask: Asker, garbage: bytes) -> None:
+async def test_what_is_not_http_is_a_bad_answer(ask: Asker, garbage: bytes) -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.write(garbage)
         await exchange.left()
@@ -151,7 +151,7 @@ async def test_what_is_no_http_is_a_bad_answer(ask: Asker, garbage: bytes) -> No
     assert (failed.sent, failed.code) == (True, "upstream_bad_response")
 
 
-async def test_a_few_early_hints_are_no_harm(ask: Asker) -> None:
+async def test_a_few_early_hints_do_no_harm(ask: Asker) -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.write(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 3)
         await exchange.answer(b"{}")
@@ -321,7 +321,7 @@ async def _raised(task: "asyncio.Task[HttpReply]") -> BaseException | None:
     return task.exception()
 
 
-async def test_a_certificate_nobody_vouches_for_is_told() -> None:
+async def test_a_certificate_nobody_vouches_for_is_reported() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     async with listening(hang, context) as port:

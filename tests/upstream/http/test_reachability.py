@@ -39,13 +39,13 @@ async def test_a_plain_address_is_connected_to() -> None:
     assert (found.failed, found.host, found.port, found.addresses, found.tls) == (None, "127.0.0.1", port, (), "")
 
 
-async def test_a_name_tells_its_addresses() -> None:
+async def test_a_name_has_its_addresses() -> None:
     async with listening(hang) as port:
         found = await check_reachability(f"http://localhost:{port}", 5)
     assert (found.failed, "127.0.0.1" in found.addresses) == (None, True)
 
 
-async def test_tls_tells_its_version_and_when_the_certificate_ends(authority: trustme.CA) -> None:
+async def test_tls_reports_its_version_and_when_the_certificate_ends(authority: trustme.CA) -> None:
     ends = dt.datetime.now(dt.UTC) + dt.timedelta(days=3)
     async with listening(hang, certified(authority, "127.0.0.1", ends)) as port:
         found = await check_reachability(f"https://127.0.0.1:{port}/v1", 5)

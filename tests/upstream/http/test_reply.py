@@ -57,7 +57,7 @@ class Scarce:
 
 
 async def test_an_upstream_waits_for_memory_and_its_time_is_not_counted(ask: Asker) -> None:
-    """More than its total deadline goes by, and what it has to say does not come in meanwhile."""
+    """Its total deadline passes before its answer is complete."""
     sent = 0
 
     async def script(exchange: Exchange) -> None:
@@ -285,7 +285,7 @@ async def test_comments_hold_the_idle_deadline_off_but_not_for_ever(ask: Asker) 
     assert "comments only deadline of 0.5 s" in await _late(ask, _chatter, idle=0.2, head=0.2, comments=0.5)
 
 
-async def test_events_in_time_are_no_silence(ask: Asker) -> None:
+async def test_events_in_time_are_not_silence(ask: Asker) -> None:
     answer, up = await ask(_paced, idle=0.3, head=0.3), ChatStream(order(), channel())
     await drain(answer, up)
     up.end()
@@ -428,7 +428,7 @@ async def test_nothing_is_left_to_wake_up_for_when_all_are_struck_out(monkeypatc
     assert clerk.expired == []
 
 
-async def test_one_that_is_noted_after_the_timer_rested_expires_too() -> None:
+async def test_one_that_is_noted_after_the_timer_paused_expires_too() -> None:
     clerk = Clerk()
     for item in ("first", "second"):
         clerk.deadlines.note(item, TICK_S)

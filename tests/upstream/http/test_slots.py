@@ -57,7 +57,7 @@ async def test_there_are_so_many_places_and_no_more(one: Fixed) -> None:
     assert await waiting is None
 
 
-async def test_a_connection_that_comes_free_goes_to_who_waits_and_to_nobody_else(one: Fixed) -> None:
+async def test_a_connection_that_comes_free_goes_to_the_waiting_one_and_to_no_other(one: Fixed) -> None:
     await one.places.take()
     wire = await one.connect()
     waiting = _soon(one.places)
@@ -126,7 +126,7 @@ async def test_a_connection_lost_before_it_was_seen_keeps_no_place(one: Fixed) -
     assert await one.places.take() is None
 
 
-async def test_the_connection_that_rested_last_is_used_first() -> None:
+async def test_the_connection_that_became_idle_last_is_used_first() -> None:
     async with fixed(2) as two:
         wires = []
         for _ in range(2):
@@ -137,7 +137,7 @@ async def test_the_connection_that_rested_last_is_used_first() -> None:
         assert [two.places.take_idle(), two.places.take_idle(), two.places.take_idle()] == [wires[1], wires[0], None]
 
 
-async def test_what_has_rested_too_long_is_not_used(one: Fixed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_idle_too_long_is_not_used(one: Fixed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places_module, "KEEP_ALIVE_S", 10.0)
     await one.places.take()
     wire = await one.connect()
@@ -147,7 +147,7 @@ async def test_what_has_rested_too_long_is_not_used(one: Fixed, monkeypatch: pyt
     await until(lambda: not wire.alive)
 
 
-async def test_what_rests_is_swept_away(one: Fixed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_idle_is_swept_away(one: Fixed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places_module, "KEEP_ALIVE_S", 0.02)
     await one.places.take()
     wire = await one.connect()
@@ -188,7 +188,9 @@ class TestTogether:
             await first.places.close()
             await second.places.close()
 
-    async def test_what_rests_elsewhere_is_closed_for_who_needs_a_place(self, pools: tuple[Fixed, Fixed]) -> None:
+    async def test_what_is_idle_elsewhere_is_closed_for_one_that_needs_a_place(
+        self, pools: tuple[Fixed, Fixed]
+    ) -> None:
         first, second = pools
         wires = []
         for _ in range(2):

@@ -52,7 +52,7 @@ def test_the_head_is_fixed_by_the_first_chunk() -> None:
 
 
 @pytest.mark.parametrize("more", [{"timings": {}}, {"x_groq": {}}, {"usage": usage(9, 2)}])
-def test_a_chunk_with_figures_is_no_pattern(more: dict[str, Any]) -> None:
+def test_a_chunk_with_figures_is_not_a_pattern(more: dict[str, Any]) -> None:
     step = _take(_begun(), chunk(delta("x"), **more))
     assert (bool(step.out), step.pattern) == (True, b"")
     assert b'"usage"' not in step.out
@@ -77,7 +77,7 @@ def test_complete_when_every_choice_has_ended() -> None:
     assert chunks.complete
 
 
-def test_a_failing_end_is_told() -> None:
+def test_a_failing_end_is_reported() -> None:
     assert _take(_begun(), chunk(delta(finish="error"))).broken == "error"
 
 
@@ -102,7 +102,7 @@ def test_a_usage_chunk_can_come_alone() -> None:
 
 
 @pytest.mark.parametrize("doc", [{"choices": 5}, {"choices": [1]}, {"choices": [{"delta": 1}]}])
-def test_what_is_no_chunk_is_refused(doc: object) -> None:
+def test_what_is_not_a_chunk_is_refused(doc: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         _take(_begun(), doc)
 
@@ -156,7 +156,7 @@ def test_the_end_turns() -> None:
     assert (doc["finish_reason"], choice.finish, choice.turned, choice.pattern) == ("length", "length", True, None)
 
 
-def test_an_end_that_means_failure_is_told() -> None:
+def test_an_end_that_means_failure_is_reported() -> None:
     choice = _begun_choice()
     left, _ = _take_choice(choice, delta(finish="network_error"))
     assert (left, choice.broken, choice.finish) == (False, "network_error", "")
@@ -246,7 +246,7 @@ def test_words(word: str, reason: str, *, tools: bool) -> None:
     assert finish_reason(word, tools=tools) == reason
 
 
-def test_a_failure_is_no_end() -> None:
+def test_a_failure_is_not_an_end() -> None:
     assert not BROKEN & REASONS
 
 

@@ -106,7 +106,7 @@ def test_the_model_is_the_one_asked_for() -> None:
 
 
 @pytest.mark.parametrize("lead", [b"\n\n\n", b"\xef\xbb\xbf", b" \r\n"])
-def test_what_stands_before_the_json_is_no_harm(lead: bytes) -> None:
+def test_text_before_the_json_does_no_harm(lead: bytes) -> None:
     assert _read(lead + dumps(whole("m", choice("Hi")))).finish == "stop"
 
 
@@ -209,7 +209,7 @@ def test_an_error_in_a_good_answer_is_an_error(code: object, kind: FailureKind, 
     ],
     ids=range(15),
 )  # fmt: skip
-def test_what_is_no_completion_is_a_bad_response(body: bytes) -> None:
+def test_what_is_not_a_completion_is_a_bad_response(body: bytes) -> None:
     failed = _failure(body)
     assert (failed.kind, failed.code) == (FailureKind.SERVER, "upstream_bad_response")
 
@@ -251,7 +251,7 @@ def test_missing_parts_of_a_message_are_filled_in() -> None:
     assert found == {"message": {"content": "Hi", "role": "assistant"}, "finish_reason": "stop", "index": 0}
 
 
-def test_what_was_said_is_counted() -> None:
+def test_the_text_is_counted() -> None:
     tally = OutputCounter()
     _repair(choice("Hello", reasoning="hm", tool_calls=[MESSAGE_CALL]), tally)
     assert (tally.chars, tally.tools) == (len("Hello") + len("hm") + len("f{}"), 1)
@@ -269,7 +269,7 @@ def test_a_failing_end_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("doc", [{}, {"message": None}, {"message": "x"}, {"message": {"tool_calls": 5}}])
-def test_what_is_no_choice_is_refused(doc: dict[str, Any]) -> None:
+def test_what_is_not_a_choice_is_refused(doc: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
         _repair(doc)
 

@@ -1,4 +1,4 @@
-"""The dialect takes an answer in the form it comes, not in the form that was asked for."""
+"""The dialect reads an answer in the form that it has, not in the form that was requested."""
 
 import json
 
@@ -31,6 +31,6 @@ def test_a_stream_is_followed() -> None:
     assert stream.finished
 
 
-def test_a_failure_is_told() -> None:
+def test_a_failure_is_reported() -> None:
     failure = DIALECT.failure(channel(), 429, {"retry-after": "2"}, b'{"error":"slow down"}')
     assert (failure.kind, failure.retry_after_s) == (FailureKind.RATE, 2)

@@ -98,7 +98,7 @@ def test_another_token_gets_nothing_of_it() -> None:
     assert _back(dialect, HI, CALLED, RESULT, owner="tok_2") == [""]
 
 
-def test_ids_that_count_from_zero_in_every_conversation_are_no_matter() -> None:
+def test_ids_that_count_from_zero_in_every_conversation_do_not_matter() -> None:
     dialect, id = OpenAIDialect(), "functions.read:0"
     _answered(dialect, id=id)
     other = {"role": "assistant", "tool_calls": [call(id, "read", "{}")]}

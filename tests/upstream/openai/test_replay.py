@@ -68,7 +68,7 @@ def test_nothing_is_torn_in_a_text_of_one_kind(piece: str, offset: int) -> None:
     assert "".join(msgspec.json.decode(bytes(part), type=str) for part in parts) == json.loads(raw)
 
 
-def test_a_long_answer_is_told_in_pieces() -> None:
+def test_a_long_answer_is_sent_in_pieces() -> None:
     thought, spoken = "t" * (2 * PIECE + 5), "s" * (3 * PIECE)
     answer = whole("m", choice(spoken, reasoning_content=thought, tool_calls=[CALL], finish="tool_calls"))
     said, chunks = _told(answer)

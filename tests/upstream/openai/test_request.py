@@ -1,4 +1,4 @@
-"""A request goes out as it came, but for what the channel's upstream wants otherwise."""
+"""A request goes out as it came in, except for what the channel's upstream needs changed."""
 
 import json
 from typing import Any

@@ -237,7 +237,7 @@ def _dumps(doc: object) -> bytes:
     return event(doc)[6:-2]
 
 
-def test_a_whole_answer_is_not_kept_once_it_was_told() -> None:
+def test_a_whole_answer_is_not_kept_once_it_was_sent() -> None:
     """Only the events that were made of it: while a slow client reads those, the answer takes no second place."""
     stream, body = _stream(), dumps(whole("other", choice("a" * 5_000_000), spent=usage()))
     tracemalloc.start()
@@ -259,7 +259,7 @@ def test_pieces_of_a_whole_answer_become_chunks() -> None:
     assert (len(chunks_in(out)), stream.finished, stream.marks) == (2, True, ())
 
 
-def test_a_body_that_is_no_answer_fails() -> None:
+def test_a_body_that_is_not_an_answer_fails() -> None:
     stream, out = _fed(b"<html>", 10)
     assert stream.failure is not None
     assert (out, "not valid JSON" in error_of(stream.failure).message) == (b"", True)

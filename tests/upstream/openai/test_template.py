@@ -60,7 +60,7 @@ def test_good_events_are_one_run() -> None:
     assert (run.size, run.count, run.out.count(b"mine")) == (len(events), 4, 4)
 
 
-def test_a_run_begins_where_it_is_told() -> None:
+def test_a_run_begins_at_the_given_place() -> None:
     run = TEMPLATE.run(b": x\n\n" + _event("a") + _event("b"), 5, OutputCounter())
     assert run is not None
     assert (run.size, run.count) == (2 * len(_event("a")), 2)
@@ -84,7 +84,7 @@ def test_head_and_foot_must_both_be_there(event: bytes) -> None:
     assert SAME.run(event + b"\n\n", 0, OutputCounter()) is None
 
 
-def test_bytes_that_are_no_utf8_do_not_fit() -> None:
+def test_bytes_that_are_not_utf8_do_not_fit() -> None:
     event = HEAD + b"\xff" + FOOT + b"\n\n"
     assert SAME.one(event, 0, OutputCounter()) is None
     assert SAME.run(event * 2, 0, OutputCounter()) is None

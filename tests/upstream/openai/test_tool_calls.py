@@ -1,4 +1,4 @@
-"""Tool calls are numbered from 0, introduced once, and told apart however the upstream tells them apart."""
+"""Tool calls are numbered from 0, introduced once, and kept apart however the upstream separates them."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def test_a_missing_id_is_made_and_stays() -> None:
     assert _take(calls, _later("y", id="late")) == [_later("y")]
 
 
-def test_a_name_that_comes_late_is_told() -> None:
+def test_a_name_that_comes_late_is_reported() -> None:
     calls = ToolCalls("s")
     _take(calls, {"index": 0, "id": "a", "function": {}})
     assert _take(calls, {"index": 0, "function": {"name": "f"}})[0]["function"]["name"] == "f"
@@ -99,6 +99,6 @@ def test_calls_are_counted() -> None:
 
 
 @pytest.mark.parametrize("delta", [{"index": 0, "function": 5}, {"index": 0, "function": []}])
-def test_what_is_no_call_is_refused(delta: Doc) -> None:
+def test_what_is_not_a_call_is_refused(delta: Doc) -> None:
     with pytest.raises(ValueError, match=r"."):
         _take(ToolCalls("s"), delta)

@@ -77,7 +77,7 @@ def test_tools_and_other_fields_are_texts_too() -> None:
         "This model's maximum context length is 8192 tokens",
     ],
 )
-def test_names_are_no_quotes(message: str) -> None:
+def test_names_are_not_quotes(message: str) -> None:
     body = {"model": "claude-3-5-sonnet-20241022-very-long", "max_completion_tokens": 5}
     assert without(message, "Hi", **body, response_format={"type": "json_schema"}) == message
 

@@ -93,7 +93,7 @@ def test_no_piece_is_left(secret: str, written: str, before: str, after: str) ->
 
 
 @given(st.text(), st.lists(SECRETS, max_size=3))
-def test_what_is_no_secret_is_left_as_it_is(text: str, secrets: list[str]) -> None:
+def test_what_is_not_a_secret_is_left_as_it_is(text: str, secrets: list[str]) -> None:
     assert clear(text, "sk-aaaaaaaaaaaaaaaaaaaaaaaa") == text
     assert len(clear(text, *secrets)) <= len(text) + 1
 

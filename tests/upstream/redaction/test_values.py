@@ -50,5 +50,5 @@ def test_a_proxys_password_in_all_its_forms() -> None:
 
 
 @pytest.mark.parametrize("key", ["lm-studio", "sk-no-key-required", "Not-Needed", "placeholder", ""])
-def test_placeholders_are_no_secrets(key: str) -> None:
+def test_placeholders_are_not_secrets(key: str) -> None:
     assert secrets(key=key) == set()

@@ -1,4 +1,4 @@
-"""Whatever the spelling, a turn says who spoke, what was said, and which call a result belongs to."""
+"""Whatever the spelling, a turn has its speaker, its text, and the call that a result belongs to."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_a_breakpoint_of_the_message_is_one_of_its_text() -> None:
     assert rawjson.value(turn.parts[0].cache) == {"type": "ephemeral"}
 
 
-def test_a_refusal_is_what_was_said() -> None:
+def test_a_refusal_counts_as_text() -> None:
     (turn,) = _turns({"role": "assistant", "content": None, "refusal": "No."})
     assert _texts(turn) == ["No."]
 

@@ -73,7 +73,7 @@ def test_stop_sequences(stop: Any, stops: list[str]) -> None:
     assert read_request(_fields({"stop": stop})).stops == stops
 
 
-def test_null_and_false_are_no_loss() -> None:
+def test_null_and_false_lose_nothing() -> None:
     fields = _fields({"a": None, "b": False, "c": 0, "d": {}, "e": 1})
     assert left_out(fields, frozenset({"e"})) == ["c", "d"]
 

@@ -192,5 +192,5 @@ def test_an_event_of_a_plain_answer_may_not_be_endless(monkeypatch: pytest.Monke
         (b"", "an empty body"),
     ],
 )
-def test_what_is_no_answer_is_quoted(body: bytes, words: str) -> None:
+def test_what_is_not_an_answer_is_quoted(body: bytes, words: str) -> None:
     assert words in error_of(no_answer(body, channel()).failure).message

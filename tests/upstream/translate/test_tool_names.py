@@ -44,7 +44,7 @@ def test_what_was_never_sent_stays(name: str) -> None:
     assert ToolNames(order(), SPELLING).back(name) == name
 
 
-def test_a_request_that_cannot_be_read_names_nothing() -> None:
+def test_a_request_that_cannot_be_read_has_no_names() -> None:
     assert ToolNames(order({"messages": 3}), SPELLING).back("x_0123abcd") == "x_0123abcd"
 
 
