@@ -77,7 +77,7 @@ def show_channel(ref: str, *, as_json: bool) -> None:
         "tollkeeper channel add openai --preset openai --key env:OPENAI_API_KEY --models 'gpt-*,!*-preview'",
         "tollkeeper channel add mine --base-url https://models.example.com/v1 --key env:MY_KEY --models a,b",
         "tollkeeper channel add local --base-url http://127.0.0.1:11434/v1 --models qwen3:8b",
-        "tollkeeper channel add work --preset openai --key env:WORK_KEY --models gpt-4o --no-prices",
+        "tollkeeper channel add work --preset openai --key env:WORK_KEY --models gpt-4o,fast=gpt-4o-mini --no-prices",
         "tollkeeper channel add slow --dialect mock --models test --option latency=2000",
     ],
 )

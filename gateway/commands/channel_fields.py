@@ -1,10 +1,10 @@
 """Channel fields: the options of ``channel add`` and ``channel edit`` that are read by hand, and the body they give.
 
-All others are drawn from the table of fields. Key and proxy may come from stdin; models are names and patterns in one
-option, and may have other names at the upstream.
+All others are drawn from the table of fields. Key and proxy may come from stdin; models are names,
+``name=upstream`` and patterns in one option, as in the console's form.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -18,7 +18,7 @@ from gateway.domain.channel import ChannelFields, Dialect, Served
 from gateway.domain.field_kinds import once
 from gateway.domain.fields import CHANNEL
 from gateway.domain.patterns import is_pattern
-from gateway.domain.quoting import listed_names
+from gateway.domain.quoting import listed_names, model_pair
 from gateway.domain.views import ChannelView
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,7 +41,8 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         type=NAMES,
         multiple=True,
         metavar="NAMES",
-        help="Models to offer: a,b,c; or patterns of the upstream's models: 'gpt-*,!*-preview'.",
+        help="Models to offer: a,b,c; under another name: fast=gpt-4o-mini; or patterns of the upstream's models: "
+        "'gpt-*,!*-preview'.",
     ),
     click.option(
         "--map",
@@ -49,7 +50,7 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         type=RENAMING,
         multiple=True,
         metavar="PUBLIC=UPSTREAM",
-        help="Offer a model by another name.",
+        help="Offer a model by another name, besides those that are offered; the same in --models.",
     ),
 )
 
@@ -84,22 +85,22 @@ def channel_patch(given: dict[str, Any], before: ChannelFields) -> Patch:
 
 def _models(models: Sequence[str], maps: Pairs, before: ChannelFields) -> Patch:
     """``--models`` replaces names and patterns, ``--map`` alone adds to them."""
-    listed = listed_names(models)
-    patterns = [name for name in listed if is_pattern(name)]
-    plain = [name for name in listed if not is_pattern(name)]
+    listed = [model_pair(word) for word in listed_names(models)]
+    patterns = [name for name, upstream in listed if not upstream and is_pattern(name)]
+    plain = [name for name, upstream in listed if upstream or not is_pattern(name)]
+    mapping = once([*(pair for pair in listed if pair[1]), *maps], "--models and --map")
     patch: Patch = {}
     if listed and (patterns or before.patterns):
         patch["patterns"] = patterns
     if plain or maps or (listed and before.models):
         known = () if listed and not plain else before.models
-        patch["models"] = msgspec.to_builtins(served(known, plain, maps))
+        patch["models"] = msgspec.to_builtins(served(known, plain, mapping))
     return patch
 
 
-def served(known: Iterable[Served], wanted: Sequence[str], maps: Pairs) -> list[Served]:
+def served(known: Iterable[Served], wanted: Sequence[str], mapping: Mapping[str, str]) -> list[Served]:
     """The models of a channel: those wanted, by default the known ones, with their names at the upstream."""
     there = {model.name: model for model in known}
-    mapping = once(maps, "--map")
     listed = list(wanted) or list(there)
     models = [there.get(name, Served(name=name)) for name in dict.fromkeys([*listed, *mapping])]
     return [
@@ -112,7 +113,7 @@ def served(known: Iterable[Served], wanted: Sequence[str], maps: Pairs) -> list[
     ]
 
 
-def _upstream(name: str, mapping: dict[str, str]) -> str:
+def _upstream(name: str, mapping: Mapping[str, str]) -> str:
     return "" if mapping[name] == name else mapping[name]
 
 

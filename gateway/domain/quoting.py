@@ -86,3 +86,15 @@ def pair(text: str) -> tuple[str, str]:
     if not (name and equals):
         raise BadRequest(f"{text!r} is not of the form NAME=VALUE")
     return name, value
+
+
+def model_pair(word: str) -> tuple[str, str]:
+    """The name of a model and its name at the upstream in ``name`` or ``name=upstream``; without one, ''.
+
+    Either may be quoted, as a name that contains ``=`` has to be. Raises BadRequest.
+    """
+    before, equals, behind = split_pair(word)
+    name, upstream = unquote(before.strip()), unquote(behind.strip())
+    if not name or (equals and not upstream):
+        raise BadRequest(f"{word!r} is not a model name or name=upstream-name")
+    return name, upstream

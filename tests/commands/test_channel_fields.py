@@ -122,11 +122,11 @@ def test_mock_options_are_numbers_where_they_look_like_one(text: str, value: obj
 
 
 def test_a_mapping_to_its_own_name_is_not_a_mapping() -> None:
-    assert served([Served(name="a", upstream="b")], [], [("a", "a")]) == [Served(name="a")]
+    assert served([Served(name="a", upstream="b")], [], {"a": "a"}) == [Served(name="a")]
 
 
 def test_models_without_a_list_are_those_there_are() -> None:
-    assert served([Served(name="a")], [], [("b", "c")]) == [Served(name="a"), Served(name="b", upstream="c")]
+    assert served([Served(name="a")], [], {"b": "c"}) == [Served(name="a"), Served(name="b", upstream="c")]
 
 
 @pytest.mark.parametrize("args", [("--timeout", "head=soon"), ("--timeout", "60"), ("--map", "x"), ("--weight", "-1")])
@@ -144,6 +144,8 @@ def test_nonsense_is_a_usage_error(args: tuple[str, ...]) -> None:
         (("--remove-param", ","), "--no-overrides"),
         (("--map", "m="), "PUBLIC=UPSTREAM"),
         (("--map", "m=a", "--map", "m=b"), "given twice"),
+        (("--models", "m=a", "--map", "m=b"), "given twice"),
+        (("--models", "m="), "name=upstream"),
         (("--header", "A=a", "--header", "A=b"), "given twice"),
         (("--timeout", "idle=nan"), "head=60"),
     ],
@@ -175,6 +177,18 @@ def test_patterns_are_distinguished_from_names() -> None:
     assert control.bodies[0]["models"] == [{"name": "o3"}]
     run("channel", "edit", "x", "--models", "o*", control=control)
     assert control.bodies[1] == {"patterns": ["o*"], "models": []}
+
+
+def test_names_at_the_upstream_are_given_among_the_models_or_by_map() -> None:
+    control = Control({"POST /channels": CHANNEL, "GET /channels/x": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
+    run(*ADD[:-2], "--models", 'b, fast=a,gpt-*,"k=v",x*=y', control=control)
+    run(*ADD[:-2], "--models", 'b,gpt-*,"k=v"', "--map", "fast=a", "--map", "x*=y", control=control)
+    run(*EDIT, "--models", "fast=a", control=control)
+    mapped = [{"name": "fast", "upstream": "a"}, {"name": "k=v"}, {"name": "x*", "upstream": "y"}]
+    assert [body["patterns"] for body in control.bodies[:2]] == [["gpt-*"], ["gpt-*"]]
+    assert control.bodies[0]["models"] == [{"name": "b"}, *mapped]
+    assert sorted(control.bodies[1]["models"], key=str) == sorted(control.bodies[0]["models"], key=str)
+    assert control.bodies[2] == {"models": mapped[:1]}
 
 
 def test_names_instead_of_patterns_are_for_good() -> None:

@@ -51,3 +51,17 @@ def test_half_a_pair_is_refused(text: str) -> None:
 
 def test_names_of_an_option_are_separated_by_commas_or_given_again() -> None:
     assert quoting.listed_names(("a, b", "c", "a", ",")) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("a", ("a", "")), ("a=b", ("a", "b")), ("a = b", ("a", "b")), ('"a=b"', ("a=b", "")), ('a="b c"', ("a", "b c"))],
+)
+def test_a_model_may_have_another_name_at_the_upstream(text: str, found: tuple[str, str]) -> None:
+    assert quoting.model_pair(text) == found
+
+
+@pytest.mark.parametrize("text", ["a=", "=b", "="])
+def test_half_a_mapping_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="name=upstream-name"):
+        quoting.model_pair(text)

@@ -13,7 +13,7 @@ from gateway.domain.channel import Dialect, Served
 from gateway.domain.errors import BadRequest
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, REFERENCE
 from gateway.domain.patterns import NOT, is_pattern
-from gateway.domain.quoting import comma_list, pair_name, quote_name, split_names, split_pair, unquote
+from gateway.domain.quoting import comma_list, model_pair, quote_name, split_names
 from gateway.domain.upstream_views import ListedModel, ListingView
 from gateway.domain.views import ChannelView, SavedChannel
 from tui import format as fmt
@@ -45,13 +45,10 @@ def read_offering(text: str, known: Sequence[Served] = ()) -> Offering:
     own = {model.name for model in known if not model.live}
     models, patterns = [], []
     for word in dict.fromkeys(split_names(text)):
-        before, equals, behind = split_pair(word)
-        name, upstream = unquote(before), unquote(behind)
-        if not equals and is_pattern(name) and name not in own:
+        name, upstream = model_pair(word)
+        if not upstream and is_pattern(name) and name not in own:
             patterns.append(name)
             continue
-        if not name or (equals and not upstream):
-            raise BadRequest(f"{word!r} is not a model name or name=upstream-name")
         model = there.get(name, Served(name=name))
         models.append(msgspec.structs.replace(model, upstream="" if upstream == name else upstream, live=False))
     named = {model.name for model in models}
@@ -71,17 +68,24 @@ def offering_text(found: Offering) -> str:
 
 
 def models_options(found: Offering, known: Sequence[Served] = ()) -> list[str]:
-    """The options that offer the same. Raises BadRequest if none can.
+    """The option that offers the same. Raises BadRequest if none can.
 
-    The command keeps the upstream name of a model that stays; where the form drops it, ``--map`` does so, too.
+    The command keeps the upstream name of a model that stays; where the form drops it, ``name=name`` does so, too.
     """
-    if odd := next((model.name for model in found.models if is_pattern(model.name)), None):
+    if odd := next((model.name for model in found.models if is_pattern(model.name) and not model.upstream), None):
         raise BadRequest(f"'{odd}' is a model name, but the command line would read it as a pattern")
     renamed = {model.name for model in known if model.upstream}
-    mapped = [model for model in found.models if model.upstream or model.name in renamed]
-    names = comma_list([*(model.name for model in found.models), *found.patterns])
-    maps = [part for model in mapped for part in ("--map", f"{pair_name(model.name)}={model.upstream_name}")]
-    return ["--models", names or "*", *maps]
+    named = [_pair(model) if model.upstream or model.name in renamed else _single(model.name) for model in found.models]
+    return ["--models", comma_list([*named, *map(_single, found.patterns)]) or "*"]
+
+
+def _pair(model: Served) -> str:
+    return f"{_single(model.name)}={_single(model.upstream_name)}"
+
+
+def _single(name: str) -> str:
+    """One name of an option, where only commas separate names."""
+    return quote_name(name, "=") if "=" in name or name[0] in "\"'" else name
 
 
 def listing_options(listing: ListingView) -> list[tuple[str, str]]:
