@@ -14,7 +14,7 @@ from gateway.commands.options import Patch, json_option, now
 from gateway.commands.output import cells, fit, out, out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.channel import Check, Served
-from gateway.domain.human_values import brief_count, brief_span
+from gateway.domain.human_values import brief_context, brief_span
 from gateway.domain.money import dollars
 from gateway.domain.patterns import matches
 from gateway.domain.text import plain
@@ -28,6 +28,9 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     context: int | None
+    """In use here: as the upstream lists it, else that of the price list."""
+    context_source: str
+    """``upstream``, or the name of the price list; empty: it is not known."""
     served: bool
     """Whether the channel offers it to clients."""
     state: str
@@ -47,7 +50,7 @@ COLUMNS = [
     ("Model", lambda m: m.name),
     ("Offered", lambda m: (m.public if m.public != m.name else "yes") if m.served else "no"),
     ("State", lambda m: m.state.replace("_", " ")),
-    (">Context", lambda m: brief_count(m.context) if m.context else ""),
+    (">Context", lambda m: brief_context(m.context, m.context_source)),
     (
         "List price",
         lambda m: "" if m.input_nanos is None else f"{dollars(m.input_nanos)} / {dollars(m.output_nanos or 0)}",
@@ -155,7 +158,8 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
     rows = [
         Offered(
             name=m.name,
-            context=m.context,
+            context=m.known_context or m.context,
+            context_source=m.context_source,
             served=m.name in now_served,
             state="offered" if (add or replace) and m.name in now_served else m.state,
             public=m.public or (m.name if m.name in now_served else ""),

@@ -12,9 +12,10 @@ from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out, out_json, out_list, out_pairs, table, terminal_width, words
 from gateway.commands.session import run
 from gateway.domain.account import AccountStatus
-from gateway.domain.human_values import brief_count
+from gateway.domain.human_values import brief_context, brief_count
 from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.price import UPSTREAM
 from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import ModelDetail
 from gateway.domain.views import ModelView
@@ -63,7 +64,7 @@ ROUTE_COLUMNS = [
     (">Weight", lambda r: str(r.weight)),
     ("State", lambda r: f"{formatting.CHANNEL_STATES.get(r.state, r.state)} {plain(r.reason, 60)}".rstrip()),
     ("Upstream model", lambda r: r.upstream_model),
-    (">Context", lambda r: brief_count(r.context) if r.context else ""),
+    (">Context", lambda r: brief_context(r.context, r.context_source)),
     (">Output", lambda r: brief_count(r.max_output) if r.max_output else ""),
     ("Limits", lambda r: limits_text(r.limits)),
 ]
@@ -90,7 +91,7 @@ def _pairs(found: ModelDetail) -> Iterator[tuple[str, str]]:
         "there",
         f"{dollars(found.told.input)} / {dollars(found.told.output)} by the upstream's list" if found.told else "",
     )
-    yield "context", f"{found.context:,} tokens" if found.context else "not known"
+    yield "context", f"{found.context:,} tokens{_context_source(found)}" if found.context else "not known"
     yield "longest answer", f"{found.max_output:,} tokens" if found.max_output else "not known"
     yield "groups", ", ".join(found.groups) or "none: no token can see it"
     for group, models in found.fallbacks.items():
@@ -100,3 +101,9 @@ def _pairs(found: ModelDetail) -> Iterator[tuple[str, str]]:
     yield "tokens", ", ".join(found.tokens) or "none sees it"
     yield "calls", f"{found.calls:,}"
     yield "spent", dollars(found.spent_nanos)
+
+
+def _context_source(found: ModelDetail) -> str:
+    if found.context_source == UPSTREAM:
+        return " by the upstream's list"
+    return f" by {found.context_source}" if found.context_source else ""

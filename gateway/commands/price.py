@@ -182,6 +182,7 @@ def _details(view: PriceView | None, model: str) -> Iterator[tuple[str, str]]:
         yield "example", f"10,000 input and 1,000 output tokens: {dollars(_example(view))}"
     yield "source", f"{view.source}{' (set by you)' if view.source == 'manual' else ''}"
     yield "list of", f"{formatting.moment(view.as_of_ms)[:10]}{', old' if view.stale else ''}" if view.as_of_ms else ""
+    yield "context", f"{view.context:,} tokens" if view.context else ""
     yield "updated", formatting.moment(view.updated_ms)
 
 

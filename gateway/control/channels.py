@@ -174,7 +174,7 @@ async def models(edits: ConfigEdits, request: web.Request) -> list[Served]:
 
 async def listing(edits: ConfigEdits, request: web.Request) -> ListingView:
     """GET /channels/{ref}/listing: the upstream's last list; nothing is fetched."""
-    return model_lists.listing_view(found(edits, request), edits.registry, edits.now)
+    return model_lists.listing_view(found(edits, request), edits.engine.catalog, edits.now)
 
 
 async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingView:
@@ -188,7 +188,7 @@ async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingVi
     except UpstreamError:
         if (kept := edits.registry.lists.get(channel.id)) is None or not kept.time:
             raise
-    return model_lists.listing_view(found(edits, request), edits.registry, edits.now)
+    return model_lists.listing_view(found(edits, request), edits.engine.catalog, edits.now)
 
 
 async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:

@@ -13,6 +13,7 @@ import msgspec
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
 from gateway.control.vendor_prices import new_prices
+from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
 from gateway.core.offered_models import newly_listed, offered_models
 from gateway.domain.call import FailureKind
@@ -138,31 +139,33 @@ def due(registry: Registry, now: Millis) -> list[Channel]:
     return found
 
 
-def listing_view(channel: Channel, registry: Registry, now: Millis) -> ListingView:
+def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView:
     """The last list beside what is offered of it."""
-    listed = registry.lists.get(channel.id)
-    span = registry.settings.refresh_models_h * HOUR_MS
+    listed = catalog.registry.lists.get(channel.id)
+    span = catalog.registry.settings.refresh_models_h * HOUR_MS
     return ListingView(
         channel=channel.name,
         patterns=list(channel.patterns),
         time_ms=(listed.time or None) if listed else None,
         stale=listed is not None and bool(listed.error or (span and now - listed.time > 2 * span)),
         error=listed.error if listed else "",
-        models=_rows(channel, listed) if listed else [],
+        models=_rows(channel, listed, catalog) if listed else [],
     )
 
 
-def _rows(channel: Channel, listed: UpstreamModels) -> list[ListedModel]:
+def _rows(channel: Channel, listed: UpstreamModels, catalog: Catalog) -> list[ListedModel]:
     """Those listed as they came, then those that are gone."""
     offered = {model.upstream_name: model for model in channel.models}
     there = {model.name for model in listed.models}
     gone = [Served(name=name) for name in listed.gone if name not in there]
     gone += [m for name, m in offered.items() if name not in there and name not in listed.gone]
-    rows = [_row(model, offered.get(model.name), "new" if model.name in listed.new else "") for model in listed.models]
-    return rows + [_row(model, offered.get(model.upstream_name), "gone") for model in gone]
+    rows = [(model, offered.get(model.name), "new" if model.name in listed.new else "") for model in listed.models]
+    rows += [(model, offered.get(model.upstream_name), "gone") for model in gone]
+    return [_row(*row, catalog) for row in rows]
 
 
-def _row(model: Served, offered: Served | None, state: str) -> ListedModel:
+def _row(model: Served, offered: Served | None, state: str, catalog: Catalog) -> ListedModel:
+    name = offered.name if offered else model.name
     return ListedModel(
         name=model.upstream_name,
         state=state or ("offered" if offered else "kept_out"),
@@ -171,6 +174,8 @@ def _row(model: Served, offered: Served | None, state: str) -> ListedModel:
         context=model.context,
         told=model.told,
         max_output=model.max_output,
+        known_context=catalog.context(name, model.context),
+        context_source=catalog.context_source(name, model.context),
     )
 
 

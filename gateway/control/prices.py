@@ -188,12 +188,14 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
     routes += [_model_route(engine, channel, served) for channel, served in offers if channel.name not in used]
     first = next(iter(entries.values()), None)
     price = catalog.price_shown(first) if first is not None else catalog.price(name)
+    listed = next((served.context for _, served in offers if served.context), None)
     sums = (await tallies(engine)).of_model(name)
     return ModelDetail(
         name=name,
         price=price_view(price, edits.now, name) if price is not None else None,
         told=next((served.told for _, served in offers if served.told), None),
-        context=catalog.context(name, next((served.context for _, served in offers if served.context), None)),
+        context=catalog.context(name, listed),
+        context_source=catalog.context_source(name, listed),
         max_output=catalog.longest_answer(name, first.effects.max_output) if first is not None else None,
         groups=list(entries),
         fallbacks={group: [other.name for other in entry.fallbacks] for group, entry in entries.items()},
@@ -237,6 +239,7 @@ def _model_route(engine: Engine, channel: Channel, served: Served) -> ModelRoute
         weight=channel.weight,
         limits=channel.limits,
         context=engine.catalog.context(served.name, served.context),
+        context_source=engine.catalog.context_source(served.name, served.context),
         max_output=engine.catalog.longest_answer(served.name, served.max_output),
     )
 

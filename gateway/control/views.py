@@ -192,6 +192,7 @@ def price_view(price: Price, now: Millis, model: str = "") -> PriceView:
         tier_prices=list(price.tiers),
         as_of_ms=price.as_of or None,
         stale=is_stale(price, now),
+        context=price.context,
     )
 
 
@@ -204,12 +205,14 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
             groups.setdefault(name, []).append(group)
     served = _served(registry.channels.values())
     names = served if token is None else {n: served[n] for n in catalog.visible(token)}
+    listed = {name: next((model.context for _, model in names[name] if model.context), None) for name in names}
     return [
         ModelView(
             name=name,
             channels=[channel.name for channel, _ in names[name]],
             groups=groups.get(name, []),
-            context=catalog.context(name, next((model.context for _, model in names[name] if model.context), None)),
+            context=catalog.context(name, listed[name]),
+            context_source=catalog.context_source(name, listed[name]),
             told=next((model.told for _, model in names[name] if model.told), None),
             price=price_view(price, engine.now(), name) if (price := catalog.price(name)) else None,
             calls=tallies.of_model(name).calls,

@@ -24,7 +24,7 @@ from gateway.domain.channel import Channel, Served, UpstreamPrices, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.patterns import matches
-from gateway.domain.price import Price
+from gateway.domain.price import UPSTREAM, Price
 from gateway.domain.registry import Registry
 from gateway.domain.text import mask
 from gateway.domain.token import Token
@@ -136,6 +136,11 @@ class Catalog:
         """A model's context: what its upstream lists, else what the price list says."""
         price = None if listed else self.price(name)
         return price.context if price is not None else listed
+
+    def context_source(self, name: str, listed: int | None) -> str:
+        """Where ``context`` has it from: ``upstream``, or the name of a price list; empty if it is not known."""
+        price = None if listed else self.price(name)
+        return UPSTREAM if listed else price.source if price is not None and price.context else ""
 
     def token(self, ref: str) -> Token:
         """A token by id or name. Raises NotFound, naming those that exist."""

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import dollars, nanos_of
-from gateway.domain.price import Price, Tier, rates
+from gateway.domain.price import UPSTREAM, Price, Tier, rates
 from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis, Nanos
 
 _COUNT = re.compile(r"((?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
@@ -105,6 +105,12 @@ def brief_count(number: int) -> str:
             rounded = f"{Decimal(number) / size:.{digits}f}"
             return (rounded.rstrip("0").rstrip(".") if digits else rounded) + letter
     return str(number)
+
+
+def brief_context(tokens: int | None, source: str, unit: str = "") -> str:
+    """A model's context: ``128k`` as its upstream lists it, ``128k (list)`` as a price list says; empty: not known."""
+    mark = "" if source in ("", UPSTREAM) else " (list)"
+    return f"{brief_count(tokens)}{unit}{mark}" if tokens else ""
 
 
 def brief_multiplier(millionths: int) -> str:

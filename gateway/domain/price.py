@@ -17,6 +17,10 @@ class Tier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_write_long: Nanos | None = None
 
 
+UPSTREAM = "upstream"
+"""The source of a context that an upstream lists; any other is the name of a price list."""
+
+
 class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Nano-dollars per million tokens of one public model name (``per_call``: nano-dollars a call).
 

@@ -35,6 +35,10 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None
     told: UpstreamPrices | None
     max_output: int | None = None
+    known_context: int | None = None
+    """Its context in use here: as listed, else that of the price list."""
+    context_source: str = ""
+    """Of ``known_context``: ``upstream``, or the name of the price list; empty: it is not known."""
 
 
 class ListingView(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +76,8 @@ class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None
     max_output: int | None
     """The most output tokens of one answer there; None: not known."""
+    context_source: str = ""
+    """As in a ``ModelView``."""
 
 
 class ModelDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +99,8 @@ class ModelDetail(msgspec.Struct, frozen=True, kw_only=True):
     routes: list[ModelRoute]
     calls: int
     spent_nanos: Nanos
+    context_source: str = ""
+    """As in a ``ModelView``."""
 
 
 class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):

@@ -175,6 +175,8 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     """That list is old: look whether there is a newer one."""
     inherited_from: str = ""
     """The model whose price this is, if ``model`` is another name of it and has no price of its own."""
+    context: int | None = None
+    """Context length in tokens by the list it was imported from; used where no upstream lists one."""
 
 
 class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
@@ -198,6 +200,8 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     spent_nanos: Nanos
     told: UpstreamPrices | None = None
     """The price published by the upstream that is tried first."""
+    context_source: str = ""
+    """``upstream``, or the name of the price list; empty: the context is not known."""
 
 
 REPEATED = "repeated="

@@ -91,6 +91,15 @@ def test_models_are_listed_with_what_is_offered() -> None:
     assert {"output_nanos", "listed_ms", "stale"} <= set(ran.json[0])
 
 
+def test_a_context_of_the_price_list_is_marked() -> None:
+    known = replace(LISTED[1], known_context=400_000, context_source="genai-prices 1.0")
+    control = Control({**answers().answers, "GET /channels/x/listing": replace(FRESH, models=[LISTED[0], known])})
+    lines = run("channel", "models", "x", control=control).out.splitlines()
+    assert ["(list)" in line for line in lines] == [False, False, True]
+    row = run("channel", "models", "x", "--json", control=control).json[1]
+    assert (row["context"], row["context_source"]) == (400_000, "genai-prices 1.0")
+
+
 def test_patterns_narrow_the_list() -> None:
     ran = run("channel", "models", "x", "o?", control=answers())
     assert [line.split()[0] for line in ran.out.splitlines()] == ["Model", "o3"]

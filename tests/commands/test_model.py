@@ -1,5 +1,6 @@
 """The list of models."""
 
+import pytest
 from msgspec.structs import replace
 
 from gateway.domain.account import AccountStatus
@@ -42,6 +43,15 @@ def test_one_model_says_who_serves_it_in_which_order_and_how_long_it_may_be() ->
     assert lines[-1].split()[:8] == ["default", "1", "openai", "priority", "5", "2", "paused", "429"]
     assert lines[-1].endswith("gpt-4o             128k   16.4k  60 requests a minute")
     assert run("model", "show", "gpt-4o", "--json", control=control).json["routes"][0]["place"] == "priority 5"
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [("upstream", " by the upstream's list"), ("genai-prices 1.0", " by genai-prices 1.0"), ("", "")],
+)
+def test_a_context_has_its_source(source: str, text: str) -> None:
+    ran = run("model", "show", "x", control=Control({"GET /models/x": replace(DETAIL, context_source=source)}))
+    assert f"128,000 tokens{text}\n" in ran.out
 
 
 def test_an_alias_says_what_answers_instead_of_it() -> None:

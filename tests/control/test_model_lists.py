@@ -92,6 +92,16 @@ async def test_new_patterns_select_from_the_list_there_is(
     assert [(model.name, model.live) for model in channel.models] == [("o3", False)]
 
 
+async def test_a_context_that_the_upstream_does_not_list_is_that_of_the_price_list(
+    owner: ControlClient, provider: Provider, body: dict[str, object], gateway: Gateway
+) -> None:
+    provider.on("/v1/models", reply({"data": [{"id": "x"}]}))
+    await owner.add_channel({**body, "known_prices": False})
+    gateway.price("x", context=128_000, source="a list")
+    (row,) = (await owner.channel_listing("new")).models
+    assert (row.context, row.known_context, row.context_source) == (None, 128_000, "a list")
+
+
 async def test_what_the_owner_takes_away_does_not_come_back(owner: ControlClient, body: dict[str, object]) -> None:
     channel = await owner.add_channel(body)
     kept = msgspec.to_builtins(channel.models[:2])
@@ -188,6 +198,8 @@ async def test_the_upstream_s_price_is_shown_beside_the_model(
     (model,) = (m for m in await owner.models() if m.name == "x")
     assert model.told is not None
     assert (model.context, model.price, model.told.input, model.told.output) == (9, None, 2_500_000_000, 10**10)
+    (row,) = (await owner.channel_listing("new")).models
+    assert (row.context, row.known_context, row.context_source) == (9, 9, "upstream")
     seen = (await gateway.client.ask("GET", "/v1/models/x")).json
     assert (seen["context_length"], seen["pricing"]) == (9, {"input": "2.50", "output": "10.00"})
     await owner.set_price("x", {"input": 10**9, "output": 10**9})

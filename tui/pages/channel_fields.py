@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.domain.channel import Dialect, Served
 from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import brief_context
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, REFERENCE
 from gateway.domain.patterns import NOT, is_pattern
 from gateway.domain.quoting import comma_list, model_pair, quote_name, split_names
@@ -121,7 +122,8 @@ def offering_with(view: ChannelView, listing: ListingView, on: Collection[str]) 
 
 def _listed_text(one: ListedModel) -> str:
     public = f" as {safe(one.public)}" if one.public not in ("", one.name) else ""
-    context = f"   {fmt.short_count(one.context)} tokens" if one.context else ""
+    size = brief_context(one.known_context or one.context, one.context_source, " tokens")
+    context = f"   {size}" if size else ""
     price = f"   {fmt.price(one.told.input)} / {fmt.price(one.told.output)} $/M list price" if one.told else ""
     return f"{STATE_NAMES.get(one.state, one.state):<12}{safe(one.name)}{public}{context}{price}"
 

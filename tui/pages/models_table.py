@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 import msgspec
 from textual.content import Content
 
-from gateway.domain.human_values import brief_multiplier, written_tier
+from gateway.domain.human_values import brief_context, brief_multiplier, written_tier
 from gateway.domain.money import dollars
 from gateway.domain.price import Price, cost, rates
 from gateway.domain.units import MILLION, Nanos
@@ -102,8 +102,8 @@ class ModelsListing(TrendListing[ModelRow]):
     def detail(self, row: ModelRow, width: int) -> Content:
         model, session = row.view, self.session
         card = TextCard(width)
-        context = f"   context {fmt.short_count(model.context)} tokens" if model.context else ""
-        card.line((safe(model.name), "bold"), context)
+        context = brief_context(model.context, model.context_source, " tokens")
+        card.line((safe(model.name), "bold"), f"   context {context}" if context else "")
         card.row("price", *price_text(model.price))
         if model.told is not None:
             there = f"{fmt.price(model.told.input)} / {fmt.price(model.told.output)} by the upstream's list"

@@ -92,6 +92,14 @@ def test_a_suspended_account_is_shown_above_the_list() -> None:
     assert "the account is suspended: all calls are rejected" in ModelsListing(session).lead(120).plain
 
 
+def test_a_context_of_the_price_list_is_marked() -> None:
+    listed, known = (
+        model("claude-sonnet-4-5", context=200_000, context_source=source) for source in ("upstream", "genai-prices 1")
+    )
+    texts = [listing(one).detail(listing(one).rows()[0], 100).plain.splitlines()[0] for one in (listed, known)]
+    assert [text.partition("context ")[2].rstrip() for text in texts] == ["200k tokens", "200k tokens (list)"]
+
+
 def test_an_example_is_that_of_groups_that_have_the_model() -> None:
     made = listing(model("claude-sonnet-4-5", groups=["default"]))
     groups = made.session.board.groups
