@@ -1,12 +1,13 @@
 """Channels and their keys: add, edit, remove, list models, test, resume. Keys are never shown."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import msgspec
 from aiohttp import web
 
 from gateway.control import model_lists, validation, vendor_prices
-from gateway.control.edits import ConfigEdits
+from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.probe import probe
 from gateway.control.request_bodies import fields, patched, required
 from gateway.control.usage import tallies
@@ -81,7 +82,7 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
             f"channel '{old.name}' has changed in the meantime; review it and try again", code="changed_meanwhile"
         )
     undone = f"channel '{old.name}' is as before"
-    view = await _saved(edits, changes, prices, f"changed channel '{old.name}'", undone)
+    view = await _saved(edits, changes, prices, edit_text("channel", old, _channel_of(changes)), undone)
     edits.engine.health.clear(old.id)
     return view
 
@@ -98,10 +99,15 @@ def _at_home(asked: Channel, old: Channel) -> Channel:
     return msgspec.structs.replace(asked, base_url=url)
 
 
+def _channel_of(changes: Sequence[Change]) -> Channel:
+    """The channel that an edit adds or changes: its first change."""
+    return cast("Channel", changes[0].value)
+
+
 async def _new_prices(changes: Sequence[Change], old: Channel | None, edits: ConfigEdits) -> list[Price]:
     """Known prices for the models that a channel newly offers, or for all if it is to have such prices from now on."""
-    channel = changes[0].value
-    if not isinstance(channel, Channel) or not channel.known_prices:
+    channel = _channel_of(changes)
+    if not channel.known_prices:
         return []
     names = {model.name for model in channel.models}
     if old is not None and old.known_prices:

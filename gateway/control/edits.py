@@ -4,9 +4,13 @@ import asyncio
 from copy import copy
 from typing import Self
 
+import msgspec
+
 from gateway.core import change_history
 from gateway.core.engine import Engine
+from gateway.domain.channel import Channel
 from gateway.domain.errors import Conflict, NotFound, Unavailable
+from gateway.domain.group import Group
 from gateway.domain.history import (
     ChangeSource,
     HistoryEntry,
@@ -18,6 +22,7 @@ from gateway.domain.history import (
 )
 from gateway.domain.registry import Change, Registry, with_change
 from gateway.domain.text import plain
+from gateway.domain.token import Token
 from gateway.domain.units import Millis
 
 
@@ -154,6 +159,14 @@ class ConfigEdits:
         while entry.undoes in known:
             entry = known[entry.undoes]
         return entry
+
+
+def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | Token) -> str:
+    """What was done: ``changed token 'ci'``, or ``renamed token 'ci' to 'build'`` if that is all."""
+    if old.name == new.name:
+        return f"changed {noun} '{old.name}'"
+    renamed = f"renamed {noun} '{old.name}' to '{new.name}'"
+    return renamed if msgspec.structs.replace(old, name=new.name) == new else f"{renamed} and changed it"
 
 
 def _not_written(exc: OSError) -> Unavailable:

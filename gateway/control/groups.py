@@ -6,7 +6,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import ConfigEdits
+from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.request_bodies import patched, query, required
 from gateway.control.views import group_view, group_views
 from gateway.domain.errors import Conflict
@@ -39,9 +39,9 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """PATCH /groups/{name}; with a new ``name``, tokens and channels follow in the same change."""
     old, body = _found(edits, request), await request.read()
-    changes = _edited(edits.registry, old, body)
-    edits.commit(f"changed group '{old.name}'", f"group '{old.name}' is as before", *changes)
-    return group_view(edits.engine, edits.registry.groups[changes[0].key])
+    group, changes = _edited(edits.registry, old, body)
+    edits.commit(edit_text("group", old, group), f"group '{old.name}' is as before", *changes)
+    return group_view(edits.engine, group)
 
 
 async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
@@ -55,17 +55,17 @@ async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, st
 async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
     """For a batch: the group's name, and what an edit changes; without a body, what its removal changes."""
     group, registry = edits.engine.catalog.group(ref), edits.registry
-    return group.name, _removed(edits, group, "") if body is None else _edited(registry, group, body)
+    return group.name, _removed(edits, group, "") if body is None else _edited(registry, group, body)[1]
 
 
-def _edited(registry: Registry, old: Group, body: bytes) -> list[Change]:
+def _edited(registry: Registry, old: Group, body: bytes) -> tuple[Group, list[Change]]:
     group = patched(old, body, GroupFields.__struct_fields__)
     validation.group(group)
     changes = [Change("groups", group.name, group)]
     if group.name != old.name:
         _check_unused(group.name, registry)
         changes += [Change("groups", old.name, None), *_moves(registry, old.name, group.name)]
-    return changes
+    return group, changes
 
 
 def _removed(edits: ConfigEdits, group: Group, target: str) -> list[Change]:

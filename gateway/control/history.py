@@ -11,7 +11,16 @@ from gateway.control.request_bodies import fields, query
 from gateway.core.change_history import NOUNS, UndoPlan, entity_of
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, Conflict, Unavailable
-from gateway.domain.history import HistoryEntry, HistoryView, UndoDoubt, UndoView, ago, undone_entries, view_of
+from gateway.domain.history import (
+    EntityChange,
+    HistoryEntry,
+    HistoryView,
+    UndoDoubt,
+    UndoView,
+    ago,
+    undone_entries,
+    view_of,
+)
 from gateway.domain.money import dollars
 from gateway.domain.registry import Change, Registry, Table
 from gateway.domain.text import plain
@@ -113,9 +122,14 @@ def _concerns(entry: HistoryEntry, kind: str, name: str) -> bool:
     if not kind and not name:
         return True
     return any(
-        (not kind or NOUNS[change.table] == kind) and (not name or name in (change.name, change.key))
-        for change in entry.changes
+        (not kind or NOUNS[change.table] == kind) and (not name or name in _names(change)) for change in entry.changes
     )
+
+
+def _names(change: EntityChange) -> set[str]:
+    """All names under which the owner may know an entity, of a renamed one also the former."""
+    former = [fields["name"] for fields in (change.before, change.after) if fields and "name" in fields]
+    return {change.name, change.key, *map(str, former)}
 
 
 async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> list[str]:

@@ -6,7 +6,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import ConfigEdits
+from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.request_bodies import patched, required
 from gateway.control.views import token_view, token_views
 from gateway.core.auth import digest, hint, new_id, new_key
@@ -54,8 +54,8 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
 async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
     """PATCH /tokens/{ref}."""
     old, body = _found(edits, request), await request.read()
-    changes = _edited(edits, old, body)
-    edits.commit(f"changed token '{old.name}'", f"token '{old.name}' is as before", *changes)
+    token, changes = _edited(edits, old, body)
+    edits.commit(edit_text("token", old, token), f"token '{old.name}' is as before", *changes)
     return token_view(edits.engine, edits.registry.tokens[old.id])
 
 
@@ -68,13 +68,13 @@ async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, st
 async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
     """For a batch: the token's name, and what an edit changes; without a body, what its removal changes."""
     token = edits.engine.catalog.token(ref)
-    return token.name, _removed(edits, token) if body is None else _edited(edits, token, body)
+    return token.name, _removed(edits, token) if body is None else _edited(edits, token, body)[1]
 
 
-def _edited(edits: ConfigEdits, old: Token, body: bytes) -> list[Change]:
+def _edited(edits: ConfigEdits, old: Token, body: bytes) -> tuple[Token, list[Change]]:
     token = patched(old, body, TokenFields.__struct_fields__)
     _check(token, edits.registry)
-    return [Change("tokens", token.id, token), *_without_key(edits, old.name, token.name)]
+    return token, [Change("tokens", token.id, token), *_without_key(edits, old.name, token.name)]
 
 
 def _long_ended(edits: ConfigEdits) -> Iterator[Change]:

@@ -61,6 +61,27 @@ async def test_the_history_has_who_from_where_what_and_when(console: ControlClie
     assert await console.history_entry(added.id) == added
 
 
+async def test_a_new_name_is_said_and_found_by_both(console: ControlClient) -> None:
+    await console.add_token({"name": "ci"})
+    await console.edit_token("ci", {"name": "build"})
+    await console.edit_token("build", {"name": "bot", "note": "x"})
+    await console.add_group({"name": "friends"})
+    await console.edit_group("friends", {"name": "family"})
+    await console.add_channel({"name": "up2", "dialect": "mock", "known_prices": False})
+    await console.edit_channel("up2", {"name": "work"})
+    assert [entry.text for entry in await console.history(limit=6)] == [
+        "renamed channel 'up2' to 'work'",
+        "added channel 'up2'",
+        "renamed group 'friends' to 'family'",
+        "added group 'friends'",
+        "renamed token 'build' to 'bot' and changed it",
+        "renamed token 'ci' to 'build'",
+    ]
+    for name, count in (("ci", 2), ("build", 2), ("bot", 1), ("family", 1), ("None", 0)):
+        assert len(await console.history(name=name)) == count
+    assert (await console.undo(0)).text == "channel 'up2' is as before"
+
+
 async def test_the_history_is_filtered_and_paged(console: ControlClient) -> None:
     await console.add_group({"name": "friends"})
     await console.add_token({"name": "ci"})

@@ -62,7 +62,7 @@ async def test_the_context_of_the_price_list_is_the_same_in_every_view(owner: Co
     listed, shown = (await owner.models())[0], await owner.model("m")
     assert (listed.context, shown.context, [route.context for route in shown.routes]) == (128_000, 128_000, [128_000])
     (price,) = await owner.prices()
-    sources = {view.context_source for view in (listed, shown, *shown.routes)}
+    sources = {listed.context_source, shown.context_source, *(route.context_source for route in shown.routes)}
     assert (price.context, sources) == (128_000, {price.source})
     assert (await gateway.client.get("/v1/models")).json["data"][0]["context_length"] == 128_000
 
