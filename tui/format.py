@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from gateway.domain.human_values import brief_count, brief_span
+from gateway.domain.human_values import counted as counted  # noqa: PLC0414 - pages use it from here
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.units import DOLLAR
 
@@ -49,11 +50,6 @@ def seconds(ms: int | None) -> str:
 def count(number: int) -> str:
     """All digits up to a million: ``3,455``, ``1.25M``."""
     return f"{number:,}" if number < 1_000_000 else brief_count(number)
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 call``, ``3,455 calls``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def short_count(number: int) -> str:

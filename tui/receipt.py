@@ -55,7 +55,7 @@ def state_of(call: CallView, glyphs: Glyphs) -> Part:
     ending = outcome_text(call.outcome, call.finish_reason)
     words = f"{call.status} {glyphs.dot} {ending}" if call.status else ending
     if lost := lost_events(call.marks):
-        words += f", {lost} event{'s' if lost > 1 else ''} lost"
+        words += f", {fmt.counted(lost, 'event')} lost"
     return f"{mark_of(call, glyphs)} {safe(words)}", tone_of(call)
 
 

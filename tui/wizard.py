@@ -241,8 +241,7 @@ def _about(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> 
 def _offer_text(offer: Offer) -> str:
     if offer.key:
         return safe(f"{offer.name}, with {offer.key.removeprefix('env:')} from the environment", 60)
-    count = f"{len(offer.models)} model{'' if len(offer.models) == 1 else 's'}"
-    return safe(f"{offer.name} on this machine, {count}", 60)
+    return safe(f"{offer.name} on this machine, {fmt.counted(len(offer.models), 'model')}", 60)
 
 
 def _name_of(url: str) -> str:

@@ -22,8 +22,9 @@ from gateway.client.control import ControlClient
 from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP, PublicApi, public_api
 from gateway.domain.addresses import CODES, address_advice, program
 from gateway.domain.call import CHAT_API
-from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, RouteView, Why
+from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, Why
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, error_class
+from gateway.domain.human_values import counted
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
@@ -90,7 +91,7 @@ async def check_token(case: Case) -> str:
     case.door = msgspec.structs.replace(case.door, key=case.key)
     case.sees = await case.door.models()
     who = f"token '{plain(case.token.name)}'" if case.token else "the key"
-    return f"{who} is accepted; it sees {len(case.sees)} model{'' if len(case.sees) == 1 else 's'}"
+    return f"{who} is accepted; it sees {counted(len(case.sees), 'model')}"
 
 
 async def check_model(case: Case) -> str:
@@ -195,7 +196,8 @@ async def check_channels(case: Case) -> str:
     takes = ", ".join(plain(route.channel) for route in asked if not route.passed)
     if not takes:
         return case.why.message
-    return f"{takes} accepts calls" + "".join(f"; {_rest(route)}" for route in asked if route.passed)
+    others = [f"; {plain(route.channel)} does not ({plain(route.passed)})" for route in asked if route.passed]
+    return f"{takes} accepts calls{''.join(others)}"
 
 
 async def check_calls(case: Case) -> str:
@@ -225,11 +227,7 @@ def _ill(obstacle: Obstacle) -> CheckFailed:
 
 
 def _left(limit: LimitView) -> str:
-    return f"{limit.left:,} of {limit.limit:,} {_LIMITS.get(limit.name, plain(limit.name))} left"
-
-
-def _rest(route: RouteView) -> str:
-    return f"{plain(route.channel)} does not ({plain(route.passed)})"
+    return f"{limit.left:,} of {counted(limit.limit, _LIMITS.get(limit.name, plain(limit.name)))} left"
 
 
 DAY_MS = 86_400_000
@@ -350,7 +348,7 @@ async def _store(client: ControlClient) -> Step:
         fix = "keep a copy of the data folder; 'tollkeeper verify' shows what is wrong"
         text = plain(verdict.difference or "; ".join(verdict.damage), TEXT_LIMIT)
         return Step(name="the store", result="fail", text=text, fix=fix, code="store_differs", status=500)
-    text = f"{verdict.calls:,} calls add up to {dollars(verdict.cost_nanos)}; {verdict.checks:,} sums are right"
+    text = f"{dollars(verdict.cost_nanos)} for {counted(verdict.calls, 'call')}; {verdict.checks:,} sums are right"
     return Step(name="the store", result="ok", text=text)
 
 

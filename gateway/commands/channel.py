@@ -16,6 +16,7 @@ from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.fields import CHANNEL, details
+from gateway.domain.human_values import counted
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.urls import base_url_warning
@@ -105,7 +106,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
     if warning := base_url_warning(view.base_url) if view.base_url else "":
         words(f"note: {warning}")
     warn_of_unset(view)
-    offer = f"{formatting.count(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
+    offer = f"{counted(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
     words(f"Channel '{view.name}' created: {offer}.")
     for line in formatting.price_notes(view):
         words(line)

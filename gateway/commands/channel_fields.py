@@ -50,7 +50,7 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         type=RENAMING,
         multiple=True,
         metavar="PUBLIC=UPSTREAM",
-        help="Offer a model by another name, besides those that are offered; the same in --models.",
+        help="Offer a model by another name, in addition to the others; PUBLIC=UPSTREAM in --models does the same.",
     ),
 )
 

@@ -12,6 +12,7 @@ from gateway.commands.options import WholeNumber, confirm, json_option, yes_opti
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
+from gateway.domain.human_values import counted
 from gateway.domain.text import plain
 from gateway.domain.views import ChannelView, KeyView
 
@@ -105,7 +106,7 @@ def _changed(view: ChannelView, *, as_json: bool) -> None:
     if as_json:
         out_json(view)
     listed = f": {keys_text(view.keys)}" if view.keys else ""
-    words(f"Channel '{view.name}' has {formatting.count(len(view.keys), 'key')}{listed}.")
+    words(f"Channel '{view.name}' has {counted(len(view.keys), 'key')}{listed}.")
     warn_of_unset(view)
 
 

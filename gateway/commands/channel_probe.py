@@ -9,12 +9,12 @@ from gateway.client.control import ControlClient
 from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.formatting import count, moment
+from gateway.commands.formatting import moment
 from gateway.commands.options import Patch, json_option, now
 from gateway.commands.output import cells, fit, out, out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.channel import Check, Served
-from gateway.domain.human_values import brief_context, brief_span
+from gateway.domain.human_values import brief_context, brief_span, counted
 from gateway.domain.money import dollars
 from gateway.domain.patterns import matches
 from gateway.domain.text import plain
@@ -124,7 +124,7 @@ def _test_all(*, as_json: bool) -> None:
         out_json(checks)
     failed = [name for name, check in checks.items() if not check.ok]
     if failed:
-        raise Quit(f"{count(len(failed), 'channel')} failed the test: {', '.join(failed)}", Exit.UPSTREAM)
+        raise Quit(f"{counted(len(failed), 'channel')} failed the test: {', '.join(failed)}", Exit.UPSTREAM)
 
 
 @click.command(
@@ -175,7 +175,7 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
         age = brief_span(max(0, now() - (listing.time_ms or 0)))
         words(f"note: this list is {age} old ({moment(listing.time_ms)}); {listing.error or 'use --refresh'}")
     if add or replace:
-        words(f"channel '{view.name}' now offers {count(len(view.models), 'model')}")
+        words(f"channel '{view.name}' now offers {counted(len(view.models), 'model')}")
     if refresh and listing.error:
         raise Quit(f"channel '{ref}': the list could not be refreshed; the last good one stays in use", Exit.UPSTREAM)
 

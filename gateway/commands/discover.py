@@ -15,6 +15,7 @@ from gateway.commands.options import json_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import GatewayError
+from gateway.domain.human_values import counted
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
 from gateway.domain.upstream_views import PresetView
@@ -77,7 +78,7 @@ def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
     if as_json:
         out_json(found)
     for view in found.added:
-        words(f"Channel '{view.name}' created: {formatting.count(len(view.models), 'model')}")
+        words(f"Channel '{view.name}' created: {counted(len(view.models), 'model')}")
         for line in formatting.price_notes(view):
             words(line)
     if found.failed:

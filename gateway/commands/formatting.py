@@ -7,7 +7,7 @@ from gateway.commands.options import now
 from gateway.domain.channel import Dialect, UpstreamPrices
 from gateway.domain.errors import GatewayError
 from gateway.domain.forecast import WEEK_MS, balance_forecast, forecast
-from gateway.domain.human_values import brief_multiplier, brief_span, local_time
+from gateway.domain.human_values import brief_multiplier, brief_span, counted, local_time
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
@@ -120,7 +120,7 @@ def price_notes(saved: SavedChannel) -> list[str]:
     if saved.new_prices:
         some_prices = some([f"{view.model} {price(view)}" for view in saved.new_prices])
         sources = ", ".join(dict.fromkeys(source(view) for view in saved.new_prices))
-        notes.append(f"Prices of {count(len(saved.new_prices), 'model')} set from {sources}: {some_prices}")
+        notes.append(f"Prices of {counted(len(saved.new_prices), 'model')} set from {sources}: {some_prices}")
         notes.append("Change one: tollkeeper price set MODEL; see all: tollkeeper price list; set none: --no-prices")
     if saved.unpriced and saved.dialect is not Dialect.MOCK:
         first = word(saved.unpriced[0])
@@ -154,11 +154,6 @@ def cost(call: CallView) -> str:
     """What the call cost, briefly; a call that used something without a price is marked."""
     unpriced = call.state == "settled" and call.rates is None and call.usage_source != "none"
     return UNPRICED if unpriced else brief_dollars(call.cost_nanos)
-
-
-def count(number: int, noun: str) -> str:
-    """``1 model``, ``2 models``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def receipt(call: CallView) -> list[str]:

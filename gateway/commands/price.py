@@ -15,7 +15,7 @@ from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
 from gateway.domain.fields import PRICE
-from gateway.domain.human_values import written_tier
+from gateway.domain.human_values import counted, written_tier
 from gateway.domain.money import dollars
 from gateway.domain.price import Price, PriceDraft, cost, rates
 from gateway.domain.quoting import listed_names
@@ -90,9 +90,9 @@ def _summary(found: list[PriceProposal], *, dry_run: bool, accept: bool) -> list
     wanted = [p for p in found if p.differs and not p.kept]
     left = 0 if accept else sum(bool(p.guard) for p in wanted)
     taken = len(wanted) - left
-    lines = [f"{'would import' if dry_run else 'imported'}: {formatting.count(taken, 'price')}"]
+    lines = [f"{'would import' if dry_run else 'imported'}: {counted(taken, 'price')}"]
     if left:
-        lines.append(f"not imported: {formatting.count(left, 'price')}; see the notes (--accept imports them too)")
+        lines.append(f"not imported: {counted(left, 'price')}; see the notes (--accept imports them too)")
     if any(p.listed.stale for p in found):
         lines.append("note: the list is old; a newer tollkeeper has a newer one")
     return lines

@@ -28,14 +28,13 @@ from gateway.commands.base import Command
 from gateway.commands.completion import GROUPS, MODELS, complete_apps
 from gateway.commands.env import target_of
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.formatting import count
 from gateway.commands.options import SOME, Parsed, now
 from gateway.commands.output import words
 from gateway.commands.session import CommandSession, config, run
 from gateway.config import Config
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.human_values import future_of
+from gateway.domain.human_values import counted, future_of
 from gateway.domain.money import brief_dollars, nanos_of
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis, Nanos
@@ -171,7 +170,7 @@ async def _end(client: ControlClient, token: TokenView) -> str:
         await client.remove_token(token.id)
         return f"{plain(view.name)}: no calls"
     await client.edit_token(token.id, {"expires": now()})
-    calls = f"{count(view.calls, 'call')}, {brief_dollars(view.spent_nanos)}"
+    calls = f"{counted(view.calls, 'call')}, {brief_dollars(view.spent_nanos)}"
     return f"{plain(view.name)}: {calls}; see tollkeeper usage list --token {word(view.name)}"
 
 

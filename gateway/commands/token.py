@@ -14,6 +14,7 @@ from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import demand_stdout, json_text, out_json, out_list, out_once, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
+from gateway.domain.human_values import counted
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
 from gateway.domain.token import TokenFields
@@ -48,7 +49,7 @@ def list_tokens(*, every: bool, as_json: bool) -> None:
     shown = [token for token in found if every or not token.outlived]
     out_list(shown, COLUMNS, as_json=as_json, empty="no tokens yet; create one: tollkeeper token add NAME", drop=DROP)
     if hidden := len(found) - len(shown):
-        words(f"and {formatting.count(hidden, 'token')} of programs that have ended: tollkeeper token list --all")
+        words(f"and {counted(hidden, 'token')} of programs that have ended: tollkeeper token list --all")
 
 
 @token.command("show", examples=["tollkeeper token show laptop"])
@@ -174,7 +175,7 @@ def _print(view: TokenView) -> None:
             ("calls", f"{view.calls:,}"),
             ("spent", dollars(view.spent_nanos)),
             ("held", dollars(view.held_nanos)),
-            ("waiting", formatting.count(view.waiting, "call") if view.waiting else ""),
+            ("waiting", counted(view.waiting, "call") if view.waiting else ""),
             *details(TOKEN, view, "name"),
             *formatting.outlook(view.budgets, view.created_ms),
             ("sees", ", ".join(view.sees) or "nothing: no enabled channel of its group offers an allowed model"),

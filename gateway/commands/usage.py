@@ -17,7 +17,7 @@ from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_tail import tail
 from gateway.domain.call import outcome_text
-from gateway.domain.human_values import brief_count, local_time
+from gateway.domain.human_values import brief_count, counted, local_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.text import plain
@@ -245,7 +245,7 @@ def _usual(row: SumRow | None) -> str:
         for what, average, p50, p95 in times
         if average is not None and p50 is not None
     ]
-    return f"{'; '.join(texts)} ({row.calls:,} calls of this model in 7 days)" if texts else ""
+    return f"{'; '.join(texts)} ({counted(row.calls, 'call')} of this model in 7 days)" if texts else ""
 
 
 @usage.command("cancel", examples=["tollkeeper usage cancel req_019aa0c3d2f15b8e3c5e4d6a7b"])

@@ -13,12 +13,12 @@ from typing import Any
 import click
 
 from gateway.client.control import ControlClient
-from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.call_filters import filter_options, found, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.output import ProgressLine, json_value, out, words
 from gateway.commands.session import run
+from gateway.domain.human_values import counted
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
 
@@ -69,7 +69,7 @@ def export(form: str, output: Path | None, **given: Any) -> None:
 
     with _target(output) as write:
         count = run(lambda client: work(client, write))
-    words(formatting.count(count, "call") + (f" written to {output}" if output else ""))
+    words(counted(count, "call") + (f" written to {output}" if output else ""))
 
 
 def json_line(call: CallView) -> str:

@@ -15,6 +15,7 @@ from gateway.commands.session import run
 from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import error_class
+from gateway.domain.human_values import counted
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.views import BudgetView
@@ -99,7 +100,7 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
         f"{found.prompt_tokens:,} input tokens, {f'{found.max_tokens:,}' if found.max_tokens else 'no limit of'} output"
     )
     if found.hold_nanos is not None:
-        yield "hold", f"{dollars(found.hold_nanos)}, {found.hold_tokens:,} tokens ({size})"
+        yield "hold", f"{dollars(found.hold_nanos)}, {counted(found.hold_tokens or 0, 'token')} ({size})"
     if marked := [route.channel for route in found.routes if route.cache_marks and route.chance]:
         yield "prompt cache", f"{CACHE}; 'tollkeeper channel edit {word(marked[0])} --no-cache-marks' stops that"
     for party in found.parties:

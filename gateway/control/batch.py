@@ -10,6 +10,7 @@ from gateway.control import channels, groups, prices, tokens
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, members, required
 from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.human_values import counted
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
@@ -79,7 +80,7 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
 def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:
     """What was done, and what is so once it is undone."""
     noun = _NOUNS[asked.kind]
-    count = f"{len(names)} {noun}{'' if len(names) == 1 else 's'}"
+    count = counted(len(names), noun)
     listed = ", ".join(f"'{name}'" for name in names[:NAMED])
     listed += f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     patches = [msgspec.json.decode(one.patch) for one in asked.edits]

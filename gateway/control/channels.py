@@ -16,6 +16,7 @@ from gateway.core.auth import new_id
 from gateway.core.offered_models import chosen_by_hand, fixed
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, Served, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
+from gateway.domain.human_values import counted
 from gateway.domain.price import Price
 from gateway.domain.registry import Change, Registry, Table
 from gateway.domain.units import ChannelId
@@ -121,7 +122,7 @@ async def _saved(
     """Commit a channel with the prices of its new models, except for those that were set meanwhile."""
     prices = [price for price in prices if price.model not in edits.registry.prices]
     if prices:
-        count = f"{len(prices)} price{'' if len(prices) == 1 else 's'}"
+        count = counted(len(prices), "price")
         done, undone = f"{done} with {count} known to the program", f"{undone}, without {count} it brought"
     edits.commit(done, undone, *changes, *(Change("prices", price.model, price) for price in prices))
     channel = edits.registry.channels[ChannelId(changes[0].key)]

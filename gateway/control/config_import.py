@@ -27,6 +27,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, inline, misfit, read
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, FieldDifference, ImportView
 from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.human_values import counted
 from gateway.domain.registry import Change, Entity, Registry, Table, with_change
 from gateway.domain.text import mask, plain, word
 from gateway.domain.token import Token
@@ -309,8 +310,8 @@ async def _followed(edits: ConfigEdits, document: Document, asked: ImportBody, t
         raise Conflict(msg, code="changed_meanwhile")
     if asked.apply and plan.changes:
         edits.commit(
-            f"imported a configuration ({len(plan.changes)} changes)",
-            f"{len(plan.changes)} imported changes are reverted",
+            f"imported a configuration ({counted(len(plan.changes), 'change')})",
+            "what was imported is as before",
             *plan.changes,
         )
     return ImportView(

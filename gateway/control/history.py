@@ -21,6 +21,7 @@ from gateway.domain.history import (
     undone_entries,
     view_of,
 )
+from gateway.domain.human_values import counted
 from gateway.domain.money import dollars
 from gateway.domain.registry import Change, Registry, Table
 from gateway.domain.text import plain
@@ -170,7 +171,7 @@ def _uses(before: Registry, change: Change, counts: dict[str, dict[str, int]]) -
     count = counts[_DIMENSIONS[change.table]].get(change.key, 0)
     if count and (change.value is None or rotated):
         name = plain(str(getattr(current, "name", "") or change.key))
-        calls = f"{count:,} call{'' if count == 1 else 's'}"
+        calls = counted(count, "call")
         if rotated:
             yield f"{calls} used token '{name}' since then; its present key will stop working."
         else:

@@ -20,6 +20,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Served, UpstreamModels
 from gateway.domain.errors import BadRequest, GatewayError, UpstreamError
 from gateway.domain.history import ChangeSource
+from gateway.domain.human_values import plural
 from gateway.domain.patterns import is_pattern
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
@@ -63,7 +64,7 @@ async def saved(channel: Channel, old: Channel | None, edits: ConfigEdits) -> li
         if (good := _good(listed)) is not None:
             channel = offered_models(channel, good.models, edits.now)
             if chooses and not channel.models:
-                told = f"none of the {len(good.models)} models it lists matches {', '.join(channel.patterns)}"
+                told = f"none of the models it lists ({len(good.models):,}) matches {', '.join(channel.patterns)}"
                 raise _no_list(channel, told)
         if not channel.dialect.info.lists_models and channel.patterns == ALL:
             channel = _frozen(channel)
@@ -102,7 +103,7 @@ async def _price_new_ones(edits: ConfigEdits, channel: Channel, before: Channel)
     prices = await new_prices(channel, edits.registry, names, edits.now)
     if wanted := [price for price in prices if price.model not in edits.registry.prices]:
         name, count = plain(channel.name), len(wanted)
-        models = f"{count} new model{'' if count == 1 else 's'} of channel '{name}'"
+        models = f"{count:,} new {plural(count, 'model')} of channel '{name}'"
         edits.commit(
             f"set the known prices of {models}",
             f"{models} {'has' if count == 1 else 'have'} no price",

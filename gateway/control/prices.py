@@ -20,6 +20,7 @@ from gateway.core.price_change import change_of, differs, guard_of
 from gateway.core.routing import place
 from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.human_values import counted
 from gateway.domain.price import Price
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
@@ -109,8 +110,8 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
     changes = [Change("prices", price.model, price) for _, price in wanted if price.model in news]
     if changes:
         edits.commit(
-            f"imported {len(changes)} prices from {wanted[0][1].source}",
-            f"{len(changes)} imported prices are reverted",
+            f"imported {counted(len(changes), 'price')} from {wanted[0][1].source}",
+            f"the import of {counted(len(changes), 'price')} is reverted",
             *changes,
         )
     return proposals

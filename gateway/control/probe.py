@@ -19,6 +19,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Check, Served, key_id
 from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import NotFound, UpstreamError
+from gateway.domain.human_values import counted
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
 from gateway.domain.views import Step
@@ -78,7 +79,7 @@ async def _list(engine: Engine, channel: Channel) -> tuple[bool, str]:
     offered = {model.upstream_name for model in found}
     missing = [m.name for m in channel.models if m.upstream_name not in offered]
     gone = f"; missing: {', '.join(missing[:5])}" if missing else ""
-    return True, f"it lists {len(found)} models{gone}"
+    return True, f"it lists {counted(len(found), 'model')}{gone}"
 
 
 async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, bool, str]:
@@ -152,7 +153,7 @@ async def _examined(engine: Engine, channel: Channel) -> tuple[Step, Millis | No
             which = f"key {number}: " if channel.keys else ""
             several = str(number) if channel.keys else ""
             return _unlisted(name, way + which, error, several), _ahead(engine, channel)
-    text = f"{way}{_accepted(len(channel.all_keys))}it lists {len(models)} models"
+    text = f"{way}{_accepted(len(channel.all_keys))}it lists {counted(len(models), 'model')}"
     return Step(name=f"channel {name}", result="ok", text=text), _ahead(engine, channel)
 
 

@@ -27,6 +27,7 @@ from gateway.core.ratelimit import Limiter, headers_of
 from gateway.core.retry import NextStep, RetryBudget, RetryState, instead
 from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose, easy
 from gateway.domain.errors import GatewayError, NoChannel, RateLimited, Unavailable
+from gateway.domain.human_values import plural
 from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId
 from gateway.inbound.json_body import Fields
@@ -53,7 +54,12 @@ class ChannelTickets:
             return None
         gate = bound.gate
         if gate is not None and not self._limiter.lines.has_room(gate) and gate.key != self._held:
-            return SkippedRoute(route.channel.name, f"at its limit of {gate.limit} calls in flight", "full", SOON_S)
+            return SkippedRoute(
+                route.channel.name,
+                f"at its limit of {gate.limit} {plural(gate.limit, 'call in flight')}",
+                "full",
+                SOON_S,
+            )
         if bound.rated and (over := self._limiter.against(bound, self._tokens)) is not None:
             return SkippedRoute(route.channel.name, over.reason, "limit", over.wait_s)
         return None

@@ -16,6 +16,7 @@ import msgspec
 
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.domain.errors import GatewayError, RateLimited
+from gateway.domain.human_values import plural
 
 STREAMS = "streams"
 UNLIMITED = 1 << 62
@@ -175,7 +176,7 @@ class ConcurrencyLimiter:
 def wait_text(gates: Iterable[ConcurrencyGate]) -> str:
     """For what a call waits: ``channel 'openai' (4 calls at once)``."""
     return " or ".join(
-        f"{gate.label} ({gate.limit} {'stream' if gate.name == STREAMS else 'call'}{'s' * (gate.limit > 1)} at once)"
+        f"{gate.label} ({gate.limit} {plural(gate.limit, 'stream' if gate.name == STREAMS else 'call')} at once)"
         for gate in gates
     )
 

@@ -12,7 +12,7 @@ from gateway.domain.advice import advice
 from gateway.domain.budget import Budget, budget_name
 from gateway.domain.call import Running
 from gateway.domain.errors import QuotaExceeded
-from gateway.domain.human_values import zoned_time
+from gateway.domain.human_values import plural, zoned_time
 from gateway.domain.incidents import WARN_SHARE
 from gateway.domain.money import dollars
 from gateway.domain.text import plain, word
@@ -55,7 +55,7 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
 
     def amount(self, number: int) -> str:
         """So many nano-dollars, or tokens, in words."""
-        return f"{number} tokens" if self.in_tokens else dollars(number)
+        return f"{number} {plural(number, 'token')}" if self.in_tokens else dollars(number)
 
     def held_by(self, call: Running) -> int:
         """What a running call holds."""

@@ -13,6 +13,7 @@ import msgspec
 from gateway.core.concurrency import ConcurrencyLimiter
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope, Scope
 from gateway.domain.errors import RateLimited
+from gateway.domain.human_values import plural
 from gateway.domain.limits import LimitReading, Readings
 
 MINUTE_S = 60.0
@@ -49,8 +50,12 @@ class Over(msgspec.Struct, frozen=True, kw_only=True):
     def reason(self) -> str:
         """Why a channel is passed over."""
         if self.wait_s is None:
-            return f"the call needs about {self.amount} of its {self.limit} {self.name}"
-        return f"at its limit of {self.limit} {self.name}, free in {ceil(self.wait_s)} s"
+            return f"the call needs about {self.amount} of its {self._limit_text}"
+        return f"at its limit of {self._limit_text}, free in {ceil(self.wait_s)} s"
+
+    @property
+    def _limit_text(self) -> str:
+        return f"{self.limit} {plural(self.limit, self.name)}"
 
     def error(self) -> RateLimited:
         """The refusal."""
@@ -63,7 +68,7 @@ class Over(msgspec.Struct, frozen=True, kw_only=True):
             code, details = "request_too_large_for_limit", {**details, "requested": self.amount}
             return RateLimited(msg, code=code, details=details)
         wait_s = ceil(self.wait_s)
-        msg = f"{self.label} has reached its limit of {self.limit} {self.name}; try again in {wait_s} s"
+        msg = f"{self.label} has reached its limit of {self._limit_text}; try again in {wait_s} s"
         return RateLimited(msg, retry_after_s=max(self.wait_s, 0.001), details={**details, "used": self.used})
 
 

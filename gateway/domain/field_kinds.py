@@ -275,7 +275,8 @@ class Number(Kind[int]):
         return value
 
     def show(self, value: int) -> str:
-        return f"{value} {self.unit}".rstrip() if value or not self._zero else self._zero
+        unit = self.unit.removesuffix("s") if value == 1 and self.unit != "s" else self.unit
+        return f"{value} {unit}".rstrip() if value or not self._zero else self._zero
 
 
 class Multiplier(Kind[int]):

@@ -107,6 +107,17 @@ def brief_count(number: int) -> str:
     return str(number)
 
 
+def plural(number: int, noun: str) -> str:
+    """The noun, given in singular or plural, as it follows a number; words after it stay: ``requests a minute``."""
+    first, space, rest = noun.partition(" ")
+    return f"{first.removesuffix('s')}{'' if number == 1 else 's'}{space}{rest}"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 call``, ``3,455 calls``, ``1 request a minute``."""
+    return f"{number:,} {plural(number, noun)}"
+
+
 def brief_context(tokens: int | None, source: str, unit: str = "") -> str:
     """A model's context: ``128k`` as its upstream lists it, ``128k (list)`` as a price list says; empty: not known."""
     mark = "" if source in ("", UPSTREAM) else " (list)"

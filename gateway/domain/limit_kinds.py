@@ -8,7 +8,7 @@ import msgspec
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORDS, Field, Input, Kind, Number, Option, once
-from gateway.domain.human_values import brief_count, count_of
+from gateway.domain.human_values import brief_count, count_of, plural
 from gateway.domain.limits import DEFAULT_OUTPUT, Limits
 from gateway.domain.money import brief_dollars, dollars, nanos_of
 from gateway.domain.units import Millis
@@ -67,13 +67,15 @@ def budget_text(budget: Budget) -> str:
         parts.append(f"{spent}{brief_dollars(budget.nanos)}")
     if budget.tokens is not None:
         spent = f"{brief_count(used.spent_tokens)} of " if used else ""
-        parts.append(f"{spent}{brief_count(budget.tokens)} tokens")
+        parts.append(f"{spent}{brief_count(budget.tokens)} {plural(budget.tokens, 'token')}")
     return f"{' and '.join(parts)} {budget.window.info.rate}"
 
 
 def limits_text(limits: Limits) -> str:
     """``60 requests a minute, 4 calls at once``; empty if there are none."""
-    return ", ".join(f"{exact_count(number)} {_SHOWN[name]}" for name, number in _set_limits(limits).items())
+    return ", ".join(
+        f"{exact_count(number)} {plural(number, _SHOWN[name])}" for name, number in _set_limits(limits).items()
+    )
 
 
 class Budgets(Kind[tuple[Budget, ...]]):
@@ -209,7 +211,7 @@ class OutputHold(Number):
 
     def show(self, value: int) -> str:
         if value:
-            return f"{exact_count(value)} tokens of a call, even if its own limit is higher"
+            return f"{exact_count(value)} {plural(value, 'token')} of a call, even if its own limit is higher"
         return f"what a call's limit allows; without one {DEFAULT_OUTPUT} tokens, or what the money left pays for"
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.domain.history import HistoryEntry
+from gateway.domain.human_values import counted
 from gateway.domain.units import Millis
 from gateway.store import files
 from gateway.store.documents import AtomicStorage, Tables, layout
@@ -130,7 +131,7 @@ class History:
             what = "was damaged" if not whole else "is newer than the configuration"
             with suppress(OSError):
                 kept = files.keep(path, files.read(path), self._now(), "damaged" if not whole else "changed")
-                self._note(f"{path} {what}; {len(entries)} changes are left in it, the original is {kept.name}")
+                self._note(f"{path} {what}; {counted(len(entries), 'change')} left in it, the original is {kept.name}")
         return _Loaded(entries, [_encode(entry) for entry in entries], salt, self._read_keys())
 
     def _read_keys(self) -> dict[str, str]:

@@ -193,7 +193,7 @@ async def test_calls_that_run_count_against_their_limit(
 ) -> None:
     await owner.edit_token("laptop", {"limits": {"concurrent": 1, "queue": 0}})
     text = (await steps(owner))["no limit is reached"].text
-    assert text.startswith("token 'laptop' has 1 of 1 calls at once left, ")
+    assert text.startswith("token 'laptop' has 1 of 1 call at once left, ")
     provider.on("m", silence)
     calling = asyncio.create_task(gateway.client.chat())
     await provider.asked(3)

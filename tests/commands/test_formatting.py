@@ -73,7 +73,3 @@ def test_what_was_used_without_a_price_is_marked() -> None:
     assert formatting.cost(replace(CALL, rates=None)) == "unpriced"
     assert formatting.cost(replace(CALL, rates=None, usage_source="none", cost_nanos=Nanos(0))) == "$0.00"
     assert formatting.cost(replace(CALL, rates=None, state="running")) == "$0.00438"
-
-
-def test_counts_have_their_noun() -> None:
-    assert (formatting.count(1, "model"), formatting.count(1_000, "model")) == ("1 model", "1,000 models")

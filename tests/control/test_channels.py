@@ -351,7 +351,7 @@ async def test_a_test_tries_every_key_and_uses_the_good_ones_again(
     provider.on("m", reply(whole("m")))
     check = await owner.test_channel("up", "m")
     assert check.ok
-    assert "1 of 3 keys are accepted; it lists 1 models; key 2: no list of models" in check.text
+    assert "1 of 3 keys are accepted; it lists 1 model; key 2: no list of models" in check.text
     assert [one.state for one in (await owner.channel("up")).keys] == ["ok", "cooling", "cooling"]
     assert provider.last.head.get("authorization") == f"Bearer {FIRST}"
 

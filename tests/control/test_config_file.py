@@ -28,7 +28,7 @@ async def test_it_is_shown_first_done_at_once_and_undone(owner: ControlClient, g
     assert done.applied
     assert (await owner.token("phone")).group == "work"
     assert done.keys["phone"].startswith("sk-tk-")
-    assert (await owner.undo()).text == "2 imported changes are reverted"
+    assert (await owner.undo()).text == "what was imported is as before"
     assert [token.name for token in await owner.tokens()] == ["laptop"]
 
 

@@ -73,7 +73,7 @@ async def test_list_prices_are_imported_in_one_change(owner: ControlClient) -> N
     assert set(prices) == {"m", "gpt-4.1", "gpt-4.1-mini"}
     assert prices["gpt-4.1"].source.startswith("genai-prices")
     assert not any(proposal.differs for proposal in await owner.import_prices())
-    assert (await owner.undo()).text.startswith("2 imported prices")
+    assert (await owner.undo()).text == "the import of 2 prices is reverted"
     assert [price.model for price in await owner.prices()] == ["m"]
 
 

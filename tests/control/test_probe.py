@@ -27,7 +27,7 @@ def channel(gateway: Gateway, provider: Provider) -> Channel:
 
 async def test_the_free_check_is_made_alone(gateway: Gateway, provider: Provider, channel: Channel) -> None:
     check = await probe(gateway.engine, channel, "")
-    assert (check.ok, check.text) == (True, "it lists 1 models")
+    assert (check.ok, check.text) == (True, "it lists 1 model")
     assert [exchange.path for exchange in provider.exchanges] == ["/v1/models"]
 
 

@@ -51,8 +51,8 @@ async def test_the_last_channel_at_its_rate_is_reported_with_the_soonest_time(ri
     await rig.call()
     error = await caught(rig.call())
     assert (type(error), error.code, error.retry_after_s) == (RateLimited, "rate_limit_exceeded", 40)
-    assert "a: at its limit of 1 requests a minute, free in 40 s" in error.message
-    assert "b: at its limit of 1 requests a minute, free in 60 s" in error.message
+    assert "a: at its limit of 1 request a minute, free in 40 s" in error.message
+    assert "b: at its limit of 1 request a minute, free in 60 s" in error.message
     assert rig.records[-1].code == "rate_limit_exceeded"
 
 

@@ -13,6 +13,7 @@ from gateway.domain.human_values import (
     brief_span,
     calendar_of,
     count_of,
+    counted,
     future_of,
     local_time,
     multiplier_of,
@@ -92,6 +93,20 @@ def test_a_time_may_name_its_offset() -> None:
 def test_the_ends_of_the_calendar_do_not_crash(text: str) -> None:
     with suppress(BadRequest):
         assert calendar_of(text, end=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [
+        (1, "model", "1 model"),
+        (1_000, "model", "1,000 models"),
+        (0, "call", "0 calls"),
+        (1, "requests a minute", "1 request a minute"),
+        (60, "requests a minute", "60 requests a minute"),
+    ],
+)
+def test_counts_have_their_noun(number: int, noun: str, text: str) -> None:
+    assert counted(number, noun) == text
 
 
 @pytest.mark.parametrize(

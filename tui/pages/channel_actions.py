@@ -266,7 +266,7 @@ async def _create(page: AnyPage, like: ChannelView | None) -> None:
     made = await page.ask(Form(plan))
     if made is not None:
         select_row(page, made.id)
-        count = f"{len(made.models)} model{'' if len(made.models) == 1 else 's'}"
+        count = fmt.counted(len(made.models), "model")
         news = channel_fields.price_news(made)
         test_key, undo_key = session.key("channels.test"), session.key("app.undo")
         toast(page, f"Channel {made.name} created with {count}. Press {test_key} to test it, {undo_key} to undo.{news}")

@@ -6,6 +6,7 @@ from gateway.domain.fields import GROUP
 from gateway.domain.group import GroupFields
 from gateway.domain.patterns import matches
 from gateway.domain.views import GroupView
+from tui import format as fmt
 from tui.entity_form import EntityForm
 from tui.session import ConsoleSession
 from tui.widgets.form import Values
@@ -30,4 +31,4 @@ def visible_models(session: ConsoleSession, group: GroupView | None, values: Val
     found = [name for name in offered if matches(name, tuple(values["models"]))]
     if group is None:
         return no_channel(session)
-    return f"its tokens see {len(found)} of the {len(offered)} models its channels offer"
+    return f"its tokens see {len(found)} of the {fmt.counted(len(offered), 'model')} that its channels offer"

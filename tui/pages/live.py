@@ -304,7 +304,7 @@ class LivePage(ListPage[CallView]):
     def standing(self) -> Content:
         """Whether it follows, how many calls there are, and what is out of sight."""
         glyphs, table, calls = self.session.glyphs, self.table, self.calls
-        count = f"{calls.count:,} call{'s' if calls.count != 1 else ''}"
+        count = fmt.counted(calls.count, "call")
         if calls.paused:
             return content((f" {glyphs.pause} paused", "warn"), f"  {count}{self.searching()}{self.new()}")
         if self.shows_marked:

@@ -226,7 +226,7 @@ async def import_prices(page: AnyPage) -> None:
         accept = guard_prices(rows, on)
         done = await session.client.import_prices(sorted(on), apply=True, accept=accept)
         count = sum(one.applied for one in done)
-        toast(page, f"{count} price{'' if count == 1 else 's'} imported. {page.undo_hint}")
+        toast(page, f"{fmt.counted(count, 'price')} imported. {page.undo_hint}")
 
 
 async def why(page: AnyPage) -> None:

@@ -9,6 +9,7 @@ from gateway.domain.fields import TOKEN
 from gateway.domain.patterns import matches
 from gateway.domain.token import TokenFields
 from gateway.domain.views import TokenView
+from tui import format as fmt
 from tui.entity_form import EntityForm
 from tui.session import ConsoleSession
 from tui.text import safe
@@ -52,4 +53,4 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
         return f"this token sees no models: {why}"
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     shown = ", ".join(safe(name, 40) for name in found[:SHOWN])
-    return f"this token sees {len(found)} model{'' if len(found) == 1 else 's'}: {shown}{more}"
+    return f"this token sees {fmt.counted(len(found), 'model')}: {shown}{more}"

@@ -98,7 +98,7 @@ class HistoryScreen(ModalScreen[None]):
     def draw(self) -> None:
         """Show what was fetched."""
         count = self._source.count
-        shown = f"{count:,} change{'' if count == 1 else 's'}, newest first" if count else "no changes"
+        shown = f"{fmt.counted(count, 'change')}, newest first" if count else "no changes"
         self.query_one(".title", Static).update(
             content(("History", "bold"), f"   {shown}") if not self._trouble else content((safe(self._trouble), "bad"))
         )
