@@ -61,7 +61,7 @@ async def test_the_history_has_who_from_where_what_and_when(console: ControlClie
     assert await console.history_entry(added.id) == added
 
 
-async def test_a_new_name_is_said_and_found_by_both(console: ControlClient) -> None:
+async def test_a_renamed_entity_is_shown_and_found_by_both_names(console: ControlClient) -> None:
     await console.add_token({"name": "ci"})
     await console.edit_token("ci", {"name": "build"})
     await console.edit_token("build", {"name": "bot", "note": "x"})
