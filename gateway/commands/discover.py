@@ -64,7 +64,7 @@ def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
     Nothing outside this machine is contacted until you add a vendor: then its models are fetched. Keys are kept as
     references (env:NAME). On a terminal it asks which ones to add.
     """
-    offers, unknown = run(_look, create=bool(wanted) or take_all or not as_json)
+    offers, unknown = run(_look, create=bool(wanted) or take_all)
     for note in _elsewhere(unknown, os.environ):
         words(note)
     if not as_json:

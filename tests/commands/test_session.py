@@ -170,7 +170,11 @@ def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["token list", "usage list", "status", "doctor", "config export -", "chat hello", "price import --dry-run"]
+    "line",
+    [
+        *("token list", "usage list", "status", "doctor", "config export -", "chat hello", "price import --dry-run"),
+        *("account", "history", "incident list", "model list", "why laptop m", "verify", "channel test", "discover"),
+    ],
 )
 def test_a_command_that_reads_creates_nothing(tmp_path: Path, line: str) -> None:
     typo = tmp_path / "typo"
