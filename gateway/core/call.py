@@ -61,7 +61,7 @@ class Client(Protocol):
         """
 
     def cut(self) -> None:
-        """Break the connection off."""
+        """Close the connection immediately."""
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False):

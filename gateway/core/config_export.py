@@ -75,7 +75,7 @@ def _variable(channel: str, which: int | str) -> str:
 
 HEAD = f"""\
 # The configuration of a Tollkeeper. What is not set here has its default. There are no secrets in it: keys are
-# references to the environment, tokens stand here without their keys. Money is in dollars, prices per million tokens.
+# references to the environment, and tokens come without their keys. Money is in dollars, prices per million tokens.
 
 format = {FORMAT}
 """

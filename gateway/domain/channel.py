@@ -239,7 +239,7 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     token_limit_field: TokenLimitField | None = None
     """None: as the preset says."""
     strict: bool = False
-    """Never drop a parameter to save a call that the upstream refused."""
+    """Fail instead of calling again without a parameter that the upstream rejected."""
     finish_abandoned: bool = True
     """When the client of a plain call goes away: finish it and book the true usage (True) or cancel it (False)."""
     cache_marks: bool = True

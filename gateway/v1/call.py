@@ -108,7 +108,7 @@ class HttpClient:
             self.gone = True
 
     def cut(self) -> None:
-        """Break the connection off."""
+        """Close the connection immediately."""
         if self._request.transport is not None:
             self._request.transport.abort()
 

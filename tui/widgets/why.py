@@ -155,7 +155,7 @@ def _verdict(card: TextCard, found: Why, session: ConsoleSession) -> None:
         if resort is None:
             card.row("verdict", (f"{glyphs.ok} it would be sent", "ok"))
         else:
-            text = f"{glyphs.warning} it would be sent to {safe(resort.channel, 40)}, although that is not well"
+            text = f"{glyphs.warning} it would be sent to {safe(resort.channel, 40)}, although it is not healthy"
             card.row("verdict", (text, "warn"), ("   no other channel is left", "dim"))
         return
     card.row("verdict", (f"{glyphs.failed} {found.status} {safe(found.code)}", "bad"))

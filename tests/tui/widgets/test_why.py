@@ -127,7 +127,7 @@ def test_a_paused_sole_channel_is_the_last_resort_in_verdict_and_list() -> None:
     found = refused(works=True, status=200, code="", message="")
     sole = replace(found.routes[0], chance=1.0, last_resort=True)
     text = told(replace(found, routes=[sole]))
-    assert "▲ it would be sent to anthropic, although that is not well   no other channel is left" in text
+    assert "▲ it would be sent to anthropic, although it is not healthy   no other channel is left" in text
     assert "▲ anthropic   first choice 100%" in text
     assert "✗" not in text
     assert "✓ it would be sent" not in text
