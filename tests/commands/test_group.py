@@ -1,12 +1,15 @@
 """The group commands."""
 
+import re
+
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Conflict
 from gateway.domain.group import Fallback
+from gateway.domain.units import Nanos
 from tests.commands.runner import Control, run
-from tests.commands.samples import GROUP, MODEL
+from tests.commands.samples import BUDGET, GROUP, MODEL
 
 
 def test_groups_are_listed_with_their_multiplier() -> None:
@@ -17,6 +20,12 @@ def test_groups_are_listed_with_their_multiplier() -> None:
 def test_a_group_is_shown() -> None:
     ran = run("group", "show", "default", control=Control({"GET /groups/default": GROUP}))
     assert "channels       demo\n" in ran.out
+
+
+def test_a_group_says_how_long_its_budgets_last() -> None:
+    used_up = replace(BUDGET, nanos=Nanos(100), spent_nanos=Nanos(100), resets_at_ms=None)
+    control = Control({"GET /groups/default": replace(GROUP, budgets=(used_up,))})
+    assert re.search(r"budget day +used up\n", run("group", "show", "default", control=control).out)
 
 
 def test_a_group_is_added_with_its_multiplier_in_parts_per_million() -> None:

@@ -50,7 +50,8 @@ def test_without_a_server(home: Path) -> None:
 
 def test_stopping_waits_until_it_is_gone(home: Path) -> None:
     with serving(home, "serve") as server:
-        assert tollkeeper(home, "stop").code == 0
+        ran = tollkeeper(home, "stop")
+        assert (ran.code, ran.err) == (0, "Server stopped.\n")
         assert server.process.wait(5) == 0
     assert tollkeeper(home, "status").code == Exit.UNREACHABLE
 

@@ -146,7 +146,8 @@ def test_what_cannot_be_undone_needs_a_confirmation(command: str) -> None:
 @pytest.mark.parametrize(("command", "enabled"), [("enable", True), ("disable", False)])
 def test_a_token_is_switched(command: str, enabled: bool) -> None:
     control = Control({"PATCH /tokens/laptop": TOKEN})
-    assert run("token", command, "laptop", control=control).code == Exit.OK
+    ran = run("token", command, "laptop", control=control)
+    assert (ran.code, ran.err) == (Exit.OK, f"Token 'laptop' {command}d.\n")
     assert control.bodies == [{"enabled": enabled}]
 
 
@@ -173,6 +174,15 @@ def test_a_token_says_how_long_its_budgets_last() -> None:
     used_up = msgspec.structs.replace(BUDGET, nanos=Nanos(100), spent_nanos=Nanos(100), resets_at_ms=None)
     control = Control({"GET /tokens/laptop": msgspec.structs.replace(TOKEN, budgets=(used_up,))})
     assert re.search(r"budget day +used up\n", run("token", "show", "laptop", control=control).out)
+
+
+@pytest.mark.parametrize(
+    ("hold", "told"), [(0, "without one 4096 tokens, or what the money left pays"), (8000, "8k tokens of a call")]
+)
+def test_a_token_says_what_its_calls_hold(hold: int, told: str) -> None:
+    token = msgspec.structs.replace(TOKEN, hold_output=hold)
+    ran = run("token", "show", "laptop", control=Control({"GET /tokens/laptop": token}))
+    assert re.search(rf"\nheld output +.*{told}", ran.out)
 
 
 def test_tokens_of_programs_that_have_ended_are_hidden_and_counted() -> None:

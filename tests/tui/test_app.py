@@ -11,7 +11,8 @@ from textual.command import CommandPalette
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
-from gateway.domain.events import CallSettled, Stopping
+from gateway.domain.events import CallSettled, IncidentChanged, Stopping
+from gateway.domain.incidents import Incident
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis
 from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLink, call, calls, console, sums, words
@@ -216,6 +217,17 @@ async def test_ctrl_c_says_how_to_leave() -> None:
         await pilot.press("ctrl+c")
         await until(app, pilot, lambda: len(words(app)) == 2)
         assert words(app)[-1] == "Press esc to close this, then q to quit the console."
+
+
+async def test_a_budget_that_is_nearly_spent_is_announced() -> None:
+    async with shown() as (app, pilot):
+        client = app.session.client
+        assert isinstance(client, FakeClient)
+        budget = "daily budget of token 'ci'"
+        warning = Incident(id=1, channel="", budget=budget, reason="80% is spent", began=NOW, last=NOW)
+        client.tell(IncidentChanged(seq=1, incident=warning))
+        await until(app, pilot, lambda: words(app))
+        assert words(app) == ["Of the daily budget of token 'ci', 80% is spent."]
 
 
 async def test_the_farewell_names_the_data_folder_if_it_is_not_the_usual_one(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from textual.widgets import Input, Static
+from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.human_values import count_of
@@ -304,6 +304,20 @@ async def test_buttons_and_the_focused_field_are_on_every_screen(size: tuple[int
         await pilot.pause()
         assert app.focused is not None
         assert box.region.contains_region(app.focused.region)
+
+
+@pytest.mark.parametrize(
+    ("page", "key", "verb"),
+    [
+        *((page, "n", "Create") for page in ("tokens", "groups", "channels")),
+        *((page, "e", "Save") for page in ("tokens", "groups", "channels", "models", "account", "settings")),
+    ],
+)
+async def test_the_button_says_what_it_does(page: str, key: str, verb: str) -> None:
+    async with shown(page) as (app, pilot, _):
+        await press(app, pilot, key)
+        assert isinstance(app.screen, Form)
+        assert str(app.screen.query_one("#save", Button).label) == verb
 
 
 async def test_the_first_field_that_is_wrong_is_gone_to() -> None:
