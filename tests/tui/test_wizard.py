@@ -143,6 +143,7 @@ async def test_the_demo_leads_to_a_call_with_its_receipt_in_four_steps() -> None
         assert owner.did == [("grant", 13 * DOLLAR, "first steps"), ("add_token", {"name": "laptop"})]
         await press(app, pilot, "escape")
         assert isinstance(app.page, LivePage)
+        assert words(app)[-1] == "All set. Calls will appear here."
 
 
 async def test_an_address_makes_a_channel_and_its_models_are_chosen() -> None:
