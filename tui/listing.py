@@ -1,14 +1,15 @@
 """Listing: what a table page shows: its columns, rows, lead line and detail pane, as functions of the board.
 
 Columns that matter least are dropped first when the width runs out. Where there is room, columns first grow until
-their texts usually fit, then extra columns are added, and a flexible column takes the rest.
+their texts usually fit, then extra columns are added, and a flexible column takes the rest. If texts on the screen are
+cut then, their columns get the cells that the texts of other columns leave empty.
 
 A Source holds the rows, first on top; rows have keys, so the cursor stays on its row. A RowCache keeps a row the same
 object until something in it changes, because a table repaints only rows that are new objects; so ages and countdowns
 belong into the row. All text returned is safe: foreign strings passed ``tui/text.py``.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -58,6 +59,11 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
         """The width that its texts and its whole title need."""
         return max(self.width, self.most, len(self.title) if self.short else 0)
 
+    @property
+    def lends(self) -> bool:
+        """Whether its width varies, so that it can give cells to others."""
+        return self.brief is None and (self.flex or self.most > 0 or bool(self.short))
+
 
 class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
     """A column with the width it got."""
@@ -71,10 +77,13 @@ class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
         return column.text(row) if column.brief is None or self.width >= column.most else column.brief(row)
 
 
-def fit_columns(columns: Sequence[Column[R]], width: int, chosen: Collection[str] = ()) -> list[PlacedColumn[R]]:
+def fit_columns(
+    columns: Sequence[Column[R]], width: int, chosen: Collection[str] = (), needs: Mapping[str, int] | None = None
+) -> list[PlacedColumn[R]]:
     """The columns that fit side by side with one cell between them, and the widths they get.
 
-    ``chosen``: the ids to show; if empty, all but the extra ones, and these too as far as there is room.
+    ``chosen``: the ids to show; if empty, all but the extra ones, and these too as far as there is room. ``needs``: the
+    widths of the widest texts on the screen, by column.
     """
     shown = [c for c in columns if (c.id in chosen if chosen else not c.extra)]
     usual = len(shown)
@@ -85,7 +94,7 @@ def fit_columns(columns: Sequence[Column[R]], width: int, chosen: Collection[str
         shown.remove(worst)
     if not chosen and len(shown) == usual:
         shown = _with_extra(columns, shown, width)
-    return _grown(shown, width - _total(shown))
+    return _shared(_grown(shown, width - _total(shown)), needs or {})
 
 
 def _total(columns: Sequence[Column[R]]) -> int:
@@ -117,6 +126,28 @@ def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
     for id_ in flexible:
         widths[id_] += max(0, spare) // len(flexible)
     return [PlacedColumn(c, widths[c.id]) for c in shown]
+
+
+def _shared(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) -> list[PlacedColumn[R]]:
+    """Cells that the texts of a column leave empty go to those whose texts are cut; to extra ones last."""
+    widths = {place.column.id: place.width for place in placed}
+    least = {p.column.id: _least(p.column, needs) for p in placed if p.column.lends and p.column.id in needs}
+    for extra in (False, True):
+        cut = [p.column.id for p in placed if p.column.extra == extra and p.column.brief is None]
+        while least and (short := [id_ for id_ in cut if widths[id_] < needs.get(id_, 0)]):
+            for id_ in short:
+                lender = max(least, key=lambda one: widths[one] - least[one])
+                if widths[lender] <= least[lender]:
+                    least = {}
+                    break
+                widths[lender] -= 1
+                widths[id_] += 1
+    return [PlacedColumn(place.column, widths[place.column.id]) for place in placed]
+
+
+def _least(column: Column[R], needs: Mapping[str, int]) -> int:
+    """What its texts need, and its title with the mark of a sorted column."""
+    return max(needs[column.id], len(column.short or column.title) + 1)
 
 
 def sortable_columns(columns: Sequence[Column[R]]) -> list[Column[R]]:

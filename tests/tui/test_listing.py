@@ -64,6 +64,29 @@ def test_columns_grow_then_extra_ones_come_in_and_the_flexible_one_takes_the_res
     }
 
 
+NAMES = [
+    Column[str]("a", "A", 4, str, most=10),
+    Column[str]("b", "B", 4, str, most=8),
+    Column[str]("c", "C", 4, str, extra=True),
+    Column[str]("d", "D", 4, str, flex=True),
+]
+
+
+def widths(width: int, **needs: int) -> list[int]:
+    return [place.width for place in fit_columns(NAMES, width, (), needs)]
+
+
+def test_what_other_columns_leave_empty_goes_to_texts_that_are_cut() -> None:
+    assert widths(40) == [10, 8, 4, 15]
+    assert widths(40, a=10, b=8, c=4, d=15) == [10, 8, 4, 15]
+    assert widths(40, a=3, b=20, c=4, d=6) == [5, 20, 4, 8]
+    assert widths(40, a=10, b=8, c=12, d=6) == [10, 8, 12, 7]
+
+
+def test_texts_that_are_cut_take_no_cell_from_others() -> None:
+    assert widths(40, a=10, b=30, c=4, d=15) == [10, 8, 4, 15]
+
+
 def test_chosen_columns_replace_the_usual_ones() -> None:
     assert ids(40, "more", "cost") == [("cost", 6), ("more", 5)]
 

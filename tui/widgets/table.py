@@ -10,10 +10,11 @@ shows. Rules:
   strip until the row or its look changes.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 import msgspec
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -101,7 +102,11 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self._painter: RowPainter[R] = RowPainter(self._part, glyphs)
         self._key: Hashable = None
         self._count = 0
+        self._needs: dict[str, int] = {}
+        """The widths of the widest texts that were seen in each column since it was arranged."""
         self._shown: dict[int, Strip] = {}
+        self._height = 0
+        """Rows that the screen has room for."""
 
     @property
     def following(self) -> bool:
@@ -132,10 +137,23 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         for y in range(self.size.height - HEAD):
             if self._shown.get(y) is not self._line(y):
                 self.refresh_line(self.scroll_offset.y + y + HEAD)
+        if any(width > self._needs.get(id_, 0) for id_, width in self._painter.cut.items()):
+            self._place(self._needs)
 
     def rearrange(self) -> None:
         """Columns, marks or the sorting changed."""
-        self._painter.place(fit_columns(self.columns, self.wide - 1, self.chosen), self.wide)
+        self._place({})
+
+    def _place(self, needs: Mapping[str, int]) -> None:
+        """Give the columns the widths that the texts on screen need, and those before that needed more."""
+        known, top = dict(needs), self.scroll_offset.y
+        for index in range(top, min(self.source.count, top + max(0, self.size.height - HEAD))):
+            if (row := self.source.row(index)) is None:
+                continue
+            for column in self.columns:
+                known[column.id] = max(known.get(column.id, 0), cell_len(column.text(row)))
+        self._needs = known
+        self._painter.place(fit_columns(self.columns, self.wide - 1, self.chosen, known), self.wide)
         self.refresh()
 
     def go(self, index: int) -> None:
@@ -170,6 +188,13 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         if (selection := self.text_selection) is not None and (span := selection.get_span(y)) is not None:
             strip = selected(strip, span, self._part("selection"))
         return strip.apply_offsets(0, y)
+
+    def on_resize(self) -> None:
+        """The row under the cursor stays on the screen when the table gets lower: a pane is opened, a message comes."""
+        before, self._height = self._height, max(1, self.size.height - HEAD)
+        below = self.cursor - self.scroll_offset.y
+        if self._height <= below < before:
+            self.scroll_to(y=self.cursor - self._height + 1, animate=False, immediate=True)
 
     def on_click(self, event: events.Click) -> None:
         if event.y < HEAD:
@@ -246,11 +271,14 @@ class RowPainter(Generic[R]):
         self._strips: LRUCache[Hashable, tuple[R, RowState, Strip]] = LRUCache(STRIPS)
         self._empty: dict[RowState | None, Strip] = {}
         self._placed: Sequence[PlacedColumn[R]] = ()
+        self.cut: dict[str, int] = {}
+        """The widths that texts would have needed that were cut, by column, since the columns were placed."""
         self.width = 0
 
     def place(self, placed: Sequence[PlacedColumn[R]], width: int) -> None:
         """Set the columns and the width of a line."""
         self._placed, self.width = placed, width
+        self.cut.clear()
         self.clear()
 
     def clear(self) -> None:
@@ -310,7 +338,10 @@ class RowPainter(Generic[R]):
         gutter = self._glyphs.marked if look.marked else " "
         segments = [Segment(gutter, base)]
         for place in self._placed:
-            text = cell(place.text(row), place.width, right=place.column.right, ellipsis=self._glyphs.ellipsis)
+            whole = place.text(row)
+            if (wanted := cell_len(whole)) > place.width and place.column.brief is None:
+                self.cut[place.column.id] = max(self.cut.get(place.column.id, 0), wanted)
+            text = cell(whole, place.width, right=place.column.right, ellipsis=self._glyphs.ellipsis)
             segments.append(Segment(text + " ", self._toned(place, row, base, look)))
         return Strip(segments).adjust_cell_length(self.width, base)
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.tui.owner import Owner, screen, shown
-from tests.tui.stage import channel, group, token
+from tests.tui.owner import Owner, screen, shown, until
+from tests.tui.stage import call, channel, group, token
 from tui.glyphs import UNICODE
+from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail
 
 EXTRA = {
@@ -50,6 +51,27 @@ async def test_a_route_of_several_channels_is_whole_where_there_is_room() -> Non
     async with shown("groups", owner, size=(200, 50)) as (app, _, _):
         assert f" {' → '.join(route)} " in screen(app)
         assert " research-and-development " in screen(app)
+
+
+async def test_a_route_that_is_longer_than_usual_has_the_width_that_there_is() -> None:
+    owner = Owner()
+    route = [f"{NAME}-{number}" for number in range(4)]
+    owner.channels_now += map(channel, route)
+    owner.groups_now = [group("default", channels=route)]
+    async with shown("groups", owner, size=(200, 50)) as (app, _, _):
+        assert f" {' → '.join(route)} " in screen(app)
+
+
+async def test_names_that_are_longer_than_usual_have_the_width_that_there_is() -> None:
+    owner = Owner()
+    model = "meta-llama/Llama-4-Maverick-17B-128E"
+    owner.records = [call(1, model=model), call(2, status=502, code="upstream_unreachable", finish_reason="")]
+    async with shown("live", owner, size=(200, 50)) as (app, pilot, _):
+        await until(app, pilot, "Llama")
+        app.page.query_one(LiveTable).renew()
+        await pilot.pause()
+        assert f" {model} " in screen(app)
+        assert " upstream_unreachable" in screen(app)
 
 
 async def test_a_default_is_whole_where_there_is_room() -> None:

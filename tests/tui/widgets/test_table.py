@@ -96,6 +96,14 @@ async def test_keys_move_the_cursor() -> None:
         assert app.table.cursor == 0
 
 
+async def test_the_row_under_the_cursor_stays_on_the_screen_when_the_table_gets_lower() -> None:
+    async with shown(100) as (app, pilot):
+        await pilot.press(*"jjjj")
+        app.table.styles.height = 3
+        await pilot.pause()
+        assert app.lines() == [" Name", " row 97", " row 96"]
+
+
 async def test_at_the_top_it_follows_the_newest() -> None:
     async with shown(100) as (app, pilot):
         app.source.count += 5
