@@ -16,6 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.filter import LineFilter, NoColor
 from textual.widgets import ContentSwitcher
+from textual.widgets._toast import ToastRack
 
 from gateway.config import Config
 from gateway.domain.errors import GatewayError
@@ -127,6 +128,8 @@ class Console(CrashReportingApp[ExitStatus]):
         yield Footer()
 
     async def on_mount(self) -> None:
+        for messages in self.screen.query(ToastRack):
+            self.screen.move_child(messages, after=self.query_one(Footer))  # what comes last is drawn over the others
         self.set_keymap(self.session.preferences.keymap.bindings())
         page = self.session.state.page
         await self.action_page(page if page in PAGE_CLASSES else PAGES[0].id)

@@ -78,17 +78,6 @@ class Detail(VerticalScroll, can_focus=False):
         self._draw = draw
         self._redraw()
 
-    def on_show(self) -> None:
-        self._tell()
-
-    def on_hide(self) -> None:
-        self._tell()
-
-    def _tell(self) -> None:
-        """Note on the screen whether some pane is on it: messages are then shown beside it."""
-        if self.is_attached:
-            self.screen.set_class(any(one.is_on_screen for one in self.screen.query(Detail)), "-pane")
-
     def on_resize(self, event: events.Resize) -> None:
         if self.scrollable_content_region.width != self._width:
             self._redraw()

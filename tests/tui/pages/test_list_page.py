@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 from textual.widgets._toast import Toast
 
 from gateway.domain.units import Millis
-from tests.tui.owner import press, settle, shown, until
+from tests.tui.owner import press, screen, settle, shown, until
 from tests.tui.stage import console, token, words
 from tui.actions import actions_in, bindings
 from tui.listing import Column, PageListing
@@ -373,16 +373,38 @@ async def test_the_line_above_counts_what_the_filter_leaves() -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)])
-async def test_a_message_does_not_cover_the_pane(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("keys", [["enter"], ["enter", "f"]])
+async def test_a_message_covers_neither_the_rows_nor_the_pane(size: tuple[int, int], keys: list[str]) -> None:
     app = console(state=SavedState(page="live"))
     async with app.run_test(size=size, notifications=True) as pilot:
         await until(app, pilot, " calls ")
         await settle(app, pilot)
-        await press(app, pilot, "enter")
-        toast(app, "Something failed. " * 5, bad=True)
+        await press(app, pilot, *keys)
+        toast(app, "Something failed. " * 12, bad=True)
         await until(app, pilot, "Something failed.")
         (message,), pane = app.screen.query(Toast), app.page.query_one(Detail)
         assert pane.is_on_screen
         assert not message.region.overlaps(pane.region)
-        await press(app, pilot, "escape")
-        assert not app.screen.has_class("-pane")
+        assert not message.region.overlaps(app.page.query_one(LiveTable).region)
+
+
+async def test_a_short_message_takes_the_place_of_the_footer_and_moves_nothing() -> None:
+    app = console(state=SavedState(page="live"))
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await until(app, pilot, " calls ")
+        before = app.page.region
+        toast(app, "Done.")
+        await until(app, pilot, "Done.")
+        assert screen(app).splitlines()[-1].strip("▌ ") == "Done."
+        assert app.page.region == before
+
+
+async def test_a_message_does_not_cover_a_dialog() -> None:
+    app = console(state=SavedState(page="tokens"))
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await until(app, pilot, " tokens ")
+        await press(app, pilot, "c")
+        toast(app, "Copied: something")
+        await until(app, pilot, "Copied")
+        dialog = app.screen.query_one(".dialog").region
+        assert [one for one in app.screen.query(Toast) if one.region.overlaps(dialog)] == []
