@@ -8,6 +8,7 @@ from textual.content import Content
 
 from gateway.domain.channel import ChannelFields
 from gateway.domain.fields import CHANNEL, details
+from gateway.domain.incidents import PAUSED_STATES
 from gateway.domain.money import dollars
 from gateway.domain.views import ChannelView, SumRow
 from tui import format as fmt
@@ -89,10 +90,11 @@ class ChannelListing(TrendListing[ChannelRow]):
             counts[channel.state] = counts.get(channel.state, 0) + 1
         dot = self.session.glyphs.dot
         summary = f" {dot} ".join(f"{number} {state_word(state)}" for state, number in counts.items())
-        paused = next((c for c in channels if c.state in ("cooling", "attention")), None)
+        paused = min(filter(_is_paused, channels), key=lambda c: STATE_ORDER.index(c.state), default=None)
         parts = [(f" {self.counted(len(channels))} {dot} {summary}", "")]
         if paused is not None:
-            ends = [(f"   {self.session.key('channels.clear')}", "key"), (" resumes it", "dim")]
+            action, does = remedy(paused)
+            ends = [(f"   {self.session.key(action)}", "key"), (f" {does}", "dim")]
             room = width - sum(len(text) for text, _ in (*parts, *ends)) - 3
             why = cut(f"{safe(paused.name, 24)}: {reason(paused)}", max(10, room))
             parts += [(f"   {why}", "bad" if paused.state == "attention" else "warn"), *ends]
@@ -178,6 +180,15 @@ def reason(channel: ChannelView) -> str:
     return safe(channel.reason.removeprefix(f"channel '{channel.name}': "))
 
 
+def remedy(channel: ChannelView) -> tuple[str, str]:
+    """The id of the action that helps a paused channel, and what its key does: a refused key stays refused until it is
+    replaced.
+    """
+    if channel.state != "attention":
+        return "channels.clear", "resumes it"
+    return ("channels.keys", "replaces its keys") if len(channel.keys) > 1 else ("entity.edit", "replaces its key")
+
+
 def state_word(state: str) -> str:
     """The state as it is written everywhere."""
     return safe(fmt.channel_state(state), 16)
@@ -198,7 +209,9 @@ def _health(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
     if channel.reason:
         parts.append((f"   {reason(channel)}", ""))
     if row.left:
-        parts.append((f"   retry in {row.left}, {session.key('channels.clear')} resumes it now", "warn"))
+        action, does = remedy(channel)
+        now = " now" if action == "channels.clear" else ""
+        parts.append((f"   retry in {row.left}, {session.key(action)} {does}{now}", "warn"))
     if channel.in_flight:
         parts.append((f"   {channel.in_flight} running", "live"))
     if channel.waiting:
@@ -300,6 +313,10 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
 
 STATE_ORDER = ("attention", "cooling", "half_open", "ok", "off")
 """What needs somebody comes first."""
+
+
+def _is_paused(channel: ChannelView) -> bool:
+    return channel.state in PAUSED_STATES
 
 
 def _state_order(row: ChannelRow) -> int:

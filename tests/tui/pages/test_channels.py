@@ -1,9 +1,12 @@
+import msgspec
+import pytest
+
 from gateway.domain.channel import Served
 from gateway.domain.limits import Limits
-from gateway.domain.units import Nanos
-from gateway.domain.views import ChannelView
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.views import ChannelView, KeyView
 from tests.tui.owner import press, screen, shown
-from tests.tui.stage import FakeClient, channel, console
+from tests.tui.stage import NOW, FakeClient, channel, console
 from tui.pages.channels import ChannelListing
 
 
@@ -18,6 +21,10 @@ def listing(*channels: ChannelView) -> ChannelListing:
 def detail(view: ChannelView) -> str:
     made = listing(view)
     return made.detail(made.rows()[0], 160).plain
+
+
+def key(number: int) -> KeyView:
+    return KeyView(number=number, key=f"…{number}", state="attention", reason="401", until_ms=None)
 
 
 def test_higher_priorities_come_first() -> None:
@@ -80,3 +87,22 @@ async def test_the_pane_never_shows_a_key() -> None:
         await press(app, pilot, "j", "enter")
         assert "retry in 12m00s, z resumes" in screen(app)
         assert "key …3kQA" in screen(app)
+
+
+@pytest.mark.parametrize(
+    ("view", "hint"),
+    [
+        (channel("a", state="cooling", reason="429"), "z resumes it"),
+        (channel("a", state="attention", reason="401"), "e replaces its key"),
+        (channel("a", state="attention", reason="401", keys=[key(1), key(2)]), "A replaces its keys"),
+    ],
+)
+def test_the_hint_is_the_key_of_what_helps(view: ChannelView, hint: str) -> None:
+    view = msgspec.structs.replace(view, until_ms=Millis(NOW + 60_000))
+    assert listing(channel("b"), view).lead(120).plain.endswith(hint)
+    assert f"retry in 1m00s, {hint}" in detail(view)
+
+
+def test_the_channel_that_needs_attention_comes_before_one_that_is_paused() -> None:
+    paused, refused = channel("a", state="cooling", reason="429"), channel("b", state="attention", reason="401")
+    assert "b: 401" in listing(paused, refused).lead(120).plain
