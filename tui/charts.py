@@ -160,8 +160,8 @@ def lines(
     grid = [[BLANK] * width for _ in range(height)]
     for number, values in reversed(list(enumerate(series))):
         dots: dict[tuple[int, int], int] = {}
-        for x, y in _path(values, width * across, height * up, top):
-            if patterns and not glyphs.ascii and x % PATTERN >= DRAWN[number % len(DRAWN)]:
+        for x, y, alone in _path(values, width * across, height * up, top):
+            if patterns and not glyphs.ascii and not alone and x % PATTERN >= DRAWN[number % len(DRAWN)]:
                 continue
             at = (y // up, x // across)
             dots[at] = dots.get(at, 0) | (0 if glyphs.ascii else _DOTS[x % 2][y % 4])
@@ -256,17 +256,20 @@ def _series_at(column: Sequence[float], value: float) -> int:
     return len(column) - 1
 
 
-def _path(values: Sequence[float | None], width: int, height: int, top: float) -> Iterator[tuple[int, int]]:
-    """The dots of a line from the bottom left: each value in the middle of its part of the width."""
+def _path(values: Sequence[float | None], width: int, height: int, top: float) -> Iterator[tuple[int, int, bool]]:
+    """The dots of a line from the bottom left: each value in the middle of its part of the width; and whether it is all
+    that is drawn of a value, because there is none beside it.
+    """
     before: tuple[int, int] | None = None
     for number, value in enumerate(values):
         if value is None:
             before = None
             continue
         at = (int((number + 0.5) * width / len(values)), _level(value, top, height))
-        yield at
+        after = values[number + 1] if number + 1 < len(values) else None
+        yield *at, before is None and after is None
         if before is not None:
-            yield from _straight(before, at)
+            yield from ((x, y, False) for x, y in _straight(before, at))
         before = at
 
 

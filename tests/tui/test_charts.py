@@ -142,3 +142,12 @@ def test_lines_without_colours_differ_by_their_dots() -> None:
         return sum((ord(one.text) - charts.BRAILLE).bit_count() for one in row if one.series >= 0)
 
     assert dots(0) > dots(1) > dots(2) > 0
+
+
+@pytest.mark.parametrize("at", range(12))
+def test_a_value_without_neighbours_is_drawn_in_every_line_without_colours(at: int) -> None:
+    values: list[float | None] = [None] * 12
+    values[at] = 1.0
+    for number in range(3):
+        (row,) = charts.lines([[None] * 12] * number + [values], 12, 1, UNICODE, 1, patterns=True)
+        assert [i for i, one in enumerate(row) if one.series >= 0] == [at]
