@@ -80,6 +80,15 @@ ACTIONS: tuple[Action, ...] = (
         "token rotate NAME",
         shown=False,
     ),
+    _act(
+        "tokens",
+        "ended",
+        "a",
+        "Ended runs",
+        "show or hide the tokens of programs that 'run' started and that have ended",
+        "token list --all",
+        shown=False,
+    ),
     # Channels
     _act(
         "channels", "test", "t", "Test", "check the connection, optionally with a short completion", "channel test NAME"

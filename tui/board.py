@@ -33,6 +33,8 @@ class Board:
         """None until the first snapshot arrives."""
         self.account: AccountView | None = None
         self.tokens: Sequence[TokenView] = ()
+        """Without those of programs that have ended."""
+        self.ended_tokens: Sequence[TokenView] = ()
         self.groups: Sequence[GroupView] = ()
         self.channels: Sequence[ChannelView] = ()
         self.models: Sequence[ModelView] = ()
@@ -100,6 +102,7 @@ class Board:
     def _set_tables(self, event: Snapshot | Changed) -> None:
         self.account = event.account
         self.tokens = [token for token in event.tokens if not token.outlived]
+        self.ended_tokens = [token for token in event.tokens if token.outlived]
         self.groups = event.groups
         self.channels, self.models = event.channels, event.models
         self.unpriced = frozenset(model.name for model in event.models if model.price is None)

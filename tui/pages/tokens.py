@@ -59,12 +59,15 @@ class TokenListing(TrendListing[TokenRow]):
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
         self._cache = RowCache[TokenRow](self.key)
+        self.shows_ended = False
+        """Whether the tokens of programs that have ended are listed, too."""
 
     def columns(self) -> Sequence[Column[TokenRow]]:
         return [*_name_columns(self.session.glyphs), *_money_columns(self.session.glyphs)]
 
     def rows(self) -> Sequence[TokenRow]:
-        return self._cache.keep(map(self._row, self.session.board.tokens))
+        board = self.session.board
+        return self._cache.keep(map(self._row, [*board.tokens, *(board.ended_tokens if self.shows_ended else ())]))
 
     def key(self, row: TokenRow) -> Hashable:
         return row.view.id
@@ -79,7 +82,8 @@ class TokenListing(TrendListing[TokenRow]):
         tokens = self.session.board.tokens
         on = sum(token.state == "active" for token in tokens)
         tight = max(tokens, key=_used_most, default=None)
-        parts = [(f" {self.counted(len(tokens))} {self.session.glyphs.dot} {on} on", "")]
+        listed = len(tokens) + (len(self.session.board.ended_tokens) if self.shows_ended else 0)
+        parts = [(f" {self.counted(listed)} {self.session.glyphs.dot} {on} on", ""), *self._ended()]
         if tight is not None and (share := _used_most(tight)) >= 0.9:
             parts.append(
                 (f" {self.session.glyphs.dot} {safe(tight.name, 30)} is at {fmt.percent(share)}", budget_tone(share))
@@ -87,14 +91,21 @@ class TokenListing(TrendListing[TokenRow]):
         hint = f"   {self.session.key('tokens.connect')} shows how to use one, with a test call"
         return content(*fitting(width, parts, [(hint, "dim")]))
 
+    def _ended(self) -> list[tuple[str, str]]:
+        """How many tokens of programs that have ended there are, and the key that shows or hides them."""
+        count, key = len(self.session.board.ended_tokens), self.session.key("tokens.ended")
+        what = f"shown ({key} hides" if self.shows_ended else f"hidden ({key} shows"
+        text = f" {self.session.glyphs.dot} {fmt.counted(count, 'ended run')} {what} {'it' if count == 1 else 'them'})"
+        return [(text, "dim")] if count else []
+
     def detail(self, row: TokenRow, width: int) -> Content:
         token, session = row.view, self.session
         card, now = TextCard(width), session.now()
-        since = fmt.moment(token.created_ms, now)
+        state = "" if token.state == "active" else f"   {safe(token.state)}"
         card.line(
             (safe(token.name), COLOR_TONES[token.color] or "bold"),
             f"   {safe(token.hint)}   group {safe(token.group)}",
-            _state(token),
+            (state, "warn"),
         )
         for budget in by_unit(token.budgets):
             text = forecast(budget, now, token.created_ms)
@@ -104,7 +115,7 @@ class TokenListing(TrendListing[TokenRow]):
         self._history(card, row, width)
         card.row("limits", limits_text(token.limits) or ("none of its own", "dim"))
         card.row("models", *_models(token, session.glyphs))
-        add_details(card, [("created", since), *details(TOKEN, token, *DRAWN)])
+        add_details(card, [("created", fmt.moment(token.created_ms, now)), *details(TOKEN, token, *DRAWN)])
         return card.content()
 
     def empty(self) -> Content:
@@ -136,23 +147,17 @@ class TokenListing(TrendListing[TokenRow]):
         return TokenRow(token, today.cost_nanos if today else Nanos(0), seen, expires)
 
     def _history(self, card: TextCard, row: TokenRow, width: int) -> None:
-        room = min(30, max(10, width - 50))
         costs = self.trends.values(row.view.id, lambda one: one.cost_nanos)
         total = self.trends.totals.get(row.view.id)
         text = f" {fmt.dollar_amount(row.today)} today, {dollars(row.view.spent_nanos)} in total"
         calls = total.calls if total else 0  # rejected ones too, which cost nothing
-        text += f", {fmt.counted(calls, 'call')}"
-        if total is not None and calls:
-            text += f", errors {fmt.percent(total.errors / calls)}"
-        card.row("30 days", (spark(costs, room, self.session.glyphs), "live"), text)
+        errors = f", errors {fmt.percent(total.errors / calls)}" if total is not None and calls else ""
+        text += f", {fmt.counted(calls, 'call')}{errors}"
+        card.row("30 days", (spark(costs, min(30, max(10, width - 50)), self.session.glyphs), "live"), text)
 
 
 def _used_most(token: TokenView) -> float:
     return max(map(used_share, token.budgets), default=0.0) if token.enabled else 0.0
-
-
-def _state(token: TokenView) -> tuple[str, str]:
-    return ("", "") if token.state == "active" else (f"   {safe(token.state)}", "warn")
 
 
 def _models(token: TokenView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
@@ -355,6 +360,14 @@ def _usage_warning(page: AnyPage, token: TokenView) -> str:
     return f"{safe(token.name)} made {fmt.counted(token.calls, 'call')}, the last one {last}."
 
 
+def ended(page: AnyPage) -> None:
+    """Show or hide the tokens of programs that have ended."""
+    page.listing.shows_ended = not page.listing.shows_ended
+    if not page.session.board.ended_tokens:
+        toast(page, "There are no tokens of ended programs. 'tollkeeper run' creates one for each program it starts.")
+    page.renew()
+
+
 async def why(page: AnyPage) -> None:
     """Show what the token's calls would get."""
     if (token := selected_token(page)) is not None:
@@ -371,6 +384,7 @@ VERBS: Mapping[str, Verb] = {
     "duplicate": duplicate,
     "connect": connect,
     "rotate": rotate,
+    "ended": ended,
 }
 
 

@@ -55,6 +55,25 @@ def test_no_tokens_say_what_to_do() -> None:
     assert "n creates one" in listing().empty().plain
 
 
+async def test_tokens_of_ended_runs_are_counted_and_shown_on_request() -> None:
+    owner = Owner()
+    runs = [token(f"run-{n}", id=f"tok_r{n}", temporary=True, state="expired") for n in range(3)]
+    owner.tokens_now += [*runs, token("run-9", id="tok_r9", temporary=True)]
+    async with shown("tokens", owner, size=(120, 30)) as (app, pilot, _):
+        assert "6 tokens · 4 on · 3 ended runs hidden (a shows them)" in screen(app)
+        assert "run-9" in screen(app)
+        assert "run-2" not in screen(app)
+        await press(app, pilot, "a")
+        assert "9 tokens · 4 on · 3 ended runs shown (a hides them)" in screen(app)
+        assert "run-2" in screen(app)
+
+
+async def test_without_ended_runs_their_key_says_that_there_are_none() -> None:
+    async with shown("tokens") as (app, pilot, _):
+        await press(app, pilot, "a")
+        assert words(app)[-1].startswith("There are no tokens of ended programs.")
+
+
 async def test_a_new_token_is_made_and_its_key_shown_once() -> None:
     async with shown("tokens") as (app, pilot, owner):
         await press(app, pilot, "n", "=pad", "enter")
