@@ -14,6 +14,7 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import Millis
 from tui.clipboard import copied
 from tui.export import export_path, write
+from tui.format import counted
 from tui.listing import Column, ListRows, PageListing, RowSource, fit_columns, row_filter, sortable_columns
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.saved_state import PageState
@@ -113,12 +114,18 @@ def marked_only(page: AnyPage) -> None:
 
 async def export(page: AnyPage) -> None:
     """Write the rows that are shown to a file."""
+    await export_rows(page)
+
+
+async def export_rows(page: AnyPage, note: str = "") -> None:
+    """The same; ``note`` says which rows those are."""
     rows = [row for i in range(page.source.count) if (row := page.source.row(i)) is not None]
-    path = await page.ask(Prompt(f"Export {len(rows):,} rows to a file", "calls.csv or calls.jsonl", _path_error))
+    title = f"Export {counted(len(rows), 'row')} to a file{note}"
+    path = await page.ask(Prompt(title, f"{page.listing.noun}s.csv or {page.listing.noun}s.jsonl", _path_error))
     if path:
         file = export_path(path)
         count = await to_thread(write, file, rows)
-        toast(page, f"{count:,} rows written to {file}")
+        toast(page, f"{counted(count, 'row')} written to {file}")
 
 
 def _path_error(text: str) -> str:

@@ -23,7 +23,7 @@ from tui.listing import Column, PageListing
 from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
-from tui.pages.live_source import FOUND_LIMIT, TOP, LiveSource, SearchProgress
+from tui.pages.live_source import FOUND_LIMIT, TOP, LiveSource, SearchProgress, search_words
 from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, fitting, lines, safe
@@ -247,9 +247,6 @@ def _tries(call: CallView, glyphs: Glyphs) -> str:
 SEARCH_PAGE = 500
 """Matching records requested at a time."""
 
-BREATH_S = 0.02
-"""Between two such requests: the gateway has better things to do."""
-
 AGAIN_S = 1.0
 """After a request that failed."""
 
@@ -268,7 +265,7 @@ class LivePage(ListPage[CallView]):
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "live", LiveListing(session), LiveSource(session))
-        self._loading = False
+        self.fetching = False
         self._day = ""
         """The date by which rows of other days have theirs."""
 
@@ -320,10 +317,11 @@ class LivePage(ListPage[CallView]):
         return content((f" {glyphs.stay} not following", "warn"), f"  {count}{self.searching()}{self.new()}")
 
     def new(self) -> str:
-        """How many calls arrived out of sight."""
+        """How many calls arrived out of sight, and the key that shows them."""
         glyphs, calls = self.session.glyphs, self.calls
-        count = calls.unseen.count(self.session.board.calls.order, calls.fits)
-        return f" {glyphs.dot} {count:,} new {glyphs.up} (g)" if count else ""
+        count = (calls.hidden if calls.paused else calls.unseen).count(self.session.board.calls.order, calls.fits)
+        shows = f"({self.session.key('live.pause')} shows them)" if calls.paused else f"{glyphs.up} (g)"
+        return f" {glyphs.dot} {count:,} new {shows}" if count else ""
 
     def searching(self, *, sorts: bool = False) -> str:
         """How far back a filter or a sort has searched; after ``the first 2,000 calls of`` which those are."""
@@ -335,16 +333,17 @@ class LivePage(ListPage[CallView]):
         if search.done:
             full = not self.view.sort and search.cursor and len(self.calls.found) >= FOUND_LIMIT
             return f"{'those that match' if sorts else ''}, {'more are older' if full else f'searched all {every}'}"
-        back = fmt.moment(search.time_ms, self.session.now()).strip() if search.time_ms else ""
-        return f"{'those found' if sorts else ''}, {f'searched back to {back}' if back else 'searching older calls'}"
+        words = search_words(self.calls, self.session.now(), going_on=self._wants_more())
+        return f"{'those found' if sorts else ''}, {words}"
 
     def load(self) -> None:
         """Fetch records that are in view and missing, one request at a time."""
-        if not self._loading and self.session.link == "attached" and self._wants_more():
-            self._loading = True
+        if not self.fetching and self.session.link == "attached" and self._wants_more():
+            self.fetching = True
             self.run_worker(self._load(), group="history", exit_on_error=True)
 
     def _wants_more(self) -> bool:
+        """Whether older calls are needed for what is on screen, and a little below it."""
         calls = self.calls
         if self.view.sort:
             return not calls.search.done
@@ -356,16 +355,16 @@ class LivePage(ListPage[CallView]):
     async def _load(self) -> None:
         try:
             if self.view.sort or self.calls.query is not None:
-                await self._search()
+                await self.search()
             else:
                 await self._load_page()
         except GatewayError:
             self.set_timer(AGAIN_S, self._loaded)  # if the server is gone, the header says so
         else:
-            self.set_timer(BREATH_S, self._loaded)
+            self.set_timer(live_actions.SEARCH_PAUSE_S, self._loaded)
 
     def _loaded(self) -> None:
-        self._loading = False
+        self.fetching = False
         self.renew()
 
     async def _load_page(self) -> None:
@@ -379,7 +378,7 @@ class LivePage(ListPage[CallView]):
             history.fail(ask)
             raise
 
-    async def _search(self) -> None:
+    async def search(self) -> None:
         """Let the server look for what fits among older records; it takes as many requests as it has patience for."""
         calls, query, order = self.calls, self.calls.query, self.calls.order_wanted
         before = calls.search.cursor or self.session.board.calls.edge

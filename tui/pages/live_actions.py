@@ -1,20 +1,27 @@
 """Live actions: pause, follow, errors, cancel, jump to a time."""
 
+from asyncio import sleep
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from textual.widgets import Input
 
-from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.errors import BadRequest, GatewayError, NotFound
 from gateway.domain.human_values import past_of
 from gateway.domain.units import Millis
 from tui.calls import RunningView, failed
+from tui.format import counted
 from tui.pages.base import AnyPage, Verb
+from tui.pages.list_page import export_rows
 from tui.text import safe
-from tui.widgets.dialogs import Prompt, toast
+from tui.widgets.dialogs import Busy, Prompt, toast
 from tui.widgets.why import WhyScreen
 
 ERRORS = "st:err"
+
+SEARCH_PAUSE_S = 0.02
+"""Between two requests of a search: the gateway has better things to do."""
 
 AnyApp = Any
 """The app; it imports the pages."""
@@ -22,7 +29,9 @@ AnyApp = Any
 
 def pause(page: AnyPage) -> None:
     """Hold the rows still, or let them go on."""
+    page.renew()
     page.calls.paused = not page.calls.paused
+    page.calls.hidden.forget(page.session.board.calls.order)
     page.renew()
 
 
@@ -69,6 +78,38 @@ async def cancel(page: AnyPage) -> None:
             toast(page, "It finished in the meantime.")
             return
         toast(page, f"Ended: {row.id}")
+
+
+async def export(page: AnyPage) -> None:
+    """Write the calls that fit the filter to a file; without one, or sorted, those that are here."""
+    calls, all_of_them = page.calls, "'tollkeeper usage export' writes all"
+    plain = not page.view.sort and not page.shows_marked
+    if plain and calls.query is not None and not calls.search.done:
+        found = await page.ask(Busy("Searching older calls", partial(_search_all, page), page.session.now))
+        if isinstance(found, GatewayError):
+            raise found
+        if found is None:
+            return
+    if calls.query is None and plain and calls.records:
+        await export_rows(page, f", those loaded of {counted(calls.count, 'call')}; {all_of_them}")
+    elif calls.search.cut or calls.search.cursor:
+        await export_rows(page, f", the first of more; {all_of_them}")
+    else:
+        await export_rows(page)
+
+
+async def _search_all(page: AnyPage) -> bool:
+    """Find all older calls that fit the filter, as many as are kept."""
+    while page.fetching:
+        await sleep(SEARCH_PAUSE_S)
+    page.fetching = True
+    try:
+        while not page.calls.search.done:
+            await page.search()
+            await sleep(SEARCH_PAUSE_S)
+    finally:
+        page.fetching = False
+    return True
 
 
 def next_error(page: AnyPage) -> None:
@@ -155,6 +196,7 @@ VERBS: Mapping[str, Verb] = {
     "cancel": cancel,
     "when": jump_to_time,
     "why": why,
+    "export": export,
     "next_error": next_error,
     "previous_error": previous_error,
 }

@@ -17,8 +17,9 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 import msgspec
 
 from gateway.domain.query import CallOrder, Query
-from gateway.domain.units import CallId
+from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView
+from tui import format as fmt
 from tui.calls import CallRing, as_view
 from tui.listing import Column
 from tui.session import ConsoleSession
@@ -63,7 +64,8 @@ class LiveSource:
 
     def __init__(self, session: ConsoleSession) -> None:
         self._session = session
-        self._calls = session.board.calls
+        self.calls = session.board.calls
+        """The ring."""
         self._version = -1
         self._view: list[CallId] = []
         """What is shown of the ring, oldest first."""
@@ -78,6 +80,9 @@ class LiveSource:
         self.order_wanted: CallOrder | None = None
         self.paused = False
         self.unseen = UnseenCalls()
+        """Counts from when the list was followed last."""
+        self.hidden = UnseenCalls()
+        """Counts from when the list was paused."""
 
     @property
     def count(self) -> int:
@@ -94,7 +99,7 @@ class LiveSource:
         if self._ordered is not None:
             return self._ordered[index]
         if index < len(self._view):
-            known = self._calls.by_id.get(self._view[-1 - index])
+            known = self.calls.by_id.get(self._view[-1 - index])
             return None if known is None else as_view(known, self._session.now())
         at = index - len(self._view)
         return self.history.row(self._below - at) if self.query is None else self.found[at]
@@ -130,13 +135,13 @@ class LiveSource:
     def narrow(self, query: Query | None) -> None:
         """Show only what matches; None for everything."""
         self.query = query
-        self.found, self.search = [], SearchProgress()
+        self.found, self.search = [], SearchProgress(done=all_loaded(self.calls, query))
         self._version = -1
 
     def renew(self) -> None:
         """Load what changed on the board, unless paused."""
         calls = self._session.board.calls
-        if calls is not self._calls:
+        if calls is not self.calls:
             self._forget(calls)
         if self.paused:
             return
@@ -189,13 +194,28 @@ class LiveSource:
 
     def fits(self, call_id: CallId) -> bool:
         """Whether the filter, if there is one, shows this call of the ring."""
-        return self.query is None or self.query.fits(as_view(self._calls.by_id[call_id], self._session.now()))
+        return self.query is None or self.query.fits(as_view(self.calls.by_id[call_id], self._session.now()))
 
     def _forget(self, calls: CallRing) -> None:
         """Another server, other records."""
-        self._calls = calls
+        self.calls = calls
         self.history.clear()
         self.narrow(self.query)
+
+
+def all_loaded(calls: CallRing, query: Query | None) -> bool:
+    """Whether no call below the ring can match: all of them ended before the moment from which calls are wanted."""
+    edge = None if calls.edge is None else calls.by_id[calls.edge]
+    if query is None or query.since is None or not isinstance(edge, CallView):
+        return False
+    return edge.time_ms + edge.duration_ms < query.since
+
+
+def search_words(source: LiveSource, now: Millis, *, going_on: bool) -> str:
+    """How far back a filter or a sort has searched: ``back to 14:05; searching older calls``."""
+    calls, more = source.calls, "searching older calls" if going_on else "G for older ones"
+    oldest = as_view(calls.by_id[calls.order[0]], now).time_ms if calls.order else now
+    return f"back to {fmt.moment(source.search.time_ms or oldest, now).strip()}; {more}"
 
 
 def _insert(view: list[CallId], call_id: CallId, *, there: bool) -> None:

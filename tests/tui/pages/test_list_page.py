@@ -402,8 +402,9 @@ async def test_a_short_message_takes_the_place_of_the_footer_and_moves_nothing()
 async def test_a_message_does_not_cover_a_dialog() -> None:
     app = console(state=SavedState(page="tokens"))
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await until(app, pilot, " tokens ")
+        await until(app, pilot, "laptop")
         await press(app, pilot, "c")
+        await until(app, pilot, "test call")
         toast(app, "Copied: something")
         await until(app, pilot, "Copied")
         dialog = app.screen.query_one(".dialog").region

@@ -1,14 +1,21 @@
+from pathlib import Path
+
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
 from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
 from tests.tui.pages.test_live import lead, live, settle, shown
 from tests.tui.stage import NOW, call, running, words
 from tui.actions import actions_in
+from tui.app import Console
+from tui.exit_status import ExitStatus
 from tui.pages.live_actions import VERBS, locate
-from tui.widgets.dialogs import Confirm
+from tui.widgets.dialogs import Confirm, Prompt
 
 
 def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
-    assert {*VERBS, "curl"} - {"why"} == {action.verb for action in actions_in("live")}
+    assert {*VERBS, "curl"} - {"why", "export"} == {action.verb for action in actions_in("live")}
 
 
 async def test_pausing_holds_the_rows_still_and_counts_what_comes() -> None:
@@ -16,10 +23,58 @@ async def test_pausing_holds_the_rows_still_and_counts_what_comes() -> None:
         await pilot.press("space")
         client.tell(CallSettled(seq=1, call=call(9, NOW)))
         await settle(app, pilot)
-        assert lead(app).startswith("❚❚ paused  62 calls · 1 new ↑")
+        assert lead(app).startswith("❚❚ paused  62 calls · 1 new (space shows them)")
         await pilot.press("space")
         await settle(app, pilot)
         assert lead(app).startswith("▸ following  63 calls")
+
+
+async def test_while_paused_only_calls_that_are_not_in_the_list_are_new() -> None:
+    async with shown() as (app, pilot, client):
+        await pilot.press("s")
+        client.tell(CallSettled(seq=1, call=call(9, NOW)))
+        await settle(app, pilot)
+        await pilot.press("space")
+        await settle(app, pilot)
+        assert live(app).calls.count == 63
+        assert "new" not in lead(app)
+        client.tell(CallSettled(seq=2, call=call(10, NOW)))
+        await settle(app, pilot)
+        assert "1 new (space shows them)" in lead(app)
+
+
+async def written(app: Console, pilot: Pilot[ExitStatus], path: Path) -> tuple[str, list[str]]:
+    """The title of the dialog of an export, and the lines of the file."""
+    await pilot.press("E")
+    for _ in range(200):
+        await pilot.pause(0.02)
+        if isinstance(app.screen, Prompt):
+            break
+    title = str(app.screen.query(Static).first().visual)
+    app.screen.query_one(Input).value = str(path)
+    await pilot.press("enter")
+    for _ in range(200):
+        await pilot.pause(0.02)
+        if path.exists() and words(app):
+            break
+    return title, path.read_text().splitlines()
+
+
+async def test_the_export_of_a_filter_has_all_that_it_finds(tmp_path: Path) -> None:
+    async with shown(3_000, recent=100) as (app, pilot, client):
+        live(app).view.filter = "claude st:ok"
+        await settle(app, pilot)
+        wanted = [one for one in client.records if one.status == 200 and "claude" in one.model]
+        assert live(app).calls.count < len(wanted)
+        title, lines = await written(app, pilot, tmp_path / "found.jsonl")
+        assert len([line for line in lines if '"state":"settled"' in line]) == len(wanted)
+        assert title == f"Export {len(lines):,} rows to a file"
+
+
+async def test_an_export_of_what_is_loaded_says_so(tmp_path: Path) -> None:
+    async with shown(3_000, recent=100) as (app, pilot, _):
+        title, _lines = await written(app, pilot, tmp_path / "loaded.csv")
+        assert ", those loaded of 3,002 calls; 'tollkeeper usage export' writes all" in title
 
 
 async def test_following_comes_back_from_anywhere() -> None:

@@ -7,7 +7,7 @@ from gateway.domain.views import CallView
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.glyphs import UNICODE
 from tui.pages.live import columns
-from tui.pages.live_source import History, HistoryRequest, LiveSource, SearchProgress
+from tui.pages.live_source import History, HistoryRequest, LiveSource, SearchProgress, search_words
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 
@@ -130,6 +130,21 @@ def test_paused_rows_stay_and_what_comes_is_counted() -> None:
     source.paused = False
     source.renew()
     assert source.count == 14
+
+
+def test_a_span_that_the_ring_covers_is_not_searched_below_it() -> None:
+    _, source = made(1_000, 100)
+    source.narrow(parse("since:2m", NOW))
+    assert source.search.done
+    source.narrow(parse("since:20m", NOW))
+    assert not source.search.done
+
+
+def test_the_search_says_how_far_back_it_is_and_whether_it_goes_on() -> None:
+    _, source = made(1_000, 100)
+    source.narrow(parse("claude", NOW))
+    assert search_words(source, NOW, going_on=True) == "back to 14:08:10; searching older calls"
+    assert search_words(source, NOW, going_on=False) == "back to 14:08:10; G for older ones"
 
 
 def test_another_server_has_other_records() -> None:
