@@ -150,10 +150,10 @@ def test_a_call_that_was_charged_has_a_price_also_where_its_rates_are_not_record
     assert "$0.003: its rates were not recorded" in told
 
 
-def test_an_answer_that_broke_off_was_an_answer() -> None:
+def test_an_answer_that_was_cut_off_is_not_called_no_answer() -> None:
     attempt = Attempt(channel="a", kind=FailureKind.CUT, ms=Millis(2_000), reason="it was cut off")
     told = [
         " ".join(receipt(call(1, attempts=[attempt], first_byte_ms=first), console().session, 120).plain.split())
         for first in (590, None)
     ]
-    assert ["1 a broke off 2.00s cut" in told[0], "1 a no answer 2.00s cut" in told[1]] == [True, True]
+    assert ["1 a cut off 2.00s cut" in told[0], "1 a no answer 2.00s cut" in told[1]] == [True, True]

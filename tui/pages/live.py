@@ -23,7 +23,7 @@ from tui.listing import Column, PageListing
 from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
-from tui.pages.live_source import FOUND_LIMIT, TOP, LiveSource, SearchProgress, search_words
+from tui.pages.live_source import FOUND_LIMIT, LiveSource, load_found, load_page, search_words
 from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, fitting, lines, safe
@@ -244,9 +244,6 @@ def _tries(call: CallView, glyphs: Glyphs) -> str:
     return str(tries) if tries else glyphs.nothing
 
 
-SEARCH_PAGE = 500
-"""Matching records requested at a time."""
-
 AGAIN_S = 1.0
 """After a request that failed."""
 
@@ -265,7 +262,7 @@ class LivePage(ListPage[CallView]):
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "live", LiveListing(session), LiveSource(session))
-        self.fetching = False
+        self._fetching = False
         self._day = ""
         """The date by which rows of other days have theirs."""
 
@@ -338,8 +335,8 @@ class LivePage(ListPage[CallView]):
 
     def load(self) -> None:
         """Fetch records that are in view and missing, one request at a time."""
-        if not self.fetching and self.session.link == "attached" and self._wants_more():
-            self.fetching = True
+        if not self._fetching and self.session.link == "attached" and self._wants_more():
+            self._fetching = True
             self.run_worker(self._load(), group="history", exit_on_error=True)
 
     def _wants_more(self) -> bool:
@@ -355,42 +352,14 @@ class LivePage(ListPage[CallView]):
     async def _load(self) -> None:
         try:
             if self.view.sort or self.calls.query is not None:
-                await self.search()
+                await load_found(self.calls)
             else:
-                await self._load_page()
+                await load_page(self.calls)
         except GatewayError:
             self.set_timer(AGAIN_S, self._loaded)  # if the server is gone, the header says so
         else:
             self.set_timer(live_actions.SEARCH_PAUSE_S, self._loaded)
 
     def _loaded(self) -> None:
-        self.fetching = False
+        self._fetching = False
         self.renew()
-
-    async def _load_page(self) -> None:
-        history = self.calls.history
-        ask = history.next(self.calls.records)
-        if ask is None:
-            return
-        try:
-            history.fill(ask, await self.session.client.numbered_calls(ask.at, ask.limit))
-        except GatewayError:
-            history.fail(ask)
-            raise
-
-    async def search(self) -> None:
-        """Let the server look for what fits among older records; it takes as many requests as it has patience for."""
-        calls, query, order = self.calls, self.calls.query, self.calls.order_wanted
-        before = calls.search.cursor or self.session.board.calls.edge
-        if before is None:  # nothing ended yet
-            calls.extend([], SearchProgress(done=True))
-            return
-        wanted: dict[str, object] = {"limit": SEARCH_PAGE, "before": before}
-        if query is not None:
-            wanted |= {"words": " ".join(query.words), "since": query.since, "until": query.until}
-        if order is not None:
-            wanted |= {"sort": order.key, "ascending": order.ascending or None, "limit": TOP}
-        page = await self.session.client.calls(**wanted)
-        if calls.query is query and calls.order_wanted is order:
-            done = page.cursor is None
-            calls.extend(page.calls, SearchProgress(cursor=page.cursor or "", time_ms=page.back_to_ms, done=done))

@@ -14,6 +14,7 @@ from tui.calls import RunningView, failed
 from tui.format import counted
 from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import export_rows
+from tui.pages.live_source import load_found
 from tui.text import safe
 from tui.widgets.dialogs import Busy, Prompt, toast
 from tui.widgets.why import WhyScreen
@@ -100,15 +101,9 @@ async def export(page: AnyPage) -> None:
 
 async def _search_all(page: AnyPage) -> bool:
     """Find all older calls that fit the filter, as many as are kept."""
-    while page.fetching:
+    while not page.calls.search.done:
+        await load_found(page.calls)
         await sleep(SEARCH_PAUSE_S)
-    page.fetching = True
-    try:
-        while not page.calls.search.done:
-            await page.search()
-            await sleep(SEARCH_PAUSE_S)
-    finally:
-        page.fetching = False
     return True
 
 

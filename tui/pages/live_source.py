@@ -10,12 +10,14 @@ Three ways of looking, all newest first unless sorted:
 The rows do not change between two calls of ``renew``.
 """
 
+from asyncio import Lock
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Sequence
 
 import msgspec
 
+from gateway.domain.errors import GatewayError
 from gateway.domain.query import CallOrder, Query
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView
@@ -26,6 +28,9 @@ from tui.session import ConsoleSession
 
 FOUND_LIMIT = 20_000
 """Most older records that one filter keeps."""
+
+SEARCH_PAGE = 500
+"""Matching records requested at a time."""
 
 TOP = 2_000
 """Most older records that are kept of all that are sorted."""
@@ -63,7 +68,7 @@ class LiveSource:
     """Rows by index; keys are call ids, and numbers of records that are not in the ring."""
 
     def __init__(self, session: ConsoleSession) -> None:
-        self._session = session
+        self.session = session
         self.calls = session.board.calls
         """The ring."""
         self._version = -1
@@ -76,6 +81,8 @@ class LiveSource:
         """What the filter found below the ring, newest first."""
         self.search = SearchProgress()
         self.query: Query | None = None
+        self.searches = Lock()
+        """Held by the one search request at a time."""
         self._kept: Collection[Hashable] | None = None
         self.order_wanted: CallOrder | None = None
         self.paused = False
@@ -100,7 +107,7 @@ class LiveSource:
             return self._ordered[index]
         if index < len(self._view):
             known = self.calls.by_id.get(self._view[-1 - index])
-            return None if known is None else as_view(known, self._session.now())
+            return None if known is None else as_view(known, self.session.now())
         at = index - len(self._view)
         return self.history.row(self._below - at) if self.query is None else self.found[at]
 
@@ -140,7 +147,7 @@ class LiveSource:
 
     def renew(self) -> None:
         """Load what changed on the board, unless paused."""
-        calls = self._session.board.calls
+        calls = self.session.board.calls
         if calls is not self.calls:
             self._forget(calls)
         if self.paused:
@@ -167,7 +174,7 @@ class LiveSource:
         """The rows sorted or restricted; None if they are neither."""
         if self._kept is None and self.order_wanted is None:
             return None
-        rows = [*(as_view(calls.by_id[i], self._session.now()) for i in reversed(self._view)), *self.found]
+        rows = [*(as_view(calls.by_id[i], self.session.now()) for i in reversed(self._view)), *self.found]
         if self._kept is not None:
             older = (
                 self.history.row(key) for key in sorted((k for k in self._kept if isinstance(k, int)), reverse=True)
@@ -194,13 +201,47 @@ class LiveSource:
 
     def fits(self, call_id: CallId) -> bool:
         """Whether the filter, if there is one, shows this call of the ring."""
-        return self.query is None or self.query.fits(as_view(self.calls.by_id[call_id], self._session.now()))
+        return self.query is None or self.query.fits(as_view(self.calls.by_id[call_id], self.session.now()))
 
     def _forget(self, calls: CallRing) -> None:
         """Another server, other records."""
         self.calls = calls
         self.history.clear()
         self.narrow(self.query)
+
+
+async def load_page(source: LiveSource) -> None:
+    """Fetch the records that were missed last."""
+    history, client = source.history, source.session.client
+    ask = history.next(source.records)
+    if ask is None:
+        return
+    try:
+        history.fill(ask, await client.numbered_calls(ask.at, ask.limit))
+    except GatewayError:
+        history.fail(ask)
+        raise
+
+
+async def load_found(source: LiveSource) -> None:
+    """Let the server look for what fits among older records, one request at a time; it takes as many as it needs."""
+    async with source.searches:
+        query, order = source.query, source.order_wanted
+        before = source.search.cursor or source.calls.edge
+        if source.search.done:
+            return
+        if before is None:  # nothing ended yet
+            source.extend([], SearchProgress(done=True))
+            return
+        wanted: dict[str, object] = {"limit": SEARCH_PAGE, "before": before}
+        if query is not None:
+            wanted |= {"words": " ".join(query.words), "since": query.since, "until": query.until}
+        if order is not None:
+            wanted |= {"sort": order.key, "ascending": order.ascending or None, "limit": TOP}
+        page = await source.session.client.calls(**wanted)
+        if source.query is query and source.order_wanted is order:
+            done = page.cursor is None
+            source.extend(page.calls, SearchProgress(cursor=page.cursor or "", time_ms=page.back_to_ms, done=done))
 
 
 def all_loaded(calls: CallRing, query: Query | None) -> bool:

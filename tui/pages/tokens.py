@@ -95,7 +95,7 @@ class TokenListing(TrendListing[TokenRow]):
         """How many tokens of programs that have ended there are, and the key that shows or hides them."""
         count, key = len(self.session.board.ended_tokens), self.session.key("tokens.ended")
         what = f"shown ({key} hides" if self.shows_ended else f"hidden ({key} shows"
-        text = f" {self.session.glyphs.dot} {fmt.counted(count, 'ended run')} {what} {'it' if count == 1 else 'them'})"
+        text = f" {self.session.glyphs.dot} ended runs: {count:,} {what} them)"
         return [(text, "dim")] if count else []
 
     def detail(self, row: TokenRow, width: int) -> Content:

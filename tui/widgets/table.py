@@ -11,6 +11,7 @@ shows. Rules:
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
 import msgspec
@@ -99,7 +100,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         """Takes the id of the column whose title was clicked."""
         self.marks: set[Hashable] = set()
         self.cursor = 0
-        self._painter: RowPainter[R] = RowPainter(self._part, glyphs)
+        self._painter: RowPainter[R] = RowPainter(partial(style_of, self), glyphs)
         self._key: Hashable = None
         self._count = 0
         self._needs: dict[str, int] = {}
@@ -138,22 +139,17 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
             if self._shown.get(y) is not self._line(y):
                 self.refresh_line(self.scroll_offset.y + y + HEAD)
         if any(width > self._needs.get(id_, 0) for id_, width in self._painter.cut.items()):
-            self._place(self._needs)
+            self.rearrange(self._needs)
 
-    def rearrange(self) -> None:
-        """Columns, marks or the sorting changed."""
-        self._place({})
-
-    def _place(self, needs: Mapping[str, int]) -> None:
-        """Give the columns the widths that the texts on screen need, and those before that needed more."""
-        known, top = dict(needs), self.scroll_offset.y
-        for index in range(top, min(self.source.count, top + max(0, self.size.height - HEAD))):
-            if (row := self.source.row(index)) is None:
-                continue
-            for column in self.columns:
-                known[column.id] = max(known.get(column.id, 0), cell_len(column.text(row)))
-        self._needs = known
-        self._painter.place(fit_columns(self.columns, self.wide - 1, self.chosen, known), self.wide)
+    def rearrange(self, needs: Mapping[str, int] | None = None) -> None:
+        """Columns, marks or the sorting changed, or texts are wider than before: ``needs`` were the widths then."""
+        first = self.scroll_offset.y
+        last = min(self.source.count, first + max(0, self.size.height - HEAD))
+        rows = [row for index in range(first, last) if (row := self.source.row(index)) is not None]
+        self._needs = dict(needs or {})
+        for column in self.columns:
+            self._needs[column.id] = max([self._needs.get(column.id, 0), *(cell_len(column.text(row)) for row in rows)])
+        self._painter.place(fit_columns(self.columns, self.wide - 1, self.chosen, self._needs), self.wide)
         self.refresh()
 
     def go(self, index: int) -> None:
@@ -186,7 +182,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
             return self._painter.head(self.sort, descending=self.descending)
         strip = self._shown[y - HEAD] = self._line(y - HEAD)
         if (selection := self.text_selection) is not None and (span := selection.get_span(y)) is not None:
-            strip = selected(strip, span, self._part("selection"))
+            strip = selected(strip, span, style_of(self, "selection"))
         return strip.apply_offsets(0, y)
 
     def on_resize(self) -> None:
@@ -221,12 +217,6 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         super().notify_style_update()
         self._painter.clear()
 
-    def _part(self, name: str) -> Style:
-        if name == "base":
-            return self.rich_style
-        partial = name in ("ok", "bad", "warn", "live", "dim", "selection")
-        return self.get_component_rich_style(f"table--{name}", partial=partial)
-
     def _line(self, y: int) -> Strip:
         index = y + self.scroll_offset.y
         if index >= self.source.count:
@@ -247,6 +237,14 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.cursor = min(count - 1, old if index is None else index)
         self._key = self.source.key(self.cursor)
         return self.cursor - old
+
+
+def style_of(table: LiveTable[R], name: str) -> Style:
+    """The style of a part of the table, or of a tone."""
+    if name == "base":
+        return table.rich_style
+    inherits = name in ("ok", "bad", "warn", "live", "dim", "selection")
+    return table.get_component_rich_style(f"table--{name}", partial=inherits)
 
 
 STRIPS = 512

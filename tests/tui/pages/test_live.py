@@ -372,8 +372,7 @@ async def test_a_sort_covers_all_calls_not_only_those_that_are_loaded() -> None:
 
 
 async def test_of_very_many_calls_the_first_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("live", "live_source"):
-        monkeypatch.setattr(f"tui.pages.{module}.TOP", 30)
+    monkeypatch.setattr("tui.pages.live_source.TOP", 30)
     async with shown(900, recent=20) as (app, pilot, client):
         live(app).sort_by("cost", reverse=False)
         await until_searched(app, pilot)

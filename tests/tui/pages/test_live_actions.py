@@ -1,3 +1,4 @@
+from asyncio import to_thread
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -55,9 +56,9 @@ async def written(app: Console, pilot: Pilot[ExitStatus], path: Path) -> tuple[s
     await pilot.press("enter")
     for _ in range(200):
         await pilot.pause(0.02)
-        if path.exists() and words(app):
+        if words(app):
             break
-    return title, path.read_text().splitlines()
+    return title, await to_thread(lambda: path.read_text().splitlines())
 
 
 async def test_the_export_of_a_filter_has_all_that_it_finds(tmp_path: Path) -> None:

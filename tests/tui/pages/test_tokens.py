@@ -60,11 +60,11 @@ async def test_tokens_of_ended_runs_are_counted_and_shown_on_request() -> None:
     runs = [token(f"run-{n}", id=f"tok_r{n}", temporary=True, state="expired") for n in range(3)]
     owner.tokens_now += [*runs, token("run-9", id="tok_r9", temporary=True)]
     async with shown("tokens", owner, size=(120, 30)) as (app, pilot, _):
-        assert "6 tokens · 4 on · 3 ended runs hidden (a shows them)" in screen(app)
+        assert "6 tokens · 4 on · ended runs: 3 hidden (a shows them)" in screen(app)
         assert "run-9" in screen(app)
         assert "run-2" not in screen(app)
         await press(app, pilot, "a")
-        assert "9 tokens · 4 on · 3 ended runs shown (a hides them)" in screen(app)
+        assert "9 tokens · 4 on · ended runs: 3 shown (a hides them)" in screen(app)
         assert "run-2" in screen(app)
 
 
