@@ -2,15 +2,16 @@
 
 import asyncio
 import json
-import os
 import signal
+import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import fork_server
 from tests.fakes.client import Client
 from tests.house import ROOT
 
@@ -37,7 +38,7 @@ PATIENCE_S = 20.0
 class Child:
     """The process, and the first line it printed: its welcome, or why it did not start."""
 
-    process: asyncio.subprocess.Process
+    process: "subprocess.Popen[bytes]"
     said: dict[str, Any]
 
     @property
@@ -54,30 +55,34 @@ class Child:
 
     async def ended(self) -> int:
         """The exit code; what went to stderr must be nothing."""
-        async with asyncio.timeout(PATIENCE_S):
-            _, errors = await self.process.communicate()
-        assert errors == b""
+        _, errors = await asyncio.to_thread(self.process.communicate, timeout=PATIENCE_S)
+        assert errors == b"", errors.decode()
         assert self.process.returncode is not None
         return self.process.returncode
 
 
 @asynccontextmanager
-async def serving(home: Path, *, host: str = "127.0.0.1", port: int = 0, drain_s: float = 10.0) -> AsyncIterator[Child]:
+async def serving(
+    home: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    drain_s: float = 10.0,
+    start: Callable[..., "subprocess.Popen[bytes]"] = fork_server.start,
+) -> AsyncIterator[Child]:
     """A server that has said its first line; killed at the end if it still runs."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-W", "error", "-c", CODE, str(home), host, str(port), str(drain_s)),
+    process = start(
+        [sys.executable, "-W", "error", "-c", CODE, str(home), host, str(port), str(drain_s)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdout is not None
     try:
         async with asyncio.timeout(PATIENCE_S):
-            line = await process.stdout.readline()
+            line = await asyncio.to_thread(process.stdout.readline)
         yield Child(process, json.loads(line or b"{}"))
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
+        process.kill()
+        with process:
+            pass

@@ -17,6 +17,7 @@ from gateway import __version__
 from gateway.commands import base
 from gateway.commands.base import Noun
 from gateway.commands.exit_codes import MEANINGS, Exit
+from tests import fork_server
 from tests.commands.program import PROGRAM, environment, serving, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import ACCOUNT, STATUS, TOKEN
@@ -175,12 +176,10 @@ def test_a_tail_ends_quietly_when_nobody_reads_any_more(home: Path) -> None:
         reader, writer = os.pipe()
         os.close(reader)
         try:
-            ran = subprocess.run(
-                tail, env=environment(home), stdout=writer, stderr=subprocess.PIPE, timeout=30, check=False
-            )
+            ran = fork_server.run(tail, env=environment(home), stdout=writer, timeout=30)
         finally:
             os.close(writer)
-        assert (ran.returncode, ran.stderr) == (0, b"")
+        assert (ran.returncode, ran.stderr) == (0, "")
         assert server.process.poll() is None
 
 

@@ -202,7 +202,7 @@ async def test_a_killed_server_leaves_a_home_that_starts_again(home: Path) -> No
     async with serving(home) as server, server.client.streaming("demo-echo", messages=SILENT) as answer:
         await answer.event()
         server.signal(signal.SIGKILL)
-        await server.process.wait()
+        await asyncio.to_thread(server.process.wait)
     assert (home / "run.json").exists()
     async with serving(home) as again:
         assert len(again.said["notes"]) == 1

@@ -3,15 +3,15 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import fork_server
 from tests.commands.runner import Ran
-from tests.house import ROOT
 
-PROGRAM = (sys.executable, str(ROOT / "cli.py"))
+PROGRAM = (sys.executable, fork_server.CLI)
 PATIENCE_S = 30.0
 
 
@@ -44,22 +44,16 @@ def environment(home: Path) -> dict[str, str]:
 
 def tollkeeper(home: Path, *args: str, stdin: str = "") -> Ran:
     """One command."""
-    ran = subprocess.run(
-        [*PROGRAM, *args],
-        env=environment(home),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    ran = fork_server.run([*PROGRAM, *args], env=environment(home), input=stdin, timeout=PATIENCE_S)
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
 @contextmanager
-def serving(home: Path, *args: str) -> Iterator[Served]:
+def serving(
+    home: Path, *args: str, start: Callable[..., "subprocess.Popen[str]"] = fork_server.start
+) -> Iterator[Served]:
     """A server on an empty home and a free port, until the block ends."""
-    with subprocess.Popen(
+    with start(
         [*PROGRAM, *args], env=environment(home), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
     ) as process:
         try:

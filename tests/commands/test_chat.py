@@ -14,6 +14,7 @@ from gateway.commands.chat import streamed, whole
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import RateLimited, UpstreamError
 from gateway.domain.units import Millis
+from tests import fork_server
 from tests.commands.program import PROGRAM, Served, environment, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS, TOKEN
@@ -157,7 +158,7 @@ def test_an_unknown_model_is_not_found(served: Served) -> None:
 
 
 def test_interrupting_cancels_the_call(served: Served) -> None:
-    with subprocess.Popen(
+    with fork_server.start(
         [*PROGRAM, "chat", "--model", "demo-story", "tell me"],
         env=environment(served.home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip

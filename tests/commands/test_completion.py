@@ -16,6 +16,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS, BashComplete, Completer, line_of, several
 from gateway.commands.session import CommandSession
 from gateway.domain.errors import Unavailable
+from tests import fork_server
 from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, GROUP, MODEL, TOKEN
@@ -177,5 +178,5 @@ def test_what_a_shell_asks_is_completed(words: str, wanted: set[str]) -> None:
     asked = {"COMP_LINE": words, "COMP_WORDBREAKS": " :=", "_TOLLKEEPER_COMPLETE": "bash_complete"}
     env = {**os.environ, **asked}
     program = [sys.executable, "cli.py"]
-    answer = subprocess.run(program, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
+    answer = fork_server.run(program, env=env, cwd=ROOT, timeout=PATIENCE_S)
     assert {line.partition(",")[2] for line in answer.stdout.splitlines()} == wanted

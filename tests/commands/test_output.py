@@ -20,6 +20,7 @@ from gateway.commands.output import (
     out_pairs,
     table,
 )
+from tests import fork_server
 from tests.commands.program import PROGRAM as PYTHON
 from tests.commands.program import Served, environment
 from tests.commands.samples import CALL, HOSTILE, TOKEN
@@ -148,11 +149,11 @@ def test_a_terminal_gets_colours_and_its_width_and_a_pipe_neither(
 ) -> None:
     argv = [*PYTHON, "channel", "list"]
     env = {**environment(served.home), "COLUMNS": "60", **environ}
-    piped = subprocess.run(argv, env=env, stdout=subprocess.PIPE, check=True).stdout
+    piped = fork_server.run(argv, env=env, timeout=30).stdout.encode()
     assert b"\x1b" not in piped
     assert len(piped.splitlines()[0]) > 60
     ours, theirs = os.openpty()
-    with subprocess.Popen(argv, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+    with fork_server.start(argv, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         shown = b""
         with suppress(OSError):  # the other end is closed when the program ends

@@ -16,6 +16,7 @@ import pytest
 from gateway.commands.exit_codes import Exit
 from gateway.commands.run import LEASE_MS, SignalRelay
 from gateway.domain.views import NewToken
+from tests import fork_server
 from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import MODEL, STATUS, TOKEN
@@ -53,7 +54,7 @@ def script(folder: Path, name: str, body: str) -> Path:
 @contextmanager
 def started(served: Served, *command: str, **options: Any) -> Iterator["subprocess.Popen[str]"]:
     """``run`` in the background, until the block ends."""
-    with subprocess.Popen(
+    with fork_server.start(
         [*PROGRAM, "run", *command], env=environment(served.home), stdout=subprocess.PIPE, text=True, **options
     ) as process:
         try:
@@ -110,8 +111,11 @@ os.environ["OPENAI_BASE_URL"] = env["ANTHROPIC_BASE_URL"] + "/v1"
     if not Path("/proc/self/cmdline").exists():
         pytest.skip("this system does not show command lines in /proc")
     program = script(tmp_path, "claude", body)
-    ran = tollkeeper(served.home, "run", "--model", "demo-story", str(program), "-p", "hi")
-    first, second = ran.out.splitlines()
+    command = [*PROGRAM, "run", "--model", "demo-story", str(program), "-p", "hi"]
+    env = environment(served.home)
+    # Not a fork, which has the command line of its parent.
+    ran = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    first, second = ran.stdout.splitlines()
     mode, has_key, model, settings = second.split()
     assert (first, mode, has_key, model) == ("False True", "0o600", "False", "demo-story")
     assert not Path(settings).exists()
@@ -126,7 +130,7 @@ def test_a_settings_folder_shows_what_is_in_the_real_one(served: Served, tmp_pat
     listing = "import os; f = os.environ['LLM_USER_PATH']; print(sorted(os.listdir(f)), open(f + '/logs.db').read())"
     program = script(tmp_path, "llm", listing)
     env = environment(served.home) | {"LLM_USER_PATH": str(real)}
-    done = subprocess.run([*PROGRAM, "run", program], env=env, capture_output=True, text=True, check=True)
+    done = fork_server.run([*PROGRAM, "run", str(program)], env=env, timeout=PATIENCE_S)
     names = ["default_model.txt", "extra-openai-models.yaml", "keys.json", "logs.db"]
     assert done.stdout == f"{names} mine\n"
     assert (real / "keys.json").read_text() == "other keys"

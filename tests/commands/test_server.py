@@ -3,6 +3,7 @@
 import re
 import shlex
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -73,17 +74,18 @@ def test_a_second_server_on_the_same_home_is_refused(served: Served) -> None:
         assert "for a new one: tollkeeper token rotate first" in ran.err
 
 
-def test_a_port_in_use_says_by_whom_and_the_line_that_helps(served: Served, home: Path) -> None:
-    port = served.address.rpartition(":")[2][:-3]
-    ran = tollkeeper(home, "serve", "--port", port)
-    assert (ran.code, ran.err.count("\n")) == (Exit.CONFLICT, 1)
-    assert "in use" in MEANINGS[Exit.CONFLICT]
-    line = re.search(r"already listens there; use another port: (tollkeeper serve.*)$", ran.err.strip())
-    assert line
-    if Path("/proc/net/tcp").exists():
-        assert f"python cli.py (pid {served.process.pid}) already" in ran.err.replace("python3", "python")
-    with serving(home, *shlex.split(line[1])[1:]) as other:
-        assert "Tollkeeper is running at" in other.greeting
+def test_a_port_in_use_says_by_whom_and_the_line_that_helps(home: Path, tmp_path: Path) -> None:
+    with serving(tmp_path / "first", "serve", start=subprocess.Popen) as first:  # a fork has its parent's command line
+        port = first.address.rpartition(":")[2][:-3]
+        ran = tollkeeper(home, "serve", "--port", port)
+        assert (ran.code, ran.err.count("\n")) == (Exit.CONFLICT, 1)
+        assert "in use" in MEANINGS[Exit.CONFLICT]
+        line = re.search(r"already listens there; use another port: (tollkeeper serve.*)$", ran.err.strip())
+        assert line
+        if Path("/proc/net/tcp").exists():
+            assert f"python cli.py (pid {first.process.pid}) already" in ran.err.replace("python3", "python")
+        with serving(home, *shlex.split(line[1])[1:]) as other:
+            assert "Tollkeeper is running at" in other.greeting
 
 
 @pytest.mark.parametrize(("command", "option"), [("serve", "--drain"), ("stop", "--wait")])

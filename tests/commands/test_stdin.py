@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.commands.exit_codes import Exit
+from tests import fork_server
 from tests.commands.program import PATIENCE_S, PROGRAM, environment, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL
@@ -42,7 +43,7 @@ def test_a_secret_is_prompted_for_and_not_echoed(home: Path) -> None:
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     args = ("channel", "add", "x", "--dialect", "mock", "--models", "m", "--key", "-")
-    with subprocess.Popen(
+    with fork_server.start(
         [*PROGRAM, *args], env=environment(home), stdin=theirs, stdout=subprocess.PIPE, stderr=theirs,
         start_new_session=True,
     ) as process:  # fmt: skip

@@ -12,7 +12,8 @@ from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Conflict, NotFound
 from gateway.domain.units import Nanos
 from gateway.domain.views import NewToken
-from tests.commands.program import PROGRAM, environment, tollkeeper
+from tests import fork_server
+from tests.commands.program import PATIENCE_S, PROGRAM, environment, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import BUDGET, HOSTILE, TOKEN
 
@@ -60,11 +61,9 @@ def test_a_key_that_nobody_reads_is_a_failure_with_a_way_out(args: tuple[str, ..
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as gone:
-        ran = subprocess.run(
-            [*PROGRAM, "token", *args], env=environment(home), stdout=gone, stderr=subprocess.PIPE, check=False
-        )
-    assert (ran.returncode, ran.stderr.count(b"\n")) == (Exit.FAILED, 1)
-    assert f"tollkeeper token rotate {args[1]}".encode() in ran.stderr
+        ran = fork_server.run([*PROGRAM, "token", *args], env=environment(home), stdout=gone, timeout=PATIENCE_S)
+    assert (ran.returncode, ran.stderr.count("\n")) == (Exit.FAILED, 1)
+    assert f"tollkeeper token rotate {args[1]}" in ran.stderr
 
 
 def test_without_a_stdout_no_key_is_made(home: Path) -> None:

@@ -3,17 +3,18 @@
 import asyncio
 import itertools
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from gateway.domain.channel import Dialect
+from tests import fork_server
 from tests.fakes.provider import Exchange, Provider
 from tests.faults.canaries import PROMPT, leaks, quotes, secret_of
 from tests.faults.canary_places import error_places
 from tests.faults.canary_run import kept_in
-from tests.house import ROOT
 
 PATIENCE_S = 30.0
 KINDS = ("google", "mistral", "azure", "password")
@@ -57,8 +58,7 @@ async def test_commands(home: Path, provider: Provider) -> None:
         out["usage show"] = await _run(home, "usage", "show", newest)
     finally:
         server.terminate()
-        async with asyncio.timeout(PATIENCE_S):
-            _, out["server.log"] = await server.communicate()
+        _, out["server.log"] = await asyncio.to_thread(server.communicate, timeout=PATIENCE_S)
     out |= kept_in(home)
     assert b"HTTP 500" in out["usage list --json"]
     assert (leaks(out, [key, further, header, bearer]), quotes(out)) == ([], [])
@@ -67,23 +67,21 @@ async def test_commands(home: Path, provider: Provider) -> None:
 async def _run(home: Path, *words: str) -> bytes:
     """What a command prints, errors too."""
     process = await _start(home, *words)
-    async with asyncio.timeout(PATIENCE_S):
-        printed, errors = await process.communicate()
+    printed, errors = await asyncio.to_thread(process.communicate, timeout=PATIENCE_S)
     return printed + errors
 
 
-async def _start(home: Path, *words: str) -> asyncio.subprocess.Process:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "cli.py", "--home", str(home), *words),
-        cwd=ROOT,
+async def _start(home: Path, *words: str) -> "subprocess.Popen[bytes]":
+    process = fork_server.start(
+        [sys.executable, fork_server.CLI, "--home", str(home), *words],
         env={**os.environ, "UP_KEY": secret_of(KINDS[1], 1)},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     if words[0] == "serve":
         assert process.stdout is not None
         async with asyncio.timeout(PATIENCE_S):
-            while b"OPENAI_API_KEY" not in await process.stdout.readline():
+            while b"OPENAI_API_KEY" not in await asyncio.to_thread(process.stdout.readline):
                 pass
     return process

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import fork_server
 from tests.house import ROOT
 from tests.tui.terminal import Terminal, terminal
 from tests.tui.test_in_a_terminal import ALTERNATE_SCREEN, restored
@@ -42,8 +43,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminal
 @contextmanager
 def upstream(home: Path) -> Iterator[tuple[str, str]]:
     """The address and a key of another gateway."""
-    with subprocess.Popen(
-        [sys.executable, "cli.py", "--home", str(home), "serve", "--port", "0"],
+    with fork_server.start(
+        [sys.executable, fork_server.CLI, "--home", str(home), "serve", "--port", "0"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -71,15 +72,9 @@ def console(home: Path) -> Iterator[Terminal]:
 
 def command(home: Path, *arguments: str) -> str:
     """What a command on the same home prints."""
-    run = subprocess.run(
-        [sys.executable, "cli.py", *arguments, "--home", str(home / "gateway")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    return run.stdout + run.stderr
+    words = [sys.executable, fork_server.CLI, *arguments, "--home", str(home / "gateway")]
+    run = fork_server.run(words, cwd=ROOT, timeout=PATIENCE_S)
+    return f"{run.stdout}{run.stderr}"
 
 
 def sdk(address: str, key: str, model: str, how: str) -> "subprocess.Popen[str]":

@@ -18,9 +18,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.house import ROOT
+from tests import fork_server
 
-PROGRAM = shlex.split(os.environ.get("TOLLKEEPER_PROGRAM", "")) or [sys.executable, str(ROOT / "cli.py")]
+PROGRAM = shlex.split(os.environ.get("TOLLKEEPER_PROGRAM", "")) or [sys.executable, fork_server.CLI]
 FROZEN = "TOLLKEEPER_PROGRAM" in os.environ
 REPEATS = int(os.environ.get("TOLLKEEPER_REPEATS", "1"))
 PATIENCE_S = 30.0
@@ -70,15 +70,13 @@ class Server:
 
 
 def run(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*PROGRAM, "--home", str(home), *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    return fork_server.run([*PROGRAM, "--home", str(home), *words], timeout=PATIENCE_S)
 
 
 @contextmanager
 def serving(home: Path, drain_s: float = 30) -> Iterator[Server]:
     words = [*PROGRAM, "--home", str(home), "serve", "--port", "0", "--drain", str(drain_s)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with fork_server.start(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         server = Server(home, process)
         try:
             yield server

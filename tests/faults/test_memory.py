@@ -6,6 +6,7 @@ TOLLKEEPER_FULL=1: as many of them as the goals say.
 import asyncio
 import gzip
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -63,7 +64,7 @@ async def served(home: Path, provider: Provider, **settings: int) -> AsyncIterat
         gateway.settings(**{"token_streams": 0, "channel_calls": 0, "memory_mib": 0, **settings})
         key = gateway.client.key
     provider.on("warm", speak())
-    async with serving(home) as child:
+    async with serving(home, start=subprocess.Popen) as child:  # a fork shares memory with its parent
         client = Client(child.port, key)
         for stream in (False, True, False, True):
             assert (await client.chat("warm", stream=stream)).status == 200

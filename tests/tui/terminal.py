@@ -6,10 +6,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pexpect
 import pyte
+from pexpect.pty_spawn import ptyprocess
 
+from tests import fork_server
 from tests.house import ROOT
 
 LIMIT_S = 20.0
@@ -80,6 +83,15 @@ class Terminal:
         return "data"
 
 
+class _Spawned(pexpect.spawn):  # type: ignore[misc]
+    """A fork where one will do. The method is pexpect's own, and all that starts a program there."""
+
+    def _spawnpty(self, args: list[str], **options: Any) -> Any:
+        rows, columns = options["dimensions"]
+        found = fork_server.open_terminal(args, options["env"], columns, rows)
+        return ptyprocess.PtyProcess(*found) if found else super()._spawnpty(args, **options)
+
+
 @contextmanager
 def terminal(
     *arguments: str, columns: int = 100, rows: int = 30, environ: Mapping[str, str] | None = None
@@ -96,7 +108,7 @@ def run_in_terminal(
     """The same with any program."""
     known = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "LANG": "C.UTF-8", "TZ": "UTC"}
     known |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", **(environ or {})}
-    child = pexpect.spawn(
+    child = _Spawned(
         program, list(arguments), cwd=str(ROOT), env=known, dimensions=(rows, columns), timeout=5, use_poll=True
     )
     try:
