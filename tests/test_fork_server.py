@@ -1,4 +1,4 @@
-"""A fork of the server is a process like any other: what the tests rely on in place of an ordinary start."""
+"""A fork is as good as an ordinary start: its environment, streams, signals, exit code, files and terminal."""
 
 import os
 import pty
