@@ -209,7 +209,7 @@ def load(package: str) -> None:
 
 
 def become(order: Order, files: Sequence[int]) -> None:
-    """Take over what a new process is given."""
+    """Set up the folder, environment and streams of the new process."""
     if order.session:
         os.setsid()
     if order.terminal:
