@@ -373,29 +373,33 @@ def _socket_path(config: Config, instance: str, *, private: bool) -> Path | None
 
 
 class _Stop:
-    """Requests to stop a server: the first drains it, the second ends it now."""
+    """Requests to stop a server: it drains, until one of them ends it now."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.at_once = asyncio.Event()
 
     def ask(self, now: bool) -> None:  # noqa: FBT001 - the one question there is
-        """Begin to stop."""
-        if now or self.asked.is_set():
+        """Begin to stop; asking again changes nothing, except with ``now``."""
+        if now:
             self.at_once.set()
         self.asked.set()
 
+    def on_signal(self) -> None:
+        """A signal cannot say ``now``: one that comes while the server stops means it."""
+        self.ask(self.asked.is_set())
+
     def on_signals(self) -> None:
-        """SIGTERM, SIGINT and SIGHUP drain; a second one ends it."""
+        """SIGTERM, SIGINT and SIGHUP drain; one that comes while it stops ends it."""
         loop = asyncio.get_running_loop()
         for name in ("SIGTERM", "SIGINT", "SIGHUP"):
             number = getattr(signal, name, None)
             if number is None:
                 continue
             try:
-                loop.add_signal_handler(number, self.ask, False)
+                loop.add_signal_handler(number, self.on_signal)
             except NotImplementedError:  # Windows: only from the interpreter's own handler
-                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self.ask, False))
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self.on_signal))
 
 
 async def _follow(stop: _Stop) -> None:

@@ -198,6 +198,32 @@ async def test_the_owner_stops_a_server(home: Path) -> None:
         assert await server.ended() == 0
 
 
+async def test_a_request_to_stop_may_be_repeated_and_cuts_no_call(home: Path) -> None:
+    async with serving(home) as server:
+        endpoint = runfile.read(home / "run.json")
+        assert endpoint is not None
+        words = [{"role": "user", "content": "!speed=40 " + "word " * 40}]
+        async with server.client.streaming("demo-echo", messages=words) as answer:
+            await answer.event()
+            for _ in range(3):
+                await ControlClient(endpoint).stop()
+            await refused(server.client)
+            assert (await answer.rest()).endswith(DONE)
+        assert await server.ended() == 0
+    assert [record.outcome for record in records(home)] == [Outcome.DONE]
+
+
+async def test_a_repeated_request_to_stop_may_end_running_calls(home: Path) -> None:
+    async with serving(home) as server, server.client.streaming("demo-echo", messages=SILENT) as answer:
+        endpoint = runfile.read(home / "run.json")
+        assert endpoint is not None
+        await answer.event()
+        await ControlClient(endpoint).stop()
+        await ControlClient(endpoint).stop(now=True)
+        assert b'"code":"gateway_stopping"' in await answer.rest()
+        assert await server.ended() == 0
+
+
 async def test_a_killed_server_leaves_a_home_that_starts_again(home: Path) -> None:
     async with serving(home) as server, server.client.streaming("demo-echo", messages=SILENT) as answer:
         await answer.event()
