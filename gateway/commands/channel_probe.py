@@ -17,7 +17,7 @@ from gateway.domain.channel import Check, Served
 from gateway.domain.human_values import brief_context, brief_span, counted
 from gateway.domain.money import dollars
 from gateway.domain.patterns import matches
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView
 from gateway.domain.views import ChannelView
@@ -150,6 +150,7 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
         found = [model for model in listing.models if matches(model.name, patterns)]
         view = await client.channel(ref)
         if add or replace:
+            _demand_some(ref, listing, found, patterns)
             view = await client.edit_channel(view.id, _patch(view, found, replace=replace))
         return listing, found, view
 
@@ -178,6 +179,16 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
         words(f"channel '{view.name}' now offers {counted(len(view.models), 'model')}")
     if refresh and listing.error:
         raise Quit(f"channel '{ref}': the list could not be refreshed; the last good one stays in use", Exit.UPSTREAM)
+
+
+def _demand_some(ref: str, listing: ListingView, found: list[ListedModel], patterns: tuple[str, ...]) -> None:
+    """Raises Quit if there is nothing to add or set: a mistyped pattern must not take every model off a channel."""
+    if any(model.state != "gone" for model in found):
+        return
+    if listing.error:
+        raise Quit(f"channel '{ref}': {plain(listing.error)}; nothing was changed", Exit.UPSTREAM)
+    chosen = f"model that matches {' '.join(map(word, patterns))}" if patterns else "models"
+    raise Quit(f"the upstream of channel '{ref}' lists no {chosen}; nothing was changed", Exit.NOT_FOUND)
 
 
 async def _listing(client: ControlClient, ref: str, *, refresh: bool) -> ListingView:

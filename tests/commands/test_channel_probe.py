@@ -1,5 +1,6 @@
 """Asking an upstream through its channel."""
 
+import shlex
 from typing import Any
 
 import pytest
@@ -143,6 +144,26 @@ def test_models_are_replaced_and_keep_their_public_names() -> None:
 
 def test_adding_and_setting_exclude_each_other() -> None:
     assert run("channel", "models", "x", "--add", "--set", control=answers()).code == Exit.USAGE
+
+
+@pytest.mark.parametrize("option", ["--add", "--set"])
+@pytest.mark.parametrize("pattern", ["nosuch*", "old"])
+def test_patterns_that_match_nothing_change_nothing(option: str, pattern: str) -> None:
+    control = answers()
+    ran = run("channel", "models", "x", pattern, option, control=control)
+    assert (ran.code, control.bodies) == (Exit.NOT_FOUND, [])
+    assert ran.err == (
+        f"tollkeeper: the upstream of channel 'x' lists no model that matches {shlex.quote(pattern)}; "
+        "nothing was changed\n"
+    )
+
+
+def test_a_list_that_could_not_be_fetched_changes_nothing() -> None:
+    failed = replace(FRESH, models=[], stale=True, error="it is down")
+    control = Control({**answers().answers, "POST /channels/x/refresh": failed})
+    ran = run("channel", "models", "x", "--set", "--refresh", control=control)
+    assert (ran.code, ran.err) == (Exit.UPSTREAM, "tollkeeper: channel 'x': it is down; nothing was changed\n")
+    assert not any(control.bodies)
 
 
 def test_merging_takes_each_upstream_name_once() -> None:
