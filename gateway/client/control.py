@@ -90,8 +90,10 @@ class TokenRequests(Caller):
     async def edit_token(self, ref: str, patch: Body) -> TokenView:
         return await self.patch(f"/tokens/{segment(ref)}", TokenView, patch)
 
-    async def remove_token(self, ref: str) -> None:
-        await self.delete(f"/tokens/{segment(ref)}")
+    async def remove_token(self, ref: str) -> str:
+        """What ended with it for programs without a key; mostly nothing."""
+        answer = await self.send("DELETE", f"/tokens/{segment(ref)}")
+        return self.read(answer, dict[str, str]).get("note", "")
 
     async def rotate_token(self, ref: str) -> NewToken:
         """The answer contains the new key, once."""

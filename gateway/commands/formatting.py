@@ -11,9 +11,9 @@ from gateway.domain.human_values import brief_multiplier, brief_span, counted, l
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
-from gateway.domain.text import word
+from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
-from gateway.domain.views import BudgetView, CallView, ChannelView, KeyView, PriceView, SavedChannel, Status
+from gateway.domain.views import BudgetView, CallView, ChannelView, KeyView, PriceView, SavedChannel, Status, TokenView
 
 UNPRICED = "unpriced"
 
@@ -112,6 +112,20 @@ def price_words(view: PriceView | None, model: str) -> str:
     if view is None:
         return f"{UNPRICED}: counted, not charged; 'tollkeeper price set {word(model)} --like OTHER' sets one"
     return price(view) + (f" (the price of {view.inherited_from})" if view.inherited_from else "")
+
+
+async def why_sees_none(client: ControlClient, token: TokenView) -> str:
+    """Why a token sees no models, and the command that helps."""
+    name, group = plain(token.name), await client.group(token.group)
+    if not group.sees:
+        what = f"its group '{plain(group.name)}' has none; see: tollkeeper group show {word(group.name)}"
+    else:
+        patterns = plain(", ".join(token.models))
+        what = (
+            f"its own list of models is '{patterns}', which matches none of its group '{plain(group.name)}'; "
+            f"see them all: tollkeeper token edit {word(token.name)} --models '*'"
+        )
+    return f"token '{name}' sees no models: {what}"
 
 
 def price_notes(saved: SavedChannel) -> list[str]:

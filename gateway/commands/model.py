@@ -16,7 +16,7 @@ from gateway.domain.human_values import brief_context, brief_count
 from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import UPSTREAM
-from gateway.domain.text import plain, word
+from gateway.domain.text import plain
 from gateway.domain.upstream_views import ModelDetail
 from gateway.domain.views import ModelView
 
@@ -44,13 +44,13 @@ def model() -> None:
 def list_models(token: str | None, *, as_json: bool) -> None:
     """List the models, who serves them, who sees them, what they cost."""
 
-    async def work(client: ControlClient) -> tuple[list[ModelView], str]:
-        return await client.models(token), (await client.account()).status
+    async def work(client: ControlClient) -> tuple[list[ModelView], str, str]:
+        found, nobody = await client.models(token), "no channel offers a model; see: tollkeeper channel add --help"
+        if token and not found:
+            nobody = await formatting.why_sees_none(client, await client.token(token))
+        return found, nobody, (await client.account()).status
 
-    found, account = run(work)
-    nobody = "no channel offers a model; see: tollkeeper channel add --help"
-    if token:
-        nobody = f"token '{plain(token)}' sees no models; check its group: tollkeeper token show {word(token)}"
+    found, nobody, account = run(work)
     out_list(found, COLUMNS, as_json=as_json, empty=nobody, drop=DROP)
     if account == AccountStatus.SUSPENDED:
         words("note: the account is suspended, so all calls are rejected; tollkeeper account set --status active")

@@ -80,6 +80,7 @@ def add_token(name: str, *, as_json: bool, **given: Any) -> None:
     body = {"name": name} | patch_of(TOKEN, given, TokenFields(name=name, group=""))
     created = run(lambda client: client.add_token(body), create=True)
     _print_key(created, f"Token '{created.token.name}' created in group '{created.token.group}'", as_json=as_json)
+    _note_if_blind(created.token)
 
 
 @token.command("edit", examples=["tollkeeper token edit laptop --budget day=none --rpm 30"])
@@ -93,7 +94,9 @@ def edit_token(ref: str, *, as_json: bool, **given: Any) -> None:
         view = await client.token(ref)
         return await client.edit_token(view.id, options.something(patch_of(TOKEN, given, view)))
 
-    _saved(run(work), "saved", as_json=as_json)
+    saved = run(work)
+    _saved(saved, "saved", as_json=as_json)
+    _note_if_blind(saved)
 
 
 @token.command("rename", examples=["tollkeeper token rename laptop desktop"])
@@ -146,8 +149,16 @@ def remove_token(ref: str, *, yes: bool) -> None:
     if not yes:
         name = run(lambda client: client.token(ref)).name
         confirm(f"Remove token '{name}'? Its key stops working immediately; its calls stay in the log.", yes=yes)
-    run(lambda client: client.remove_token(ref))
+    note = run(lambda client: client.remove_token(ref))
     words(f"Token '{ref}' removed.")
+    if note:
+        words(f"note: {plain(note)}; 'tollkeeper undo' restores both")
+
+
+def _note_if_blind(view: TokenView) -> None:
+    """A token that sees no models is allowed: its channel may come later."""
+    if not view.sees:
+        words(f"note: {run(lambda client: formatting.why_sees_none(client, view))}")
 
 
 def _print_key(created: NewToken, text: str, *, as_json: bool) -> None:

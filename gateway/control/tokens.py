@@ -60,9 +60,11 @@ async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
 
 
 async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /tokens/{ref}; its calls and what they cost stay in the records."""
+    """DELETE /tokens/{ref}; its calls and what they cost stay in the records. ``note``: what ended with it."""
     token = _found(edits, request)
-    return edits.commit(f"removed token '{token.name}'", f"token '{token.name}' is back", *_removed(edits, token))
+    note = _keyless_end(edits.registry, token.name)
+    done = f"removed token '{token.name}'" + (f": {note}" if note else "")
+    return {**edits.commit(done, f"token '{token.name}' is back", *_removed(edits, token)), "note": note}
 
 
 async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
@@ -114,6 +116,16 @@ def _without_key(edits: ConfigEdits, name: str, new: str) -> list[Change]:
         return []
     port = settings.ollama_port if new else 0
     return [Change("settings", "", msgspec.structs.replace(settings, ollama_token=new, ollama_port=port))]
+
+
+def _keyless_end(registry: Registry, name: str) -> str:
+    """What ends for programs without a key when this token is removed; empty if nothing does."""
+    settings = registry.settings
+    if settings.ollama_token != name:
+        return ""
+    if settings.ollama_port:
+        return f"Ollama's port {settings.ollama_port}, which used it, is closed"
+    return "requests to /api/... without a key, which used it, are rejected"
 
 
 def _check(token: Token, registry: Registry) -> None:

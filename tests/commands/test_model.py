@@ -6,8 +6,9 @@ from msgspec.structs import replace
 from gateway.domain.account import AccountStatus
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.units import Nanos
+from gateway.domain.views import NewToken
 from tests.commands.runner import Control, run
-from tests.commands.samples import ACCOUNT, DETAIL, MODEL
+from tests.commands.samples import ACCOUNT, DETAIL, GROUP, MODEL, TOKEN
 
 ACTIVE = {"GET /account": ACCOUNT}
 
@@ -29,10 +30,36 @@ def test_an_upstream_s_price_is_shown_beside_an_unpriced_model() -> None:
 
 
 def test_the_list_may_be_one_tokens() -> None:
-    control = Control({**ACTIVE, "GET /models": []})
-    ran = run("model", "list", "--token", "laptop", control=control)
+    control = Control({**ACTIVE, "GET /models": [MODEL]})
+    assert MODEL.name in run("model", "list", "--token", "laptop", control=control).out
     assert control.asked[0] == ("GET /models?token=laptop", None)
-    assert "tollkeeper token show laptop" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("sees", "text"),
+    [
+        ([], "its group 'default' has none; see: tollkeeper group show default"),
+        (
+            ["gpt-4o"],
+            (
+                "its own list of models is 'demo-*', which matches none of its group 'default'; "
+                "see them all: tollkeeper token edit laptop --models '*'"
+            ),
+        ),
+    ],
+    ids=["its group has none", "its own patterns"],
+)
+def test_a_token_that_sees_no_models_has_a_reason(sees: list[str], text: str) -> None:
+    blind, group = replace(TOKEN, sees=[]), replace(GROUP, sees=sees)
+    answers = {**ACTIVE, "GET /models": [], "GET /tokens/laptop": blind, "GET /groups/default": group}
+    ran = run("model", "list", "--token", "laptop", control=Control(answers))
+    assert ran.err == f"token 'laptop' sees no models: {text}\n"
+    answers = {"GET /tokens/laptop": TOKEN, f"PATCH /tokens/{TOKEN.id}": blind, "GET /groups/default": group}
+    ran = run("token", "edit", "laptop", "--models", "demo-*", control=Control(answers))
+    assert ran.err == f"Token 'laptop' saved.\nnote: token 'laptop' sees no models: {text}\n"
+    answers = {"POST /tokens": NewToken(key="sk-tk-x", token=blind), "GET /groups/default": group}
+    ran = run("token", "add", "laptop", control=Control(answers))
+    assert ran.err.endswith(f"\nnote: token 'laptop' sees no models: {text}\n")
 
 
 def test_one_model_says_who_serves_it_in_which_order_and_how_long_it_may_be() -> None:

@@ -142,6 +142,17 @@ def test_what_cannot_be_undone_needs_a_confirmation(command: str) -> None:
     assert run("token", command, "laptop", "--yes", control=control).code == Exit.OK
 
 
+def test_what_ends_with_a_removed_token_is_reported() -> None:
+    control = Control({"DELETE /tokens/apps": {"done": "", "note": "Ollama's port 11434, which used it, is closed"}})
+    err = run("token", "remove", "apps", "--yes", control=control).err.splitlines()
+    assert err == [
+        "Token 'apps' removed.",
+        "note: Ollama's port 11434, which used it, is closed; 'tollkeeper undo' restores both",
+    ]
+    control = Control({"DELETE /tokens/x": {"done": "", "note": ""}})
+    assert run("token", "remove", "x", "--yes", control=control).err == "Token 'x' removed.\n"
+
+
 @pytest.mark.parametrize(("command", "enabled"), [("enable", True), ("disable", False)])
 def test_a_token_is_switched(command: str, enabled: bool) -> None:
     control = Control({"PATCH /tokens/laptop": TOKEN})

@@ -138,9 +138,23 @@ async def test_the_token_for_programs_without_a_key_is_followed(owner: ControlCl
     assert (await Client(gateway.port).get("/api/tags")).status == 200
     await owner.edit_token("apps", {"name": "programs"})
     assert (await owner.settings()).ollama_token == "programs"
-    await owner.remove_token("programs")
+    note = await owner.remove_token("programs")
+    assert note == "requests to /api/... without a key, which used it, are rejected"
     assert (await owner.settings()).ollama_token == ""
     assert (await Client(gateway.port).get("/api/tags")).status == 401
+
+
+async def test_removing_the_token_of_ollama_s_port_says_that_the_port_is_closed(owner: ControlClient) -> None:
+    for name in ("apps", "laptop2"):
+        await owner.add_token({"name": name})
+    await owner.set_settings({"ollama_token": "apps", "ollama_port": 27_998})
+    assert await owner.remove_token("laptop2") == ""
+    assert await owner.remove_token("apps") == "Ollama's port 27998, which used it, is closed"
+    (newest,) = await owner.history(limit=1)
+    assert newest.text == "removed token 'apps': Ollama's port 27998, which used it, is closed"
+    assert (await owner.settings()).ollama_port == 0
+    await owner.undo()
+    assert (await owner.settings()).ollama_port == 27_998
 
 
 async def test_tokens_of_programs_that_ended_some_days_ago_are_deleted(

@@ -319,8 +319,9 @@ async def delete(page: AnyPage) -> None:
         return
     breaks = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
     if await page.confirm(f"Delete {token.name}?", breaks, "Delete"):
-        await page.session.client.remove_token(token.id)
-        toast(page, f"Token {token.name} deleted. {page.undo_hint}")
+        note = await page.session.client.remove_token(token.id)
+        ended = f" Also, {note}." if note else ""
+        toast(page, f"Token {token.name} deleted.{ended} {page.undo_hint}")
 
 
 async def connect(page: AnyPage) -> None:
