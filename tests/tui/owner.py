@@ -82,6 +82,8 @@ class Owner(FakeClient):
         self.new_prices: tuple[PriceView, ...] = ()
         """What a channel's models get when it is created or edited."""
         self.unpriced: tuple[str, ...] = ()
+        self.removal_note = ""
+        """What ends with the token that is removed next."""
         self.address = ADDRESS
         self.answer = refused()
         self.proposals = [
@@ -151,10 +153,11 @@ class Owner(FakeClient):
         self.note("edit_token", ref, patch)
         return self.tokens_now[0]
 
-    async def remove_token(self, ref: str) -> None:
+    async def remove_token(self, ref: str) -> str:
         self.note("remove_token", ref)
         self.tokens_now = [one for one in self.tokens_now if one.id != ref]
         self.changed()
+        return self.removal_note
 
     async def rotate_token(self, ref: str) -> NewToken:
         self.note("rotate_token", ref)
