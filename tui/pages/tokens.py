@@ -320,8 +320,7 @@ async def delete(page: AnyPage) -> None:
     breaks = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
     if await page.confirm(f"Delete {token.name}?", breaks, "Delete"):
         note = await page.session.client.remove_token(token.id)
-        ended = f" Also, {note}." if note else ""
-        toast(page, f"Token {token.name} deleted.{ended} {page.undo_hint}")
+        toast(page, f"Token {token.name} deleted.{f' Also, {note}.' if note else ''} {page.undo_hint}")
 
 
 async def connect(page: AnyPage) -> None:

@@ -138,6 +138,7 @@ async def test_deleting_asks_and_cancel_is_the_default() -> None:
         assert owner.did == []
         await press(app, pilot, "d", "y")
         assert owner.did == [("remove_token", "tok_ci")]
+        assert words(app) == ["Token ci deleted. Press u to undo."]
 
 
 async def test_a_deletion_says_what_else_ends() -> None:
@@ -145,7 +146,6 @@ async def test_a_deletion_says_what_else_ends() -> None:
         owner.removal_note = "Ollama's port 11434, which used it, is closed"
         await press(app, pilot, "d", "y")
         assert any("Also, Ollama's port 11434, which used it, is closed." in text for text in words(app))
-        assert words(app) == ["Token ci deleted. Press u to undo."]
 
 
 async def test_a_new_key_is_confirmed_and_shown() -> None:
