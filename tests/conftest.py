@@ -16,6 +16,7 @@ from tests.fakes import law
 from tests.fakes.clock import HastyLoop
 from tests.fakes.gateway import HASTE, Gateway, running
 from tests.fakes.provider import Provider
+from tests.house import amount
 
 LONGEST_ID = 80
 """Characters of one value in a test's name."""
@@ -33,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sampled(count): so many of its cases run, with TOLLKEEPER_FULL=1 all")
     config.addinivalue_line("markers", "every_frame: the console draws what nobody sees, too")
     config.addinivalue_line("markers", "hasty(factor): loop time runs faster than the wall's")
-    settings.register_profile("unhurried", deadline=None)
+    settings.register_profile("unhurried", deadline=None, max_examples=amount(40, 100))
     settings.load_profile("unhurried")
 
 

@@ -92,14 +92,15 @@ def named(served: Served) -> Served:
 )
 def test_a_real_bash_completes(typed: str, args: str, named: Served, tmp_path: Path) -> None:
     program = tmp_path / "tollkeeper"
+    (tmp_path / "completion").write_text(run("completion", "bash").out)
     program.write_text(
         "#!/bin/sh\n"
-        f'[ -n "$_TOLLKEEPER_COMPLETE$REALLY" ] && exec {" ".join(PROGRAM)} "$@"\n'
+        f'[ -n "$_TOLLKEEPER_COMPLETE" ] && exec {" ".join(PROGRAM)} "$@"\n'
         "printf 'got:'; printf '<%s>' \"$@\"; echo ' end'\n"
     )
     program.chmod(0o700)
     said = _typed(
-        [f'eval "$(REALLY=1 {program.name} completion bash)"', f"tollkeeper {typed}"],
+        [f'. "{tmp_path}/completion"', f"tollkeeper {typed}"],
         environment(named.home) | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PS1": "", "TERM": "dumb"},
     )
     assert f"got:{args} end" in said

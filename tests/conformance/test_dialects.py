@@ -18,6 +18,7 @@ from tests.fakes.client import HELLO
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Bill, Exchange, Provider, Script
 from tests.fakes.replies import dumps, reply, stream_bytes
+from tests.house import amount
 
 MODEL = {Dialect.OPENAI: "gpt-4o", Dialect.ANTHROPIC: "claude-sonnet-4-5", Dialect.GEMINI: "gemini-3.8-flash"}
 DIALECTS = pytest.mark.parametrize("dialect", MODEL)
@@ -237,10 +238,10 @@ async def test_overrides_mean_the_same_in_every_dialect(gateway: Gateway, provid
 async def test_a_large_image_arrives_everywhere_as_it_was_sent(
     gateway: Gateway, provider: Provider, dialect: Dialect, stream: bool
 ) -> None:
-    """With tools and their results beside it. The fake provider takes its time: 16 MiB are large enough."""
+    """With tools and their results beside it. The fake provider takes its time: 4 MiB, or 16 with TOLLKEEPER_FULL=1."""
     _channel(gateway, provider, dialect)
     provider.other = _answers((STREAMED if stream else PLAIN)[dialect], stream=stream)
-    image = PIXEL[:60] + "QUJD" * (4 << 20)
+    image = PIXEL[:60] + "QUJD" * amount(1 << 20, 4 << 20)
     request = json.loads(json.dumps({**TOOLS_AND_IMAGE, "stream": stream}).replace(PIXEL, image))
     answer = await gateway.client.post(request)
     assert (answer.status, gateway.record.status) == (200, 200)

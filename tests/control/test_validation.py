@@ -230,7 +230,7 @@ NOUNS: dict[str, tuple[msgspec.Struct, tuple[str, ...], Callable[[Any], None]]] 
 
 
 @pytest.mark.parametrize(("entity", "editable", "check"), NOUNS.values(), ids=NOUNS)
-@settings(max_examples=amount(50, 150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=amount(25, 150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_body_is_accepted_whole_or_refused_with_its_field(
     entity: msgspec.Struct, editable: tuple[str, ...], check: Callable[[Any], None], data: st.DataObject

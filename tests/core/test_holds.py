@@ -219,7 +219,7 @@ def configured(channels: list[Any], prices: list[Price], multiplier: int) -> Cat
     return kit.catalog(*made, groups=(group,), prices=tuple(named))
 
 
-@settings(max_examples=amount(80, 250))
+@settings(max_examples=amount(50, 250))
 @given(
     channels=CHANNELS,
     prices=st.lists(PRICES, min_size=2, max_size=2),

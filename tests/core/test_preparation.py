@@ -181,7 +181,7 @@ def sent(request: InboundRequest, channel: Channel) -> object:
     return json.loads(body), prepared.dropped
 
 
-@settings(max_examples=amount(100, 300), deadline=None)
+@settings(max_examples=amount(40, 300), deadline=None)
 @given(REQUEST, st.booleans())
 def test_it_goes_out_as_a_small_one_does(doc: dict[str, Any], escaped: bool) -> None:
     body = json.dumps(doc, ensure_ascii=escaped).encode("utf-8", "replace")
@@ -189,7 +189,7 @@ def test_it_goes_out_as_a_small_one_does(doc: dict[str, Any], escaped: bool) -> 
         assert sent(large(body), channel) == sent(parse_chat_request(body), channel), channel.name
 
 
-@settings(max_examples=amount(100, 300), deadline=None)
+@settings(max_examples=amount(40, 300), deadline=None)
 @given(REQUEST)
 def test_as_much_is_held_for_it(doc: dict[str, Any]) -> None:
     """At least: of escapes in requests with media it counts the bytes as they came."""

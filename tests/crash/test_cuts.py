@@ -13,7 +13,7 @@ from gateway.store.log import Log
 from tests.house import amount
 from tests.store.samples import log_of, record, segments, stock, sums_of
 
-CALLS = amount(6, 60)
+CALLS = amount(4, 60)
 SHARDS = 4
 NAME = "calls-20251120-0000.json"
 

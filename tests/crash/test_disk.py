@@ -103,7 +103,7 @@ def test_calls_that_run_when_the_disk_gets_full_are_recorded_on_it(small_disk: P
 
 def test_every_place_where_the_disk_can_be_full(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The n-th system call that takes space fails, and all after it, for each n."""
-    for n in range(amount(60, 600)):
+    for n in range(amount(36, 600)):
         home = scratch / f"home-{n}"
         store = store_of(home, segment_bytes=4000)
         grant(store)
@@ -122,7 +122,7 @@ def test_every_place_where_the_disk_can_be_full(scratch: Path, monkeypatch: pyte
 
 def test_every_sync_that_can_fail(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The n-th sync fails, once, or from then on until the disk is well."""
-    for n in range(amount(30, 200)):
+    for n in range(amount(20, 200)):
         for times in (1, 1 << 30):
             home = scratch / f"home-{n}-{times}"
             store = store_of(home, segment_bytes=4000)

@@ -11,7 +11,7 @@ from tests.crash.judge import judge
 from tests.crash.nursery import Nursery
 from tests.house import FULL, amount
 
-POINTS = amount(240, 2000)
+POINTS = amount(160, 2000)
 LATEST_S = 0.4 if FULL else 0.05
 """When a life in the middle of work is over, at the latest."""
 
@@ -58,7 +58,7 @@ def test_random_kills_in_the_middle_of_work(nursery: Nursery, tmp_path: Path) ->
     """On a real disk, with the thread that syncs."""
     rng = random.Random(9)
     acks: list[tuple[str, str]] = []
-    for life in range(amount(10, 200)):
+    for life in range(amount(6, 200)):
         death = nursery.bear(
             tmp_path / "home",
             seed=500 + life,

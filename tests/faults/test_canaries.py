@@ -55,7 +55,7 @@ async def _run(canaries: CanaryRun, dialect: Dialect, place: Place, number: int,
     await canaries.harvest()
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("dialect", "name"), _cases(error_places))
 async def test_errors(canaries: CanaryRun, dialect: Dialect, name: str) -> None:
     places = error_places(dialect)
@@ -63,7 +63,7 @@ async def test_errors(canaries: CanaryRun, dialect: Dialect, name: str) -> None:
     assert canaries.found() == []
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("dialect", "name"), _cases(good_places))
 async def test_answers(canaries: CanaryRun, dialect: Dialect, name: str) -> None:
     places = good_places(dialect)
@@ -71,7 +71,7 @@ async def test_answers(canaries: CanaryRun, dialect: Dialect, name: str) -> None
     assert canaries.found() == []
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("dialect", "name"), _cases(stream_places))
 async def test_streams(canaries: CanaryRun, dialect: Dialect, name: str) -> None:
     places = stream_places(dialect)

@@ -19,7 +19,7 @@ from tests.fakes.replies import cut, fail, silence, slam, speak, story
 from tests.fakes.wire import Gone
 from tests.house import FULL
 
-CALLS = 400 if FULL else 200
+CALLS = 400 if FULL else 120
 CALLERS = 16
 MODELS = {"a": ("b", "c"), "b": ("c",), "c": ("a",)}
 PRICES = {"a": (1, 2), "b": (5, 20), "c": (3, 9)}

@@ -21,7 +21,7 @@ from tests.fakes.messages import grammar_faults, joined_blocks, read_events
 from tests.fakes.provider import EVENTS, JSON, Exchange, Provider
 from tests.fakes.wire import Gone, chunked
 
-CUTS = 5_000 if os.environ.get("TOLLKEEPER_FULL") else 300
+CUTS = 5_000 if os.environ.get("TOLLKEEPER_FULL") else 180
 AT_ONCE = 24
 MODELS = {Dialect.OPENAI: "gpt-4o", Dialect.ANTHROPIC: "claude-sonnet-4-5", Dialect.GEMINI: "gemini-3.8-flash"}
 CALLS = [("locate", '{"hint":"a"}'), ("weather", '{"city":"b"}')]

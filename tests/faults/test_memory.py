@@ -172,7 +172,7 @@ BODIES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("model", "stream"),
     [

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -44,7 +45,7 @@ def test_every_object_is_read_as_the_standard_library_reads_it(doc: dict[str, An
     assert read(body) == doc
 
 
-@settings(max_examples=amount(100, 300))
+@settings(max_examples=amount(40, 300))
 @given(st.dictionaries(TEXT, VALUES, max_size=3), st.integers(0, 200), st.binary(max_size=2), st.integers(0, 2))
 @example({"a": ""}, 6, b"\x00", 0)
 @example({"a": "\\"}, 6, b"\\", 0)
@@ -248,9 +249,9 @@ MIB = 1 << 20
     ids=["arrays", "nested arrays", "texts", "quotes", "digits", "keys"],
 )
 def test_what_is_too_complex_is_refused_at_once(body: bytes) -> None:
-    """20 ms of the processor are the goal; a slow machine gets some more."""
+    """20 ms of the processor are the goal, on a machine whose yardstick is 20 ms."""
     assert code_of(body) == "too_complex"
-    assert quickest(body) < 0.1
+    assert yardsticks(body) < 5
 
 
 @pytest.mark.parametrize(
@@ -267,15 +268,22 @@ def test_what_is_too_complex_is_refused_at_once(body: bytes) -> None:
     ids=["blanks", "backslashes", "quotes", "surrogates", "digits", "nests", "keys"],
 )
 def test_no_body_takes_more_than_linear_time(body: bytes) -> None:
-    assert quickest(body) < 0.4
+    assert yardsticks(body) < 20
 
 
-def quickest(body: bytes) -> float:
-    """Seconds of the processor for the best of three readings."""
-    spans = []
-    for _ in range(3):
-        began = time.process_time()
-        with suppress(BadRequest):
-            fields_of(body)
-        spans.append(time.process_time() - began)
-    return min(spans)
+YARDSTICK = json.dumps([{"role": "user", "content": ["text", 1, 2.5, None, True]}] * 20_000)
+
+
+def yardsticks(body: bytes) -> float:
+    """How many times longer it is read than a text of always the same length, at best: both are on the same machine,
+    and it is as busy for both.
+    """
+    return min(_seconds(fields_of, body) / _seconds(json.loads, YARDSTICK) for _ in range(5))
+
+
+def _seconds(read: Callable[[Any], object], data: bytes | str) -> float:
+    """Of the processor, for this thread."""
+    began = time.thread_time()
+    with suppress(BadRequest):
+        read(data)
+    return time.thread_time() - began

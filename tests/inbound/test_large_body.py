@@ -48,7 +48,7 @@ def outcome(body: bytes, **sizes: Any) -> object:
     return {name.encode(): unmasked(bytes(raw), mask) for name, raw in fields.items()}
 
 
-@settings(max_examples=amount(100, 400), deadline=None)
+@settings(max_examples=amount(40, 400), deadline=None)
 @given(DOCS, st.booleans(), st.sampled_from([32, 33, 100, 1000]), st.sampled_from([LONG, HEAD + TAIL, 700]))
 @example({"a": "\ud83d\ude00" * 400}, True, 33, 700)
 def test_it_is_read_as_a_small_one_is(doc: dict[str, Any], escaped: bool, step: int, long: int) -> None:
@@ -56,7 +56,7 @@ def test_it_is_read_as_a_small_one_is(doc: dict[str, Any], escaped: bool, step: 
     assert outcome(body, long=long, step=step) == outcome(body)
 
 
-@settings(max_examples=amount(100, 400), deadline=None)
+@settings(max_examples=amount(40, 400), deadline=None)
 @given(DOCS, st.booleans(), st.data())
 def test_a_damaged_one_is_refused_as_a_small_one_is(doc: dict[str, Any], escaped: bool, data: st.DataObject) -> None:
     body = bytearray(spell(doc, escaped=escaped))

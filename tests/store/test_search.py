@@ -133,7 +133,7 @@ def plainly(calls: list[Record], query: Query) -> list[Record]:
     return [call for call in reversed(calls) if query.fits(call_view(call))]
 
 
-@settings(max_examples=amount(30, 80), deadline=None)
+@settings(max_examples=amount(20, 80), deadline=None)
 @given(st.data())
 def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> None:
     calls = data.draw(record_lists())

@@ -52,9 +52,9 @@ async def shown(app: Console | None = None) -> AsyncIterator[tuple[Console, Pilo
 
 
 async def until(app: Console, pilot: Pilot[ExitStatus], there: object) -> None:
-    """Wait for something, at most five seconds."""
+    """Wait for something, however slow the machine is."""
     assert callable(there)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not there():
             await pilot.pause(0.01)
     app.renew()

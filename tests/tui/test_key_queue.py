@@ -45,7 +45,7 @@ class Stage(KeyQueueApp[None]):
 
 
 async def until(pilot: Pilot[None], there: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not there():
             await pilot.pause(0.01)
 

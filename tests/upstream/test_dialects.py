@@ -90,7 +90,7 @@ def _with(doc: Any, place: tuple[Any, ...], value: Any) -> Any:
     return copy
 
 
-@settings(max_examples=amount(100, 300), deadline=None)
+@settings(max_examples=amount(40, 300), deadline=None)
 @given(DIALECTS, MODELS, st.sampled_from(_places(FULL)[1:]), ODD)
 def test_an_odd_request_is_translated_or_refused(dialect: Dialect, model: str, place: Any, value: Any) -> None:
     asked = order(_with(FULL, place, value))
@@ -99,7 +99,7 @@ def test_an_odd_request_is_translated_or_refused(dialect: Dialect, model: str, p
         assert json.loads(adapter(dialect).prepare(asked, channel(), served, NOTHING).body).keys()
 
 
-@settings(max_examples=amount(100, 300), deadline=None)
+@settings(max_examples=amount(40, 300), deadline=None)
 @given(DIALECTS, st.integers(0, 10_000), st.binary(max_size=3), st.integers(0, 20))
 def test_a_damaged_stream_ends_well_or_as_a_failure(dialect: Dialect, at: int, dirt: bytes, gone: int) -> None:
     data = STREAMED[dialect]
@@ -110,7 +110,7 @@ def test_a_damaged_stream_ends_well_or_as_a_failure(dialect: Dialect, at: int, d
     assert all(chunk["object"] == "chat.completion.chunk" for chunk in chunks_in(out))
 
 
-@settings(max_examples=amount(100, 300), deadline=None)
+@settings(max_examples=amount(40, 300), deadline=None)
 @given(DIALECTS, st.data(), ODD | BROKEN)
 def test_an_odd_answer_is_translated_or_a_failure(dialect: Dialect, data: st.DataObject, value: Any) -> None:
     doc = json.loads(PLAIN[dialect])
