@@ -251,29 +251,39 @@ async def test_a_child_that_fails_is_reported_with_its_words(config: Config, mon
     assert "earlier" not in caught.value.message
 
 
-async def test_a_child_that_never_answers_is_ended(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    children: list[subprocess.Popen[bytes]] = []
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[bytes]]":
+    """Those that are started instead of servers; they never answer."""
+    found: list[subprocess.Popen[bytes]] = []
 
     class Remembered(launch.Child):
         def __init__(self, *args: Any, **more: Any) -> None:
             super().__init__(*args, **more)
-            children.append(self)
+            found.append(self)
 
     monkeypatch.setattr(launch, "Child", Remembered)
     monkeypatch.setattr(launch, "command", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
+    return found
+
+
+async def test_a_child_that_never_answers_is_ended(
+    config: Config, children: "list[subprocess.Popen[bytes]]", monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(launch, "START_S", 0.3)
     with pytest.raises(Unavailable, match="did not answer"):
         await start(config)
     assert children[0].returncode is not None
 
 
-async def test_a_giving_up_starter_leaves_no_child(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "command", lambda _: [sys.executable, "-c", "import time; time.sleep(600)"])
+async def test_a_giving_up_starter_leaves_no_child(config: Config, children: "list[subprocess.Popen[bytes]]") -> None:
     starting = asyncio.create_task(start(config))
-    await asyncio.sleep(0.1)
+    async with asyncio.timeout(20):
+        while not children:  # noqa: ASYNC110 - a thread may start it
+            await asyncio.sleep(0.005)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
+    assert children[0].returncode is not None
 
 
 async def test_a_server_that_still_drains_is_reported(surface: Surface) -> None:

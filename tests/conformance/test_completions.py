@@ -91,11 +91,11 @@ async def test_in121_a_plain_answer_passes_byte_by_byte(gateway: Gateway, provid
 async def test_in122_cancelled_calls_leave_no_trace_but_their_records(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", silence)
     body = dumps({"model": "m", "prompt": "p", "stream": True, "max_tokens": 8})
-    for _ in range(20):
+    for number in range(20):
         peers = [await gateway.client.connect() for _ in range(5)]
         for peer in peers:
             await peer.write(gateway.client.request("POST", "/v1/completions", body))
-        await asyncio.sleep(0.03)
+        await provider.asked(5 * (number + 1))
         for peer in peers:
             peer.reset()
     records = await gateway.settled(100)

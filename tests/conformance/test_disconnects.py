@@ -69,7 +69,7 @@ async def test_49_an_abandoned_plain_call_is_finished_and_charged(gateway: Gatew
     await peer.write(gateway.client.chat_bytes())
     await provider.asked()
     peer.reset()
-    await asyncio.sleep(0.02)
+    await gateway.deserted()
     heard.set()
     (record,) = await gateway.settled()
     assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, UsageSource.REPORTED)

@@ -221,7 +221,7 @@ async def test_an_attempt_is_noted_whose_client_leaves_while_its_error_is_read(u
     up.upstreams.on("up", answer)
     task = asyncio.ensure_future(up.run(hiding(LARGE)))
     await asyncio.wait_for(asked.wait(), 10)
-    await asyncio.sleep(0.01)
+    await until(lambda: reply.end)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

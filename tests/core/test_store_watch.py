@@ -1,6 +1,5 @@
 """A store that fails is reported, and that it works again, in a line each and not in a flood."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 
@@ -9,6 +8,7 @@ import pytest
 from gateway.core import store_watch
 from gateway.core.store_watch import QUIET_S, StoreWatch
 from tests.core.clocks import Mono
+from tests.fakes.clock import skip
 
 ERROR = "the disk refuses to write: Input/output error"
 
@@ -66,6 +66,7 @@ async def test_a_store_that_fails_again_and_again_does_not_flood_the_log(
     assert store.changes == 200
 
 
+@pytest.mark.hasty(0.001)
 @pytest.mark.parametrize("lasts", [True, False])
 async def test_a_failure_that_was_passed_over_is_reported_later_if_it_lasts(
     store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, lasts: bool
@@ -76,7 +77,7 @@ async def test_a_failure_that_was_passed_over_is_reported_later_if_it_lasts(
     if not lasts:
         store.becomes("")
     store.mono.now += 0.05
-    await asyncio.sleep(0.1)
+    await skip(0.1)
     assert len(lines(caplog)) == (3 if lasts else 2)
     assert ("the disk is full" in lines(caplog)[-1]) is lasts
 

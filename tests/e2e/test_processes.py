@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -97,6 +98,18 @@ def ended(pid: int) -> bool:
     return False
 
 
+def _refuses(port: int) -> None:
+    """Wait until a server takes no new connections."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            return
+        time.sleep(0.01)
+    raise AssertionError("it still takes connections")
+
+
 def settled(home: Path) -> list[dict[str, object]]:
     """All records, once the books have been found right."""
     assert run(home, "verify").returncode == 0
@@ -125,7 +138,7 @@ def test_p1_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     with serving(tmp_path / "home") as server:
         answer = server.stream("!speed=1 tell")
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)  # two signals at the same moment are one
+        _refuses(server.port)  # the first signal is known; two at the same moment are one
         server.process.send_signal(signal.SIGTERM)
         assert b"gateway_stopping" in answer.read()
         assert server.process.wait(PATIENCE_S) == 0

@@ -23,6 +23,15 @@ class HastyLoop(asyncio.SelectorEventLoop):
         self._skipped += seconds
 
 
+async def skip(seconds: float) -> None:
+    """Let so much time pass at once, and what was due happen. The test has a hasty loop."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, HastyLoop)
+    loop.skip(seconds)
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
 class _HastySelector(selectors.DefaultSelector):
     """Waits shorter by the factor."""
 

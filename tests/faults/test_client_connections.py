@@ -106,7 +106,7 @@ async def test_c5_gone_on_a_plain_call(gateway: Gateway, provider: Provider, how
     await peer.write(gateway.client.chat_bytes())
     await provider.asked()
     leave(peer, how)
-    await asyncio.sleep(0.02)
+    await gateway.deserted()
     go_on.set()
     (record,) = await gateway.settled()
     assert (record.status, record.outcome) == (499, Outcome.CLIENT_CLOSED)
@@ -351,7 +351,6 @@ async def test_c15_connections_that_come_and_go_leave_nothing(
         await peer.write(b"GET /v1/models HTTP/1.1\r\n")
         peer.reset()
     assert (await gateway.client.get("/health")).status == 200
-    await asyncio.sleep(0.05)
-    assert process.num_fds() <= files + 4
+    await gateway.until(lambda: process.num_fds() <= files + 4)
     assert process.memory_info().rss - memory < 8 << 20
     assert len(caplog.records) <= 20

@@ -92,7 +92,7 @@ async def test_u2_a_name_that_stalls_holds_up_no_other_channel(gateway: Gateway,
     gateway.channel(provider.base_url, name="well")
     provider.on("m", speak())
     stuck = [asyncio.ensure_future(gateway.client.chat("stalled")) for _ in range(20)]
-    await asyncio.sleep(0.05)
+    await gateway.until(lambda: len(gateway.engine.live) == len(stuck))
     answers = await asyncio.gather(*(gateway.client.chat() for _ in range(20)))
     assert {answer.status for answer in answers} == {200}
     assert not any(call.done() for call in stuck)

@@ -88,14 +88,15 @@ async def test_a_connection_that_is_lost_at_once_is_not_counted() -> None:
 async def test_closed_it_accepts_no_more_and_keeps_what_it_has() -> None:
     crowd = ConnectionLimits(Settings)
     listener = Listener(quick, crowd, new_id)
-    acceptor = Acceptor(await listening("127.0.0.1", 0), listener)
+    sockets = await listening("127.0.0.1", 0)
+    acceptor = Acceptor(sockets, listener)
     async with asyncio.TaskGroup() as group:
         group.create_task(acceptor.run())
         client = Client(acceptor.port)
         peer = await client.connect()
         await until(lambda: crowd.open == 1)
         acceptor.close()
-        await asyncio.sleep(0.01)
+        await until(lambda: all(sock.fileno() == -1 for sock in sockets))
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", acceptor.port), 1)
         await peer.write(client.request("GET", "/"))

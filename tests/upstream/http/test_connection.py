@@ -167,16 +167,19 @@ async def test_a_lost_connection_leaves_nothing_for_the_garbage_collector() -> N
 
 
 async def test_words_nobody_asked_for_close_the_connection() -> None:
+    answered = asyncio.Event()
+
     async def chatter(peer: Socket) -> None:
         await peer.read_body(await peer.read_head())
         await peer.write(EMPTY)
-        await asyncio.sleep(0.05)
+        await answered.wait()
         await peer.write(EMPTY)
         await peer.gone.wait()
 
     async with _wired(chatter) as wired:
         await wired.ask()
         assert wired.idle == 1
+        answered.set()
         await until(lambda: wired.gone)
 
 
@@ -287,7 +290,7 @@ async def test_a_paused_connection_that_is_dropped_reads_on() -> None:
     body = b"x" * 3_000_000
     async with _wired(saying(OK + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))) as wired:
         answer = await wired.ask()
-        await asyncio.sleep(0.05)
+        await until(lambda: answer.full)
         answer.drop(10)
         await until(lambda: wired.idle)
 
@@ -430,4 +433,3 @@ class TestLargeRequests:
         async with _wired(ignore) as wired:
             wired.wire.ask((self.HEAD, self.BODY)).abort()
             await until(lambda: wired.gone)
-            await asyncio.sleep(0.01)

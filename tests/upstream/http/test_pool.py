@@ -19,7 +19,7 @@ from gateway.upstream.http.reply import HttpReply
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import fail, reply, silence, slam, speak
 from tests.fakes.wire import Socket
-from tests.upstream.http.makers import EMPTY, OK, Asker, hang, listening, pooled, question, saying
+from tests.upstream.http.makers import EMPTY, OK, Asker, Talk, hang, listening, pooled, question, saying
 from tests.upstream.makers import attempt_fails, channel
 
 K = FailureKind
@@ -275,12 +275,22 @@ async def test_more_calls_than_connections_wait_for_one(monkeypatch: pytest.Monk
     assert len(opened) == 2
 
 
+def _hang_once(connected: asyncio.Event) -> Talk:
+    """A peer that says nothing, and that somebody has connected."""
+
+    async def talk(peer: Socket) -> None:
+        connected.set()
+        await hang(peer)
+
+    return talk
+
+
 async def test_who_finds_no_place_in_time_has_a_connect_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.upstream.http.pool.CONNECTIONS", 1)
-    async with listening(hang) as port:
+    async with listening(_hang_once(connected := asyncio.Event())) as port:
         pool = Pool(channel(timeouts={"connect": 0.1}), {})
         first = asyncio.get_running_loop().create_task(_quietly(pool, question(port)))
-        await asyncio.sleep(0.05)
+        await connected.wait()
         with attempt_fails("connect deadline"):
             await pool.send("POST", question(port), 5)
         first.cancel()
@@ -302,11 +312,12 @@ async def test_calls_cancelled_while_dialing_keep_no_places(when: float, monkeyp
 
 
 async def test_closing_breaks_what_is_under_way() -> None:
-    async with listening(saying(OK + b"Content-Length: 9\r\n\r\nhalf")) as port, listening(hang) as silent:
+    silence = _hang_once(connected := asyncio.Event())
+    async with listening(saying(OK + b"Content-Length: 9\r\n\r\nhalf")) as port, listening(silence) as silent:
         pool = Pool(channel(), {})
         begun = await pool.send("POST", question(port), 5)
         waiting = asyncio.get_running_loop().create_task(pool.send("POST", question(silent), 5))
-        await asyncio.sleep(0.05)
+        await connected.wait()
         await pool.close()
         assert isinstance(await _raised(waiting), AttemptFailed)
         with attempt_fails("was cut off"):
