@@ -22,7 +22,7 @@ from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import Busy, toast
-from tui.widgets.form import Field, Form, FormPlan, Values
+from tui.widgets.form import LABEL_WIDTH, Field, Form, FormPlan, Values
 from tui.widgets.text_block import Detail, IncidentList
 
 HEALTHY = ("ok", "off")
@@ -298,9 +298,14 @@ def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
     """The form: a field for each key, and one to add another."""
     return FormPlan(
         title=f"Keys of {channel.name}",
-        intro="Each key is paused on its own when it is rate-limited or rejected; the others stay in use.",
+        intro="\n".join(
+            [
+                "Each key is paused on its own when it is rate-limited or rejected; the others stay in use.",
+                *(_trouble(key, session) for key in channel.keys if key.state != "ok"),
+            ]
+        ),
         fields=[
-            *(_field(key, session.now()) for key in channel.keys),
+            *map(_field, channel.keys),
             Field(id="key", label="Add a key", hint="the key, or env:NAME for a variable", secret=True),
         ],
         save=lambda values: save_keys(session, channel, values),
@@ -340,10 +345,16 @@ def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
     return "; tollkeeper ".join(parts)
 
 
-def _field(key: KeyView, now: int) -> Field:
-    state = "" if key.state == "ok" else f" {fmt.channel_state(key.state, key.until_ms, now)}"
+def _trouble(key: KeyView, session: ConsoleSession) -> str:
+    """Why a key is not in use."""
+    state = fmt.channel_state(key.state, key.until_ms, session.now())
+    why = f": {session.advice(key.reason)}" if key.reason else ""
+    return safe(f"{key.number} {key.key} {state}{why}")
+
+
+def _field(key: KeyView) -> Field:
     options = (KEEP, REMOVE) if key.state == "ok" else (KEEP, RESUME, REMOVE)
-    return Field(id=_id(key), label=safe(f"{key.number} {key.key}{state}", 19), value=KEEP, options=options)
+    return Field(id=_id(key), label=safe(f"{key.number} {key.key}", LABEL_WIDTH - 2), value=KEEP, options=options)
 
 
 def _id(key: KeyView) -> str:

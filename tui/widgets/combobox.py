@@ -1,7 +1,8 @@
 """Combobox: a line to type into, with the choices that fit listed under it: presets, models, groups, channels.
 
 The list opens when the line gets the focus while it is empty, when something is typed, and by a click. Down and up go
-through it, enter takes the highlighted choice, escape closes it. Past its ends, down and up go on to the next field.
+through it, enter takes the highlighted choice, escape closes it. Past its ends, down and up go on to the next field,
+unless a choice was just searched for: it stays highlighted until it is taken.
 """
 
 from collections.abc import Sequence
@@ -102,6 +103,10 @@ class ChoiceInput(Input):
         self._taken = value
         """The text that was chosen or is unchanged: it is not searched for."""
         self._found: list[Suggestion] = []
+        self._searched = False
+        """Whether what is listed fits what was just typed."""
+        self._walked = False
+        """Whether the arrows chose what is highlighted."""
         self.choices = ChoiceList()
         self.quiet = False
         """Whether the focus, when it comes next, leaves the list closed."""
@@ -110,6 +115,7 @@ class ChoiceInput(Input):
         """List what fits the typed text; all if it is unchanged."""
         typed = "" if self.value == self._taken and not self._many else self._word()
         self._found = matching(self._suggestions, typed)
+        self._searched, self._walked = bool(typed), False
         self.choices.show(self._found, first=self._only and bool(typed))
 
     @property
@@ -156,6 +162,8 @@ class ChoiceInput(Input):
         """The next or previous choice; past the ends, what the form does."""
         rows, at = self.choices, self.choices.highlighted
         to = by - 1 if at is None and by > 0 else (-1 if at is None else at + by)
+        if self._searched and rows.display and self._found:
+            self._walked, to = True, max(0, min(to, len(self._found) - 1, LISTED - 1))
         if not rows.display or to < -1 or to >= min(len(self._found), LISTED) or (at is None and to < 0):
             self.close()
             raise SkipAction
@@ -168,9 +176,10 @@ class ChoiceInput(Input):
         self.close()
 
     async def action_submit(self) -> None:
-        """Take the highlighted choice; submit if it is typed already, or there is none."""
+        """Take the highlighted choice; submit if it is typed already and not chosen by the arrows, or there is none."""
         found = self.choices.highlighted
-        if self.choices.display and found is not None and self._found[found].text != self._word():
+        new = found is not None and (self._walked or self._found[found].text != self._word())
+        if self.choices.display and found is not None and new:
             self.take(found)
         else:
             self.close()

@@ -122,6 +122,18 @@ async def test_arrows_leave_the_field_past_the_ends_of_the_list_and_do_not_open_
         assert asked.focused == "leave"
 
 
+async def test_down_and_enter_choose_what_was_typed_whole_and_save_nothing() -> None:
+    asked = vendors()
+    async with asked.app.run_test(size=(100, 30)) as pilot:
+        await asked.open(pilot)
+        await pilot.press("tab", *"mistral", "down", "enter")
+        await pilot.pause()
+        assert (asked.line.value, asked.focused, asked.listed, asked.saved) == ("mistral", "field-vendor", [], [])
+        await pilot.press("enter")
+        await pilot.pause()
+        assert asked.saved == ["mistral"]
+
+
 async def test_a_choice_can_be_clicked() -> None:
     asked = vendors()
     async with asked.app.run_test(size=(100, 30)) as pilot:
