@@ -50,7 +50,7 @@ def test_the_command_names_what_changed() -> None:
         key="env:K",
     )
     assert command == (
-        "channel edit x --key env:K --models a,fast --map fast=b --group default,batch --priority 5 --timeout head=60 "
+        "channel edit x --key env:K --models a,fast=b --group default,batch --priority 5 --timeout head=60 "
         "--strict --cancel-abandoned"
     )
     assert form(channel("x"), groups="") == ({"groups": []}, "channel edit x --no-groups")
@@ -115,7 +115,7 @@ def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
 
 def test_names_with_blanks_are_quoted_in_the_command() -> None:
     _, command = form(channel("x"), models='"a b", "pub lic"="up stream"', groups='default, "grp one"')
-    assert command == ("channel edit x --models 'a b,pub lic' --map 'pub lic=up stream' --group 'default,grp one'")
+    assert command == ("channel edit x --models 'a b,pub lic=up stream' --group 'default,grp one'")
     with pytest.raises(BadRequest, match="contains a comma"):
         form(channel("x"), groups='"a,b"')
 
