@@ -271,9 +271,11 @@ def _known_place(channel: Channel) -> bool:
 
 
 def _no_list(channel: Channel, why: str, param: str = "models") -> BadRequest:
+    advice = f"check its {'address' if param == 'base_url' else 'address and its key'}; "
+    names = "'tollkeeper channel add NAME --models a,b,c' needs no list"
     return BadRequest(
-        f"channel '{channel.name}' returned no list of models: {why}; name the models yourself (--models a,b,c), or "
-        "check its address and its key",
+        f"channel '{channel.name}' returned no list of models: {why.removesuffix('.')}"
+        + ("" if param == "key" else f"; {advice}{names}"),
         code="no_model_list",
         param=param,
     )

@@ -269,6 +269,17 @@ async def test_a_missing_price_is_a_warning_that_says_what_to_do(owner: ControlC
     assert step.text == "'m' has no price: calls are counted, not charged, and no budget stops them"
 
 
+async def test_the_price_is_that_of_the_group_and_the_tightest_budget_counts(owner: ControlClient) -> None:
+    await owner.set_price("m", {"input": 300_000_000, "output": 2_500_000_000})
+    await owner.edit_group(
+        "default", {"multiplier": 1_500_000, "budgets": [{"window": "day", "nanos": 10**9}, {"nanos": 2 * 10**9}]}
+    )
+    assert (await steps(owner))["the quota is enough"].text == (
+        "$1.00 is left of the daily budget of group 'default'; a million tokens cost $0.45 and $3.75 (input, output), "
+        "x1.5 in group 'default'"
+    )
+
+
 async def test_a_price_that_is_another_model_s_is_named(owner: ControlClient) -> None:
     await owner.edit_channel("up", {"models": [{"name": "fast", "upstream": "m"}]})
     assert (await steps(owner, model="fast"))["the quota is enough"].text.endswith(", the price of 'm'")

@@ -53,9 +53,11 @@ async def test_without_a_list_it_says_to_name_the_models(
     owner: ControlClient, provider: Provider, body: dict[str, object], script: object, wrong: str
 ) -> None:
     provider.on("/v1/models", script)  # type: ignore[arg-type]
-    with pytest.raises(BadRequest, match="--models") as caught:
+    with pytest.raises(BadRequest, match="returned no list of models") as caught:
         await owner.add_channel(body)
     assert (caught.value.code, caught.value.param) == ("no_model_list", wrong)
+    assert ("--models a,b,c' needs no list" in caught.value.message) == (wrong != "key")
+    assert ".;" not in caught.value.message
     assert [channel.name for channel in await owner.channels()] == ["up"]
 
 
