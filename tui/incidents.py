@@ -17,8 +17,9 @@ def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int
     """All of them, two or three lines each."""
     card = TextCard(width, label=LABEL)
     for one in incidents:
-        tone = "bad" if one.paused and one.until is None else "warn" if one.paused else "dim"
-        mark = glyphs.warning if one.paused else glyphs.ok
+        lasts = one.paused or (bool(one.budget) and (one.until is None or one.until > now))
+        tone = "bad" if one.paused and one.until is None else "warn" if lasts else "dim"
+        mark = glyphs.warning if lasts else glyphs.ok
         name = safe(one.budget, 80) or ("the store" if one.channel == STORE else safe(one.channel, 40))
         card.row(fmt.moment(one.began, now), (f"{mark} ", tone), (name, "bold"), f" {what_failed(one, now)}")
         if one.reason and not one.budget:

@@ -21,9 +21,8 @@ from gateway.client.apps import used_last
 from gateway.client.control import ControlClient
 from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP, PublicApi, public_api
 from gateway.domain.addresses import CODES, address_advice, program
-from gateway.domain.budget import budget_name
 from gateway.domain.call import CHAT_API
-from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, Why
+from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, Why, least_left
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, error_class
 from gateway.domain.human_values import brief_multiplier, counted
 from gateway.domain.money import brief_dollars, dollars
@@ -172,23 +171,10 @@ async def check_quota(case: Case) -> str | Concern:
         return f"'{plain(case.model)}' is free" + ("" if price.free else f" in group '{plain(case.why.group)}'")
     paid = [Nanos(nanos * case.why.multiplier // MILLION) for nanos in (price.input_nanos, price.output_nanos)]
     target = f", the price of '{plain(price.inherited_from)}'" if price.inherited_from else ""
-    if case.why.multiplier != MILLION:
-        target += f", {brief_multiplier(case.why.multiplier)} in group '{plain(case.why.group)}'"
-    left, whose = _least_left(case.why)
-    rates = f"{brief_dollars(paid[0])} and {brief_dollars(paid[1])}"
+    group = f", {brief_multiplier(case.why.multiplier)} in group '{plain(case.why.group)}'"
+    target += group if case.why.multiplier != MILLION else ""
+    (left, whose), rates = least_left(case.why), " and ".join(map(brief_dollars, paid))
     return f"{brief_dollars(left)} {whose}; a million tokens cost {rates} (input, output){target}"
-
-
-def _least_left(why: Why) -> tuple[Nanos, str]:
-    """What a call may still cost, and what that is: the balance, or what is left of the tightest budget."""
-    found = [(why.available_nanos, "is available")]
-    for party in why.parties:
-        owner = f"{party.kind} '{plain(party.name)}'" if party.name else party.kind
-        for budget in party.budgets:
-            if budget.nanos is not None:
-                left = Nanos(max(0, budget.nanos - budget.spent_nanos - budget.held_nanos))
-                found.append((left, f"is left of the {budget_name(budget.window, owner)}"))
-    return min(found, key=lambda one: one[0])
 
 
 async def check_limits(case: Case) -> str:

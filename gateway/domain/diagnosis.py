@@ -2,6 +2,8 @@
 
 import msgspec
 
+from gateway.domain.budget import budget_name
+from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import BudgetView, PriceView, Step
 
@@ -108,6 +110,18 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     routes: list[RouteView]
     """The channels in the order in which they are tried, those of fallbacks after them; then those of the group that do
     not offer the model, and others that do."""
+
+
+def least_left(why: Why) -> tuple[Nanos, str]:
+    """What a call may still cost, and what that is: the balance, or what is left of the tightest budget."""
+    found = [(why.available_nanos, "is available")]
+    for party in why.parties:
+        owner = f"{party.kind} '{plain(party.name)}'" if party.name else f"the {party.kind}"
+        for budget in party.budgets:
+            if budget.nanos is not None:
+                left = Nanos(max(0, budget.nanos - budget.spent_nanos - budget.held_nanos))
+                found.append((left, f"is left of the {budget_name(budget.window, owner)}"))
+    return min(found, key=lambda one: one[0])
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,6 +31,8 @@ STORE = ""
 PAUSED_STATES = ("cooling", "attention")
 """States in which a channel gets no calls."""
 
+ALL_SPENT = "all is spent, and calls are rejected"
+
 WARN_SHARE = 0.8
 """Share of a budget that is worth a warning."""
 
@@ -172,14 +174,18 @@ class Incidents:
             self._note(found)
 
     def update_budget(self, owner: str, budget: BudgetView, at: Millis) -> Incident | None:
-        """The warning that most of a budget is spent, the first time in its window."""
-        label = budget_name(budget.window, owner)
-        if spent_share(budget) < WARN_SHARE:
+        """The warning that most of a budget, or all of it, is spent, the first time in its window."""
+        label, share = budget_name(budget.window, owner), spent_share(budget)
+        if share < WARN_SHARE:
             return None
-        since = window_start(budget.window, at)
-        if any(one.budget == label and one.began >= since for one in self._all):
-            return None
-        reason = f"{spent_share(budget):.0%} is spent"
+        reason, since = ALL_SPENT if share >= 1 else f"{share:.0%} is spent", window_start(budget.window, at)
+        known = next((one for one in self._all if one.budget == label and one.began >= since), None)
+        if known is not None:
+            if share < 1 or known.reason == ALL_SPENT:
+                return None
+            known.reason, known.last = ALL_SPENT, at
+            self._note(known)
+            return known
         return self._begin(
             channel=STORE, budget=label, reason=reason, began=at, last=at, until=budget.resets_at_ms or None
         )

@@ -68,9 +68,10 @@ class Connect(ModalScreen[str]):
 
     def compose(self) -> ComposeResult:
         with Dialog(classes="dialog big"):
+            yield Static(Content.styled(f"Connect with {safe(self._token.name)}", "bold"))
+            # Above what scrolls: a new key must be seen, however long the receipt below is.
+            yield Static(_about_key(self._session, self._token, self._key), classes="key")
             with VerticalScroll(classes="inside", can_focus=False):
-                yield Static(Content.styled(f"Connect with {safe(self._token.name)}", "bold"))
-                yield Static(_about_key(self._session, self._token, self._key), classes="key")
                 yield Static(classes="model")
                 yield Static(classes="kinds")
                 yield AppGuide(self._session, self._token, self._key)

@@ -178,3 +178,15 @@ async def test_all_keys_are_shown_on_a_narrow_screen() -> None:
         app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
         await settle(app, pilot)
         assert "esc close" in " ".join(screen(app).replace("│", " ").split())
+
+
+async def test_a_new_key_stays_on_the_screen_when_the_receipt_of_a_test_call_is_long() -> None:
+    async with shown("tokens", size=(80, 24)) as (app, pilot, owner):
+        app.push_screen(Connect(app.session, owner.tokens_now[0], key=KEY))
+        await pilot.pause()
+        app.screen.query_one(TokenTest).update("a line of the receipt\n" * 30)
+        await pilot.pause()
+        app.screen.query_one(".inside").scroll_end(animate=False)
+        await pilot.pause()
+        assert KEY in screen(app)
+        assert "The key is shown only this once" in screen(app)
