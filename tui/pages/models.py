@@ -217,16 +217,25 @@ async def import_prices(page: AnyPage) -> None:
         return
     rows = price_changes(found)
     if not rows:
-        what = "no list has a price for these models" if not found else price_list_summary(found)
-        toast(page, f"Nothing to import: {what}")
+        what = price_list_summary(found) if found else "no list has a price for these models."
+        toast(page, f"Nothing to import: {what}{_unlisted(session, found)}")
         return
-    text = f"{price_list_summary(found)}\n\n$ tollkeeper price import --dry-run"
+    text = f"{price_list_summary(found)}{_unlisted(session, found)}\n\n$ tollkeeper price import --dry-run"
     on = await page.ask(MultiSelect("List prices", text, price_options(rows), preselected_prices(rows)))
     if on:
         accept = guard_prices(rows, on)
         done = await session.client.import_prices(sorted(on), apply=True, accept=accept)
         count = sum(one.applied for one in done)
         toast(page, f"{fmt.counted(count, 'price')} imported. {page.undo_hint}")
+
+
+def _unlisted(session: ConsoleSession, found: Sequence[PriceProposal]) -> str:
+    """Which models have no price, and are on no list."""
+    names = sorted(session.board.unpriced - {one.model for one in found})
+    if not names:
+        return ""
+    some = ", ".join(safe(name, 40) for name in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"\nNo list has a price for {some}: {session.key('models.edit')} sets one, or takes that of another model."
 
 
 async def why(page: AnyPage) -> None:

@@ -51,7 +51,10 @@ async def test_with_nothing_to_take_over_it_says_so() -> None:
         assert words(app)[0].startswith("Nothing to import: 0 would change, 1 already match")
         owner.proposals = []
         await press(app, pilot, "P")
-        assert words(app)[1] == "Nothing to import: no list has a price for these models"
+        assert words(app)[1].startswith("Nothing to import: no list has a price for these models.")
+        assert words(app)[1].endswith(
+            "No list has a price for my-finetune-7: e sets one, or takes that of another model."
+        )
 
 
 async def test_a_price_is_set_with_an_example_beside_it() -> None:
