@@ -172,6 +172,9 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
         for m in found
     ]
     out_list(rows, COLUMNS, as_json=as_json, empty=f"channel '{ref}' lists no matching models")
+    if listing.unnamed:
+        left_out = counted(listing.unnamed, "model")
+        words(f"note: {left_out} left out: without a name, or with one that is too long or has control characters")
     if listing.stale:
         age = brief_span(max(0, now() - (listing.time_ms or 0)))
         words(f"note: this list is {age} old ({moment(listing.time_ms)}); {listing.error or 'use --refresh'}")

@@ -88,7 +88,8 @@ async def refreshed(edits: ConfigEdits, channel: Channel) -> None:
     if current is None or _moved(current, channel):
         return
     now = engine.now()
-    listed = newly_listed(registry.lists.get(channel.id), channel, models, now)
+    unnamed = engine.upstreams.unnamed.get(channel.id, 0)
+    listed = newly_listed(registry.lists.get(channel.id), channel, models, now, unnamed)
     channel = offered_models(current, models, now)
     changes = [Change("lists", channel.id, listed)]
     engine.change(changes if channel == current else [*changes, Change("channels", channel.id, channel)])
@@ -151,6 +152,7 @@ def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView
         stale=listed is not None and bool(listed.error or (span and now - listed.time > 2 * span)),
         error=listed.error if listed else "",
         models=_rows(channel, listed, catalog) if listed else [],
+        unnamed=listed.unnamed if listed else 0,
     )
 
 
@@ -217,10 +219,11 @@ async def _looked_for(
     channel: Channel, before: UpstreamModels | None, edits: ConfigEdits
 ) -> tuple[Channel, UpstreamModels]:
     """Raises UpstreamError, and TimeoutError if there are models without the list."""
+    upstreams = edits.engine.upstreams
     async with asyncio.timeout(None if channel.patterns else SEARCH_S):
-        root, found = await edits.engine.upstreams.discover_root(channel)
-    channel = msgspec.structs.replace(channel, base_url=root)
-    return channel, newly_listed(before, channel, _some(channel, found), edits.now)
+        root, found = await upstreams.discover_root(channel)
+    channel, unnamed = msgspec.structs.replace(channel, base_url=root), upstreams.unnamed.get(channel.id, 0)
+    return channel, newly_listed(before, channel, _some(channel, found), edits.now, unnamed)
 
 
 def _some(channel: Channel, found: Iterable[Served]) -> tuple[Served, ...]:

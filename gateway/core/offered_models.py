@@ -50,17 +50,17 @@ def fixed(channel: Channel) -> Channel:
 
 
 def newly_listed(
-    before: UpstreamModels | None, channel: Channel, models: tuple[Served, ...], now: Millis
+    before: UpstreamModels | None, channel: Channel, models: tuple[Served, ...], now: Millis, unnamed: int = 0
 ) -> UpstreamModels:
     """The list that has just come, with what is new and gone since the last change. Nothing is new in a first list."""
     if before is None or not before.time:
-        return UpstreamModels(channel=channel.id, time=now, models=models)
+        return UpstreamModels(channel=channel.id, time=now, models=models, unnamed=unnamed)
     was, names = {model.name for model in before.models}, {model.name for model in models}
     new = tuple(model.name for model in models if model.name not in was)
     gone = tuple(model.name for model in before.models if model.name not in names)
     if not new and not gone:
         new, gone = before.new, before.gone
-    return UpstreamModels(channel=channel.id, time=now, models=models, new=new, gone=gone)
+    return UpstreamModels(channel=channel.id, time=now, models=models, new=new, gone=gone, unnamed=unnamed)
 
 
 def _with_reported(model: Served, there: Served | None) -> Served:

@@ -285,6 +285,8 @@ class UpstreamModels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Upstream names that were not in the list before."""
     gone: tuple[str, ...] = ()
     """Upstream names that were in the list before."""
+    unnamed: int = 0
+    """Models of the list that were left out: without a name, or with one that is too long or has control characters."""
     tried: Millis = Millis(0)
     """When fetching the list last failed since then; 0: it did not."""
     error: str = ""

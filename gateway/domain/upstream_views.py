@@ -53,6 +53,8 @@ class ListingView(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     """Why it could not be refreshed."""
     models: list[ListedModel]
+    unnamed: int = 0
+    """Models that were left out, because their names cannot be used."""
 
 
 class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,6 +52,8 @@ class Upstreams:
         """What a list of models, or the answer to a test, takes of the memory for answers."""
         self.dates: dict[ChannelId, str] = {}
         """The ``Date`` header of each channel's last list of models: the time by the upstream's clock."""
+        self.unnamed: dict[ChannelId, int] = {}
+        """How many models of each channel's last list have no usable name."""
 
     async def send(self, channel: Channel, prepared: Prepared, *, stream: bool) -> Reply:
         """The answer's head. Raises AttemptFailed."""
@@ -130,18 +132,19 @@ class Upstreams:
         if not channel.dialect.info.needs_url:
             return self._mock.models()
         models: dict[str, Served] = {}
-        after, unreadable = "", 0
+        after, unnamed = "", 0
         for _ in range(LIST_PAGES):
             page = await self._fetch_page(channel, after)
             models |= {model.name: model for model in page.models}
-            unreadable += page.unreadable
+            unnamed += page.unreadable
             after = page.after
             if not after:
                 break
-        if unreadable:
-            what = "model has" if unreadable == 1 else "models have"
+        self.unnamed[channel.id] = unnamed
+        if unnamed:
+            what = "model has" if unnamed == 1 else "models have"
             why = "no name, or one that is too long or has control characters"
-            _log.warning("channel '%s': %d %s %s; left out", plain(channel.name), unreadable, what, why)
+            _log.warning("channel '%s': %d %s %s; left out", plain(channel.name), unnamed, what, why)
         return self.redaction.models(models.values(), channel)
 
     async def _fetch_page(self, channel: Channel, after: str) -> ModelPage:
@@ -164,6 +167,7 @@ class Upstreams:
         """The channel was changed or removed: running calls go on, new ones open new connections."""
         self._retired += self._pools.pop(channel_id, ())
         self.dates.pop(channel_id, None)
+        self.unnamed.pop(channel_id, None)
 
     async def close(self) -> None:
         """Ends everything, running answers too."""

@@ -130,6 +130,11 @@ def test_a_list_that_could_not_be_fetched_is_shown_as_such() -> None:
     assert (ran.code, "gpt-4o" in ran.out, "it is down" in ran.err) == (Exit.UPSTREAM, True, True)
 
 
+def test_models_without_a_usable_name_are_counted() -> None:
+    control = Control({**answers().answers, "GET /channels/x/listing": replace(FRESH, unnamed=2)})
+    assert run("channel", "models", "x", control=control).err.startswith("note: 2 models left out: without a name, or ")
+
+
 def test_models_are_added_to_those_there_are() -> None:
     control = answers()
     run("channel", "models", "x", "--add", control=control)

@@ -68,6 +68,16 @@ async def test_patterns_choose_and_names_may_be_mapped_beside_them(
     assert [model["id"] for model in seen.json["data"]] == ["fast", "gpt-5", "m"]
 
 
+async def test_models_without_a_usable_name_are_counted(
+    owner: ControlClient, body: dict[str, object], provider: Provider
+) -> None:
+    provider.on("/v1/models", lists("gpt-5", "gpt\x1b[2J", "x" * 999))
+    await owner.add_channel(body | {"patterns": ["gpt-*"]})
+    assert (await owner.channel_listing("new")).unnamed == 2
+    provider.on("/v1/models", lists("gpt-5", "gpt\x1b[2J"))
+    assert (await owner.refresh_channel("new")).unnamed == 1
+
+
 async def test_patterns_may_stand_among_the_models(owner: ControlClient, body: dict[str, object]) -> None:
     channel = await owner.add_channel(body | {"models": [{"name": "o*"}, {"name": "mine"}]})
     assert (channel.patterns, names(channel.models)) == (("o*",), ["mine", "o3"])

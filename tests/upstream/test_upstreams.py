@@ -140,6 +140,7 @@ async def test_models_that_cannot_be_named_are_in_the_log(
 ) -> None:
     provider.on("/v1/models", reply({"object": "list", "data": [{"id": "a"}, {"id": "b\x1b[2J"}]}))
     assert await upstreams.fetch_models(channel(provider.base_url)) == [Served(name="a")]
+    assert list(upstreams.unnamed.values()) == [1]
     assert "1 model has no name, or one that is too long or has control characters; left out" in caplog.text
     assert "\x1b" not in caplog.text
 

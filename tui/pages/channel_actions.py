@@ -150,11 +150,8 @@ async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingVie
     """Show which models are new, gone and not offered, and offer the selected ones."""
     session: ConsoleSession = page.session
     if not listing.models:
-        toast(
-            page,
-            f"{channel.name} returned no models: {safe(session.advice(listing.error), 500) or 'its list is empty'}",
-            bad=True,
-        )
+        why = safe(session.advice(listing.error), 500) or channel_fields.listing_summary(listing) or "its list is empty"
+        toast(page, f"{channel.name} returned no models: {why}", bad=True)
         return
     about = f"{channel_fields.listing_summary(listing)}. Selected models are offered to clients."
     if listing.error:

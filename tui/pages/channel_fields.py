@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.domain.channel import Dialect, Served
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import brief_context
+from gateway.domain.human_values import brief_context, plural
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, REFERENCE
 from gateway.domain.patterns import NOT, is_pattern
 from gateway.domain.quoting import comma_list, model_pair, quote_name, split_names
@@ -96,9 +96,12 @@ def listing_options(listing: ListingView) -> list[tuple[str, str]]:
 
 
 def listing_summary(listing: ListingView) -> str:
-    """``2 new, 1 gone, 12 not offered, 40 offered``."""
+    """``2 new, 1 gone, 12 not offered, 40 offered, 3 left out (names not usable)``."""
     states = [one.state for one in listing.models]
-    return ", ".join(f"{states.count(state):,} {STATE_NAMES[state]}" for state in ORDER if state in states)
+    parts = [f"{states.count(state):,} {STATE_NAMES[state]}" for state in ORDER if state in states]
+    if listing.unnamed:
+        parts.append(f"{listing.unnamed:,} left out ({plural(listing.unnamed, 'name')} not usable)")
+    return ", ".join(parts)
 
 
 def offering_with(view: ChannelView, listing: ListingView, on: Collection[str]) -> Offering:

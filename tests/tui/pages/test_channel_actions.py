@@ -168,6 +168,9 @@ async def test_a_list_that_cannot_be_fetched_is_reported() -> None:
     async with shown("channels", owner) as (app, pilot, _):
         await press(app, pilot, "L")
         assert words(app) == ["anthropic returned no models: connection refused"]
+        owner.listing = listing(unnamed=2)
+        await press(app, pilot, "L")
+        assert words(app)[-1] == "anthropic returned no models: 2 left out (names not usable)"
 
 
 async def test_the_last_good_list_says_that_it_is_one() -> None:

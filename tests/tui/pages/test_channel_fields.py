@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 
 from gateway.domain.channel import Served, UpstreamPrices
 from gateway.domain.errors import BadRequest
@@ -91,6 +92,7 @@ def test_what_is_new_and_gone_comes_first_with_what_is_known_of_it() -> None:
         "offered     z",
     ]
     assert listing_summary(seen) == "1 new, 1 gone, 1 not offered, 1 offered"
+    assert listing_summary(replace(seen, unnamed=3)).endswith(", 1 offered, 3 left out (names not usable)")
 
 
 def test_names_with_blanks_and_marks_stay_what_they_are() -> None:

@@ -11,9 +11,11 @@ from textual.selection import Selection
 from textual.widgets import Input, Static
 from textual.widgets._toast import Toast
 
+from gateway.domain.call import Attempt, FailureKind
+from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
 from tests.tui.owner import press, screen, settle, shown, until
-from tests.tui.stage import console, token, words
+from tests.tui.stage import call, console, token, words
 from tui.actions import actions_in, bindings
 from tui.listing import Column, PageListing
 from tui.pages.list_page import FAILURES_MS, REFRESH_MS, VERBS, ListPage, select_row, shown_columns
@@ -352,6 +354,19 @@ async def test_a_page_asks_for_its_own_sums() -> None:
     async with shown("channels") as (app, pilot, owner):
         await settle(app, pilot)
         assert [asked for asked in owner.asked if asked.startswith("summary ")] == ["summary  ", "summary channel hour"]
+
+
+@pytest.mark.parametrize(("failed", "fetches"), [(True, 2), (False, 1)])
+async def test_a_page_fetches_its_sums_soon_after_a_failure(failed: bool, fetches: int) -> None:
+    async with shown("channels") as (app, pilot, owner):
+        await settle(app, pilot)
+        later = Millis(app.session.now() + FAILURES_MS)
+        app.session.now = lambda: later
+        attempt = Attempt(channel="anthropic", status=500, kind=FailureKind.SERVER)
+        owner.tell(CallSettled(seq=9, call=call(99, later, attempts=[attempt] if failed else [])))
+        await settle(app, pilot)
+        await settle(app, pilot)
+        assert owner.asked.count("summary channel hour") == fetches
 
 
 async def test_the_arrow_points_up_for_the_smallest_first() -> None:
