@@ -83,7 +83,10 @@ serve.params[:0] = address_options()
 @click.option("--line", is_flag=True, help="One line for a status bar; with --json as waybar reads it.")
 @json_option
 def status(*, line: bool, as_json: bool) -> None:
-    """Show the running server; the exit code is 5 if there is none (0 with --line, which then prints 'off')."""
+    """Show the running server.
+
+    The exit code is 5 if there is none, with --json after {"running": false, ...}. With --line it is 0, after 'off'.
+    """
     if line:
         found = _bar_line()
         if as_json:
@@ -95,9 +98,14 @@ def status(*, line: bool, as_json: bool) -> None:
     async def work(client: ControlClient) -> tuple[Status, str]:
         return await client.status(), "" if as_json else await formatting.balance_outlook(client)
 
-    view, balance = run(work, running=True)
+    try:
+        view, balance = run(work, running=True)
+    except Quit as error:
+        if as_json and error.exit_code is Exit.UNREACHABLE:
+            out_json({"running": False, "home": str(config().home), "error": error.message})
+        raise
     if as_json:
-        out_json(view)
+        out_json({"running": True, **msgspec.structs.asdict(view)})
         return
     _print(view, balance)
 

@@ -45,6 +45,8 @@ def test_the_status_says_whether_the_store_works_and_why_not() -> None:
 def test_without_a_server(home: Path) -> None:
     status, stop = tollkeeper(home, "status"), tollkeeper(home, "stop")
     assert (status.code, status.err.count("\n")) == (Exit.UNREACHABLE, 1)
+    in_json = tollkeeper(home, "status", "--json")
+    assert (in_json.code, in_json.json["running"], in_json.json["home"]) == (Exit.UNREACHABLE, False, str(home))
     assert (stop.code, "no server" in stop.err) == (0, True)
     assert not home.exists()
 
