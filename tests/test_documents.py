@@ -11,7 +11,7 @@ import pytest
 import cli
 from docs import generate
 from docs.error_codes import ERRORS
-from tests.house import ROOT, Source, files_in
+from tests.house import ROOT, Source, files_in, sources
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -53,6 +53,17 @@ def test_references_match_the_code() -> None:
 
 def test_no_reference_is_left_over() -> None:
     assert sorted(path.name for path in generate.FOLDER.iterdir()) == sorted(generate.pages())
+
+
+def test_every_document_that_the_code_names_exists() -> None:
+    named = {
+        (str(source.path), name)
+        for source in (*sources(), *files_in("tests"))
+        for name in re.findall(r"(?<![\w/*.{}])(?:[\w-]+/)*[\w-]+\.md\b", source.text)
+    }
+    there = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*.md")}
+    there |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert sorted((where, name) for where, name in named if name not in there) == []
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

@@ -1,4 +1,4 @@
-"""Answer headers: everything that the gateway tells a client beside an answer (``features.md`` 2.10, ``wire.md`` X8).
+"""Answer headers: everything that the gateway tells a client beside an answer (``docs/http.md``).
 
 A new ``x-gateway-*`` header is a line here, and a row of the table in ``docs/http.md``. A head that went out before the
 facts were known repeats them as a comment at the end of its stream.

@@ -231,25 +231,27 @@ class Attempts:
         if not call.result.overhead_us:
             call.result.overhead_us = round((self._clock.mono() - call.context.visit.began) * 1_000_000)
         if prepared.more:
-            return await self._gather(call, adapter, order, channel, prepared)
+            return await self._gather(call, adapter, order, route, prepared)
         reply = await self._sender.send(channel, prepared, stream=order.stream)
         try:
             return await self._read(call, adapter, order, channel, reply)
         except BaseException:
+            self._health.answered(channel.id, route.key_id, reply.status)
             reply.abort()
             call.share.keep(0)
             raise
 
-    async def _gather(self, call: Call, adapter: Adapter, order: Order, channel: Channel, prepared: Prepared) -> Whole:
+    async def _gather(self, call: Call, adapter: Adapter, order: Order, route: Route, prepared: Prepared) -> Whole:
         """The answer to a request in parts. One that fails fails the attempt; the others may have been billed."""
-        left, screen = call.context.visit.api.answer_limit, self.redaction.screen(channel)
-        bodies: list[bytes] = []
+        left, channel, bodies = call.context.visit.api.answer_limit, route.channel, list[bytes]()
+        screen = self.redaction.screen(channel)
         for part in (prepared, *prepared.more):
             reply = await self._sender.send(channel, part, stream=False)
             try:
                 await _check_status(call, adapter, channel, reply)
                 bodies.append(await reply.read(left, call.share))
             except BaseException:
+                self._health.answered(channel.id, route.key_id, reply.status)
                 reply.abort()
                 call.share.keep(0)
                 raise
@@ -309,9 +311,7 @@ class Attempts:
             await call.share.wait(SLICE)
 
     async def _pass_on(self, call: Call, out: bytes, held: int) -> None:
-        """Send a large piece slice by slice: it does not wait in the transport whole, and each slice that a slow client
-        takes shows that it reads.
-        """
+        """Send a large piece in slices: it never waits in the transport whole, and each one taken shows a reader."""
         now, delivery = self._clock.mono(), call.delivery
         if delivery.first_byte is None:
             delivery.first_byte = now

@@ -3,7 +3,7 @@
 States: ``ok``; ``cooling`` until a moment; ``half_open``, the moment has come and one call may try; ``attention``,
 the key is refused: until the owner edits, tests or clears it, and one call may try now and then; ``off`` is the owner's
 own switch and never touched here. The pause grows with each failure (``STEPS_S``); the backoff of a single call is in
-``retry``. Rules of ``features.md`` 2.7. Times are monotonic seconds.
+``retry``. ``docs/channels.md`` has the rules for users. Times are monotonic seconds.
 
 A key has its states like a channel: failures of a key alone (refused, limited, out of credit) leaves its
 channel in use with the others. A channel without a usable key is paused until the first of its keys is back.
@@ -41,6 +41,9 @@ KEY_KINDS = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
 
 _QUICK_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK})
 _BREAKER_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
+
+_KEY_REFUSED = frozenset({401, 403})
+"""Statuses of an upstream that may refuse the key; with any other it has accepted it."""
 
 
 class HealthState(msgspec.Struct, frozen=True):
@@ -96,10 +99,12 @@ class _ChannelState:
         self.until = max(self.until, now + REFUSED_S[min(self.steps, len(REFUSED_S) - 1)])
         self.steps += 1
 
-    def accepted(self, now: float) -> None:
-        """Its key was not refused this time; calls that began before the refusal do not count."""
-        if self.until <= now:
-            self.attention = False
+    def accepted(self, now: float) -> bool:
+        """Its key was not refused this time; calls that began before the refusal do not count. Whether it had been."""
+        if not self.attention or self.until > now:
+            return False
+        self.attention = False
+        return True
 
     def rest(self, reason: str, seconds: float, now: float) -> None:
         """The later deadline always stays: a short rest never ends a long one."""
@@ -231,6 +236,16 @@ class ChannelHealth:
             step = patient.step()
             patient.rest(reason, min(step, QUICK_S) if kind in _QUICK_KINDS else step, now)
         self._changed()
+
+    def answered(self, channel: ChannelId, key: ChannelId | str, status: int) -> None:
+        """The upstream answered a call that then failed: unless by refusing the key, it has accepted it."""
+        if status in _KEY_REFUSED:
+            return
+        for one in (channel, ChannelId(key)):
+            patient = self.failing.get(one)
+            if patient is not None and patient.accepted(self._mono()):
+                patient.reason, patient.steps = "", 0
+                self._changed()
 
     def lacks(self, channel: ChannelId, model: str) -> None:
         """The upstream says it does not know this model: the channel stays in use, the model is paused."""

@@ -33,7 +33,7 @@ class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
     first_event: float = 45.0
     """After this the head of a stream goes out without waiting for the upstream's first event."""
     keep_alive: float = 15.0
-    """Silence on a begun stream before a keep-alive is sent (``wire.md`` S3)."""
+    """Silence on a begun stream before a keep-alive is sent, which is a comment of the stream."""
     stall: float = 30.0
     """How long one write may wait for a client that does not read."""
     tick: float = 1.0

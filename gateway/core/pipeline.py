@@ -1,6 +1,6 @@
 """Pipeline: one call from its first byte to its settlement. Read this first.
 
-The order (``features.md`` 2.0): identify the token, parse the request, check that the model is visible and that limits
+The order: identify the token, parse the request, check that the model is visible and that limits
 and budgets allow the call; then one commit of hold and limits, with no await between check and commit; then attempts,
 until an upstream answers; then the settlement, in ``finally`` and without awaiting, so no cancellation can tear it.
 What is refused before the commit costs nothing.

@@ -1,9 +1,8 @@
 """Retries: what a call has tried, what it does next, after which backoff, and how many attempts there may be. Pure.
 
-The retry line (``features.md`` 2.6, ``reliability.md`` 4.2): what never reached an upstream may be tried elsewhere
-freely; what was sent and brought nothing may be tried once more, elsewhere. The only channel is tried a second time,
-after a pause, if it could not be reached, failed by itself, or says that it will be free in a moment. After that come
-the channels of the fallback models.
+What never reached an upstream may be tried elsewhere freely; what was sent and brought nothing may be tried once more,
+elsewhere. The only channel is tried a second time, after a pause, if it could not be reached, failed by itself, or says
+that it will be free in a moment. After that come the channels of the fallback models.
 
 Second tries, and attempts at a paused channel, are limited by the ``RetryBudget``, so that broken upstreams are not
 stormed: a fifth of the calls in flight, but at least three, and over time no more than a fifth of the calls and three a

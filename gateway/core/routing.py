@@ -2,7 +2,7 @@
 
 Pure: states are read, chance is a parameter, nothing is changed. Tiers by priority; within a tier a draw by weight.
 Channels already tried, disabled or paused are skipped, each with its reason. If only paused ones are left, the one that
-resumes soonest is tried as a last resort (``features.md`` 2.5). Of several keys a free one is drawn.
+resumes soonest is tried as a last resort. Of several keys a free one is drawn.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """From a call as it ended to the record that is both its history and its charge.
 
-What is charged (``reliability.md`` P5): the upstream's usage if it reported one; an estimate of prompt and received
+What is charged (``docs/money.md``): the upstream's usage if it reported one; an estimate of prompt and received
 output if it did not and something was received; nothing if the client got nothing. No estimate exceeds what the call
 could use at most, which is what was held. A call whose upstream may have billed although the user is not charged
 carries the held amount as *possible* cost.
@@ -41,7 +41,7 @@ class Meter:
         self._seen = 0
 
     def usage(self, call: Call, answer: Whole | AnswerStream) -> Usage:
-        """Of an answer that came to its proper end. All zeros beside output count as not reported (``wire.md`` U3), and
+        """Of an answer that came to its proper end. All zeros beside output count as not reported, and
         so does an output of zero beside output; see ``had_output``.
         """
         reported = answer.reported

@@ -1,7 +1,7 @@
 """A request's bytes to the raw values of one strict JSON object, without decoding what nobody reads.
 
 Checked here, before anything is parsed: size of the structure, depth, repeated top-level keys, absurd numbers. Two
-parsers must never see two different requests (``reliability.md`` F-B1 to F-B7).
+parsers must never see two different requests (RFC 8259 leaves open which of two equal names counts).
 
 The checks work on a *skeleton*: the body with every string replaced by ``s``, made with a few passes of C speed. Short
 ones are all alike, so what was found of them is remembered. No step may take longer than linear time: the whole event

@@ -31,7 +31,7 @@ STREAM_HEADERS = {
     "X-Accel-Buffering": "no",
     "Server": "tollkeeper",
 }
-"""``wire.md`` 1.5: nothing on the way may buffer or cache a stream."""
+"""Nothing on the way may buffer or cache a stream; ``X-Accel-Buffering`` is nginx's."""
 
 
 class HttpClient:

@@ -1,4 +1,4 @@
-"""Other machines that come with wrong tokens are kept waiting (``reliability.md`` T-01).
+"""Other machines that come with wrong tokens are kept waiting.
 
 Nobody guesses a token of 256 bits; what is spared is the work and the log. This machine's own programs are not counted:
 one with an old token must not keep the others out.

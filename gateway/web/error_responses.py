@@ -11,7 +11,7 @@ NEVER_RETRY = frozenset({"answer_memory_full", "call_cancelled", "internal_error
 """Among them what has made an upstream work already: clients would pay for it again and again."""
 
 LONGEST_RETRY_S = 60
-"""The SDKs ignore a longer Retry-After, or give up on it (``wire.md`` 1.6)."""
+"""OpenAI's and Anthropic's SDKs ignore a longer Retry-After."""
 
 
 def retry_headers(error: GatewayError, status: int) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Whether a request was meant for this gateway, and which web pages and apps may make one (CORS).
 
 The Host header must name this machine or a host the owner added: a DNS name that a web page rebound does not
-(``reliability.md`` T-05). Browsers, and apps built on one, say where a request comes from in Origin. None is accepted
-by default (T-06). The owner permits single origins, all apps and extensions, or all web pages of this machine; a
+(DNS rebinding). Browsers, and apps built on one, say where a request comes from in Origin. None is accepted
+by default. The owner permits single origins, all apps and extensions, or all web pages of this machine; a
 request still needs a token's key. A refusal names the command that permits what was refused.
 """
 

@@ -21,7 +21,7 @@ _VERSIONS = ((1, 0), (1, 1))
 
 
 def check_head(request: web.BaseRequest) -> None:
-    """What the parser lets pass and a gateway should not (``reliability.md`` 2.2). Raises BadRequest or Refused."""
+    """What the parser lets pass and RFC 9112 forbids, or a gateway should not accept. Raises BadRequest or Refused."""
     if request.version not in _VERSIONS:
         raise BadRequest("only HTTP/1.0 and HTTP/1.1 are supported", code="http_version")
     if request._message.url.absolute:  # noqa: SLF001 - the target as it came; the public URL is completed from Host

@@ -147,7 +147,7 @@ def test_the_first_model_is_one_that_chats_and_is_not_built_in() -> None:
 
 @EVERY
 def test_the_documents_page_shows_what_is_printed(name: str) -> None:
-    page = (ROOT / "docs" / "apps.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/apps.md").read_text(encoding="utf-8")
     target = AppTarget(base_url=URL, model="demo-echo", models={"demo-echo": None})
     assert f"\n## {APPS[name].title}\n" in page
     assert [snippet.where for snippet in APPS[name].guide(target) if f"\n{snippet.lines('sh')}\n" not in page] == []

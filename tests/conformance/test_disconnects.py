@@ -43,7 +43,7 @@ async def test_49_leaving_in_mid_stream_ends_the_upstream_and_is_booked_once(
 
 
 async def test_49_leaving_before_the_first_byte_costs_nothing(gateway: Gateway, provider: Provider) -> None:
-    # Deviation: case 49 requires an estimate here; features.md 2.4 charges only for what the client received.
+    # The client is charged only for what it received (docs/money.md).
     provider.on("m", silence)
     peer = await gateway.client.connect()
     await peer.write(gateway.client.chat_bytes(stream=True))
@@ -57,7 +57,7 @@ async def test_49_leaving_before_the_first_byte_costs_nothing(gateway: Gateway, 
 
 
 async def test_49_an_abandoned_plain_call_is_finished_and_charged(gateway: Gateway, provider: Provider) -> None:
-    # Deviation: C3 cancels; features.md 2.4 finishes by default, and cancels where the channel says so (next test).
+    # It is finished by default, and cancelled where the channel says so (next test).
     heard = asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:

@@ -37,11 +37,11 @@ FATES = [
     Fate(413, 413, "weird", sdk.APIStatusError),
     Fate(415, 415, "weird", sdk.APIStatusError),
     Fate(422, 422, "weird", sdk.UnprocessableEntityError),
-    # Deviation: features.md 2.9 has its own codes for what concerns the channel's account, all 502 and never retried.
+    # What concerns the channel's account has codes of its own (docs/reference/errors.md), all 502 and never retried.
     Fate(401, 502, "upstream_auth_failed", sdk.InternalServerError),
     Fate(403, 502, "upstream_auth_failed", sdk.InternalServerError),
     Fate(402, 502, "upstream_out_of_credit", sdk.InternalServerError),
-    # Deviation: after the gateway's own attempts x-should-retry is false, where wire.md's table has 3 attempts.
+    # After the gateway's own attempts x-should-retry is false.
     Fate(500, 502, "upstream_error", sdk.InternalServerError),
     Fate(502, 502, "upstream_error", sdk.InternalServerError),
     Fate(520, 502, "upstream_error", sdk.InternalServerError),

@@ -34,7 +34,7 @@ async def test_16_a_completion_passes_as_the_upstream_sent_it(gateway: Gateway, 
 
 
 async def test_16_the_answer_names_the_requested_model(gateway: Gateway, provider: Provider) -> None:
-    # Deviation: wire.md passes the upstream's model on; the decision is the name the client asked for.
+    # Not the name at the upstream: clients compare it with the one they asked for.
     gateway.channel(provider.base_url, "m=real-m-2024")
     provider.on("real-m-2024", speak())
     for stream in (False, True):

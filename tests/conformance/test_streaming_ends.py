@@ -140,7 +140,7 @@ async def test_42_garbage_at_the_end_is_an_error(gateway: Gateway, provider: Pro
 async def test_42_one_garbled_event_inside_a_good_answer_is_left_out_and_noted(
     gateway: Gateway, provider: Provider
 ) -> None:
-    # Deviation: S18 ends the stream; reliability.md F-U16 drops one such event and counts it, as is done here.
+    # One such event is left out and counted (docs/http.md, Streams).
     *said, last = map(event, story("Hel", "lo"))
     answer = await streamed(gateway, provider, stream_bytes(b"".join([*said, b"data: {oops\n\n", last, DONE])))
     assert stream_faults(answer.body) == []

@@ -249,6 +249,17 @@ async def test_a_stream_that_fails_before_its_first_word_is_tried_elsewhere(rig:
     assert [head["x-gateway-channel"] for head in rig.client.heads] == ["b"]
 
 
+@pytest.mark.parametrize("pieces", [(), (b": hello\n\n",)], ids=["nothing", "comment"])
+async def test_a_stream_that_fails_before_its_first_word_proves_the_key(rig: Rig, pieces: tuple[bytes, ...]) -> None:
+    channels(rig, status(401), good_stream)
+    await rig.call(stream=True)
+    rig.upstreams.on("a", lambda: FakeReply(*pieces))
+    rig.watch.advance(3600)
+    await rig.call(stream=True)
+    assert rig.upstreams.order == ["a", "b", "a", "b"]
+    assert rig.health.state(rig.catalog.channel("a")).name == "ok"
+
+
 async def test_a_stream_that_fails_after_its_first_word_is_tried_nowhere(rig: Rig) -> None:
     def cut(channel: Channel) -> AttemptFailed:
         return AttemptFailed(failures.unreachable(channel, "reset", sent=True))

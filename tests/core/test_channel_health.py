@@ -301,6 +301,19 @@ def test_a_missing_model_is_not_forgotten_by_a_success(health: ChannelHealth) ->
     assert health.missing_s(UP.id, "m") > 0
 
 
+@pytest.mark.parametrize(
+    ("status", "state"), [(200, "ok"), (500, "ok"), (400, "ok"), (401, "attention"), (403, "attention")]
+)
+def test_any_answer_but_a_refusal_proves_a_key(health: ChannelHealth, mono: Mono, status: int, state: str) -> None:
+    fail(health, FailureKind.AUTH)
+    health.answered(UP.id, "", 200)
+    assert health.state(UP).name == "attention", "an answer to a call that began before the refusal"
+    mono.now += 60
+    health.answered(UP.id, "", status)
+    fail(health, FailureKind.SERVER)
+    assert health.state(UP).name == state
+
+
 def test_an_answer_that_is_cut_off_was_made_with_an_accepted_key(health: ChannelHealth, mono: Mono) -> None:
     fail(health, FailureKind.AUTH)
     mono.now += 60

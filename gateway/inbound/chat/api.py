@@ -2,10 +2,10 @@
 
 So requests go out as they came where a channel speaks it, and adapters already write the answers that clients get. Of a
 request only the fields that the gateway itself reads are checked and decoded; all others are the upstream's business
-and stay as they were sent (``wire.md`` R2, R3).
+and stay as they were sent.
 
-Error bodies are ``{"error": {message, type, param, code}}``, all four keys always there (``wire.md`` 1.6). What the
-gateway adds is in ``error.gateway`` and ``error.metadata``, which the SDKs ignore.
+Error bodies are ``{"error": {message, type, param, code}}``, all four keys always there, as in OpenAI's
+API. What the gateway adds is in ``error.gateway`` and ``error.metadata``, which the SDKs ignore.
 """
 
 import re
@@ -261,7 +261,7 @@ class ChatCompletions(InboundApi):
         return msgspec.json.encode(error_object(error, call))
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """See ``InboundApi``. No ``[DONE]`` follows (``wire.md`` S13).
+        """See ``InboundApi``. No ``[DONE]`` follows: it would end the stream as if it were whole.
 
         No status can tell clients any more whether to send the request again. So the type does, which Continue reads,
         and the message, in which opencode looks for such words.
