@@ -175,8 +175,8 @@ def tier_of(text: str) -> Tier:
 
 
 def tiers_of(text: str) -> list[Tier]:
-    """Those of a text with spaces between them, shortest inputs first."""
-    return sorted(map(tier_of, text.split()), key=lambda tier: tier.above)
+    """Those of a text with spaces or commas between them, shortest inputs first."""
+    return sorted(map(tier_of, text.replace(",", " ").split()), key=lambda tier: tier.above)
 
 
 def written_tier(tier: Tier) -> str:

@@ -165,6 +165,7 @@ def test_a_cache_write_price_brings_the_cached_one_with_it() -> None:
 
 def test_several_come_in_their_order() -> None:
     assert [tier.above for tier in tiers_of("1M=4/8  200k=2/4")] == [200_000, 1_000_000]
+    assert tiers_of("200k=2/4, 1M=4/8") == tiers_of("200k=2/4 1M=4/8")
     assert tiers_of("  ") == []
 
 
