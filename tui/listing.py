@@ -61,8 +61,8 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
 
     @property
     def lends(self) -> bool:
-        """Whether its width varies, so that it can give cells to others."""
-        return self.brief is None and (self.flex or self.most > 0 or bool(self.short))
+        """Whether it can give cells to others: not if it is of numbers, which change all the time."""
+        return self.brief is None and (not self.right or self.most > 0 or bool(self.short))
 
 
 class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
