@@ -239,7 +239,7 @@ class SettingsListing(PageListing[SettingRow]):
         changed = sum(row.changed for row in rows)
         dot, key = self.session.glyphs.dot, self.session.key
         keys = f"{key('settings.edit')} edits, {key('settings.toggle')} switches, {key('settings.default')} resets"
-        return content(f" {len(rows)} settings {dot} {changed} changed", (f"   {keys}", "dim"))
+        return content(f" {self.counted(len(rows))} {dot} {changed} changed", (f"   {keys}", "dim"))
 
     def detail(self, row: SettingRow, width: int) -> Content:
         card = TextCard(width)

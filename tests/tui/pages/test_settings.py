@@ -8,7 +8,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.fields import SETTINGS
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis
-from tests.tui.owner import Owner, press, said, screen, shown
+from tests.tui.owner import Owner, press, said, screen, shown, until
 from tests.tui.stage import NOW, console, words
 from tui.app import Console
 from tui.pages.list_page import select_row
@@ -213,3 +213,10 @@ async def test_without_colours_the_theme_is_plain_and_says_why() -> None:
         assert "NO_COLOR is set, so there is only one theme" in screen(app)
         assert not getattr(row_of(app, "theme"), "changed")  # noqa: B009 - any row
         assert app.theme == "plain"
+
+
+async def test_the_line_above_counts_what_the_filter_leaves() -> None:
+    async with shown("settings") as (app, pilot, _):
+        await press(app, pilot, "slash", *"theme", "enter")
+        await until(app, pilot, " settings ·")
+        assert " of " in screen(app).splitlines()[2]
