@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gateway.domain.call import Outcome
+from gateway.domain.call import NOT_UPSTREAM, Outcome
 from gateway.domain.events import (
     AnyEvent,
     Balance,
@@ -129,4 +129,5 @@ def sums_with(row: SumRow, event: CallSettled) -> SumRow:
         first_byte_ms=row.first_byte_ms + (call.first_byte_ms or 0),
         refused=row.refused + (call.outcome == Outcome.REFUSED),
         first_bytes=row.first_bytes + (call.first_byte_ms is not None),
+        aborts=row.aborts + (not 200 <= call.status < 300 and call.outcome in NOT_UPSTREAM),
     )

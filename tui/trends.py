@@ -7,6 +7,7 @@ from statistics import median
 import msgspec
 
 from gateway.domain.budget import Window, window_start
+from gateway.domain.call import NOT_UPSTREAM
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView, Summary, SumRow
 
@@ -81,7 +82,7 @@ class Pulse:
             oldest = max(self._seconds) - MINUTES * MINUTE_S
             self._seconds = {at: n for at, n in self._seconds.items() if at > oldest}
             self._repeats = {at: n for at, n in self._repeats.items() if at > oldest}
-        self._failed.append(not 200 <= call.status < 300)
+        self._failed.append(not 200 <= call.status < 300 and call.outcome not in NOT_UPSTREAM)
         if call.first_byte_ms is not None:
             self._first.append(call.first_byte_ms)
 
@@ -100,7 +101,10 @@ class Pulse:
 
     @property
     def failed(self) -> float | None:
-        """Share of errors among the newest calls; None if there were none."""
+        """Share of errors among the newest calls; None if there were none.
+
+        A call that its client or the owner ended is not an error.
+        """
         return sum(self._failed) / len(self._failed) if self._failed else None
 
     @property

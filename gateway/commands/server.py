@@ -163,7 +163,7 @@ def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
     running = f"{view.in_flight} running" + (f", {view.queued} waiting" if view.queued else "")
     left = f"{brief_dollars(account.available_nanos)} left"
     parts = [running, f"{brief_dollars(today.total.cost_nanos)} today", left, *troubles]
-    tooltip = f"{view.address}: {counted(today.total.calls, 'call')} today, {today.total.errors:,} failed"
+    tooltip = f"{view.address}: {counted(today.total.calls, 'call')} today, {today.total.failures:,} failed"
     return BarLine(text=", ".join(parts), tooltip=tooltip, css_class="attention" if troubles else "ok")
 
 

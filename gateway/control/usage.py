@@ -157,6 +157,7 @@ def _row(key: str, name: str, counts: Counts, latency: LatencyCounts | None) -> 
         first_byte_ms=counts.ttft,
         refused=counts.refused,
         first_bytes=counts.firsts,
+        aborts=counts.aborts,
         duration_p50_ms=_millis(percentile(durations, 0.5)),
         duration_p95_ms=_millis(percentile(durations, 0.95)),
         first_byte_p50_ms=_millis(percentile(first_bytes, 0.5)),

@@ -38,6 +38,10 @@ REFUSED: Final = Outcome.REFUSED
 """Python looks a member of an enumeration up slowly; every record is compared with this one."""
 
 
+NOT_UPSTREAM: Final = ("client_closed", "cancelled", "stopped")
+"""Outcomes that are not the upstream's fault, whatever its attempt looks like."""
+
+
 class FailureKind(StrEnum):
     """Why an attempt failed, as far as it decides what happens next."""
 

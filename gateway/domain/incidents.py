@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from gateway.domain.budget import budget_name, window_start
-from gateway.domain.call import Attempt, FailureKind
+from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, CallView
@@ -21,9 +21,6 @@ QUIET_MS = 120_000
 
 LIMIT = 200
 """Incidents that are kept."""
-
-NOT_UPSTREAM = ("client_closed", "cancelled", "stopped")
-"""Outcomes that are not the upstream's fault, whatever its attempt looks like."""
 
 STORE = ""
 """The channel name in incidents of the store and of budgets."""

@@ -125,6 +125,7 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     in_flight: int
     calls: int
     errors: int
+    """Calls that it failed; those that the client or the owner ended do not count."""
     spent_nanos: Nanos
     possible_nanos: Nanos
     """Possible upstream cost of calls that were not charged."""
@@ -311,6 +312,8 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the calls the gateway refused; averages of durations leave them out."""
     first_bytes: int = 0
     """How many of the calls had a first byte."""
+    aborts: int = 0
+    """How many of the errors are calls that the client, the owner or the gateway's stop ended."""
     duration_p50_ms: Millis | None = None
     """The duration that half of the calls did not exceed. None: not requested, or the records are deleted."""
     duration_p95_ms: Millis | None = None
@@ -323,6 +326,11 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
         """Over the calls that were not refused; None without any."""
         calls = self.calls - self.refused
         return self.duration_ms / calls if calls > 0 else None
+
+    @property
+    def failures(self) -> int:
+        """Errors that are not aborts."""
+        return self.errors - self.aborts
 
     @property
     def mean_first_byte_ms(self) -> float | None:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
-from gateway.domain.call import CHAT_API, REFUSED
+from gateway.domain.call import CHAT_API, NOT_UPSTREAM, REFUSED
 
 _K = TypeVar("_K")
 
@@ -104,6 +104,8 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     """How many calls had a first byte: ``ttft / firsts`` is the average."""
     refused: int = 0
     """How many of the calls were refused before any upstream request: limits by the day do not count them."""
+    aborts: int = 0
+    """How many of the errors are calls that the client, the owner or the gateway's stop ended: no upstream failed."""
 
     @property
     def admitted(self) -> int:
@@ -115,6 +117,8 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         self.calls += 1
         if not 200 <= call.status < 300:
             self.errors += 1
+            if call.outcome in NOT_UPSTREAM:
+                self.aborts += 1
         if call.outcome == REFUSED:
             self.refused += 1
         self.input += call.input
@@ -141,6 +145,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         self.ttft += other.ttft
         self.firsts += other.firsts
         self.refused += other.refused
+        self.aborts += other.aborts
 
     def take_out(self, call: Countable) -> None:
         """Subtract one call again."""
@@ -215,6 +220,11 @@ class Rollup:
     def used(self) -> dict[str, int]:
         return self._used
 
+    def forget_aborts(self) -> None:
+        """Leave aborts uncounted, as earlier versions did."""
+        for counts in self._cube.values():
+            counts.aborts = 0
+
     def copy(self) -> "Rollup":
         """The sums as they are now, for comparing them later."""
         copied = Rollup()
@@ -250,6 +260,8 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     edited: bool = False
     """Its file was changed by something else, so the sums do not show what occurs in it."""
     hourly: bool
+    aborts_counted: bool = False
+    """Segments that were sealed by earlier versions have no number of aborts."""
     latest: dict[str, int]
     all: dict[Dimension, msgspec.Raw]
     """Totals, decoded when they are needed: most never are, and there are many."""

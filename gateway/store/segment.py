@@ -113,6 +113,7 @@ class Segment:
             t1=self.t1,
             end=self.end,
             hourly=True,
+            aborts_counted=True,
             latest=dict(self.sums.used()),
             all=totals_of(self.sums),
             tables=tables_of(self.sums),

@@ -11,7 +11,7 @@ from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import Verdict
 from gateway.store.books import ACCOUNT, DIMENSION, Scope, Spent
 from gateway.store.files import body_of, id_of
-from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, Summed, by_day
+from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, Sealed, Summed, by_day
 from gateway.store.segment import Segment, decode_entry
 from gateway.store.store import Store
 from gateway.store.sums import total
@@ -128,6 +128,8 @@ class _Audit:
         if part.segment.damaged:
             yield f"{name}: its content differs from what was written; its sums stay as they were"
         yield from self._same(f"{name}: number of calls", part.n, count)
+        if isinstance(part.sums, Sealed) and not part.sums.aborts_counted:
+            fresh.forget_aborts()
         for by in DIMENSIONS:
             yield from self._same(f"{name}: totals by {by}", part.sums.totals(by), fresh.totals(by))
             table = fresh.table(by) if part.sums.step(by) == fresh.step(by) else by_day(fresh.table(by))

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from gateway.client.control import ControlClient
@@ -7,7 +9,7 @@ from gateway.domain.units import ChannelId
 from gateway.domain.views import ChannelView
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import fail, reply, speak, whole
+from tests.fakes.replies import fail, reply, silence, speak, whole
 
 LIST = reply({"object": "list", "data": [{"id": "m1", "object": "model"}, {"id": "org/m2", "object": "model"}]})
 CANARY = "sk-canary-0123456789-abcdefghij-tail"
@@ -204,6 +206,22 @@ async def test_its_calls_and_errors_are_counted(owner: ControlClient, gateway: G
     ok, _ = await gateway.settled(2)
     channel = await owner.channel("up")
     assert (channel.calls, channel.errors, channel.spent_nanos, channel.in_flight) == (2, 1, ok.cost, 0)
+
+
+async def test_a_call_that_the_owner_cancelled_is_not_its_error(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", silence)
+    calling = asyncio.create_task(gateway.client.chat())
+    await provider.asked(1)
+    (running,) = (await owner.calls()).calls
+    await owner.cancel(running.id)
+    await calling
+    await gateway.settled(1)
+    channel, summary = await owner.channel("up"), await owner.summary(by="channel")
+    assert (channel.calls, channel.errors) == (1, 0)
+    (row,) = summary.rows
+    assert (row.calls, row.errors, row.aborts, row.failures) == (1, 1, 1, 0)
 
 
 async def test_a_paused_channel_says_why_and_is_cleared(

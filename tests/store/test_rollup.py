@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
+from gateway.domain.call import Outcome
 from gateway.store.rollup import (
     DAY,
     DIMENSIONS,
@@ -53,6 +54,30 @@ def test_counts_of_a_call() -> None:
     counts.book(record(1))
     assert (counts.calls, counts.errors, counts.cached, counts.possible, counts.cost) == (2, 1, 3, 9, 2001)
     assert (counts.ttft, counts.firsts) == (101, 1)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "aborts"),
+    [
+        (Outcome.CLIENT_CLOSED, 499, 1),
+        (Outcome.CANCELLED, 503, 1),
+        (Outcome.STOPPED, 503, 1),
+        (Outcome.STOPPED, 200, 0),
+        (Outcome.ERROR, 500, 0),
+        (Outcome.TIMEOUT, 504, 0),
+    ],
+)
+def test_a_call_that_its_client_or_the_owner_ended_is_an_abort(outcome: Outcome, status: int, aborts: int) -> None:
+    counts = Counts()
+    counts.book(record(1, status=status, outcome=outcome))
+    assert (counts.calls, counts.errors, counts.aborts) == (1, int(status != 200), aborts)
+    counts.merge(counts)
+    assert counts.aborts == 2 * aborts
+
+
+def test_sums_without_aborts_are_read() -> None:
+    """Of a home that an earlier version wrote."""
+    assert msgspec.json.decode(b"[2,1,0,0,0,0,0,0,0,0,1]", type=Counts) == Counts(calls=2, errors=1, refused=1)
 
 
 @pytest.mark.parametrize("by", DIMENSIONS)

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gateway.domain.call import Outcome
 from gateway.domain.units import Millis, Nanos
 from gateway.store.books import Spent
 from gateway.store.rollup import DAY, Counts, Rollup, Sealed
@@ -138,6 +139,32 @@ def test_wrong_sums_are_found(store: Store) -> None:
     wrong["curl"].ttft += 1
     sealed.sums.all["app"] = msgspec.Raw(msgspec.json.encode(wrong))
     assert "totals by app curl: the gateway has Counts" in verify(store).difference
+
+
+def test_sums_of_an_earlier_version_do_not_count_aborts(home: Path) -> None:
+    store = store_of(home, segment_bytes=8000)
+    grant(store)
+    for i in range(60):
+        store.books.open(running(i))
+        store.books.settle(record(i, status=499, outcome=Outcome.CLIENT_CLOSED))
+    store.books.sync()
+    assert verify(store).equal
+    for segment in store.calls.log.segments:
+        if isinstance(sums := segment.sums, Sealed):
+            totals = {by: _without_aborts(raw, in_time=False) for by, raw in sums.all.items()}
+            tables = {by: _without_aborts(raw, in_time=True) for by, raw in sums.tables.items()}
+            segment.sums = msgspec.structs.replace(sums, aborts_counted=False, all=totals, tables=tables)
+    assert any(isinstance(segment.sums, Sealed) for segment in store.calls.log.segments)
+    assert verify(store).difference == ""
+    store.close()
+
+
+def _without_aborts(raw: msgspec.Raw, *, in_time: bool) -> msgspec.Raw:
+    """The sums as an earlier version wrote them: one number less each."""
+    sums = msgspec.json.decode(raw)
+    for value, rows in sums.items():
+        sums[value] = {start: counts[:-1] for start, counts in rows.items()} if in_time else rows[:-1]
+    return msgspec.Raw(msgspec.json.encode(sums))
 
 
 def test_wrong_sums_of_the_open_segment_are_found(store: Store) -> None:

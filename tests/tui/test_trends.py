@@ -57,6 +57,13 @@ def test_errors_are_a_share_of_the_newest_calls() -> None:
     assert pulse.failed == 0.5
 
 
+def test_a_call_that_its_client_ended_is_not_an_error() -> None:
+    pulse = Pulse()
+    pulse.add(call(1, status=499, outcome="client_closed"))
+    pulse.add(call(2, status=503, outcome="cancelled"))
+    assert pulse.failed == 0
+
+
 def test_the_first_byte_is_a_median() -> None:
     pulse = Pulse()
     assert pulse.first_byte_ms is None

@@ -54,8 +54,8 @@ class ChannelRow(msgspec.Struct, frozen=True):
 
     @property
     def errors(self) -> float | None:
-        """Share of calls that failed; None if there were no calls."""
-        return None if self.day is None or not self.day.calls else self.day.errors / self.day.calls
+        """Share of calls that it failed; None if there were no calls."""
+        return None if self.day is None or not self.day.calls else self.day.failures / self.day.calls
 
 
 class ChannelListing(TrendListing[ChannelRow]):
@@ -172,7 +172,8 @@ class ChannelListing(TrendListing[ChannelRow]):
         yield spark(row.waits, 24, self.session.glyphs), "live"
         yield f" first token {fmt.seconds(row.first_byte_ms)}", ""
         failed = f"{fmt.percent(row.errors or 0)} of {fmt.counted(row.day.calls, 'call')} failed"
-        yield f", {failed}, {fmt.dollar_amount(row.day.cost_nanos)}", ""
+        ended = f", {row.day.aborts:,} cancelled" if row.day.aborts else ""
+        yield f", {failed}{ended}, {fmt.dollar_amount(row.day.cost_nanos)}", ""
 
 
 def reason(channel: ChannelView) -> str:

@@ -151,7 +151,7 @@ class TokenListing(TrendListing[TokenRow]):
         total = self.trends.totals.get(row.view.id)
         text = f" {fmt.dollar_amount(row.today)} today, {dollars(row.view.spent_nanos)} in total"
         calls = total.calls if total else 0  # rejected ones too, which cost nothing
-        errors = f", errors {fmt.percent(total.errors / calls)}" if total is not None and calls else ""
+        errors = f", errors {fmt.percent(total.failures / calls)}" if total is not None and calls else ""
         text += f", {fmt.counted(calls, 'call')}{errors}"
         card.row("30 days", (spark(costs, min(30, max(10, width - 50)), self.session.glyphs), "live"), text)
 

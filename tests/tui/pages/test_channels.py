@@ -5,8 +5,8 @@ from gateway.domain.channel import Served
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import ChannelView, KeyView
-from tests.tui.owner import press, screen, shown
-from tests.tui.stage import NOW, FakeClient, channel, console
+from tests.tui.owner import Owner, press, screen, shown, until
+from tests.tui.stage import NOW, FakeClient, call, channel, console
 from tui.pages.channels import ChannelListing
 
 
@@ -80,6 +80,16 @@ async def test_channels_are_listed_in_routing_order_with_their_health() -> None:
         assert "▲ paused" in text
         assert "12m00s 402: no balance" in text
         assert "6 channels · 4 ok · 1 paused · 1 off   deepseek: 402: no balance   z resumes" in text
+
+
+async def test_a_call_that_its_client_ended_is_not_an_error_of_the_channel() -> None:
+    owner = Owner()
+    calls = [call(number, status=200, outcome="done", channel="anthropic") for number in range(3)]
+    owner.records[:] = [*calls, call(4, status=499, outcome="client_closed", channel="anthropic")]
+    async with shown("channels", owner, size=(140, 40)) as (app, pilot, _):
+        await press(app, pilot, "enter")
+        await until(app, pilot, "failed, 1 cancelled")
+        assert "0% of 4 calls" in screen(app)
 
 
 async def test_the_pane_never_shows_a_key() -> None:
