@@ -23,7 +23,7 @@ from aiohttp import web
 
 from gateway import __version__, frozen, runfile
 from gateway.config import DEFAULT_HOST, SOCKET_PATH_LIMIT, Config
-from gateway.control import model_lists
+from gateway.control import model_lists, tokens
 from gateway.control.app import control_app, control_runner
 from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
@@ -120,6 +120,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         stop.on_signals()
         engine.tasks.spawn(_follow(stop), "the outer process")
         engine.tasks.spawn(model_lists.keep_fresh(engine), "lists of models")
+        engine.tasks.spawn(tokens.delete_ended(engine), "tokens of programs")
         gc.collect()
         gc.freeze()  # what is alive now lives for ever: the collector need not look at it on the hot path
         gc.set_threshold(GC_THRESHOLD, 20, 50)

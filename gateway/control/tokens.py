@@ -1,6 +1,8 @@
 """Tokens: created, edited, rotated, removed; their keys are shown once."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 from aiohttp import web
@@ -10,7 +12,8 @@ from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.request_bodies import patched, required
 from gateway.control.views import token_view, token_views
 from gateway.core.auth import digest, hint, new_id, new_key
-from gateway.domain.errors import BadRequest, Conflict
+from gateway.core.engine import Engine
+from gateway.domain.errors import BadRequest, Conflict, Unavailable
 from gateway.domain.registry import Change, Registry
 from gateway.domain.token import Token, TokenFields
 from gateway.domain.units import Millis, TokenId
@@ -19,6 +22,9 @@ from gateway.domain.views import NewToken, TokenView
 DEFAULT_GROUP = "default"
 OUTLIVED_MS = 3 * 86_400_000
 """How long the token of a program that has ended is kept: to look at it, and to tell late calls why it is refused."""
+
+LOOK_S = 600.0
+"""Between two looks for such tokens."""
 
 
 async def list_tokens(edits: ConfigEdits, _: web.Request) -> list[TokenView]:
@@ -79,8 +85,18 @@ def _edited(edits: ConfigEdits, old: Token, body: bytes) -> tuple[Token, list[Ch
     return token, [Change("tokens", token.id, token), *_without_key(edits, old.name, token.name)]
 
 
+async def delete_ended(engine: Engine) -> None:
+    """Delete the tokens of programs that ended some days ago, now and then, until it is cancelled."""
+    edits = ConfigEdits(engine)
+    while True:
+        if changes := list(_long_ended(edits)):
+            with suppress(Unavailable):  # the next time it may be written
+                edits.change(*changes)
+        await asyncio.sleep(LOOK_S)
+
+
 def _long_ended(edits: ConfigEdits) -> Iterator[Change]:
-    """Removes the tokens of programs that ended some days ago; a new program is the occasion."""
+    """Removes the tokens of programs that ended some days ago."""
     for token in edits.registry.tokens.values():
         if token.outlived(Millis(edits.now - OUTLIVED_MS)):
             yield from _removed(edits, token)

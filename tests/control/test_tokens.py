@@ -1,8 +1,10 @@
+import asyncio
+
 import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.control.tokens import OUTLIVED_MS
+from gateway.control.tokens import OUTLIVED_MS, delete_ended
 from gateway.domain.errors import BadRequest, Conflict, NotFound
 from gateway.domain.history import ChangeSource
 from gateway.domain.limits import Limits
@@ -168,6 +170,17 @@ async def test_tokens_of_programs_that_ended_some_days_ago_are_deleted(
     assert [t.name for t in await owner.tokens() if t.outlived] == ["new", "old"]
     await program.add_token({"name": "next"})
     assert [t.name for t in await owner.tokens()] == ["laptop", "mine", "new", "next", "runs"]
+
+
+async def test_the_server_deletes_them_too(surface: Surface, owner: ControlClient, gateway: Gateway) -> None:
+    program = ControlClient(surface.unix, source=ChangeSource(via="command", command="run"))
+    await program.add_token({"name": "old", "expires": gateway.engine.now() - OUTLIVED_MS})
+    task = asyncio.ensure_future(delete_ended(gateway.engine))
+    async with asyncio.timeout(30):
+        while len(await owner.tokens()) > 1:
+            await asyncio.sleep(0)
+    task.cancel()
+    assert [entry for entry in await owner.history() if "old" in entry.text] == []
 
 
 async def test_the_token_of_a_program_that_ended_holds_no_group(surface: Surface, owner: ControlClient) -> None:
