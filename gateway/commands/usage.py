@@ -193,7 +193,7 @@ def _columns(calls: Sequence[CallView]) -> Columns[CallView]:
 def show_call(call_id: str, *, as_json: bool) -> None:
     """Show one call: how it went, how long such calls usually take, what was tried, what it cost and why.
 
-    ID 'last' is the newest call.
+    ID 'last' is the call that began last.
     """
     if as_json:
         out_json(run(lambda client: _call(client, call_id)))
@@ -206,11 +206,13 @@ def show_call(call_id: str, *, as_json: bool) -> None:
 
 
 async def _call(client: ControlClient, call_id: str) -> CallView:
-    """The call with that id, or the newest one. Raises NotFound or Quit."""
-    newest = [one.id async for one in found(client, CallQuery(), 1)] if call_id == LAST else [call_id]
-    if not newest:
+    """The call with that id, or the one that began last. Raises NotFound or Quit."""
+    if call_id != LAST:
+        return await client.call(call_id)
+    listed = [one async for one in found(client, CallQuery(), NEAR_CALLS)]  # running ones, then by their ends
+    if not listed:
         raise Quit(NO_CALLS, Exit.NOT_FOUND)
-    return await client.call(newest[0])
+    return await client.call(max(listed, key=lambda one: one.time_ms).id)
 
 
 async def _earlier(client: ControlClient, call: CallView) -> str:

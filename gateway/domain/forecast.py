@@ -65,4 +65,5 @@ def _moment(ms: int, now: int) -> str:
     then = datetime.fromtimestamp(ms / 1000).astimezone()
     if 0 <= ms - now < WEEK_MS:
         return f"{then:%a} {then:%H:%M}"
-    return f"{then.day} {then:%b}" if ms - now < FAR_MS else f"{then.day} {then:%b %Y}"
+    this_year = then.year == datetime.fromtimestamp(now / 1000).astimezone().year
+    return f"{then.day} {then:%b}" if this_year else f"{then.day} {then:%b %Y}"

@@ -235,6 +235,12 @@ def test_the_last_call_is_shown_without_its_id() -> None:
     assert (ran.code, "no calls yet" in ran.err) == (Exit.NOT_FOUND, True)
 
 
+def test_the_last_call_is_the_one_that_began_last() -> None:
+    runs = replace(CALL, id="req_old", state="running", time_ms=Millis(CALL.time_ms - 60_000))
+    control = {"GET /calls": CallPage(calls=[runs, CALL]), URL: CALL, **USUAL}
+    assert CALL.id in run("usage", "show", "last", control=Control(control)).out
+
+
 def test_retries_of_a_client_are_grouped() -> None:
     first = replace(CALL, id="req_1", status=503, outcome="error", retry=0)
     again = replace(CALL, id="req_2", time_ms=CALL.time_ms + CALL.duration_ms + 900, retry=1)

@@ -64,6 +64,7 @@ def test_a_window_without_end_began_with_its_owner() -> None:
 
 def test_a_balance_lasts_by_what_was_spent_lately() -> None:
     assert balance_forecast(10 * DOLLAR, 7 * DOLLAR, 7 * DAY, NOW) == "at this pace used up on 1 Oct"
+    assert balance_forecast(200 * DOLLAR, 7 * DOLLAR, 7 * DAY, NOW).endswith(" 2027")
     assert balance_forecast(10 * DOLLAR, DOLLAR // 100, 7 * DAY, NOW) == "lasts over a year at this pace"
     assert balance_forecast(10 * DOLLAR, 0, 7 * DAY, NOW) == ""
     assert balance_forecast(0, DOLLAR, 7 * DAY, NOW) == "empty"
