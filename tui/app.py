@@ -3,6 +3,7 @@
 Events are applied to the board as they arrive; the screen is refreshed from it at most five times a second.
 """
 
+import gc
 import importlib
 import os
 import sys
@@ -30,6 +31,7 @@ from tui.global_actions import available_actions
 from tui.glyphs import ASCII, UNICODE, Asciify, wants_ascii
 from tui.key_queue import DIALOG_WORKERS
 from tui.pages.base import AnyPage, ConsolePage
+from tui.screens import PageScreen, page_screen
 from tui.session import ConsoleSession, ServerLauncher, ServerLink
 from tui.text import safe
 from tui.widgets.dialogs import toast
@@ -82,7 +84,6 @@ class Console(CrashReportingApp[ExitStatus]):
     page_classes = PAGE_CLASSES
     CSS_PATH = STYLESHEET
     TITLE = "tollkeeper"
-    SUSPENDED_SCREEN_CLASS = "-below"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
     COMMANDS = {palette}  # noqa: RUF012 - never changed
@@ -112,14 +113,14 @@ class Console(CrashReportingApp[ExitStatus]):
             self.register_theme(theme)
         self.theme = global_actions.shown_theme(session, session.state.theme, colour=colour)
         self.no_color = self.no_color or self.theme == themes.PLAIN
-        self._first_variables = self.get_css_variables()
+        self._first_theme = self.theme
         """What the stylesheet is read with at first; empty from then on."""
-        self.stylesheet.set_variables(self._first_variables)
+        self.stylesheet.set_variables(self.get_css_variables())
 
     def refresh_css(self, animate: bool = True) -> None:  # noqa: FBT001, FBT002 - Textual's
         """Textual also asks for this at the start, for the theme with which the stylesheet is read anyway."""
-        first, self._first_variables = self._first_variables, {}
-        if first != self.get_css_variables():
+        first, self._first_theme = self._first_theme, ""
+        if first != self.theme:
             super().refresh_css(animate)
 
     def compose(self) -> ComposeResult:
@@ -133,6 +134,10 @@ class Console(CrashReportingApp[ExitStatus]):
         self.set_keymap(self.session.preferences.keymap.bindings())
         page = self.session.state.page
         await self.action_page(page if page in PAGE_CLASSES else PAGES[0].id)
+        screen = self.screen_stack[0]
+        assert isinstance(screen, PageScreen)  # noqa: S101 - narrows the type
+        screen.open()
+        self.call_after_refresh(_collect_garbage)
         self.run_worker(self.feed.run(), name="feed", exit_on_error=True)
         self.set_interval(REFRESH_S, self.renew, name="renew")
         self.set_interval(SAVE_S, lambda: global_actions.save_state(self), name="remember")
@@ -169,6 +174,8 @@ class Console(CrashReportingApp[ExitStatus]):
     def action_act(self, verb: str) -> None:
         """Run one of the global actions."""
         self.page.do(lambda _page: global_actions.VERBS[verb](self))
+
+    get_default_screen = page_screen
 
     action_help_quit = key_ctrl_c = global_actions.how_to_leave
     """What Ctrl+C does: Textual's name for it, and that of the key in a dialog, where the app has no bindings."""
@@ -229,6 +236,13 @@ def actions_by_page() -> dict[str, list[Action]]:
     }
 
 
+def _collect_garbage() -> None:
+    """From the first frame on. What the start made stays, and is not searched."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+
+
 def run(config: Config) -> int:
     """Run the console on this home: find or start the server. Returns the exit code; raises if there is no server."""
     return run_with(config, ServerLauncher(config))
@@ -244,6 +258,7 @@ def run_with(config: Config, link: ServerLink) -> int:
     note = "\n".join(filter(None, (note, preferences.note(own.problems))))
     session = ConsoleSession(config, ASCII if ascii_only else UNICODE, now, state, own)
     app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"))
+    gc.disable()  # until the first frame: nothing of it is garbage
     status = app.run(mouse=state.mouse) or ExitStatus()
     global_actions.save_state(app)
     if app.failure is not None:

@@ -16,9 +16,9 @@ from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tui.screens import DialogScreen
 from tui.text import content, safe_lines
 from tui.widgets.dialogs import toast
 
@@ -96,7 +96,7 @@ def _pipe(command: list[str], text: str) -> None:
         return  # another way may have worked
 
 
-class CopyByHand(ModalScreen[None]):
+class CopyByHand(DialogScreen[None]):
     """The text as it is, without a border at its sides, so that selected lines hold nothing else."""
 
     DEFAULT_CSS = """

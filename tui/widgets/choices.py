@@ -10,11 +10,11 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.geometry import Region
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui.listing import Column, row_filter
+from tui.screens import DialogScreen
 from tui.text import content, fitting, lines, safe, safe_lines
 from tui.widgets.dialogs import BACK, Dialog
 
@@ -133,7 +133,7 @@ class CheckList(Widget, can_focus=True):
 HINT = "gpt !mini: words to match, !words to exclude"
 
 
-class MultiSelect(ModalScreen[Any]):
+class MultiSelect(DialogScreen[Any]):
     """The selected ids, BACK, or None if cancelled."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
@@ -206,7 +206,7 @@ class MultiSelect(ModalScreen[Any]):
         self.dismiss(set(self.query_one(CheckList).on))
 
 
-class ChooseColumns(ModalScreen[list[str] | None]):
+class ChooseColumns(DialogScreen[list[str] | None]):
     """The ids of the columns to show; an empty list for as many as fit; None if cancelled."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
@@ -238,7 +238,7 @@ class ChooseColumns(ModalScreen[list[str] | None]):
         self.dismiss([])
 
 
-class ChooseOne(ModalScreen[str | None]):
+class ChooseOne(DialogScreen[str | None]):
     """The id of the chosen option, or None if cancelled; ``preview`` is called with the one under the cursor."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it

@@ -11,7 +11,6 @@ from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from gateway.client import connect_card
@@ -21,6 +20,7 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.views import CallView, TokenView
 from tui.clipboard import copied
 from tui.receipt import receipt
+from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import Part, content, lines, safe, safe_lines
 from tui.widgets.app_guide import AppGuide
@@ -34,7 +34,7 @@ TEXT_LINES = 400
 """A settings file names every model."""
 
 
-class Connect(ModalScreen[str]):
+class Connect(DialogScreen[str]):
     """``key`` is known only if the token was just created or rotated. Its result: why the last test call failed."""
 
     DEFAULT_CSS = """

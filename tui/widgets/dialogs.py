@@ -15,13 +15,13 @@ from textual.dom import DOMNode
 from textual.geometry import Region, Size
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.layouts.vertical import VerticalLayout
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
 from tui.key_advice import advice_in
+from tui.screens import DialogScreen
 from tui.text import content, safe, safe_lines
 
 BACK = object()
@@ -86,7 +86,7 @@ class Dialog(Vertical):
         return self._dialog_layout
 
 
-class Confirm(ModalScreen[bool]):
+class Confirm(DialogScreen[bool]):
     """True if confirmed."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
@@ -122,7 +122,7 @@ class Confirm(ModalScreen[bool]):
         self.dismiss(done)
 
 
-class Prompt(ModalScreen[str | None]):
+class Prompt(DialogScreen[str | None]):
     """The text, or None if cancelled. ``check`` returns what is wrong with a text, or nothing."""
 
     BINDINGS = [Binding("escape", "leave", "Cancel")]  # noqa: RUF012 - Textual reads it and never changes it
@@ -154,7 +154,7 @@ class Prompt(ModalScreen[str | None]):
 TICK_S = 0.2
 
 
-class Busy(ModalScreen[Any]):
+class Busy(DialogScreen[Any]):
     """The work's result, the GatewayError that it ended with, or None if it was closed."""
 
     BINDINGS = [Binding("escape,q", "leave", "Leave")]  # noqa: RUF012 - Textual reads it and never changes it

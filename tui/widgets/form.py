@@ -17,7 +17,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
@@ -25,6 +24,7 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.field_kinds import NONE_WORDS
 from tui.clipboard import copied
 from tui.key_advice import advice_in
+from tui.screens import DialogScreen
 from tui.text import cell, content, safe, safe_lines
 from tui.widgets.choices import Picker
 from tui.widgets.combobox import PICKED, ChoiceInput, Combobox, Suggestion
@@ -261,7 +261,7 @@ class FormFields(VerticalScroll, inherit_bindings=False):
         self.rows[field].input.focus()
 
 
-class Form(ModalScreen[Any]):
+class Form(DialogScreen[Any]):
     """The result of ``save``, BACK, or None if it was closed."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it

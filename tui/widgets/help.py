@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.actions import Action, shown_key
+from tui.screens import DialogScreen
 from tui.text import content, cut, lines
 from tui.widgets.text_block import Detail
 
@@ -62,7 +62,7 @@ Row = tuple[str, str, str]
 Sections = Sequence[tuple[str, Sequence[Row]]]
 
 
-class Help(ModalScreen[None]):
+class Help(DialogScreen[None]):
     """All keys of one page."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it

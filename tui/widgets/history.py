@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from gateway.domain.config_views import Difference
@@ -19,6 +18,7 @@ from tui.cli_commands import cli_command
 from tui.clipboard import copied
 from tui.key_queue import DIALOG_WORKERS
 from tui.listing import Column, ListRows, row_filter
+from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, safe
 from tui.widgets.dialogs import Confirm, toast
@@ -58,7 +58,7 @@ async def _sent(client: Any, number: int, *, redo: bool, accept: bool) -> UndoVi
     return done
 
 
-class HistoryScreen(ModalScreen[None]):
+class HistoryScreen(DialogScreen[None]):
     """The changes, newest first; any of them can be undone."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it

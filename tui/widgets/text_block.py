@@ -8,10 +8,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.incidents import timeline
+from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import content
 
@@ -91,7 +91,7 @@ class Detail(VerticalScroll, can_focus=False):
 TICK_S = 1.0
 
 
-class IncidentList(ModalScreen[None]):
+class IncidentList(DialogScreen[None]):
     """Closed with esc."""
 
     DEFAULT_CSS = "IncidentList .dialog { height: 96%; }"

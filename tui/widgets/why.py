@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, Why
@@ -24,6 +23,7 @@ from tui.cli_commands import cli_command
 from tui.clipboard import copied
 from tui.glyphs import Glyphs
 from tui.pages.models_table import price_text
+from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, lines, safe, safe_lines
 from tui.widgets.choices import Picker
@@ -33,7 +33,7 @@ from tui.widgets.text_block import TextBlock
 AGAIN_S = 2.0
 
 
-class WhyScreen(ModalScreen[None]):
+class WhyScreen(DialogScreen[None]):
     """Token and model can be changed; the answer follows."""
 
     DEFAULT_CSS = """

@@ -1,0 +1,116 @@
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
+from textual.geometry import Size
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets._toast import Toast
+
+from tests.tui.stage import FakeClient, calls, console
+from tui.app import Console
+from tui.widgets.dialogs import Confirm, toast
+
+
+@pytest.fixture
+def styled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many widgets were styled at once, each time."""
+    found: list[int] = []
+    keep = Stylesheet.update_nodes
+
+    def count(self: Stylesheet, nodes: Iterable[DOMNode], *, animate: bool = False) -> None:
+        every = list(nodes)
+        found.append(len(every))
+        keep(self, every, animate=animate)
+
+    monkeypatch.setattr(Stylesheet, "update_nodes", count)
+    return found
+
+
+async def test_the_console_styles_each_widget_once_when_it_starts(styled: list[int]) -> None:
+    async with console(FakeClient(calls(3))).run_test(size=(140, 40)):
+        assert max(styled, default=0) <= 1
+
+
+async def test_a_dialog_styles_each_widget_once_when_it_opens(styled: list[int]) -> None:
+    async with console(FakeClient(calls(3))).run_test(size=(140, 40)) as pilot:
+        styled.clear()
+        await pilot.app.push_screen(Confirm("Delete laptop?", "Its clients get 401.", "Delete"))
+        await pilot.pause()
+        assert max(styled, default=0) <= 1
+        await pilot.press("escape")
+        await pilot.pause()
+        assert max(styled, default=0) <= 1
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "classes"),
+    [(50, 20, {"-tiny", "-short"}), (89, 28, {"-narrow", "-tall"}), (130, 27, {"-wide"})],
+)
+async def test_a_screen_has_the_classes_of_its_size_from_the_start(width: int, height: int, classes: set[str]) -> None:
+    app = console(FakeClient(calls(3)))
+    async with app.run_test(size=(width, height)) as pilot:
+        dialog = Confirm("Delete laptop?", "Its clients get 401.", "Delete")
+        await app.push_screen(dialog)
+        await pilot.pause()
+        for screen in (app.screen_stack[0], dialog):
+            assert classes <= sizes_of(screen) == as_textual_says(app, Size(width, height))
+
+
+async def test_a_screen_takes_the_classes_of_a_new_size() -> None:
+    app = console(FakeClient(calls(3)))
+    async with app.run_test(size=(140, 40)) as pilot:
+        await app.push_screen(Confirm("Delete laptop?", "Its clients get 401.", "Delete"))
+        await pilot.resize_terminal(50, 20)
+        await pilot.pause()
+        assert sizes_of(app.screen) == {"-tiny", "-short"}
+        await pilot.press("escape")
+        await pilot.pause()
+        assert sizes_of(app.screen) == {"-tiny", "-short"}
+
+
+async def test_a_theme_that_is_chosen_above_a_page_reaches_it() -> None:
+    app = console(FakeClient(calls(3)))
+    async with app.run_test(size=(140, 40)) as pilot:
+        before = app.page.styles.scrollbar_color
+        await app.push_screen(Confirm("Delete laptop?", "Its clients get 401.", "Delete"))
+        app.theme = "light"
+        await pilot.pause()
+        assert app.page.styles.scrollbar_color != before
+
+
+async def test_a_message_is_shown_on_the_highest_screen_alone() -> None:
+    app = console(FakeClient(calls(3)))
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
+        page, dialog = app.screen, Confirm("Delete laptop?", "Its clients get 401.", "Delete")
+        toast(app, "Copied")
+        await shown(pilot, page)
+        await app.push_screen(dialog)
+        await shown(pilot, dialog)
+        assert not page.query_one(Toast).display
+        await pilot.press("escape")
+        await pilot.pause()
+        assert page.query_one(Toast).display
+
+
+async def shown(pilot: Pilot[Any], screen: Screen[Any]) -> None:
+    """Until a message is on this screen."""
+    async with asyncio.timeout(20):
+        while not any(one.display for one in screen.query(Toast)):
+            await pilot.pause(0.01)
+
+
+def sizes_of(screen: Screen[Any]) -> set[str]:
+    return {name for name in screen.classes if name in SIZES}
+
+
+SIZES = {name for _, name in (*Console.HORIZONTAL_BREAKPOINTS, *Console.VERTICAL_BREAKPOINTS)}
+
+
+def as_textual_says(app: Console, size: Size) -> set[str]:
+    """By Textual's own rule, which runs when the terminal is resized."""
+    give = app.screen._get_breakpoint_classes  # noqa: SLF001 - the rule that ours must agree with
+    return give(size.width, app.HORIZONTAL_BREAKPOINTS) | give(size.height, app.VERTICAL_BREAKPOINTS)
