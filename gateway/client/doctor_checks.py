@@ -22,7 +22,7 @@ from gateway.client.control import ControlClient
 from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP, PublicApi, public_api
 from gateway.domain.addresses import CODES, address_advice, program
 from gateway.domain.call import CHAT_API
-from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, Why, least_left
+from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, Why, left_text
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, error_class
 from gateway.domain.human_values import brief_multiplier, counted
 from gateway.domain.money import brief_dollars, dollars
@@ -173,8 +173,8 @@ async def check_quota(case: Case) -> str | Concern:
     target = f", the price of '{plain(price.inherited_from)}'" if price.inherited_from else ""
     group = f", {brief_multiplier(case.why.multiplier)} in group '{plain(case.why.group)}'"
     target += group if case.why.multiplier != MILLION else ""
-    (left, whose), rates = least_left(case.why), " and ".join(map(brief_dollars, paid))
-    return f"{brief_dollars(left)} {whose}; a million tokens cost {rates} (input, output){target}"
+    rates = " and ".join(map(brief_dollars, paid))
+    return f"{left_text(case.why)}; a million tokens cost {rates} (input, output){target}"
 
 
 async def check_limits(case: Case) -> str:

@@ -1,8 +1,12 @@
 """What the gateway would do with a call and by which rules, and what the doctor found of a channel, as views."""
 
+from operator import itemgetter
+
 import msgspec
 
 from gateway.domain.budget import budget_name
+from gateway.domain.human_values import counted
+from gateway.domain.money import brief_dollars
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import BudgetView, PriceView, Step
@@ -112,16 +116,24 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     not offer the model, and others that do."""
 
 
-def least_left(why: Why) -> tuple[Nanos, str]:
-    """What a call may still cost, and what that is: the balance, or what is left of the tightest budget."""
-    found = [(why.available_nanos, "is available")]
+def left_text(why: Why) -> str:
+    """What the call's account and budgets leave: ``$1.00 is left of the daily budget of token 'ci'``.
+
+    Of several budgets it is the one that leaves least; beside it, the one that leaves the fewest tokens.
+    """
+    money: list[tuple[int, str]] = [(why.available_nanos, "is available")]
+    tokens: list[tuple[int, str]] = []
     for party in why.parties:
         owner = f"{party.kind} '{plain(party.name)}'" if party.name else f"the {party.kind}"
         for budget in party.budgets:
+            of = f"left of the {budget_name(budget.window, owner)}"
             if budget.nanos is not None:
-                left = Nanos(max(0, budget.nanos - budget.spent_nanos - budget.held_nanos))
-                found.append((left, f"is left of the {budget_name(budget.window, owner)}"))
-    return min(found, key=lambda one: one[0])
+                money.append((max(0, budget.nanos - budget.spent_nanos - budget.held_nanos), f"is {of}"))
+            if budget.tokens is not None:
+                tokens.append((max(0, budget.tokens - budget.spent_tokens), of))
+    nanos, whose = min(money, key=itemgetter(0))
+    fewest = [f", and {counted(count, 'token')} {of}" for count, of in sorted(tokens)[:1]]
+    return f"{brief_dollars(nanos)} {whose}{''.join(fewest)}"
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):

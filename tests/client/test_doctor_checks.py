@@ -280,6 +280,14 @@ async def test_the_price_is_that_of_the_group_and_the_tightest_budget_counts(own
     )
 
 
+async def test_the_tightest_budget_of_tokens_counts_as_well(owner: ControlClient) -> None:
+    await owner.edit_group("default", {"budgets": [{"tokens": 3_000}]})
+    await owner.edit_token("laptop", {"budgets": [{"nanos": 5 * 10**8}, {"window": "month", "tokens": 2_000}]})
+    assert (await steps(owner))["the quota is enough"].text.startswith(
+        "$0.50 is left of the budget of token 'laptop', and 2,000 tokens left of the monthly budget of token 'laptop'; "
+    )
+
+
 async def test_a_price_that_is_another_model_s_is_named(owner: ControlClient) -> None:
     await owner.edit_channel("up", {"models": [{"name": "fast", "upstream": "m"}]})
     assert (await steps(owner, model="fast"))["the quota is enough"].text.endswith(", the price of 'm'")
