@@ -18,6 +18,7 @@ def test_a_span_of_a_filter_goes_back() -> None:
 
 def test_a_date_counts_to_its_end_where_something_ends() -> None:
     assert UNTIL("2026-11-30") == SINCE("2026-12-01")
+    assert UNTIL("yesterday") == SINCE("today")
 
 
 @pytest.mark.parametrize(

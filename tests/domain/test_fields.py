@@ -149,6 +149,7 @@ def test_a_span_counts_from_now() -> None:
     field = next(field for field in TOKEN if field.name == "expires")
     assert field.kind.parse(0, "1d", Millis(0)) == 86_400_000
     assert field.kind.parse(0, "never", Millis(0)) is None
+    assert field.kind.parse(0, "tomorrow", NOW) - field.kind.parse(0, "today", NOW) > 80_000_000
 
 
 def test_a_name_given_twice_is_refused() -> None:
