@@ -412,3 +412,13 @@ async def test_an_address_that_does_not_answer_is_the_field_that_is_wrong(
     with pytest.raises(BadRequest, match="cannot be reached") as caught:
         await owner.add_channel(body | {"base_url": "http://127.0.0.1:1/v1"})
     assert (caught.value.code, caught.value.param) == ("no_model_list", "base_url")
+
+
+async def test_a_channel_that_needs_attention_shows_its_owner_what_the_upstream_said(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", fail(401, "This key was revoked on Monday."))
+    answer = await gateway.client.chat()
+    view = await owner.channel("up")
+    assert (view.state, "This key was revoked on Monday." in view.reason) == ("attention", True)
+    assert b"revoked" not in answer.body

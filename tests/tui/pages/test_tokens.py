@@ -1,9 +1,11 @@
+import msgspec
+
 from gateway.domain.errors import BadRequest
 from gateway.domain.token import Color
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import SumRow
 from tests.tui.owner import KEY, Owner, press, said, screen, shown
-from tests.tui.stage import NOW, FakeClient, console, token, words
+from tests.tui.stage import NOW, FakeClient, budget, console, token, words
 from tui.pages.tokens import TokenListing, TokenRow
 from tui.trends import Trends
 from tui.widgets.connect import Connect
@@ -178,6 +180,14 @@ async def test_the_pane_tells_all_of_one() -> None:
         await press(app, pilot, "j", "enter")
         assert "60 requests a minute, 200k tokens a minute, 8 calls at once" in screen(app)
         assert "sees 6: claude-sonnet-4-5" in screen(app)
+
+
+def test_the_pane_has_the_budget_in_dollars_and_that_in_tokens() -> None:
+    both = msgspec.structs.replace(budget(1, 20), tokens=1_000_000, spent_tokens=900_000)
+    made = listing(token("both", budgets=(both,)))
+    (row,) = made.rows()
+    text = made.detail(row, 100).plain
+    assert ("$1/20" in text, "900k/1M tok" in text) == (True, True)
 
 
 async def test_today_comes_from_the_sums() -> None:
