@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 from xml.sax.saxutils import escape
@@ -71,17 +72,19 @@ class Systemd:
     def __init__(self) -> None:
         base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
         self.file = Path(base).expanduser() / "systemd" / "user" / f"{NAME}.service"
+        self.link = self.file.parent / "default.target.wants" / self.file.name
+        """How systemd keeps that it is enabled."""
 
     def install(self, config: Config) -> ServiceState:
-        _write(self.file, unit(command(config)))
-        self._ask("daemon-reload")
-        self._ask("enable", "--now", NAME)
+        with _written(unit(command(config)), self.file, self.link):
+            self._ask("daemon-reload")
+            self._ask("enable", "--now", NAME)
         return self.state()
 
     def remove(self) -> ServiceState:
         if self.file.exists():
-            self._ask("disable", "--now", NAME)
-            self.file.unlink()
+            with _deleted(self.file, self.link):
+                self._ask("disable", "--now", NAME)
             self._ask("daemon-reload")
         return self.state()
 
@@ -93,8 +96,7 @@ class Systemd:
     def _ask(self, *words: str) -> None:
         done = _run(["systemctl", "--user", *words])
         if done.returncode:
-            msg = f"systemctl --user {' '.join(words)} failed: {_last(done)}; the unit is in {self.file}"
-            raise ServiceFailed(msg)
+            raise ServiceFailed(f"systemctl --user {' '.join(words)} failed: {_last(done)}")
 
 
 class Launchd:
@@ -106,14 +108,14 @@ class Launchd:
         self.file = Path("~/Library/LaunchAgents").expanduser() / f"{LABEL}.plist"
 
     def install(self, config: Config) -> ServiceState:
-        _write(self.file, plist(command(config), config))
-        self._ask("load", "-w")
+        with _written(plist(command(config), config), self.file):
+            self._ask("load", "-w")
         return self.state()
 
     def remove(self) -> ServiceState:
         if self.file.exists():
-            self._ask("unload", "-w")
-            self.file.unlink()
+            with _deleted(self.file):
+                self._ask("unload", "-w")
         return self.state()
 
     def state(self) -> ServiceState:
@@ -203,19 +205,48 @@ def _quoted(word: str) -> str:
     return f'"{plain}"' if plain != word or " " in word or not word else word
 
 
-def _write(file: Path, text: str) -> None:
-    """Raises Conflict if somebody else's file is there."""
-    if file.exists() and NAME not in file.read_text(encoding="utf-8", errors="replace"):
+@contextmanager
+def _written(text: str, file: Path, *links: Path) -> Iterator[None]:
+    """The file is written while the system learns of it; if that fails, it is as before, and a new one is gone.
+
+    Raises Conflict if somebody else's file is there.
+    """
+    before = file.read_text(encoding="utf-8", errors="replace") if file.exists() else None
+    if before is not None and NAME not in before.lower():
         raise Conflict(f"{file} already exists and was not created by Tollkeeper")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
+    try:
+        yield
+    except ServiceFailed as error:
+        if before is None:
+            for new in (file, *links):
+                new.unlink(missing_ok=True)
+        else:
+            file.write_text(before, encoding="utf-8")
+        way = "'tollkeeper serve' runs the gateway without a service"
+        raise ServiceFailed(f"{error.message}; nothing was installed. {way}") from error
+
+
+@contextmanager
+def _deleted(*files: Path) -> Iterator[None]:
+    """The files are deleted after the service was stopped, also if the system did not stop it."""
+    try:
+        yield
+    except ServiceFailed as error:
+        gone = f"{files[0]} was deleted, so it does not start again"
+        running = "if it still runs, 'tollkeeper stop' stops it"
+        raise ServiceFailed(f"{error.message}; {gone}; {running}") from error
+    finally:
+        for file in files:
+            file.unlink(missing_ok=True)
 
 
 def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
     """Raises ServiceFailed if the system has no such tool, or it hangs."""
     program = shutil.which(words[0])
     if program is None:
-        raise ServiceFailed(f"this system has no {words[0]}; 'tollkeeper serve' runs the gateway without a service")
+        raise ServiceFailed(f"this system has no {words[0]}")
     try:
         return subprocess.run([program, *words[1:]], capture_output=True, timeout=TOOL_S, check=False)
     except subprocess.TimeoutExpired as exc:

@@ -1,4 +1,4 @@
-"""``incident``: which channels failed when, for what, and where their calls went; and budgets that are nearly spent."""
+"""``incident``: which channels failed when, for what, and where their calls went; and warnings of budgets."""
 
 import click
 
@@ -52,7 +52,7 @@ def _calls(one: Incident) -> str:
 
 def _cause(one: Incident) -> str:
     if one.budget:
-        return "nearly spent"
+        return "budget warning"
     return "failed" if one.channel == STORE else cause_text(one)
 
 

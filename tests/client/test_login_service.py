@@ -53,10 +53,36 @@ def test_nothing_installed_is_removed_in_silence(calls: Path) -> None:
     assert calls.read_text() == ""
 
 
-def test_a_tool_that_refuses_is_quoted(calls: Path, config: Config) -> None:
+def test_a_tool_that_refuses_is_quoted_and_leaves_nothing_behind(calls: Path, config: Config) -> None:
     (calls.parent / "refuse").touch()
-    with pytest.raises(ServiceFailed, match="daemon-reload failed: no"):
-        Systemd().install(config)
+    for keeper, words in ((Systemd(), "daemon-reload failed: no"), (Launchd(), "load -w failed: no")):
+        with pytest.raises(ServiceFailed, match=f"{words}; nothing was installed"):
+            keeper.install(config)
+        assert not keeper.file.exists()
+        assert not keeper.remove().installed
+
+
+def test_a_service_that_was_installed_stays_as_it_was_if_the_tool_refuses(calls: Path, config: Config) -> None:
+    before = Path(Systemd().install(config).file).read_text()
+    (calls.parent / "refuse").touch()
+    with pytest.raises(ServiceFailed):
+        Systemd().install(Config(home=config.home / "another"))
+    assert Systemd().file.read_text() == before
+
+
+def test_a_service_is_removed_although_the_tool_refuses(calls: Path, config: Config) -> None:
+    for keeper in (Systemd(), Launchd()):
+        keeper.install(config)
+        wants = keeper.file.parent / "default.target.wants" / keeper.file.name
+        wants.parent.mkdir()
+        wants.symlink_to(keeper.file)
+        (calls.parent / "refuse").touch()
+        with pytest.raises(ServiceFailed, match=r"failed: no; .* was deleted, so it does not start again"):
+            keeper.remove()
+        assert not keeper.file.exists()
+        assert wants.is_symlink() is isinstance(keeper, Launchd)
+        assert not keeper.state().installed
+        (calls.parent / "refuse").unlink()
 
 
 def test_somebody_elses_file_is_not_overwritten(calls: Path, config: Config) -> None:

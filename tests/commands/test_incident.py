@@ -34,6 +34,12 @@ def test_incidents_are_listed_with_cause_state_and_where_calls_went() -> None:
     assert "daily budget of token 'ci'" in second
 
 
+def test_a_budget_of_which_more_than_all_is_spent_is_not_called_nearly_spent() -> None:
+    spent = replace(BUDGET, reason="222% is spent")
+    line = run("incident", "list", control=Control({"GET /incidents": [spent]})).out.splitlines()[1]
+    assert ("budget warning" in line, line.endswith("222% is spent"), "nearly" in line) == (True, True, False)
+
+
 def test_the_message_does_not_repeat_the_channel() -> None:
     told = replace(FAILED, reason="channel 'openai': the upstream ended the stream")
     line = run("incident", "list", control=Control({"GET /incidents": [told]})).out.splitlines()[1]
