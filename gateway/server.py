@@ -23,7 +23,7 @@ from aiohttp import web
 
 from gateway import __version__, frozen, runfile
 from gateway.config import DEFAULT_HOST, SOCKET_PATH_LIMIT, Config
-from gateway.control import model_lists, tokens
+from gateway.control import machine, model_lists, tokens
 from gateway.control.app import control_app, control_runner
 from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
@@ -46,6 +46,7 @@ from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.text import word
 from gateway.domain.units import ChannelId, Millis
+from gateway.domain.views import Step
 from gateway.runfile import Endpoint
 from gateway.store.books import Books
 from gateway.store.store import Store
@@ -146,6 +147,11 @@ async def embedded(config: Config, *, listen: bool = False) -> AsyncIterator[End
             local = msgspec.structs.replace(config, host="127.0.0.1", port=0)
             await stack.enter_async_context(open_door(engine, local))
         yield await stack.enter_async_context(_control(engine, config, private=True))
+
+
+def machine_checks(config: Config) -> list[Step]:
+    """What the doctor can find out about the machine where the store cannot be opened."""
+    return machine.look(config, "")
 
 
 def _begin(engine: Engine) -> str:

@@ -1,6 +1,7 @@
 """``doctor``: the first thing that keeps a call from working, and what to do about it."""
 
 import os
+from collections.abc import Iterator
 
 import click
 
@@ -12,9 +13,9 @@ from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Quit, exit_for
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import fit, out, out_json_list
-from gateway.commands.session import run
+from gateway.commands.session import config, run
 from gateway.domain.call import CHAT_API
-from gateway.domain.errors import error_class
+from gateway.domain.errors import GatewayError, error_class
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
 from gateway.domain.views import Step
@@ -70,14 +71,31 @@ def doctor(token: str | None, model: str, api: str, *, as_json: bool) -> None:
                 _print(step)
         return steps
 
-    steps = run(work)
+    try:
+        steps = run(work)
+    except GatewayError as error:
+        if not error.code.startswith("store_"):
+            raise
+        steps = list(_without_store(error))
+        for step in [] if as_json else steps:
+            _print(step)
     if as_json:
         out_json_list(steps)
     for step in steps:
         if step.result == "fail":
-            fix = f"; {step.fix}" if as_json else ""  # otherwise a line above says it
+            fix = f"; {step.fix}" if as_json and step.fix else ""  # otherwise a line above says it
             code = exit_for(error_class(step.status, step.code), step.code)
             raise Quit(f"the check '{step.name}' failed: {step.text}{fix}", code)
+
+
+def _without_store(error: GatewayError) -> Iterator[Step]:
+    """The store cannot be opened, so no call could work; the machine may show why."""
+    from gateway.server import machine_checks  # it loads everything; not needed while a server runs
+
+    yield Step(
+        name="the store opens", result="fail", text=plain(error.message, 500), code=error.code, status=error.http_status
+    )
+    yield from machine_checks(config())
 
 
 def _print(step: Step) -> None:

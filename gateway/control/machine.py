@@ -53,6 +53,10 @@ def home(folder: Path) -> Step:
     """Whether the folder and its files are for their owner alone."""
     if sys.platform == "win32":
         return Step(name="the home", result="ok", text=f"{folder}: as private as your user folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        text = f"{folder} cannot be written to: it belongs to another user, or its file system is read-only"
+        fix = f"sudo chown -R $(id -u) {word(str(folder))}, or mount its file system writable"
+        return Step(name="the home", result="fail", text=plain(text, 500), fix=fix)
     open_to_others = [path for path in (folder, *_files(folder)) if _rights(path) & 0o077]
     strangers = [path for path in (folder, *_files(folder)) if _owner(path) not in (None, os.getuid())]
     if not open_to_others and not strangers:

@@ -1,8 +1,12 @@
 """What can be wrong with a store as a whole, in words that show its owner what to do."""
 
+import errno
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 from gateway.domain.errors import GatewayError, Unavailable
+from gateway.domain.text import plain, word
 from gateway.store.files import reason
 
 RETRY_AFTER_S = 5.0
@@ -31,6 +35,19 @@ class StoreDamaged(StoreError):
     """A file that cannot be replaced by another one is missing or damaged."""
 
     default_code = "store_damaged"
+
+
+def cannot_open(home: Path, exc: OSError) -> StoreError:
+    """The system's refusal, and what its owner can do."""
+    file = Path(os.fsdecode(exc.filename)) if isinstance(exc.filename, str | bytes | Path) else home
+    where = f" ({plain(file.name)})" if file.is_relative_to(home) and file != home else ""
+    elsewhere = "or name another folder with --home"
+    fix = ""
+    if exc.errno == errno.EROFS:
+        fix = f"; mount its file system writable, {elsewhere}"
+    elif exc.errno in (errno.EACCES, errno.EPERM):
+        fix = f"; make it yours: sudo chown -R $(id -u) {word(str(home))}, {elsewhere}"
+    return StoreError(f"the store in {plain(str(home), 500)} cannot be opened: {reason(exc)}{where}{fix}")
 
 
 class Trouble:

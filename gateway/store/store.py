@@ -21,7 +21,7 @@ from gateway.store.books import Books
 from gateway.store.calls import CallLog
 from gateway.store.disk_reserve import DiskReserve
 from gateway.store.entities import Entities
-from gateway.store.errors import StoreError
+from gateway.store.errors import StoreError, cannot_open
 from gateway.store.history import History
 from gateway.store.incidents import IncidentFile
 from gateway.store.inflight import Inflight
@@ -77,7 +77,7 @@ class Store:
             else:
                 store.refresh()
         except OSError as exc:
-            raise StoreError(f"the store in {config.home} cannot be opened: {exc}") from exc
+            raise cannot_open(config.home, exc) from exc
         return store
 
     def refresh(self) -> None:

@@ -45,6 +45,16 @@ def test_files_that_others_may_read_are_named(tmp_path: Path) -> None:
 
 
 @UNIX
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    step = machine.home(tmp_path)
+    assert (step.result, step.text) == (
+        "fail",
+        f"{tmp_path} cannot be written to: it belongs to another user, or its file system is read-only",
+    )
+
+
+@UNIX
 def test_a_folder_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o700)
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000)

@@ -1,7 +1,13 @@
 """What the store says when it cannot be used."""
 
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
 from gateway.domain.errors import GatewayError
-from gateway.store.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew, unavailable
+from gateway.store.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew, cannot_open, unavailable
 
 
 def test_all_are_store_errors_with_codes_of_their_own() -> None:
@@ -14,3 +20,16 @@ def test_a_refusing_disk_makes_the_gateway_unavailable_for_a_while() -> None:
     error = unavailable(OSError(28, "No space left on device"))
     assert (error.code, error.retry_after_s) == ("store_unavailable", 5.0)
     assert "No space left" in error.message
+
+
+@pytest.mark.parametrize(
+    ("number", "file", "text"),
+    [
+        (errno.EROFS, "/h o/lock", " (lock); mount its file system writable, or name another folder with --home"),
+        (errno.EACCES, None, "; make it yours: sudo chown -R $(id -u) '/h o', or name another folder with --home"),
+        (errno.EIO, "/h o/usage/calls-1.json", " (calls-1.json)"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_says_in_words_what_to_do(number: int, file: str | None, text: str) -> None:
+    error = cannot_open(Path("/h o"), OSError(number, os.strerror(number), file))
+    assert error.message == f"the store in /h o cannot be opened: {os.strerror(number)}{text}"
