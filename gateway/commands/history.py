@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.commands.base import Command, Noun
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, json_option, now, yes_option
-from gateway.commands.output import Columns, out, out_json, out_list, out_pairs, words
+from gateway.commands.output import Columns, more_text, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.config_views import Difference
 from gateway.domain.errors import Conflict
@@ -26,6 +26,8 @@ _COLUMNS: Columns[HistoryView] = (
     ("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else ""),
 )
 
+SHOWN = 20
+"""Changes in a list, unless ``--limit`` says another number."""
 DROP = ("State", "By")
 """Columns that a narrow terminal does without, the first one first."""
 
@@ -51,7 +53,11 @@ def history() -> None:
 @click.option("--since", type=SINCE, metavar="WHEN", help="Only from then on: 2h, 7d, 2026-11-20.")
 @click.option("--until", type=UNTIL, metavar="WHEN", help="Only before then.")
 @click.option(
-    "--limit", type=WholeNumber(1, 1000), default=20, metavar="N", help="At most so many, the newest (default: 20)."
+    "--limit",
+    type=WholeNumber(1, 1000),
+    default=SHOWN,
+    metavar="N",
+    help=f"At most so many, the newest (default: {SHOWN}).",
 )
 @json_option
 def list_history(
@@ -60,6 +66,8 @@ def list_history(
     """List the changes, newest first."""
     found = run(lambda client: client.history(kind=kind, name=name, since=since, until=until, limit=limit))
     out_list(found, _COLUMNS, as_json=as_json, empty="no changes", drop=DROP)
+    if len(found) == limit == SHOWN and not as_json:
+        words(more_text(SHOWN, "changes"))
 
 
 @history.command(examples=["tollkeeper history show 12"])

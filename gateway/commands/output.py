@@ -135,6 +135,11 @@ def out_list(rows: Sequence[T], columns: Columns[T], *, as_json: bool, empty: st
         words(empty)
 
 
+def more_text(count: int, things: str) -> str:
+    """What stands below a list that ends because of its usual limit."""
+    return f"these are the newest {count} {things}; there may be more: use --limit for more, --until for older ones"
+
+
 def out_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     """One thing in detail: a name and a value a line; pairs without a value are left out."""
     kept = [(name, value) for name, value in pairs if value]

@@ -28,15 +28,14 @@ from gateway.domain.views import PriceView
 IMPORT_COLUMNS = [
     ("Model", lambda p: p.model),
     ("Change", lambda p: p.change),
-    ("Now", lambda p: formatting.price(p.now)),
-    (
-        "Listed",
-        lambda p: formatting.price(p.listed) + (f" +{p.listed.tiers} for longer input" if p.listed.tiers else ""),
-    ),
+    ("Now", lambda p: _price(p.now)),
+    ("Listed", lambda p: _price(p.listed)),
     ("Source", lambda p: formatting.source(p.listed)),
     ("Channel", lambda p: p.channel),
     ("Note", lambda p: _note(p)),  # noqa: PLW0108 - it is below
 ]
+IMPORT_DROP = ("Channel", "Source", "Note", "Now")
+"""Columns that a narrow terminal does without, the first one first."""
 
 
 @click.command(
@@ -72,9 +71,15 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
         lambda client: client.import_prices(wanted, channel=channel or "", apply=not dry_run, accept=accept),
         create=not dry_run,
     )
-    out_list(found, IMPORT_COLUMNS, as_json=as_json, empty="no known prices; nothing to import")
+    empty = "no known prices; nothing to import"
+    out_list(found, IMPORT_COLUMNS, as_json=as_json, empty=empty, drop=IMPORT_DROP)
     for line in _summary(found, dry_run=dry_run, accept=accept) if found else []:
         words(line)
+
+
+def _price(view: PriceView | None) -> str:
+    """``$3.00 / $15.00, 1 tier``: a tier is a price for longer inputs."""
+    return formatting.price(view) + (f", {counted(view.tiers, 'tier')}" if view and view.tiers else "")
 
 
 def _note(proposal: PriceProposal) -> str:

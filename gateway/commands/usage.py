@@ -12,7 +12,7 @@ from gateway.commands.base import Command, Noun
 from gateway.commands.call_filters import CallQuery, filter_options, found, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, json_option, now
-from gateway.commands.output import Columns, ProgressLine, out, out_json, out_list, out_pairs, words
+from gateway.commands.output import Columns, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_tail import tail
@@ -108,6 +108,8 @@ def rows_of(view: Summary, by: str) -> Sequence[SumRow]:
 RETRY_MS = 600_000
 """How long before a call the one may have begun that it repeats."""
 NEAR_CALLS = 500
+SHOWN = 50
+"""Calls in a list, unless ``--limit`` says another number."""
 NO_CALLS = "no calls yet; try: tollkeeper chat hello"
 LAST = "last"
 """Instead of an id: the newest call."""
@@ -126,7 +128,7 @@ COLUMNS = [
     (">Cost", formatting.cost),
     ("Id", lambda c: c.id),
 ]
-DROP = ("API", "First token", "Id", "Channel", "Token")
+DROP = ("API", "First token", "Id", "Channel", "Token", "Out", "In", "Duration")
 """Columns that a narrow terminal does without, the first one first."""
 
 
@@ -148,7 +150,7 @@ usage.add_command(export)
     ],
 )
 @filter_options
-@click.option("--limit", type=WholeNumber(min=1), default=50, show_default=True, help="Show at most this many.")
+@click.option("--limit", type=WholeNumber(min=1), default=SHOWN, show_default=True, help="Show at most this many.")
 @json_option
 def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
     """List calls, newest first. WORDS narrow the list, as in the console's filter.
@@ -167,6 +169,8 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
 
     calls, note = run(work)
     out_list(calls, _columns(calls), as_json=as_json, empty=note, drop=DROP)
+    if len(calls) == limit == SHOWN and not as_json:
+        words(more_text(SHOWN, "calls"))
 
 
 def _models_there(name: str, models: Sequence[ModelView]) -> str:

@@ -1,6 +1,6 @@
 """``why``: what a call would get and by which rules, without making it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -10,7 +10,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Quit, exit_for
 from gateway.commands.options import SOME, WholeNumber, json_option, now
-from gateway.commands.output import out, out_json, out_pairs, table
+from gateway.commands.output import Columns, cells, out, out_json, out_pairs, table, terminal_width
 from gateway.commands.session import run
 from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
@@ -28,10 +28,10 @@ def _state(route: RouteView) -> str:
     return f"{formatting.CHANNEL_STATES.get(route.state, route.state)}{left}"
 
 
-REQUEST = ("Request", lambda r: r.conversion)
+REQUEST: tuple[str, Callable[[RouteView], str]] = ("Request", lambda r: r.conversion)
 """Empty for chat completions."""
 
-COLUMNS = [
+COLUMNS: Columns[RouteView] = [
     ("Channel", lambda r: r.channel),
     ("Order", lambda r: r.place),
     (">Weight", lambda r: str(r.weight)),
@@ -48,6 +48,10 @@ COLUMNS = [
         lambda r: f"not skipped, because it is the only one: {r.passed}" if r.last_resort else r.passed,
     ),
 ]
+
+
+DROP = ("Running", "Weight", "Request", "Order", "First choice")
+"""Columns that a narrow terminal does without, the first one first."""
 
 
 @click.command(
@@ -77,11 +81,25 @@ def why(token: str, model: str, *, as_json: bool, **given: Any) -> None:
     else:
         out_pairs(_pairs(found))
         if found.routes:
-            columns = COLUMNS if found.api != CHAT_API else [c for c in COLUMNS if c != REQUEST]
-            out("\n" + table(found.routes, columns))
+            out("\n" + _routes(found, terminal_width()))
     if not found.works:
         refused = f"a call would be rejected with {found.status} {found.code}: {found.fix or found.message}"
         raise Quit(refused, exit_for(error_class(found.status, found.code), found.code))
+
+
+def _routes(found: Why, width: int | None) -> str:
+    """The table; where it is too wide, the reasons for skipping a channel are lines below it, whole."""
+    columns = COLUMNS if found.api != CHAT_API else [column for column in COLUMNS if column != REQUEST]
+    drawn = table(found.routes, columns)
+    if width is None or max(map(cells, drawn.splitlines())) <= width:
+        return drawn
+    *others, (_, reason) = columns
+    reasons = [
+        f"{plain(route.channel)}: {'' if route.last_resort else 'skipped: '}{plain(reason(route))}"
+        for route in found.routes
+        if reason(route)
+    ]
+    return "\n".join([table(found.routes, others, width, DROP), *reasons])
 
 
 def _pairs(found: Why) -> Iterator[tuple[str, str]]:

@@ -125,3 +125,11 @@ def test_it_is_the_same_with_a_server_and_without_one(tmp_path: Path) -> None:
     assert [one["kind"] for one in tollkeeper(home, "history", "--json").json] == ["undo", "change"]
     assert tollkeeper(home, "redo").out.startswith("Redone: added token 'ci' (change 1: ")
     assert tollkeeper(home, "undo").out.startswith("Undone: token 'ci' is removed (change 1: added token 'ci', ")
+
+
+def test_a_history_that_ends_because_of_its_usual_limit_says_so() -> None:
+    control = Control({"GET /history": [ENTRY] * 20})
+    assert run("history", control=control).err == (
+        "these are the newest 20 changes; there may be more: use --limit for more, --until for older ones\n"
+    )
+    assert run("history", "list", "--limit", "19", control=Control({"GET /history": [ENTRY] * 19})).err == ""

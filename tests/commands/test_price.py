@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from gateway.commands import output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.price import Tier
@@ -32,6 +33,15 @@ def test_what_changes_is_shown_with_its_new_value() -> None:
     assert "rises steeply" in rows["gpt-5"]
     assert "same" in rows["gpt-6"]
     assert "imported: 1 price\nnot imported: 1 price; see the notes (--accept" in ran.err
+
+
+def test_the_same_price_looks_the_same_on_both_sides_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiered = replace(PRICE, tiers=1)
+    same = Control({"POST /prices/import": [replace(SAME, now=tiered, listed=tiered), NEW]})
+    line = next(x for x in run("price", "import", "--dry-run", control=same).out.splitlines() if "gpt-6" in x)
+    assert line.count("$2.50 / $10.00, 1 tier") == 2
+    monkeypatch.setattr(output, "terminal_width", lambda: 60)
+    assert max(map(len, run("price", "import", "--dry-run", control=same).out.splitlines())) <= 60
 
 
 def test_nothing_changes_in_a_dry_run() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gateway.commands import output
 from gateway.commands.exit_codes import Exit
 from gateway.commands.output import json_value
 from gateway.commands.usage_export import FIELDS, csv_line
@@ -271,3 +272,20 @@ def test_a_receipt_says_how_long_the_balance_lasts_now() -> None:
     out = run("usage", "show", CALL.id, control=Control(answers)).out
     assert "after the call\n" in out
     assert re.search(r"now \$9.99562 available; (at this pace|lasts)", out)
+
+
+def test_a_list_that_ends_because_of_its_usual_limit_says_so() -> None:
+    full = [replace(CALL, id=f"req_{number}") for number in range(50)]
+    control = Control({"GET /calls": CallPage(calls=full)})
+    assert run("usage", "list", control=control).err == (
+        "these are the newest 50 calls; there may be more: use --limit for more, --until for older ones\n"
+    )
+    assert run("usage", "list", "--json", control=control).err == ""
+    assert run("usage", "list", control=Control({"GET /calls": CallPage(calls=full[:49])})).err == ""
+
+
+def test_calls_fit_into_sixty_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "terminal_width", lambda: 60)
+    lines = run("usage", "list", control=Control({"GET /calls": CallPage(calls=[CALL])})).out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert {"Time", "Model", "Status", "Cost"} <= set(lines[0].split())

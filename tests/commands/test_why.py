@@ -1,5 +1,7 @@
+import pytest
 from msgspec.structs import replace
 
+from gateway.commands import why
 from gateway.commands.exit_codes import Exit
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.units import Millis, Nanos
@@ -133,3 +135,12 @@ def test_strangers_names_are_made_harmless() -> None:
     bad = replace(FOUND, model=HOSTILE, rule=HOSTILE, routes=[replace(ROUTE, channel=HOSTILE, passed=HOSTILE)])
     ran = run("why", "laptop", "x", control=asked(bad))
     assert not set("\x1b\x07\x9b\u202e") & set(ran.out + ran.err)
+
+
+def test_on_a_narrow_terminal_the_reasons_are_whole_and_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(why, "terminal_width", lambda: 60)
+    lines = run("why", "laptop", "gpt-4o", control=Control({"GET /why": FOUND})).out.splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("Channel"))
+    assert max(map(len, lines[begin:])) <= 60
+    assert "Model" in lines[begin].split()
+    assert lines[-1] == "slow: skipped: paused for 30 s: 429"
