@@ -169,6 +169,8 @@ async def test_an_idle_connection_does_not_hold_the_server_up(home: Path, asked:
         if asked:
             await peer.write(server.client.request("GET", "/v1/models"))
             assert (await read_answer(peer)).status == 200
+        else:
+            assert (await server.client.get("/health")).status == 200  # connections are accepted in their order
         server.signal()
         began = time.monotonic()
         assert await server.ended() == 0
