@@ -16,7 +16,7 @@ from tests.fakes import law
 from tests.fakes.clock import HastyLoop
 from tests.fakes.gateway import HASTE, Gateway, running
 from tests.fakes.provider import Provider
-from tests.house import amount
+from tests.house import FULL, amount
 
 LONGEST_ID = 80
 """Characters of one value in a test's name."""
@@ -27,8 +27,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
     A shell starts what it puts in the background with SIGINT ignored, and programs started from there inherit that.
     The garbage collector is off during collection, which makes a million objects and frees none.
+    Nothing is forced onto the disk: what a test writes outlives its process, and no power is cut. Starts of a gateway
+    would wait for the disk a dozen times each. Programs under test do it, and so do all with TOLLKEEPER_FULL=1.
     """
     gc.disable()
+    if not FULL:
+        os.fsync = os.fdatasync = os.fstat  # type: ignore[assignment]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "sampled(count): so many of its cases run, with TOLLKEEPER_FULL=1 all")
