@@ -33,7 +33,7 @@ from gateway.upstream.redaction.redaction import Redaction
 ERROR_BODY_LIMIT = 1 << 20
 """Bytes of an error's body that are read."""
 SLICE = 32 << 10
-"""Bytes that are sent at once."""
+"""Bytes that are sent at once of a large piece: one that does not fit a call's pocket, and takes more than a read."""
 
 _TELLING = (
     FailureKind.CLIENT,
@@ -244,7 +244,7 @@ class Attempts:
     async def _gather(self, call: Call, adapter: Adapter, order: Order, route: Route, prepared: Prepared) -> Whole:
         """The answer to a request in parts. One that fails fails the attempt; the others may have been billed."""
         left, channel, bodies = call.context.visit.api.answer_limit, route.channel, list[bytes]()
-        screen = self.redaction.screen(channel)
+        order.screen = self.redaction.screen(channel)
         for part in (prepared, *prepared.more):
             reply = await self._sender.send(channel, part, stream=False)
             try:
@@ -257,8 +257,8 @@ class Attempts:
                 raise
             left -= len(bodies[-1])
             call.attempt.parts += 1
-            call.attempt.reply_headers = screen.headers(reply.headers)
-        whole = adapter.whole(b"[" + b",".join(bodies) + b"]", msgspec.structs.replace(order, screen=screen), channel)
+            call.attempt.reply_headers = order.screen.headers(reply.headers)
+        whole = adapter.whole(b"[" + b",".join(bodies) + b"]", order, channel)
         call.attempt.parts = 0
         call.share.keep(len(whole.body))
         call.delivery.first_byte = self._clock.mono()
@@ -267,9 +267,8 @@ class Attempts:
     async def _read(
         self, call: Call, adapter: Adapter, order: Order, channel: Channel, reply: Reply
     ) -> Whole | AnswerStream:
-        screen = self.redaction.screen(channel)
-        call.attempt.reply_headers = screen.headers(reply.headers)
-        order = msgspec.structs.replace(order, screen=screen)
+        order.screen = self.redaction.screen(channel)
+        call.attempt.reply_headers = order.screen.headers(reply.headers)
         if not 200 <= reply.status < 300:
             await _check_status(call, adapter, channel, reply)
         if not order.stream:
@@ -316,7 +315,7 @@ class Attempts:
         if delivery.first_byte is None:
             delivery.first_byte = now
         delivery.content_sent = True
-        if len(out) <= SLICE:
+        if len(out) <= POCKET:
             await call.send(out, now)
             return
         call.share.keep(held + len(out))

@@ -77,8 +77,8 @@ class OutputCounter(msgspec.Struct, eq=False):
         return "".join(self._texts) + "".join(self._pieces)
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the client asked for, ready to be put to any channel."""
+class Order(msgspec.Struct, kw_only=True, gc=False):
+    """What the client asked for, ready to be put to any channel. Nothing of it changes but its ``screen``."""
 
     fields: dict[str, msgspec.Raw]
     """The client's JSON object, top level only, values as they came: a chat completion request for the adapters of
@@ -106,7 +106,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owner: str = ""
     """The id of the client's token, if one of the channels may put back what it has seen before; else empty."""
     screen: Screen = NO_SCREEN
-    """What the answer passes on its way to the client: it belongs to the channel that is called."""
+    """What the answer passes on its way to the client. Set when an answer has come, for it belongs to the channel."""
     seals: bool = False
     """The chunks of an answer carry the reasoning that its vendor wants back, in ``delta.thinking_blocks``: not for
     clients of chat completions, whose SDKs do not expect it there."""

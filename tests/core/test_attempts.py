@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from gateway.core.attempts import SLICE
+from gateway.core.memory import POCKET
 from gateway.core.retry import MOST_TRIES
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Timeouts
 from gateway.domain.errors import BadRequest, NoChannel, Unavailable, UpstreamError
+from gateway.domain.long_strings import Buffer
 from gateway.upstream import dialects, failures
 from gateway.upstream.adapter import AttemptFailed
 from tests.core.ends import (
@@ -383,6 +385,21 @@ async def test_without_an_open_file_for_an_upstream_no_channel_is_at_fault(rig: 
         await rig.call()
     assert (caught.value.code, rig.record.status, rig.upstreams.order) == ("overloaded", 503, ["a"])
     assert (rig.record.cost, rig.record.possible, rig.health.state(first).name) == (0, 0, "ok")
+
+
+async def test_what_one_read_brings_goes_out_in_one_write(rig: Rig) -> None:
+    """A write wakes the client, and costs more than anything else that is done with the bytes."""
+    channels(rig, lambda: FakeReply(says("x" * (POCKET - 1000)), ends(), DONE))
+    sizes: list[int] = []
+    write = rig.client.write
+
+    async def watched(data: Buffer) -> None:
+        sizes.append(len(data))
+        await write(data)
+
+    rig.client.write = watched  # type: ignore[method-assign]
+    await rig.call(stream=True)
+    assert sizes[0] > POCKET - 1000
 
 
 async def test_a_large_event_goes_slice_by_slice(rig: Rig) -> None:
