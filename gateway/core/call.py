@@ -39,8 +39,11 @@ class Client(Protocol):
     def patient(self) -> bool:
         """Whether a whole answer may go out in the loop's next turn, with those of others: a lonely one should not."""
 
-    async def begin(self, headers: dict[str, str]) -> None:
-        """Send the head of a streamed answer, once. Raises ConnectionError if the client is gone."""
+    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
+        """Send the head of a streamed answer, once; with ``more`` together with the first write, which follows.
+
+        Raises ConnectionError if the client is gone.
+        """
 
     def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
         """Send the whole answer to a plain call, or in the loop's next turn; a client that is gone gets none."""
@@ -53,6 +56,9 @@ class Client(Protocol):
 
     async def write(self, data: Buffer) -> None:
         """Send bytes; returns when there is room for more. Raises ConnectionError if the client is gone."""
+
+    async def finish(self, data: Buffer) -> None:
+        """The same for the last bytes of a streamed answer: nothing follows them."""
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
         """End a begun stream with an error event, and without ``[DONE]``. ``before`` goes out before the event.
@@ -195,16 +201,19 @@ class Call:
         self.delivery.facts_due = False
         return self.context.visit.api.comment(answer_headers(self.attempt, self.limits, self.result))
 
-    async def send(self, data: Buffer, now: float) -> None:
+    async def send(self, data: Buffer, now: float, *, last: bool = False) -> None:
         """Send bytes to the client, after the head. ``LiveCalls`` ends the call if the client does not read them.
 
-        Raises ConnectionError if the client is gone.
+        ``last``: they end the answer. Raises ConnectionError if the client is gone.
         """
         client, delivery = self.context.client, self.delivery
         delivery.writing_since = delivery.last_write = now
         if not client.begun:
-            await client.begin(answer_headers(self.attempt, self.limits, self.result))
-        await client.write(data)
+            await client.begin(answer_headers(self.attempt, self.limits, self.result), more=True)
+        if last:
+            await client.finish(data)
+        else:
+            await client.write(data)
         delivery.writing_since = None
 
     def end(self, outcome: Outcome) -> None:

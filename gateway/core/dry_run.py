@@ -198,7 +198,7 @@ class _Nobody:
         self.gone, self.begun, self.patient = True, False, False
         self.on_gone: Callable[[], None] | None = None
 
-    async def begin(self, headers: dict[str, str]) -> None:
+    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
         raise ConnectionError
 
     def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
@@ -211,6 +211,9 @@ class _Nobody:
         raise ConnectionError
 
     async def write(self, data: Buffer) -> None:
+        raise ConnectionError
+
+    async def finish(self, data: Buffer) -> None:
         raise ConnectionError
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:

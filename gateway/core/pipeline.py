@@ -266,7 +266,7 @@ class Pipeline:
     async def _finish(self, call: Call, status: int, tail: bytes) -> None:
         """Settle a stream, and only then send its end."""
         await self._confirmed(call, self._settle(call, status))
-        await call.send(tail, self._deps.clock.mono())
+        await call.send(tail, self._deps.clock.mono(), last=True)
 
     async def _confirmed(self, call: Call, record: Record) -> Record:
         """The record, once it is as safe as the settings want it. Raises Unavailable if the answer is withheld."""

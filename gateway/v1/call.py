@@ -6,7 +6,7 @@ The path decides which API it is (``v1.endpoints``).
 import logging
 from collections.abc import Callable, Sized
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from gateway.core.call import Visit
 from gateway.core.engine import Engine
@@ -34,6 +34,12 @@ STREAM_HEADERS = {
 """Nothing on the way may buffer or cache a stream; ``X-Accel-Buffering`` is nginx's."""
 
 
+class StreamedResponse(web.StreamResponse):
+    """A response whose head waits for the first bytes behind it, and goes out with them in one write."""
+
+    _send_headers_immediately = False
+
+
 class HttpClient:
     """One request's answering side."""
 
@@ -57,18 +63,20 @@ class HttpClient:
         """Not if it is alone, nor if its connection ends behind the answer: that is closed at once."""
         return len(self._calls) > 1 and self._request.keep_alive
 
-    async def begin(self, headers: dict[str, str]) -> None:
-        """Send the head of a streamed answer."""
+    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
+        """Send the head of a streamed answer, with ``more`` together with the first write."""
         if self.begun:
             return
         self.begun = True
-        response = web.StreamResponse(
+        response = StreamedResponse(
             headers={**self._headers(headers), "Content-Type": self._api.stream_type, **STREAM_HEADERS}
         )
         if self._request.version < (1, 1):
             response.force_close()  # without chunks its end is that of the connection
         self.response = response
         await response.prepare(self._request)
+        if not more:
+            self._request.writer.send_headers()
 
     async def write(self, data: Buffer) -> None:
         """Send bytes. Waits while the client reads more slowly than they come."""
@@ -77,6 +85,12 @@ class HttpClient:
         await self.response.write(data)
         if self._request.protocol.writing_paused:
             await self._request.writer.drain()
+
+    async def finish(self, data: Buffer) -> None:
+        """Send the last bytes and the end of the response in one write."""
+        if self.gone or not isinstance(self.response, web.StreamResponse):
+            raise ConnectionResetError("the client is gone")
+        await self.response.write_eof(bytes(data))
 
     def answer(self, headers: dict[str, str], parts: tuple[bytes | memoryview, ...], *, soon: bool = False) -> None:
         """The whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""
@@ -122,7 +136,7 @@ class HttpClient:
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
         for name in self._api.id_headers:
             headers[name] = self._call
-        origin = self._request.headers.get("Origin")  # it is a listed one, or the request had been refused
+        origin = self._request.headers.get(hdrs.ORIGIN)  # it is a listed one, or the request had been refused
         return headers if origin is None else {**headers, **readable_by(origin)}
 
     def _lost(self) -> None:
@@ -143,6 +157,12 @@ class CheckedClient(HttpClient):
         if self._check is not None:
             self._check.feed(bytes(data))
         await super().write(data)
+
+    async def finish(self, data: Buffer) -> None:
+        """See ``HttpClient``."""
+        if self._check is not None:
+            self._check.feed(bytes(data))
+        await super().finish(data)
 
     def cut(self) -> None:
         """See ``HttpClient``: this end is not a fault."""

@@ -168,7 +168,7 @@ class FakeClient:
         """Cleared: writes wait."""
         self.reading.set()
 
-    async def begin(self, headers: dict[str, str]) -> None:
+    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
         self.begun = True
         self.heads.append(headers)
         await self._pass()
@@ -197,6 +197,9 @@ class FakeClient:
     async def write(self, data: Buffer) -> None:
         await self._pass()
         self.body += data
+
+    async def finish(self, data: Buffer) -> None:
+        await self.write(data)
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
         try:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import pytest
 from aiohttp import web
@@ -56,6 +57,69 @@ async def test_a_stream_has_its_head_and_its_bytes() -> None:
     }.items():
         assert answer.head.all(name) == [value]
     assert answer.head.all("content-encoding") == answer.head.all("access-control-allow-origin") == []
+
+
+class Writes:
+    """A transport that notes what is written to it."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.made: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.made.append(bytes(data))
+        self._transport.write(data)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._transport, name)
+
+
+def _watched(client: HttpClient) -> list[bytes]:
+    connection = client._request.protocol  # noqa: SLF001 - what it writes to cannot be reached otherwise
+    assert connection.transport is not None
+    writes = Writes(connection.transport)
+    connection.transport = cast("asyncio.Transport", writes)
+    return writes.made
+
+
+async def test_the_head_goes_out_with_the_first_bytes_and_the_end_with_the_last() -> None:
+    made: list[bytes] = []
+
+    async def act(client: HttpClient) -> None:
+        made.append(b"")
+        writes = _watched(client)
+        await client.begin({}, more=True)
+        assert writes == []
+        await client.write(b"data: 1\n\n")
+        await client.finish(b"data: 2\n\n")
+        made[:] = writes
+
+    answer = await acted(act)
+    assert answer.body == b"data: 1\n\ndata: 2\n\n"
+    first, last = made
+    assert first.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert first.endswith(b"\r\n\r\n9\r\ndata: 1\n\n\r\n")
+    assert last == b"9\r\ndata: 2\n\n\r\n0\r\n\r\n"
+
+
+async def test_a_head_that_nothing_follows_yet_goes_out_at_once() -> None:
+    async def act(client: HttpClient) -> None:
+        writes = _watched(client)
+        await client.begin({})
+        (head,) = writes
+        assert head.endswith(b"\r\n\r\n")
+
+    assert (await acted(act)).status == 200
+
+
+async def test_the_last_bytes_are_for_nobody_once_the_client_is_gone() -> None:
+    async def act(client: HttpClient) -> None:
+        await client.begin({})
+        client.gone = True
+        with pytest.raises(ConnectionResetError):
+            await client.finish(b"data: 2\n\n")
+
+    assert (await acted(act)).body == b""
 
 
 async def test_a_whole_answer_is_sent_at_once_and_once() -> None:
