@@ -7,14 +7,15 @@ import asyncio
 import gc
 import random
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import cast
 
 import pytest
 
 from gateway.upstream.adapter import AttemptFailed, Unlimited
-from gateway.upstream.http.connection import AT_ONCE, READ_SIZE, UpstreamConnection
+from gateway.upstream.http.connection import AT_ONCE, JOINED, READ_SIZE, UpstreamConnection
 from gateway.upstream.http.errors import ConnectionBroken
 from gateway.upstream.http.parser import HIGH_WATER, WireAnswer
 from gateway.upstream.http.pool import Pool
@@ -66,6 +67,33 @@ async def test_requests_that_go_together_go_in_the_next_turn() -> None:
         await head_of(answer)
         assert await _whole(answer) == b"a"
         assert wired.idle == 1
+
+
+class Written:
+    """A transport that keeps what is given to it, call by call."""
+
+    def __init__(self) -> None:
+        self.calls: list[bytes | list[bytes]] = []
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: bytes) -> None:
+        self.calls.append(bytes(data))
+
+    def writelines(self, parts: Sequence[bytes]) -> None:
+        self.calls.append([bytes(part) for part in parts])
+
+
+def test_head_and_body_go_out_as_one_buffer_unless_the_body_is_long() -> None:
+    """One buffer costs a fraction of two; a long body is not copied for that."""
+    wire, transport = UpstreamConnection(lambda _: None, lambda _: None), Written()
+    wire.connection_made(cast("asyncio.Transport", transport))
+    head, long = REQUEST[0], b"x" * (JOINED + 1)
+    wire.ask(REQUEST)
+    wire.ask((head, long[:JOINED]))
+    wire.ask((head, long))
+    assert transport.calls == [b"".join(REQUEST), head + long[:JOINED], [head, long]]
 
 
 async def test_a_request_that_was_to_go_together_is_not_sent_after_all() -> None:
