@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 import string
+from functools import lru_cache
 from random import Random
 
 from gateway.core.catalog import Catalog
@@ -32,8 +33,12 @@ def new_key() -> str:
     return PREFIX + "".join(secrets.choice(_BASE62) for _ in range(43))
 
 
+@lru_cache(maxsize=256)
 def digest(key: str) -> str:
-    """What is kept of a key. Plain SHA-256 is right for 256 random bits; a slow hash would only cost every call."""
+    """What is kept of a key. Plain SHA-256 is right for 256 random bits; a slow hash would only cost every call.
+
+    Those of the last keys are remembered, in memory alone: nearly every call comes with one of a few.
+    """
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -84,7 +89,7 @@ def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token |
 
     The lookup is by SHA-256 digest: what is compared is not the secret, so its timing reveals nothing.
     """
-    fingerprint = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+    fingerprint = digest(key)
     token = catalog.token_by_digest(fingerprint)
     if token is None and (holder := passes.holder(fingerprint, now)) is not None:
         token = catalog.registry.tokens.get(holder)
