@@ -281,6 +281,8 @@ def _read_day(into: list[LimitReading], limit: int | None, used: int, reset_s: f
 
 
 def _tightest(readings: list[LimitReading]) -> LimitReading | None:
+    if len(readings) < 2:
+        return readings[0] if readings else None
     return min(readings, key=lambda r: r.left / r.limit if r.limit else 0.0, default=None)
 
 

@@ -27,7 +27,7 @@ from gateway.upstream.redaction import quotes
 _NOT_USED: Final = UsageSource.NONE
 _PARTIAL: Final = UsageSource.PARTIAL
 LEARN_FIRST = 8
-LEARN_EVERY = 64
+LEARN_EVERY = 256
 LEARN_LIMIT = 8_000
 """Estimating costs more than all the rest of a call, so only the first calls and then one in so many teach, and none
 whose input may be longer than so many tokens."""

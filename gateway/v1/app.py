@@ -80,8 +80,8 @@ class Surface:
         if isinstance(response, Response) and not response.sent:
             for name in api.id_headers:
                 response.headers[name] = call
-            if "Origin" in request.headers:
-                _share(request.headers["Origin"], response, engine.catalog.registry.settings)
+            if hdrs.ORIGIN in request.headers:
+                _share(request.headers[hdrs.ORIGIN], response, engine.catalog.registry.settings)
         return response
 
     def _key(self, request: web.BaseRequest) -> str:
@@ -113,9 +113,9 @@ class Surface:
         """What answers the request. Raises GatewayError if it is not for us, or for nothing that there is."""
         check_head(request)
         headers, settings = request.headers, self._engine.catalog.registry.settings
-        check_host(headers.get("Host", ""), self._host, settings.hosts, self.port)
-        if "Origin" in headers:
-            check_origin(headers["Origin"], settings)
+        check_host(headers.get(hdrs.HOST, ""), self._host, settings.hosts, self.port)
+        if hdrs.ORIGIN in headers:
+            check_origin(headers[hdrs.ORIGIN], settings)
             if request.method == "OPTIONS":
                 return _answer_preflight
         if endpoint is None or not endpoint.handlers:
@@ -174,7 +174,7 @@ def _visit(
         key=credentials[0],
         trusted=credentials[1],
         app=_app_of(headers),
-        retry=_retry(count) if (count := headers.get("x-stainless-retry-count")) else 0,
+        retry=_retry(count) if (count := headers.get(_RETRY_COUNT)) else 0,
         ts=when[0],
         began=when[1],
     )
@@ -225,7 +225,9 @@ def _given_name(headers: Mapping[str, str]) -> str:
     return _app_name(name[:APP_LIMIT]) if name else ""
 
 
-_X_APP, _X_TITLE, _HTTP_REFERER = map(type(hdrs.USER_AGENT), ("X-App", "X-Title", "HTTP-Referer"))
+_X_APP, _X_TITLE, _HTTP_REFERER, _RETRY_COUNT = map(
+    type(hdrs.USER_AGENT), ("X-App", "X-Title", "HTTP-Referer", "x-stainless-retry-count")
+)
 """Names of aiohttp's own type are looked up in half the time."""
 _REFERER = re.compile(r"^[a-z]+://(?:[^/?#]*@)?(?:www\.)?|[/?#].*", re.DOTALL)
 """Of a URL all but the host."""
