@@ -36,6 +36,8 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     """``new``, ``gone``, ``offered`` or ``kept_out``."""
     public: str
+    more_names: list[str]
+    """Further public names."""
     input_nanos: Nanos | None
     """What it costs there a million tokens, where the upstream tells."""
     output_nanos: Nanos | None
@@ -48,7 +50,7 @@ FRESH_MS = 3_600_000
 
 COLUMNS = [
     ("Model", lambda m: m.name),
-    ("Offered", lambda m: (m.public if m.public != m.name else "yes") if m.served else "no"),
+    ("Offered", lambda m: ", ".join(["yes" if m.public == m.name else m.public, *m.more_names]) if m.served else "no"),
     ("State", lambda m: m.state.replace("_", " ")),
     (">Context", lambda m: brief_context(m.context, m.context_source)),
     (
@@ -155,7 +157,9 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
         return listing, found, view
 
     listing, found, view = run(work)
-    now_served = {model.upstream_name for model in view.models}
+    now_served: dict[str, list[str]] = {}
+    for model in sorted(view.models, key=lambda model: model.name != model.upstream_name):
+        now_served.setdefault(model.upstream_name, []).append(model.name)
     rows = [
         Offered(
             name=m.name,
@@ -163,7 +167,8 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
             context_source=m.context_source,
             served=m.name in now_served,
             state="offered" if (add or replace) and m.name in now_served else m.state,
-            public=m.public or (m.name if m.name in now_served else ""),
+            public=next(iter(now_served.get(m.name, [])), ""),
+            more_names=now_served.get(m.name, [])[1:],
             input_nanos=m.told.input if m.told else None,
             output_nanos=m.told.output if m.told else None,
             listed_ms=listing.time_ms,
@@ -213,9 +218,10 @@ def _patch(view: ChannelView, found: list[ListedModel], *, replace: bool) -> Pat
 
 
 def merged(kept: Sequence[Served], found: list[Served], known: Sequence[Served]) -> list[Served]:
-    """Those kept and those found, each upstream name once; a model the channel knows stays as it is there."""
-    by_upstream = {model.upstream_name: model for model in known}
-    chosen = {model.upstream_name: model for model in kept}
+    """Those kept and those found; a model the channel knows stays as it is there, with all of its names."""
+    chosen, there = list(kept), {model.upstream_name for model in kept}
     for model in found:
-        chosen.setdefault(model.upstream_name, by_upstream.get(model.upstream_name, model))
-    return list(chosen.values())
+        if model.upstream_name not in there:
+            there.add(model.upstream_name)
+            chosen += [one for one in known if one.upstream_name == model.upstream_name] or [model]
+    return chosen

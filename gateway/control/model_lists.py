@@ -158,22 +158,26 @@ def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView
 
 def _rows(channel: Channel, listed: UpstreamModels, catalog: Catalog) -> list[ListedModel]:
     """Those listed as they came, then those that are gone."""
-    offered = {model.upstream_name: model for model in channel.models}
+    offered: dict[str, list[Served]] = {}
+    for model in channel.models:
+        offered.setdefault(model.upstream_name, []).append(model)
     there = {model.name for model in listed.models}
     gone = [Served(name=name) for name in listed.gone if name not in there]
-    gone += [m for name, m in offered.items() if name not in there and name not in listed.gone]
-    rows = [(model, offered.get(model.name), "new" if model.name in listed.new else "") for model in listed.models]
-    rows += [(model, offered.get(model.upstream_name), "gone") for model in gone]
+    gone += [ours[0] for name, ours in offered.items() if name not in there and name not in listed.gone]
+    rows = [(model, offered.get(model.name, []), "new" if model.name in listed.new else "") for model in listed.models]
+    rows += [(model, offered.get(model.upstream_name, []), "gone") for model in gone]
     return [_row(*row, catalog) for row in rows]
 
 
-def _row(model: Served, offered: Served | None, state: str, catalog: Catalog) -> ListedModel:
-    name = offered.name if offered else model.name
+def _row(model: Served, offered: list[Served], state: str, catalog: Catalog) -> ListedModel:
+    """``offered``: what the channel makes of it; it may have several names."""
+    names = sorted((one.name for one in offered), key=lambda name: name != model.upstream_name)
+    name = names[0] if names else model.name
     return ListedModel(
         name=model.upstream_name,
         state=state or ("offered" if offered else "kept_out"),
-        served=offered is not None,
-        public=offered.name if offered else "",
+        served=bool(offered),
+        public=name if offered else "",
         context=model.context,
         told=model.told,
         max_output=model.max_output,

@@ -31,7 +31,7 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     served: bool
     """Whether the channel offers it to clients."""
     public: str
-    """The name clients know it by; empty if it is not offered."""
+    """The name clients know it by, its own if that is one of several; empty if it is not offered."""
     context: int | None
     told: UpstreamPrices | None
     max_output: int | None = None

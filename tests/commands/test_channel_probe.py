@@ -171,5 +171,15 @@ def test_a_list_that_could_not_be_fetched_changes_nothing() -> None:
     assert not any(control.bodies)
 
 
+def test_a_model_that_is_offered_under_several_names_keeps_them_all() -> None:
+    twice = replace(CHANNEL, models=(Served(name="o3"), Served(name="quick", upstream="o3")))
+    control = {"GET /channels/x/listing": FRESH, "GET /channels/x": twice, "PATCH /channels/ch_1": twice}
+    for pattern, option in (("o3", "--set"), ("gpt-4o", "--add")):
+        asked = Control(control)
+        assert run("channel", "models", "x", pattern, option, control=asked).code == 0
+        assert {"o3", "quick"} <= {model["name"] for model in asked.bodies[0]["models"]}
+    assert "o3           yes, quick" in run("channel", "models", "x", control=Control(control)).out
+
+
 def test_merging_takes_each_upstream_name_once() -> None:
     assert merged([], [Served(name="a"), Served(name="a")], []) == [Served(name="a")]

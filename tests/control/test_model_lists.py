@@ -177,6 +177,13 @@ async def test_models_named_by_the_owner_stay_and_are_shown_as_gone(
     assert [(model.name, model.context) for model in channel.models] == [("gpt-5", 8), ("retired", None)]
 
 
+async def test_of_several_names_of_a_model_its_own_is_shown(owner: ControlClient, body: dict[str, object]) -> None:
+    models = [{"name": "gpt-5"}, {"name": "fast", "upstream": "gpt-5"}, {"name": "quick", "upstream": "o3"}]
+    await owner.add_channel(body | {"models": models})
+    found = {row.name: row for row in (await owner.channel_listing("new")).models}
+    assert (found["gpt-5"].public, found["o3"].public) == ("gpt-5", "quick")
+
+
 @pytest.mark.parametrize(("given", "path"), [("", "/v1"), ("/v1", "/v1"), ("/v1/chat/completions", "/v1")])
 async def test_the_root_is_found_out_when_models_are_named_too(
     owner: ControlClient, provider: Provider, body: dict[str, object], given: str, path: str
