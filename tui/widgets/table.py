@@ -148,7 +148,9 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         rows = [row for index in range(first, last) if (row := self.source.row(index)) is not None]
         self._needs = dict(needs or {})
         for column in self.columns:
-            self._needs[column.id] = max([self._needs.get(column.id, 0), *(cell_len(column.text(row)) for row in rows)])
+            widths = [cell_len(column.text(row)) for row in rows]
+            title = len(column.title) + 1 if column.id == self.sort else 0  # with the arrow
+            self._needs[column.id] = max([self._needs.get(column.id, 0), title, *widths])
         self._painter.place(fit_columns(self.columns, self.wide - 1, self.chosen, self._needs), self.wide)
         self.refresh()
 

@@ -74,6 +74,12 @@ async def test_names_that_are_longer_than_usual_have_the_width_that_there_is() -
         assert " upstream_unreachable" in screen(app)
 
 
+async def test_the_title_of_the_sorted_column_is_whole_beside_its_arrow() -> None:
+    async with shown("channels", size=(100, 30)) as (app, _, _):
+        app.page.query_one(LiveTable).request_sort("models")
+        assert f" Models{UNICODE.ascending}" in screen(app)
+
+
 async def test_a_default_is_whole_where_there_is_room() -> None:
     async with shown("settings", size=(200, 50)) as (app, _, _):
         assert screen(app).count(" loopback names only ") == 2
