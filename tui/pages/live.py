@@ -28,6 +28,9 @@ from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unprice
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, fitting, lines, safe
 
+NO_MODEL = "MODEL"
+"""In a copied line, for a call that was refused before its model was known."""
+
 SPARK = 24
 """Minutes in the line above the table."""
 
@@ -53,7 +56,7 @@ class LiveListing(PageListing[CallView]):
     def command(self, row: CallView) -> str:
         if row.request:
             return connect_card.request_curl(self.session.address, safe(row.request))
-        return connect_card.curl(self.session.address, safe(row.model), api=row.api, stream=row.stream)
+        return connect_card.curl(self.session.address, safe(row.model) or NO_MODEL, api=row.api, stream=row.stream)
 
     def lead(self, width: int) -> Content:
         """Calls per minute, errors and time to the first token; the page adds its own words in front."""

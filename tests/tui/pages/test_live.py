@@ -125,6 +125,10 @@ def test_the_line_above_fits_narrow_screens() -> None:
         assert listing().lead(width).cell_length <= max(width, 62)
 
 
+def test_the_curl_of_a_call_without_a_model_has_a_place_for_one() -> None:
+    assert '"model":"MODEL"' in listing().command(call(3, model="", request=""))
+
+
 def test_as_a_command_it_is_a_curl_without_a_key() -> None:
     command = listing().command(call(3, model="m'x"))
     assert "$OPENAI_API_KEY" in command
