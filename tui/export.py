@@ -35,7 +35,7 @@ def write(path: Path, rows: Iterable[msgspec.Struct]) -> int:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             for row in rows:
                 if count == 0 and path.suffix == ".csv":
-                    file.write(_csv(type(row).__struct_fields__))
+                    file.write(_csv(type(row).__struct_encode_fields__))
                 file.write(line_of(row))
                 count += 1
     except OSError as exc:

@@ -303,6 +303,10 @@ class PageListing(Generic[R]):
         """What ``y`` copies."""
         raise NotImplementedError
 
+    def exported(self, row: R) -> Any:
+        """What an export writes of a row: what the server says of it, without what only the screen needs."""
+        return getattr(row, "view", row)
+
     def command(self, row: R) -> str:
         """The command (or the curl) that ``Y`` copies."""
         raise NotImplementedError

@@ -119,7 +119,8 @@ async def export(page: AnyPage) -> None:
 
 async def export_rows(page: AnyPage, note: str = "") -> None:
     """The same; ``note`` says which rows those are."""
-    rows = [row for i in range(page.source.count) if (row := page.source.row(i)) is not None]
+    shown = (page.source.row(i) for i in range(page.source.count))
+    rows = [page.listing.exported(row) for row in shown if row is not None]
     title = f"Export {counted(len(rows), 'row')} to a file{note}"
     path = await page.ask(Prompt(title, f"{page.listing.noun}s.csv or {page.listing.noun}s.jsonl", _path_error))
     if path:

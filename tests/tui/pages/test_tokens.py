@@ -1,3 +1,7 @@
+import csv
+from asyncio import to_thread
+from pathlib import Path
+
 import msgspec
 
 from gateway.domain.errors import BadRequest
@@ -224,3 +228,20 @@ def test_calls_and_errors_of_the_pane_are_of_the_same_days() -> None:
     )
     made.trends = Trends(totals={"tok_ci": row})
     assert "7 calls, errors 100%" in made.detail(made.rows()[0], 120).plain
+
+
+async def test_an_export_has_what_the_server_says_of_each_token(tmp_path: Path) -> None:
+    file = tmp_path / "found.csv"
+    async with shown("tokens") as (app, pilot, _):
+        await press(app, pilot, "E", f"={file}", "enter")
+        for _ in range(500):
+            if words(app):
+                break
+            await pilot.pause(0.02)
+        assert words(app) == [f"5 rows written to {file}"]
+    rows = list(csv.DictReader((await to_thread(file.read_text)).splitlines()))
+    assert [(row["name"], row["group"], row["state"]) for row in rows[:2]] == [
+        ("ci", "batch", "active"),
+        ("editor", "default", "active"),
+    ]
+    assert "expires_ms" in rows[0]
