@@ -48,6 +48,12 @@ _PLACES = {
 _TABLES = {"token": TOKEN, "group": GROUP, "channel": CHANNEL, "account": ACCOUNT, "price": PRICE}
 """The fields of the forms, by the noun of the command."""
 
+_OTHER_LABELS = {
+    "channel": {"--key": ("Key", ""), "--dialect": ("Dialect", ""), "--models": ("Models", "")},
+    "price": {"--like": ("Same as", "")},
+}
+"""Inputs of forms that are no fields of these tables."""
+
 _EVERYWHERE = {
     "why": "list.why",
     "serve": "app.start",
@@ -114,9 +120,7 @@ def _entries(noun: str, options: Sequence[str]) -> list[str]:
 
 def _labels(noun: str) -> dict[str, tuple[str, str]]:
     """The labels of a form's inputs by option; and where one input is for many options, what each of them is there."""
-    labels = (
-        {"--key": ("Key", ""), "--dialect": ("Dialect", ""), "--models": ("Models", "")} if noun == "channel" else {}
-    )
+    labels = dict(_OTHER_LABELS.get(noun, {}))
     for field in _TABLES.get(noun, ()):
         options, inputs = field.kind.options(field), field.kind.inputs(field)
         for number, option in enumerate(options):

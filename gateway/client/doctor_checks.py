@@ -166,7 +166,7 @@ async def check_quota(case: Case) -> str | Concern:
     price = case.why.price
     if price is None:
         text = f"'{plain(case.model)}' has no price: calls are counted, not charged, and no budget stops them"
-        return Concern(text, f"'tollkeeper price set {word(case.model)} --like OTHER', or --input and --output")
+        return Concern(text, f"'tollkeeper price set {word(case.model)} --like OTHER', or give it amounts of its own")
     if price.free or not case.why.multiplier:
         return f"'{plain(case.model)}' is free" + ("" if price.free else f" in group '{plain(case.why.group)}'")
     paid = [Nanos(nanos * case.why.multiplier // MILLION) for nanos in (price.input_nanos, price.output_nanos)]

@@ -32,6 +32,10 @@ from tui.widgets.form import Field, Form, FormPlan, Values
         ("'tollkeeper account set --tokens-budget day=1M'", 'e on page 6 (Account), "Budget, tokens": day=1M'),
         ("'tollkeeper channel edit a --rpm COUNT' helps", 'e on page 4 (Channels), "Limits": rpm=COUNT helps'),
         ("'tollkeeper channel edit a --key KEY'", 'e on page 4 (Channels), "Key": KEY'),
+        (
+            "'tollkeeper price set m --like OTHER', or give it amounts of its own",
+            'e on page 5 (Models), "Same as": OTHER, or give it amounts of its own',
+        ),
         ("'tollkeeper channel edit a --enigma 3'", "e on page 4 (Channels), --enigma 3"),
         ("'tollkeeper channel test a' tries it", "t on page 4 (Channels) tries it"),
         ("'tollkeeper channel list' shows all", "page 4 (Channels) shows all"),
