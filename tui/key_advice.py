@@ -52,7 +52,7 @@ _OTHER_LABELS = {
     "channel": {"--key": ("Key", ""), "--dialect": ("Dialect", ""), "--models": ("Models", "")},
     "price": {"--like": ("Same as", "")},
 }
-"""Inputs of forms that are no fields of these tables."""
+"""Inputs of forms that these tables do not have."""
 
 _EVERYWHERE = {
     "why": "list.why",
