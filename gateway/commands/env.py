@@ -17,6 +17,7 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out, out_json, words
 from gateway.commands.session import config, run
+from gateway.config import is_home
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX
 from gateway.domain.views import ModelView, TokenView
@@ -183,6 +184,8 @@ def _where_the_key_is(token: str | None, app: str | None) -> str:
         what = "rotate" if token else "add"
         command = f"tollkeeper token {what} {word(name)} | tollkeeper env --for {word(app)} --key -"
         return f"{PLACEHOLDER_KEY} stands for the key, which is stored nowhere; with a new one: {command}"
+    if token is None and not is_home(config().home):
+        return "there is no token yet: 'tollkeeper serve' creates the first one, and shows its key"
     if token is None:
         return "the key was shown when the token was created; for a new one: tollkeeper token rotate NAME"
     view = run(lambda client: client.token(token))

@@ -38,7 +38,7 @@ async def add_grant(edits: ConfigEdits, request: web.Request) -> AccountView:
     required(body, "nanos")
     grant = Grant(id=new_id("grant"), time=edits.now, **fields(body, Grant, ("nanos", "note")))
     if grant.nanos == 0:
-        raise BadRequest("nanos: must not be 0", param="nanos")
+        raise BadRequest("the amount must not be 0", param="nanos")
     validation.note(grant.note)
     edits.commit(
         f"granted {dollars(grant.nanos)}",

@@ -101,7 +101,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         works=error is None,
         status=200 if error is None else error.http_status,
         code=error.code if error is not None else "",
-        message=error.message if error is not None else _way(found, group),
+        message=_message(error) if error is not None else _way(found, group),
         fix=_fix(error, seen, wanted, routes) if error is not None else "",
         retry_after_s=error.retry_after_s if error is not None else None,
         then=_then(found.poor, wanted),
@@ -126,6 +126,12 @@ def _with_conversion(engine: Engine, wanted: PlannedCall, routes: list[RouteView
         msgspec.structs.replace(route, conversion=conversion(wanted.api.name, native=route.channel in native))
         for route in routes
     ]
+
+
+def _message(error: GatewayError) -> str:
+    """What a call would be told, without the advice to ask what is answered here."""
+    text, advice, _ = error.message.partition("; 'tollkeeper why ")
+    return text if advice and error.code == "model_not_found" else error.message
 
 
 def _store_error(engine: Engine) -> GatewayError | None:

@@ -1,6 +1,7 @@
 """The lines for SDKs and for programs."""
 
 import tomllib
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -38,13 +39,19 @@ def test_the_shell_is_the_users() -> None:
     assert ran.out.startswith("set -gx ")
 
 
-def test_a_key_that_is_not_known_is_a_comment_to_complete() -> None:
-    ran = run("env", "--shell", "sh", control=Control(CONTROL))
+def test_a_key_that_is_not_known_is_a_comment_to_complete(tmp_path: Path) -> None:
+    (tmp_path / "config.json").touch()
+    ran = run("env", "--shell", "sh", control=Control(CONTROL), env={"TOLLKEEPER_HOME": str(tmp_path)})
     assert ran.out.splitlines() == [
         "export OPENAI_BASE_URL='http://127.0.0.1:8655/v1'",
         "# export OPENAI_API_KEY='sk-tk-...'",
     ]
     assert "tollkeeper token rotate" in ran.err
+
+
+def test_without_data_there_is_no_key_that_was_shown(tmp_path: Path) -> None:
+    ran = run("env", control=Control({}, running=False), env={"TOLLKEEPER_HOME": str(tmp_path / "none")})
+    assert (ran.code, "tollkeeper serve" in ran.err, "rotate" in ran.err) == (0, True, False)
 
 
 def test_the_token_tells_which_key_it_was() -> None:

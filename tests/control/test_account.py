@@ -58,3 +58,8 @@ async def test_senseless_patches_change_nothing(owner: ControlClient, patch: dic
     with pytest.raises(BadRequest):
         await owner.set_account(patch)
     assert await owner.account() == before
+
+
+async def test_a_grant_of_nothing_is_refused_in_words_of_the_owner(owner: ControlClient) -> None:
+    with pytest.raises(BadRequest, match="the amount must not be 0"):
+        await owner.grant(0, "")

@@ -273,3 +273,9 @@ async def test_a_paused_sole_channel_is_the_last_resort(owner: ControlClient, ga
     gateway.engine.health.clear(UP)
     (route,) = (await owner.why("laptop", "m")).routes
     assert (route.chance, route.last_resort, route.passed) == (1.0, False, "")
+
+
+async def test_the_answer_does_not_advise_to_ask_once_more(owner: ControlClient) -> None:
+    found = await owner.why("laptop", "nosuch")
+    assert (found.status, "is not visible to token 'laptop'" in found.message) == (404, True)
+    assert "tollkeeper why" not in found.message
