@@ -129,7 +129,7 @@ def _with_conversion(engine: Engine, wanted: PlannedCall, routes: list[RouteView
 
 
 def _message(error: GatewayError) -> str:
-    """What a call would be told, without the advice to ask what is answered here."""
+    """The error of such a call, without the advice to ask what is answered here."""
     text, advice, _ = error.message.partition("; 'tollkeeper why ")
     return text if advice and error.code == "model_not_found" else error.message
 
