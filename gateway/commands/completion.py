@@ -172,6 +172,9 @@ MODELS = names_of(lambda client: client.models())
 PRESETS = names_of(lambda client: client.presets())
 
 
+COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"
+
+
 @click.command(
     cls=Command,
     examples=[
@@ -188,5 +191,8 @@ def completion(shell: str) -> None:
     if kind is None:
         raise click.UsageError(f"no completion for {shell}")
     script = kind(click.get_current_context().find_root().command, {}, PROGRAM, COMPLETE).source()
-    # click's script for fish takes all after a second comma for another field; values here may be lists with commas
-    out(script.replace('string split ","', 'string split --max 1 ","') if shell == "fish" else script)
+    if shell == "fish":  # click's script takes all after a second comma for another field; values may be lists
+        script = script.replace('string split ","', 'string split --max 1 ","')
+    elif shell == "zsh":  # without a .zshrc that does so, zsh has no completion to add to
+        script = script.replace(f"#compdef {PROGRAM}\n", f"#compdef {PROGRAM}\n\n{COMPINIT}\n", 1)
+    out(script)

@@ -167,6 +167,12 @@ def test_each_shell_has_its_script(shell: str) -> None:
     assert (ran.code, "_TOLLKEEPER_COMPLETE" in ran.out) == (0, True)
 
 
+def test_in_zsh_completion_is_switched_on_where_it_is_not() -> None:
+    script = run("completion", "zsh").out
+    assert script.startswith("#compdef tollkeeper\n"), "zsh reads the first line of a file in its fpath"
+    assert script.index("compinit") < script.index("compdef _tollkeeper_completion tollkeeper")
+
+
 def test_in_fish_a_value_may_hold_commas() -> None:
     assert 'string split --max 1 "," $completion' in run("completion", "fish").out
 
