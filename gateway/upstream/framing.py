@@ -127,6 +127,10 @@ def parse(block: bytes) -> SSEEvent | None:
     """One event without its blank line; None if it has no data: comments, or nothing at all."""
     if block.startswith(b"data: ") and b"\n" not in block:
         return SSEEvent(block[6:])
+    if block.startswith(b"event: ") and block.count(b"\n") == 1:
+        title, found, value = block[7:].partition(b"\ndata: ")
+        if found:
+            return SSEEvent(value, title)
     data: list[bytes] = []
     name = b""
     for line in block.split(b"\n"):
