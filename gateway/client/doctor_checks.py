@@ -11,7 +11,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -26,6 +25,7 @@ from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, Why, left_tex
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, error_class
 from gateway.domain.human_values import brief_multiplier, counted
 from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.patterns import near_names
 from gateway.domain.text import plain, word
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.views import CallView, Step, TokenView
@@ -111,7 +111,7 @@ async def check_model(case: Case) -> str:
         raise _missing(f"'{name}' is served by {by_whom} only, which is disabled", fix)
     if case.model in case.sees:
         return f"no channel serves '{name}', but other models answer instead"
-    near = ", ".join(f"'{plain(one)}'" for one in get_close_matches(case.model, models, 3, 0.4))
+    near = ", ".join(f"'{plain(one)}'" for one in near_names(case.model, models))
     meant = f"; did you mean {near}?" if near else ""
     fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
     raise _missing(f"no channel serves a model named '{name}'{meant}", fix)

@@ -54,7 +54,7 @@ COLUMNS = [
     ("State", lambda m: m.state.replace("_", " ")),
     (">Context", lambda m: brief_context(m.context, m.context_source)),
     (
-        "List price",
+        "Upstream price",
         lambda m: "" if m.input_nanos is None else f"{dollars(m.input_nanos)} / {dollars(m.output_nanos or 0)}",
     ),
 ]

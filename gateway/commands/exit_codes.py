@@ -64,6 +64,10 @@ _BY_KIND: tuple[tuple[type[GatewayError], Exit], ...] = (
 )
 
 
+_UNKNOWN = frozenset({"unknown_group"})
+"""A field of a request names what does not exist: a bad request for HTTP, and something missing for a script."""
+
+
 class Quit(click.ClickException):
     """A command found out something that ends it: the line to say, and the exit code."""
 
@@ -87,6 +91,8 @@ def exit_for(kind: type[GatewayError], code: str) -> Exit:
     """The exit code of a failure of that class with that code."""
     if code.startswith("store_"):
         return Exit.STORE
+    if code in _UNKNOWN:
+        return Exit.NOT_FOUND
     return next((found for known, found in _BY_KIND if issubclass(kind, known)), Exit.FAILED)
 
 

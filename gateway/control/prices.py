@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 
 import msgspec
 from aiohttp import web
@@ -21,6 +20,7 @@ from gateway.core.routing import place
 from gateway.domain.channel import Channel, Served
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.human_values import counted
+from gateway.domain.patterns import near_names
 from gateway.domain.price import Price
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
@@ -212,7 +212,7 @@ def _has(catalog: Catalog, group: str, model: str) -> bool:
 
 
 def _no_model(name: str, known: Collection[str]) -> NotFound:
-    near = ", ".join(f"'{plain(one)}'" for one in get_close_matches(name, known, 3, 0.4))
+    near = ", ".join(f"'{plain(one)}'" for one in near_names(name, known))
     meant = f"did you mean {near}?" if near else "'tollkeeper model list' shows the models there are"
     return NotFound(f"there is no model '{plain(name)}'; {meant}", param="model")
 

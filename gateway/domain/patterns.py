@@ -4,9 +4,12 @@ And what a name tells: in most lists nothing else shows which models are for emb
 """
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 NOT = "!"
+ALIKE = 0.6
+"""How much of two names must agree, from 0 to 1."""
 
 _EMBEDDING = re.compile(r"embed|(?:^|[/-])(?:bge|gte|e5|all-minilm|voyage|m2-bert)-(?!.*rerank)", re.IGNORECASE)
 
@@ -21,6 +24,16 @@ def matches(name: str, patterns: tuple[str, ...]) -> bool:
 def is_pattern(text: str) -> bool:
     """Whether it stands for names, and is none itself."""
     return "*" in text or "?" in text or text.startswith(NOT)
+
+
+def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """What somebody who typed a name that is not known may have meant: what contains it, then what is spelled alike."""
+    from difflib import get_close_matches  # noqa: PLC0415 - needed for a mistake only
+
+    names = sorted(known)
+    short = name.casefold()
+    holding = [one for one in names if len(short) > 2 and short in one.casefold()]
+    return list(dict.fromkeys([*holding, *get_close_matches(name, names, count, ALIKE)]))[:count]
 
 
 def is_embedding_model(name: str) -> bool:

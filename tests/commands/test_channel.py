@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
+from gateway.domain.channel import Dialect
 from gateway.domain.views import SavedChannel
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, GROUP, PRICE, TOKEN
@@ -13,6 +14,12 @@ def test_channels_are_listed_with_state_and_reason() -> None:
     ran = run("channel", "list", control=Control({"GET /channels": [CHANNEL]}))
     assert "paused until 2025-11-18" in ran.out
     assert "429 from upstream" in ran.out
+
+
+@pytest.mark.parametrize(("dialect", "shown"), [(Dialect.OPENAI, False), (Dialect.ANTHROPIC, True)])
+def test_what_anthropic_may_cache_is_shown_where_it_is_asked_for(dialect: Dialect, shown: bool) -> None:
+    control = Control({"GET /channels/x": replace(CHANNEL, dialect=dialect)})
+    assert ("Anthropic may cache" in run("channel", "show", "x", control=control).out) is shown
 
 
 def test_a_channel_is_shown_without_secrets() -> None:

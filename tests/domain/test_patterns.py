@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.patterns import is_embedding_model, is_pattern, matches
+from gateway.domain.patterns import is_embedding_model, is_pattern, matches, near_names
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,17 @@ def test_every_name_fits_itself_and_the_star(name: str) -> None:
 )
 def test_models_for_embeddings_are_known_by_name(name: str, *, embeds: bool) -> None:
     assert is_embedding_model(name) is embeds
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("gtp-4o", ["gpt-4o"]),
+        ("Haiku", ["claude-haiku-4-5"]),
+        ("claude", ["claude-haiku-4-5", "claude-sonnet-4-5"]),
+        ("nosuch", []),
+        ("o", []),
+    ],
+)
+def test_names_that_are_near_to_a_mistyped_one(name: str, meant: list[str]) -> None:
+    assert near_names(name, ["gpt-4o", "demo-echo", "claude-sonnet-4-5", "claude-haiku-4-5"]) == meant
