@@ -76,6 +76,8 @@ def check_json(request: web.BaseRequest) -> None:
     charsets = {value.strip().strip('"') for name, _, value in pairs if name.strip() == "charset"}
     if media.strip() != "application/json" or not charsets <= {"", "utf-8", "utf8"}:
         msg = "send the body as 'Content-Type: application/json' in UTF-8"
+        if media.strip() == "application/x-www-form-urlencoded":
+            msg += "; with curl: -H 'Content-Type: application/json'"
         raise Refused(msg, code="unsupported_media_type")
 
 

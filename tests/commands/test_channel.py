@@ -17,7 +17,7 @@ def test_channels_are_listed_with_state_and_reason() -> None:
 
 
 @pytest.mark.parametrize(("dialect", "shown"), [(Dialect.OPENAI, False), (Dialect.ANTHROPIC, True)])
-def test_what_anthropic_may_cache_is_shown_where_it_is_asked_for(dialect: Dialect, shown: bool) -> None:
+def test_only_channels_of_dialect_anthropic_show_what_may_be_cached(dialect: Dialect, shown: bool) -> None:
     control = Control({"GET /channels/x": replace(CHANNEL, dialect=dialect)})
     assert ("Anthropic may cache" in run("channel", "show", "x", control=control).out) is shown
 

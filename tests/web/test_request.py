@@ -117,6 +117,12 @@ async def test_only_plain_json_is_taken(client: Client, headers: dict[str, str |
     assert answer.status == (200 if taken else 415)
 
 
+async def test_what_curl_sends_by_default_is_refused_with_the_option_that_helps(client: Client) -> None:
+    answer = await client.ask("POST", "/", b"{}", {"content-type": "application/x-www-form-urlencoded"})
+    assert answer.status == 415
+    assert b"with curl: -H 'Content-Type: application/json'" in answer.body
+
+
 @pytest.mark.parametrize("size", [0, 1, 65_536, 3_000_000])
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_a_body_is_read_whole(client: Client, size: int, chunked: bool) -> None:
