@@ -52,11 +52,18 @@ def list_groups(*, as_json: bool) -> None:
 @json_option
 def show_group(name: str, *, as_json: bool) -> None:
     """Show one group: its tokens, channels and models."""
-    view = run(lambda client: client.group(name))
+
+    async def work(client: ControlClient) -> tuple[GroupView, str]:
+        view = await client.group(name)
+        return view, _missing(view, await client.models()) if view.fallbacks and not as_json else ""
+
+    view, note = run(work)
     if as_json:
         out_json(view)
         return
     _print(view)
+    if note:
+        words(note)
 
 
 @group.command("add", examples=["tollkeeper group add friends --multiplier 1.5 --budget month=20"])
@@ -94,10 +101,11 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
 
 
 def _missing(view: GroupView, models: Sequence[ModelView]) -> str:
-    """A note about fallbacks that no channel offers now."""
-    offered = {model.name for model in models}
+    """A note about fallbacks that no channel of the group offers now."""
+    offered = {model.name for model in models if not set(model.channels).isdisjoint(view.channels)}
     absent = {name for fallback in view.fallbacks for name in fallback.to if name not in offered}
-    return f"note: no channel offers {', '.join(sorted(absent))} now" if absent else ""
+    names = ", ".join(map(plain, sorted(absent)))
+    return f"note: fallbacks that no channel of group '{plain(view.name)}' offers now: {names}" if absent else ""
 
 
 @group.command("rename", examples=["tollkeeper group rename friends family"])

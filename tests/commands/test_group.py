@@ -73,16 +73,20 @@ def test_a_group_has_fallbacks() -> None:
         {"fallbacks": []},
     ]
     told = replace(GROUP, fallbacks=[Fallback(model="gpt-*", to=("claude", "qwen3:8b"))])
-    ran = run("group", "show", "default", control=Control({"GET /groups/default": told}))
+    ran = run("group", "show", "default", control=Control({"GET /groups/default": told, "GET /models": [MODEL]}))
     assert "fallbacks      gpt-*: claude, qwen3:8b\n" in ran.out
 
 
 def test_a_fallback_that_nobody_offers_is_saved_with_a_note() -> None:
     fallback = Fallback(model="gpt-*", to=("nowhere", MODEL.name))
-    saved = replace(GROUP, fallbacks=[fallback])
+    saved = replace(GROUP, fallbacks=[fallback], channels=MODEL.channels)
     control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": saved, "GET /models": [MODEL]})
     ran = run("group", "edit", "default", "--fallback", f"gpt-*=nowhere,{MODEL.name}", control=control)
-    assert ran.err == "Group 'default' saved.\nnote: no channel offers nowhere now\n"
+    note = "note: fallbacks that no channel of group 'default' offers now: nowhere\n"
+    assert ran.err == f"Group 'default' saved.\n{note}"
+    elsewhere = Control({"GET /groups/default": saved, "GET /models": [replace(MODEL, channels=["another"])]})
+    ran = run("group", "show", "default", control=elsewhere)
+    assert ran.err == note.replace("nowhere", f"{MODEL.name}, nowhere")
 
 
 def test_no_fallbacks_and_some_are_refused() -> None:
