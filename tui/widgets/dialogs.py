@@ -192,6 +192,9 @@ class Busy(DialogScreen[Any]):
             self.dismiss(error)
 
 
+MESSAGE_LINES = 8
+"""Most lines of a message; fewer on a low screen, which it leaves to the page."""
+
 SECONDS = 4.0
 ERROR_SECONDS = 8.0
 
@@ -201,7 +204,7 @@ def toast(node: DOMNode, text: str, *, bad: bool = False) -> None:
 
     Commands that it advises become keys.
     """
-    text = safe_lines(advice_in(node, text), lines=8)
+    text = safe_lines(advice_in(node, text), lines=max(2, min(MESSAGE_LINES, node.app.size.height // 4)))
     for shown in list(node.app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
         if shown.message == text:
             node.app._unnotify(shown)  # noqa: SLF001 - nor another way to remove one

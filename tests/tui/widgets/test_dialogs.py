@@ -62,6 +62,16 @@ async def test_a_message_that_is_still_shown_is_not_shown_twice() -> None:
         assert [one.message for one in app._notifications] == ["other", "same"]  # noqa: SLF001 - there is no other list
 
 
+@pytest.mark.parametrize(("height", "lines"), [(10, 2), (16, 4), (50, 8)])
+async def test_a_long_message_leaves_most_of_a_low_screen_to_the_page(height: int, lines: int) -> None:
+    app = App[None]()
+    async with app.run_test(size=(80, height)) as pilot:
+        toast(app, "a line\n" * 20)
+        await pilot.pause()
+        (message,) = app._notifications  # noqa: SLF001 - there is no other list
+        assert message.message.splitlines() == ["a line"] * lines + ["…"]
+
+
 async def test_a_message_leaves_a_dialog_free() -> None:
     app = App[None](css_path=STYLESHEET)
     app.register_theme(DARK)
