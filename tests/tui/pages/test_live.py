@@ -412,6 +412,10 @@ def test_a_failed_call_ends_with_the_code_of_its_error() -> None:
     assert cells(call(1, status=429, finish_reason="", code="upstream_rate_limited"))["end"] == "upstream_rate_limited"
 
 
+def test_an_answer_that_lacks_events_counts_them_at_its_end() -> None:
+    assert cells(call(3, status=200, finish_reason="stop", marks=["bad_chunks=2"]))["end"] == "stop -2"
+
+
 def test_a_filter_has_no_answer_before_the_search_has_ended() -> None:
     made = listing()
     assert made.no_match("st:err").plain.startswith("No call matches st:err.")
