@@ -12,9 +12,9 @@ import msgspec
 from gateway.client import launch
 from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import GatewayError, Unavailable
+from gateway.domain.human_values import plural
 from tui import exit_status, saved_state, themes
 from tui.actions import PAGES, Action
-from tui.format import counted
 from tui.glyphs import ASCII, UNICODE, wants_ascii
 from tui.keymap import Keymap
 from tui.pages.base import ConsolePage
@@ -133,13 +133,13 @@ async def _stop_warning(session: ConsoleSession) -> str:
     running = len(session.board.calls.running)
     parts = ["New calls are rejected from now on."]
     if running:
-        parts.append(f"{counted(running, 'running call')} may finish first.")
+        parts.append(f"{running:,} running {plural(running, 'call')} may finish first.")
     try:
         others = (await session.client.status()).watchers - 1
     except GatewayError:
         others = 0
     if others > 0:
-        parts.append(f"{counted(others, 'other console')} will lose the server.")
+        parts.append(f"{others:,} other {plural(others, 'console')} will lose the server.")
     return f"{' '.join(parts)}\n{session.key('app.leave')} quits the console and keeps the server running."
 
 
