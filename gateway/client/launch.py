@@ -257,8 +257,9 @@ async def stop(endpoint: Endpoint, *, now: bool = False, wait_s: float = 60.0) -
             while await answers(endpoint):  # noqa: ASYNC110 - the event happens in another process
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
+        waited = f"{wait_s:g} second{'' if wait_s == 1 else 's'}"
         raise Unavailable(
-            f"the server still waits for running calls after {wait_s:.0f} seconds; 'tollkeeper stop --now' ends them",
+            f"the server still waits for running calls after {waited}; 'tollkeeper stop --now' ends them",
             code="still_draining",
         ) from None
 

@@ -286,10 +286,12 @@ async def test_a_giving_up_starter_leaves_no_child(config: Config, children: "li
     assert children[0].returncode is not None
 
 
-async def test_a_server_that_still_drains_is_reported(surface: Surface) -> None:
+@pytest.mark.parametrize(("wait_s", "text"), [(0.1, "0.1 seconds"), (1, "1 second")])
+async def test_a_server_that_still_drains_is_reported(surface: Surface, wait_s: float, text: str) -> None:
     with pytest.raises(Unavailable) as caught:
-        await stop(surface.unix, wait_s=0.1)
+        await stop(surface.unix, wait_s=wait_s)
     assert caught.value.code == "still_draining"
+    assert f"still waits for running calls after {text}; " in caught.value.message
 
 
 @pytest.mark.slow
