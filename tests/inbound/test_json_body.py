@@ -251,7 +251,7 @@ MIB = 1 << 20
 def test_what_is_too_complex_is_refused_at_once(body: bytes) -> None:
     """20 ms of the processor are the goal, on a machine whose yardstick is 20 ms."""
     assert code_of(body) == "too_complex"
-    assert yardsticks(body) < 5
+    assert is_read_within(5, body)
 
 
 @pytest.mark.parametrize(
@@ -268,17 +268,17 @@ def test_what_is_too_complex_is_refused_at_once(body: bytes) -> None:
     ids=["blanks", "backslashes", "quotes", "surrogates", "digits", "nests", "keys"],
 )
 def test_no_body_takes_more_than_linear_time(body: bytes) -> None:
-    assert yardsticks(body) < 20
+    assert is_read_within(20, body)
 
 
 YARDSTICK = json.dumps([{"role": "user", "content": ["text", 1, 2.5, None, True]}] * 20_000)
 
 
-def yardsticks(body: bytes) -> float:
-    """How many times longer it is read than a text of always the same length, at best: both are on the same machine,
-    and it is as busy for both.
+def is_read_within(yardsticks: int, body: bytes) -> bool:
+    """Whether it is read in no more than so many times what a text of always the same length takes: both are read on
+    the same machine, which is as busy for both. One good reading of five is enough.
     """
-    return min(_seconds(fields_of, body) / _seconds(json.loads, YARDSTICK) for _ in range(5))
+    return any(_seconds(fields_of, body) < yardsticks * _seconds(json.loads, YARDSTICK) for _ in range(5))
 
 
 def _seconds(read: Callable[[Any], object], data: bytes | str) -> float:
