@@ -104,6 +104,7 @@ async def test_a_key_that_is_refused(owner: ControlClient, provider: Provider) -
     provider.on("/v1/models", fail(401))
     found = await step(owner)
     assert (found.result, "channel edit up --key" in found.fix) == ("fail", True)
+    assert (found.name, "channel 'up'" in found.text) == ("channel up", False)
 
 
 async def test_every_key_is_tried(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
