@@ -1,5 +1,6 @@
 """Why: what a call of one token for one model would get, and by which rules. No upstream is contacted."""
 
+import os
 from collections.abc import Iterator
 from functools import partial
 
@@ -8,7 +9,7 @@ from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
-from gateway.control.views import budget_views, price_view
+from gateway.control.views import budget_views, channel_state, price_view
 from gateway.core.admission import group_of
 from gateway.core.auth import digest
 from gateway.core.catalog import ModelEntry
@@ -22,7 +23,7 @@ from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
 from gateway.domain.channel import Channel
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, Why
-from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable
+from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable, UpstreamError
 from gateway.domain.group import Group
 from gateway.domain.price import Price
 from gateway.domain.text import plain, word
@@ -30,6 +31,7 @@ from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
 from gateway.domain.views import conversion
 from gateway.inbound.chat.api import MAX_OUTPUT
+from gateway.upstream.credentials import unset, unset_text
 from gateway.upstream.dialects import marks_cache
 
 PROMPT_TOKENS = 1000
@@ -79,7 +81,6 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         pressed=lambda: engine.pressure.check(engine.clock.mono()),
     )
     found = dry_run(wanted, ways, now)
-    error = found.error or _store_error(engine)
     token, group = wanted.token, group_of(wanted.token, catalog)
     seen = visibility_of(wanted.model, token, group, catalog)
     admitted = found.admission.hold_plan if found.admission is not None else None
@@ -90,6 +91,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
     routes = list(_routes(engine, entry, found, room)) if entry is not None else []
     routes += _others(engine, wanted, {route.channel for route in routes})
     routes = _with_conversion(engine, wanted, routes)
+    error = found.error or _store_error(engine) or _unset_error(engine, routes)
     return Why(
         token=token.name,
         group=group.name,
@@ -126,6 +128,18 @@ def _with_conversion(engine: Engine, wanted: PlannedCall, routes: list[RouteView
         msgspec.structs.replace(route, conversion=conversion(wanted.api.name, native=route.channel in native))
         for route in routes
     ]
+
+
+def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None:
+    """The failure of a call for which no channel is left, as one of them needs a variable that is not set."""
+    tried = [route for route in routes if route.place]
+    if all(route.passed for route in tried):
+        for route in tried:
+            if missing := unset(engine.catalog.channel(route.channel), os.environ):
+                msg = f"channel '{plain(route.channel)}': {unset_text(missing)}"
+                details = {"setting": "key", "variable": missing[0]}
+                return UpstreamError(msg, code="upstream_auth_failed", details=details)
+    return None
 
 
 def _message(error: GatewayError) -> str:
@@ -245,7 +259,7 @@ def _outside(channel: Channel, offered: str, wanted: PlannedCall) -> str:
 
 
 def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: str) -> RouteView:
-    state = engine.health.state(channel)
+    state = channel_state(engine, channel)
     return RouteView(
         channel=channel.name,
         model=model,
@@ -258,7 +272,7 @@ def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: s
         reason=state.reason,
         until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
         in_flight=engine.health.in_flight(channel.id),
-        passed=passed,
+        passed=passed or unset_text(unset(channel, os.environ)),
         cache_marks=marks_cache(channel),
         conversion="",
         last_resort=False,

@@ -1,6 +1,6 @@
 """Credentials: the request headers that belong to a channel: its key and its own headers, references resolved."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gateway import __version__
 from gateway.domain.call import FailureKind
@@ -38,6 +38,20 @@ def missing_variables(channel: Channel, environ: Mapping[str, str]) -> list[str]
     secrets = (*channel.all_keys, *channel.headers.values(), channel.proxy)
     names = (secret.removeprefix(REFERENCE) for secret in secrets if secret.startswith(REFERENCE))
     return [name for name in dict.fromkeys(names) if not environ.get(name)]
+
+
+def unset(channel: Channel, environ: Mapping[str, str]) -> list[str]:
+    """Variables without which no call can be made there, and that are not set; none if another key is usable."""
+    missing = missing_variables(channel, environ)
+    keys = [key.removeprefix(REFERENCE) for key in channel.all_keys]
+    if not missing or (set(missing) <= set(keys) and not set(keys) <= set(missing)):
+        return []
+    return missing
+
+
+def unset_text(names: Sequence[str]) -> str:
+    """Why such a channel cannot be used; empty if there are none."""
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not set where the server runs" if names else ""
 
 
 def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:

@@ -279,3 +279,15 @@ async def test_the_answer_does_not_advise_to_ask_once_more(owner: ControlClient)
     found = await owner.why("laptop", "nosuch")
     assert (found.status, "is not visible to token 'laptop'" in found.message) == (404, True)
     assert "tollkeeper why" not in found.message
+
+
+async def test_a_channel_without_its_variable_is_known_before_a_call_fails(owner: ControlClient) -> None:
+    fields = {"dialect": "openai", "base_url": "http://127.0.0.1:9/v1", "models": [{"name": "unset"}]}
+    await owner.add_channel({**fields, "name": "n", "key": "env:TOLLKEEPER_TEST_UNSET"})
+    reason = "TOLLKEEPER_TEST_UNSET is not set where the server runs"
+    assert ((await owner.channel("n")).state, (await owner.channel("n")).reason) == ("attention", reason)
+    found = await owner.why("laptop", "unset")
+    assert (found.works, found.status, found.message) == (False, 502, f"channel 'n': {reason}")
+    assert found.routes[0].passed == reason
+    await owner.add_channel({**fields, "name": "other"})
+    assert (await owner.why("laptop", "unset")).works
