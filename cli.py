@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gateway import __version__
-from gateway.commands.base import COMPLETE, HELP, HOST, PORT, address_options, home_option, no_such_command
+from gateway.commands.base import COMPLETE, HELP, HOME, HOST, PORT, address_options, home_option, no_such_command
 from gateway.commands.exit_codes import MEANINGS, PROGRAM, report
 from gateway.domain.errors import GatewayError
 
@@ -179,24 +179,26 @@ def _draw_console(where: object) -> str:
 
 def _start(ctx: click.Context) -> NoReturn:
     """Open the console, or serve where there is no terminal or no console."""
-    from gateway.commands.session import config
+    from gateway.config import load
 
+    where = load(home=ctx.meta.get(HOME), host=ctx.meta.get(HOST), port=ctx.meta.get(PORT))
     if HOST in ctx.meta or PORT in ctx.meta:
         from gateway.commands.server import demand_none
 
-        demand_none(config(), elsewhere=True)  # the console would open that one, wherever it listens
+        demand_none(where, elsewhere=True)  # the console would open that one, wherever it listens
     terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     if terminals and importlib.util.find_spec("tui.app"):
-        ctx.exit(_console().run(config()))
+        ctx.exit(_console().run(where))
     from gateway.commands.server import serve_here
 
-    ctx.exit(serve_here(config()))
+    ctx.exit(serve_here(where))
 
 
 def _console() -> ModuleType:
     """The console's module. Garbage is not collected while it defines a thousand classes: none is there yet."""
     gc.disable()
     try:
+        importlib.import_module("tui.late_imports").install()
         return importlib.import_module("tui.app")
     finally:
         gc.freeze()

@@ -137,8 +137,7 @@ class Console(CrashReportingApp[ExitStatus]):
         screen = self.screen_stack[0]
         assert isinstance(screen, PageScreen)  # noqa: S101 - narrows the type
         screen.open()
-        self.call_after_refresh(_collect_garbage)
-        self.run_worker(self.feed.run(), name="feed", exit_on_error=True)
+        self.call_after_refresh(_connect, self)
         self.set_interval(REFRESH_S, self.renew, name="renew")
         self.set_interval(SAVE_S, lambda: global_actions.save_state(self), name="remember")
         if not self.is_headless:
@@ -236,11 +235,12 @@ def actions_by_page() -> dict[str, list[Action]]:
     }
 
 
-def _collect_garbage() -> None:
-    """From the first frame on. What the start made stays, and is not searched."""
+def _connect(app: Console) -> None:
+    """The first frame is on the screen. Garbage is collected from now on; what the start made stays."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
+    app.run_worker(app.feed.run(), name="feed", exit_on_error=True)
 
 
 def run(config: Config) -> int:

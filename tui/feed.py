@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from textual.message import Message
 
-from gateway.client.control import ControlClient
+from gateway.client import control
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import AnyEvent, Snapshot
 from tui.session import AttachedServer, ServerLink
@@ -82,7 +82,7 @@ class ConsoleFeed:
             wait = FIRST_WAIT_S if self._received else min(LONGEST_WAIT_S, wait * 2)
             attached = await self._reconnect(wait)
 
-    async def _listen(self, client: ControlClient) -> str:
+    async def _listen(self, client: "control.ControlClient") -> str:
         """Read events until the stream ends; returns the reason."""
         try:
             async for event in client.events(recent=RECENT):

@@ -20,10 +20,10 @@ from tui.keymap import Keymap
 from tui.pages.base import ConsolePage
 from tui.pages.list_page import select_row, set_filter
 from tui.session import ConsoleSession
-from tui.widgets.choices import ChooseOne
+from tui.widgets import choices
+from tui.widgets import help as help_dialog
+from tui.widgets import history as changes
 from tui.widgets.dialogs import Confirm, toast
-from tui.widgets.help import Help
-from tui.widgets.history import HistoryScreen, undo_change
 from tui.widgets.table import LiveTable
 
 Console = Any
@@ -39,7 +39,7 @@ async def choose_theme(app: Console) -> None:
         return
     names, before = theme_names(app.session), app.theme
     options = [(name, THEME_NOTES.get(name, "yours, from console.toml")) for name in names]
-    chosen = await app.push_screen_wait(ChooseOne("Theme", options, before, partial(apply_theme, app)))
+    chosen = await app.push_screen_wait(choices.ChooseOne("Theme", options, before, partial(apply_theme, app)))
     apply_theme(app, chosen or before)
 
 
@@ -76,7 +76,9 @@ def help(app: Console) -> None:  # noqa: A001 - the verb's name
     """The keys of this page."""
     page = app.page
     name = next(info.name for info in PAGES if info.id == page.id)
-    app.push_screen(Help(name, available_actions(page, app.session.preferences.keymap), page.id.removesuffix("s")))
+    app.push_screen(
+        help_dialog.Help(name, available_actions(page, app.session.preferences.keymap), page.id.removesuffix("s"))
+    )
 
 
 def available_actions(page: ConsolePage, keymap: Keymap) -> list[Action]:
@@ -87,17 +89,17 @@ def available_actions(page: ConsolePage, keymap: Keymap) -> list[Action]:
 
 async def undo(app: Console) -> None:
     """Undo the last change; ask first if it was made elsewhere, or if what it removes was used."""
-    await undo_change(app)
+    await changes.undo_change(app)
 
 
 def history(app: Console) -> None:
     """Every change, and its undo."""
-    app.push_screen(HistoryScreen(app.session))
+    app.push_screen(changes.HistoryScreen(app.session))
 
 
 async def redo(app: Console) -> None:
     """Redo the change that was undone last."""
-    await undo_change(app, redo=True)
+    await changes.undo_change(app, redo=True)
 
 
 def note_start(app: Console) -> None:

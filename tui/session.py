@@ -10,17 +10,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gateway.client import launch
-from gateway.client.control import ControlClient
-from gateway.client.request import terminal_name
+from gateway.client import control, launch, request
 from gateway.config import DEFAULT_HOST, DEFAULT_PORT, Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.history import ChangeSource
 from gateway.domain.units import Millis
 from gateway.runfile import Endpoint
+from tui import key_advice
 from tui.board import Board
 from tui.glyphs import Glyphs
-from tui.key_advice import key_advice
 from tui.keymap import Keymap
 from tui.preferences import Preferences
 from tui.saved_state import SavedState
@@ -55,7 +53,7 @@ class ConsoleSession:
         """Whether this console started the server it is attached to."""
         self.passing_filters: dict[str, str] = {}
         """Filters by page that last as long as this console: a span of time that was opened from a chart."""
-        self._client: ControlClient | None = None
+        self._client: control.ControlClient | None = None
 
     @property
     def lasting_state(self) -> SavedState:
@@ -69,7 +67,7 @@ class ConsoleSession:
         return msgspec.structs.replace(self.state, views=views)
 
     @property
-    def client(self) -> ControlClient:
+    def client(self) -> "control.ControlClient":
         """The attached server. Raises Unavailable while there is none."""
         if self._client is None or self.link != "attached":
             raise Unavailable(
@@ -96,7 +94,7 @@ class ConsoleSession:
 
     def advice(self, text: str) -> str:
         """The text with keys instead of the commands that it advises."""
-        return key_advice(text, self.keymap)
+        return key_advice.key_advice(text, self.keymap)
 
     @property
     def program(self) -> str:
@@ -116,7 +114,7 @@ class ConsoleSession:
         """Base URL of /v1; empty before the first snapshot."""
         return self.board.status.address if self.board.status else ""
 
-    def attach(self, client: ControlClient, *, started_here: bool) -> None:
+    def attach(self, client: "control.ControlClient", *, started_here: bool) -> None:
         """A server answered."""
         self._client = client
         self.started_here = self.started_here or started_here
@@ -130,7 +128,7 @@ class ConsoleSession:
 class AttachedServer(msgspec.Struct, frozen=True):
     """A server that answered."""
 
-    client: ControlClient
+    client: "control.ControlClient"
     started_here: bool
 
 
@@ -151,7 +149,7 @@ class ServerLauncher:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._source = ChangeSource(via="console", session=token_hex(4), place=terminal_name())
+        self._session = token_hex(4)
 
     async def find(self) -> AttachedServer | None:
         endpoint = await launch.find(self._config)
@@ -165,4 +163,5 @@ class ServerLauncher:
         if port := urlsplit(endpoint.address).port:
             host = endpoint.host_option or self._config.host
             self._config = msgspec.structs.replace(self._config, host=host, port=port)
-        return AttachedServer(ControlClient(endpoint, source=self._source), started_here=started_here)
+        source = ChangeSource(via="console", session=self._session, place=request.terminal_name())
+        return AttachedServer(control.ControlClient(endpoint, source=source), started_here=started_here)

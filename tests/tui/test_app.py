@@ -47,7 +47,7 @@ def test_every_page_has_a_verb_for_each_of_its_keys() -> None:
 async def shown(app: Console | None = None) -> AsyncIterator[tuple[Console, Pilot[ExitStatus]]]:
     app = app or console(FakeClient(calls(30)))
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(app, pilot, lambda: app.session.board.today is not None or app.session.link != "attached")
+        await until(app, pilot, lambda: app.session.board.today is not None or app.session.link == "gone")
         yield app, pilot
 
 

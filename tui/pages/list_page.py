@@ -12,8 +12,8 @@ from textual.widgets import Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import Millis
-from tui.clipboard import copied
-from tui.export import export_path, write
+from tui import clipboard
+from tui import export as files
 from tui.format import counted
 from tui.listing import Column, ListRows, PageListing, RowSource, fit_columns, row_filter, sortable_columns
 from tui.pages.base import AnyPage, ConsolePage, Verb
@@ -21,7 +21,7 @@ from tui.saved_state import PageState
 from tui.session import ConsoleSession
 from tui.text import content, safe
 from tui.trends import Trends, days, hours, trends
-from tui.widgets.choices import ChooseColumns
+from tui.widgets import choices
 from tui.widgets.dialogs import Prompt, toast
 from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail
@@ -87,7 +87,7 @@ def reverse(page: AnyPage) -> None:
 async def columns(page: AnyPage) -> None:
     """Choose which columns are shown."""
     chosen = await page.ask(
-        ChooseColumns(page.columns, page.table.chosen, [column.id for column in shown_columns(page.table)])
+        choices.ChooseColumns(page.columns, page.table.chosen, [column.id for column in shown_columns(page.table)])
     )
     if chosen is not None:
         page.table.chosen = page.view.columns = chosen
@@ -124,14 +124,14 @@ async def export_rows(page: AnyPage, note: str = "") -> None:
     title = f"Export {counted(len(rows), 'row')} to a file{note}"
     path = await page.ask(Prompt(title, f"{page.listing.noun}s.csv or {page.listing.noun}s.jsonl", _path_error))
     if path:
-        file = export_path(path)
-        count = await to_thread(write, file, rows)
+        file = files.export_path(path)
+        count = await to_thread(files.write, file, rows)
         toast(page, f"{counted(count, 'row')} written to {file}")
 
 
 def _path_error(text: str) -> str:
     try:
-        export_path(text)
+        files.export_path(text)
     except BadRequest as error:
         return error.message
     return ""
@@ -141,14 +141,14 @@ def copy_name(page: AnyPage) -> None:
     """Copy the row's name or id."""
     if (row := page.table.current) is not None:
         name = page.listing.name(row)
-        copied(page, name, f"Copied: {name}")
+        clipboard.copied(page, name, f"Copied: {name}")
 
 
 def copy_command(page: AnyPage) -> None:
     """Copy the command that does the same."""
     if (row := page.table.current) is not None:
         command = page.listing.command(row)
-        copied(page, command, f"Copied:\n{command}")
+        clipboard.copied(page, command, f"Copied:\n{command}")
 
 
 def back(page: AnyPage) -> None:

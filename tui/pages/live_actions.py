@@ -16,8 +16,8 @@ from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import export_rows
 from tui.pages.live_source import load_found
 from tui.text import safe
+from tui.widgets import why as why_dialog
 from tui.widgets.dialogs import Busy, Prompt, toast
-from tui.widgets.why import WhyScreen
 
 ERRORS = "st:err"
 
@@ -126,7 +126,7 @@ async def why(page: AnyPage) -> None:
     elif call.token not in names:
         toast(page, "Its token is unknown. Page 2 lists the tokens, page 8 runs the doctor.", bad=True)
     else:
-        await page.ask(WhyScreen(page.session, call.token, call.model))
+        await page.ask(why_dialog.WhyScreen(page.session, call.token, call.model))
 
 
 async def jump_to_time(page: AnyPage) -> None:

@@ -20,7 +20,7 @@ from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
-from tui.key_advice import advice_in
+from tui import key_advice
 from tui.screens import DialogScreen
 from tui.text import content, safe, safe_lines
 
@@ -140,7 +140,7 @@ class Prompt(DialogScreen[str | None]):
             yield Static(content(("enter confirms, esc cancels", "dim")), classes="complaint")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        wrong = advice_in(self, self._check(event.value)) if event.value else ""
+        wrong = key_advice.advice_in(self, self._check(event.value)) if event.value else ""
         self.query_one(".complaint", Static).update(content((safe(wrong), "bad")))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -204,7 +204,7 @@ def toast(node: DOMNode, text: str, *, bad: bool = False) -> None:
 
     Commands that it advises become keys.
     """
-    text = safe_lines(advice_in(node, text), lines=max(2, min(MESSAGE_LINES, node.app.size.height // 4)))
+    text = safe_lines(key_advice.advice_in(node, text), lines=max(2, min(MESSAGE_LINES, node.app.size.height // 4)))
     for shown in list(node.app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
         if shown.message == text:
             node.app._unnotify(shown)  # noqa: SLF001 - nor another way to remove one
