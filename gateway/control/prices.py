@@ -227,7 +227,7 @@ def _ordered(engine: Engine, group: str, entry: ModelEntry) -> Iterator[ModelRou
 
 
 def _model_route(engine: Engine, channel: Channel, served: Served) -> ModelRoute:
-    state = engine.health.state(channel)
+    state = engine.channel_state(channel)
     return ModelRoute(
         group="",
         order=0,

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from gateway.control.usage import Tallies
-from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
 from gateway.core.incident_watch import budget_use
 from gateway.core.price_change import is_stale
@@ -36,7 +35,7 @@ from gateway.domain.views import (
 )
 from gateway.store.books import Scope
 from gateway.store.rollup import Counts
-from gateway.upstream.credentials import missing_variables, unset, unset_text
+from gateway.upstream.credentials import missing_variables
 
 
 def account_view(engine: Engine) -> AccountView:
@@ -127,7 +126,7 @@ def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelV
 
 
 def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts) -> ChannelView:
-    state = channel_state(engine, channel)
+    state = engine.channel_state(channel)
     listed = engine.catalog.registry.lists.get(channel.id)
     return ChannelView(
         **_copied(channel, ChannelFields, "key", "keys", "headers", "proxy"),
@@ -152,13 +151,6 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         list_error=listed.error if listed else "",
         missing_variables=tuple(missing_variables(channel, os.environ)),
     )
-
-
-def channel_state(engine: Engine, channel: Channel) -> HealthState:
-    """The state of a channel; without the variables that it needs, it is known before the first call that it fails."""
-    state = engine.health.state(channel)
-    missing = unset_text(unset(channel, os.environ)) if state.name == "ok" else ""
-    return HealthState("attention", missing) if missing else state
 
 
 def _copied(entity: msgspec.Struct, fields: type[msgspec.Struct], *but: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Why: what a call of one token for one model would get, and by which rules. No upstream is contacted."""
 
-import os
 from collections.abc import Iterator
 from functools import partial
 
@@ -9,7 +8,7 @@ from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
-from gateway.control.views import budget_views, channel_state, price_view
+from gateway.control.views import budget_views, price_view
 from gateway.core.admission import group_of
 from gateway.core.auth import digest
 from gateway.core.catalog import ModelEntry
@@ -31,7 +30,7 @@ from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
 from gateway.domain.views import conversion
 from gateway.inbound.chat.api import MAX_OUTPUT
-from gateway.upstream.credentials import unset, unset_text
+from gateway.upstream.credentials import unset_text
 from gateway.upstream.dialects import marks_cache
 
 PROMPT_TOKENS = 1000
@@ -135,7 +134,7 @@ def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None
     tried = [route for route in routes if route.place]
     if all(route.passed for route in tried):
         for route in tried:
-            if missing := unset(engine.catalog.channel(route.channel), os.environ):
+            if missing := engine.upstreams.unset(engine.catalog.channel(route.channel)):
                 msg = f"channel '{plain(route.channel)}': {unset_text(missing)}"
                 details = {"setting": "key", "variable": missing[0]}
                 return UpstreamError(msg, code="upstream_auth_failed", details=details)
@@ -259,7 +258,7 @@ def _outside(channel: Channel, offered: str, wanted: PlannedCall) -> str:
 
 
 def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: str) -> RouteView:
-    state = channel_state(engine, channel)
+    state = engine.channel_state(channel)
     return RouteView(
         channel=channel.name,
         model=model,
@@ -272,7 +271,7 @@ def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: s
         reason=state.reason,
         until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
         in_flight=engine.health.in_flight(channel.id),
-        passed=passed or unset_text(unset(channel, os.environ)),
+        passed=passed or unset_text(engine.upstreams.unset(channel)),
         cache_marks=marks_cache(channel),
         conversion="",
         last_resort=False,

@@ -20,7 +20,7 @@ from gateway import __version__
 from gateway.config import Config
 from gateway.core.auth import Passes
 from gateway.core.catalog import Catalog
-from gateway.core.channel_health import ChannelHealth
+from gateway.core.channel_health import ChannelHealth, HealthState
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.incident_watch import IncidentWatch
@@ -39,6 +39,7 @@ from gateway.domain.units import CallId, ChannelId, Millis, TokenId
 from gateway.domain.views import Status
 from gateway.inbound.api import InboundApi
 from gateway.store.store import Store
+from gateway.upstream.credentials import unset_text
 from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.upstreams import Upstreams
 
@@ -184,11 +185,17 @@ class Engine:
         running = self.store.books.running.values()
         return Counter(call.waits_for for call in (*self.pipeline.waiting.all(), *running) if call.waits_for)
 
+    def channel_state(self, channel: Channel) -> HealthState:
+        """The state of a channel. If a variable that it needs is not set, that is known before a call fails there."""
+        state = self.health.state(channel)
+        missing = unset_text(self.upstreams.unset(channel)) if state.name == "ok" else ""
+        return HealthState("attention", missing) if missing else state
+
     def status(self) -> Status:
         """The server as its owner sees it."""
         channels: dict[str, int] = {}
         for channel in self.catalog.registry.channels.values():
-            state = self.health.state(channel).name
+            state = self.channel_state(channel).name
             channels[state] = channels.get(state, 0) + 1
         return Status(
             version=__version__,

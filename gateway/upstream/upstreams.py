@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 import msgspec
 
@@ -14,7 +15,7 @@ from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
 from gateway.upstream.adapter import AttemptFailed, Learned, Memory, Order, Prepared, Reply, Unlimited, Whole
-from gateway.upstream.credentials import headers_of, proxy_to
+from gateway.upstream.credentials import headers_of, proxy_to, unset
 from gateway.upstream.dialects import adapter, listing
 from gateway.upstream.http.pool import Pool, TotalSlots
 from gateway.upstream.http.reachability import Reachability, check_reachability
@@ -42,6 +43,8 @@ class Upstreams:
     ) -> None:
         """``most`` says how many connections all pools together may have open; 0: any number."""
         self._environ = os.environ if environ is None else environ
+        self.unset: Callable[[Channel], list[str]] = partial(unset, environ=self._environ)
+        """See ``credentials.unset``."""
         self._mock = mock or Mock()
         self._total = TotalSlots(most)
         self.redaction = Redaction(self._environ)

@@ -286,6 +286,7 @@ async def test_a_channel_without_its_variable_is_known_before_a_call_fails(owner
     await owner.add_channel({**fields, "name": "n", "key": "env:TOLLKEEPER_TEST_UNSET"})
     reason = "TOLLKEEPER_TEST_UNSET is not set where the server runs"
     assert ((await owner.channel("n")).state, (await owner.channel("n")).reason) == ("attention", reason)
+    assert (await owner.status()).channels["attention"] == 1
     found = await owner.why("laptop", "unset")
     assert (found.works, found.status, found.message) == (False, 502, f"channel 'n': {reason}")
     assert found.routes[0].passed == reason
