@@ -1,5 +1,6 @@
-"""What the console costs: ``python -m tests.bench.bench_console [load] [history]``.
+"""What the console costs: ``python -m tests.bench.bench_console [start] [load] [history]``.
 
+``start``: processor time from the command to the first frame, in front of a running server.
 ``load``: 200 calls a second arrive while a console watches; its processor time, what it writes to the terminal, and
 the gateway's own times with and without it, in turns. ``history``: a console in front of a million records: its first
 frame, scrolling, jumping and filtering, as a person sees them in a terminal.
@@ -36,15 +37,40 @@ from tests.tui.terminal import Terminal, terminal
 RATE = 200
 SECONDS = 8.0
 ROUNDS = 7
+STARTS = 10
 RECORDS = 1_000_000
 DAY = 86_400_000
 
 
 def main(*what: str) -> None:
-    for name, run in (("load", load), ("history", history)):
+    for name, run in (("start", start), ("load", load), ("history", history)):
         if not what or name in what:
             with tempfile.TemporaryDirectory() as folder:
                 asyncio.run(run(Config(home=Path(folder) / "home", port=0)))
+
+
+async def start(config: Config) -> None:
+    """The first two starts only fill caches."""
+    server = await launch.start(config)
+    try:
+        spent = [await asyncio.to_thread(first_frame, config) for _ in range(STARTS + 2)]
+        times = sorted(spent[2:])
+        print(
+            f"first frame after {statistics.median(times) * 1000:.0f} ms of processor time "
+            f"({times[0] * 1000:.0f} to {times[-1] * 1000:.0f}, {STARTS} starts)"
+        )
+    finally:
+        await launch.stop(server.endpoint, now=True)
+
+
+def first_frame(config: Config) -> float:
+    """Seconds of processor time until the first frame is in the terminal."""
+    child = spawn(config)
+    try:
+        child.expect_exact(b"following")
+        return busy(psutil.Process(child.pid))
+    finally:
+        child.close(force=True)
 
 
 async def load(config: Config) -> None:
@@ -119,14 +145,19 @@ class Shown:
 
 @contextmanager
 def console(config: Config) -> Iterator[Shown]:
-    """A console on a home, 140 by 40."""
-    environ = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
-    arguments = ["cli.py", "--home", str(config.home)]
-    child = pexpect.spawn(sys.executable, arguments, cwd=str(ROOT), env=environ, dimensions=(40, 140))
+    """A console on a home."""
+    child = spawn(config)
     try:
         yield Shown(child)
     finally:
         child.close(force=True)
+
+
+def spawn(config: Config) -> pexpect.spawn:
+    """A console in a terminal of 140 by 40, a process that begins with the interpreter."""
+    environ = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+    arguments = ["cli.py", "--home", str(config.home)]
+    return pexpect.spawn(sys.executable, arguments, cwd=str(ROOT), env=environ, dimensions=(40, 140))
 
 
 def busy(process: psutil.Process) -> float:
