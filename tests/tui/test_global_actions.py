@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from textual import events
-from textual.command import CommandPalette
+from textual.command import CommandList, CommandPalette
 from textual.widgets import Input
 
 from tests.tui.owner import Owner
@@ -9,6 +9,7 @@ from tests.tui.stage import FakeClient, calls, console, token, words
 from tests.tui.test_app import everything, shown, until
 from tui import themes
 from tui.actions import PAGES, actions_in
+from tui.app import Console
 from tui.global_actions import VERBS, apply_theme, restart, save_state
 from tui.glyphs import ASCII, UNICODE
 from tui.saved_state import NAME, load
@@ -129,9 +130,16 @@ async def test_markup_in_a_name_is_text() -> None:
         assert any("[@click=app.quit]evil[/]" in line for line in drawn)
 
 
+def first_hit(app: Console) -> str:
+    """What enter would choose in the palette."""
+    hits = app.screen.query(CommandList)
+    return str(hits.first().get_option_at_index(0).prompt) if hits and hits.first().option_count else ""
+
+
 async def test_what_is_typed_behind_a_choice_goes_where_it_leads() -> None:
     async with shown(console(Owner())) as (app, pilot):
-        for char in ":Groups\r/bat":
-            key = {":": "colon", "\r": "enter", "/": "slash"}.get(char, char)
+        await pilot.press("colon", *"Groups")
+        await until(app, pilot, lambda: "Groups" in first_hit(app))
+        for key, char in (("enter", "\r"), ("slash", "/"), *zip("bat", "bat", strict=True)):
             app.post_message(events.Key(key, char))
         await until(app, pilot, lambda: app.page.id == "groups" and app.page.query_one(Input).value == "bat")
