@@ -15,7 +15,7 @@ from gateway.domain.errors import (
     NotFound,
     QuotaExceeded,
     RateLimited,
-    Refused,
+    RequestRefused,
     TooLarge,
     Unavailable,
     UpstreamError,
@@ -51,10 +51,10 @@ ERRORS = (
     ErrorRow("token_expired", InvalidToken, "The token has expired."),
     ErrorRow(
         "origin_not_allowed",
-        Refused,
+        RequestRefused,
         "A web page or an app sent it whose origin is not permitted; the message says how.",
     ),
-    ErrorRow("refused", Refused, "It is not accepted in this form."),
+    ErrorRow("refused", RequestRefused, "It is not accepted in this form."),
     ErrorRow("model_not_found", NotFound, "The model does not exist, or this token may not see it."),
     ErrorRow(
         "previous_response_not_found", BadRequest, "Responses are not kept by this channel; send the whole input."
@@ -67,9 +67,9 @@ ERRORS = (
     ),
     ErrorRow("request_timeout", BadRequest, "The body arrived too slowly."),
     ErrorRow("request_too_large", TooLarge, "The body is too large."),
-    ErrorRow("unsupported_media_type", Refused, "The body is compressed, or not `application/json` in UTF-8."),
+    ErrorRow("unsupported_media_type", RequestRefused, "The body is compressed, or not `application/json` in UTF-8."),
     ErrorRow("expectation_failed", BadRequest, "`Expect` asks for something other than `100-continue`."),
-    ErrorRow("wrong_host", Refused, "`Host` is not a name of this gateway; see `settings set --add-host`."),
+    ErrorRow("wrong_host", RequestRefused, "`Host` is not a name of this gateway; see `settings set --add-host`."),
     ErrorRow("insufficient_quota", QuotaExceeded, "The account's balance or budget is too small for the call."),
     ErrorRow("group_quota_exceeded", QuotaExceeded, "A budget of the group is used up."),
     ErrorRow("token_quota_exceeded", QuotaExceeded, "A budget of the token is used up."),

@@ -132,7 +132,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
 
 
 @asynccontextmanager
-async def embedded(config: Config, *, listen: bool = False) -> AsyncIterator[Endpoint]:
+async def embedded_server(config: Config, *, listen: bool = False) -> AsyncIterator[Endpoint]:
     """The control surface inside this process, for one command, when no server runs; ``listen``: /v1 as well.
 
     It holds the store's lock like a server, but leaves no runfile: nobody else should find it.
@@ -251,7 +251,7 @@ def _pipeline(engine: Engine) -> Pipeline:
     )
 
 
-class Door:
+class PublicPort:
     """The public port: what accepts connections, what keeps them, and the calls behind it."""
 
     def __init__(self, engine: Engine, acceptor: Acceptor, listener: Listener) -> None:
@@ -294,7 +294,7 @@ async def _unless(event: asyncio.Event, work: Coroutine[object, object, None], l
 
 
 @asynccontextmanager
-async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
+async def open_door(engine: Engine, config: Config) -> AsyncIterator[PublicPort]:
     """Open the public port; at the end it is closed at once. Raises Conflict if it is taken, BadRequest for no host."""
     surface = Surface(engine, config.host)
     crowd = ConnectionLimits(partial(attrgetter("catalog.registry.settings"), engine), most=engine.files.clients)
@@ -310,7 +310,7 @@ async def open_door(engine: Engine, config: Config) -> AsyncIterator[Door]:
     engine.address = f"http://{_reachable(config.host)}:{surface.port}/v1"
     engine.connections = lambda: crowd.open
     engine.tasks.spawn(acceptor.run(), "accepting connections")
-    door = Door(engine, acceptor, listener)
+    door = PublicPort(engine, acceptor, listener)
     try:
         yield door
     finally:

@@ -18,7 +18,7 @@ from gateway.commands.output import json_text
 from gateway.config import Config
 from gateway.domain.price import cost
 from gateway.domain.units import Millis
-from gateway.server import embedded
+from gateway.server import embedded_server
 from gateway.store.store import Store
 from gateway.store.verify import verify
 
@@ -29,10 +29,12 @@ VOLATILE = frozenset({"resets_at_ms", "spent_nanos", "spent_tokens"})
 
 
 @pytest.fixture
-async def owner(tmp_path: Path) -> AsyncIterator[ControlClient]:
+async def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ControlClient]:
+    for name in ("FIX_KEY", "FIX_KEY2", "FIX_TEAM"):
+        monkeypatch.setenv(name, "x" * 20)
     home = tmp_path / "home"
     shutil.copytree(OLDER, home, ignore=shutil.ignore_patterns("export.toml", "views.json"))
-    async with embedded(Config(home=home)) as endpoint:
+    async with embedded_server(Config(home=home)) as endpoint:
         yield ControlClient(endpoint)
 
 

@@ -16,7 +16,7 @@ from gateway.core.first_run import DEMO_MODELS
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import Millis
-from gateway.server import embedded, open_door, open_engine
+from gateway.server import embedded_server, open_door, open_engine
 from gateway.store.store import Store
 from tests.fakes.client import Client, read_answer
 from tests.fakes.replies import DONE
@@ -242,7 +242,7 @@ async def test_a_killed_server_leaves_a_home_that_starts_again(home: Path) -> No
 
 
 async def test_a_home_without_a_server_can_be_reached_from_inside(home: Path) -> None:
-    async with embedded(Config(home=home)) as endpoint:
+    async with embedded_server(Config(home=home)) as endpoint:
         assert endpoint.address == ""
         assert not (home / "run.json").exists()
         socket = home / endpoint.socket.rpartition("/")[2]
@@ -254,12 +254,12 @@ async def test_a_home_without_a_server_can_be_reached_from_inside(home: Path) ->
 async def test_a_home_that_cannot_be_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(GatewayError, match="cannot be opened"):
-        async with embedded(Config(home=tmp_path / "file" / "home")):
+        async with embedded_server(Config(home=tmp_path / "file" / "home")):
             pass
 
 
 async def test_a_server_inside_may_listen_too(home: Path) -> None:
-    async with embedded(Config(home=home, host="0.0.0.0", port=1), listen=True) as endpoint:
+    async with embedded_server(Config(home=home, host="0.0.0.0", port=1), listen=True) as endpoint:
         assert endpoint.address.startswith("http://127.0.0.1:")
         port = int(endpoint.address.rpartition(":")[2].partition("/")[0])
         assert (await Client(port).get("/health")).json["status"] == "ok"
@@ -270,7 +270,7 @@ async def test_a_control_socket_of_too_long_a_path_is_none(tmp_path: Path) -> No
     home = tmp_path / ("h" * max(1, 86 - len(str(tmp_path))))
     config = Config(home=home)
     assert config.socket is not None
-    async with embedded(config) as endpoint:
+    async with embedded_server(config) as endpoint:
         assert (endpoint.socket, endpoint.port > 0) == ("", True)
 
 

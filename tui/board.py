@@ -12,7 +12,7 @@ from gateway.domain.events import (
     CallSettled,
     CallStarted,
     CallWaiting,
-    Changed,
+    EntityChanged,
     IncidentChanged,
     Snapshot,
     Stopping,
@@ -76,7 +76,7 @@ class Board:
     def _apply_other(self, event: AnyEvent) -> None:
         if isinstance(event, Snapshot):
             self._begin(event)
-        elif isinstance(event, Changed):
+        elif isinstance(event, EntityChanged):
             self._set_tables(event)
         elif isinstance(event, Balance):
             self.account = event.account
@@ -99,7 +99,7 @@ class Board:
                 self.pulse.add(call)
         self.calls.begin(event.status.records, event.recent, [*event.running, *event.waiting])
 
-    def _set_tables(self, event: Snapshot | Changed) -> None:
+    def _set_tables(self, event: Snapshot | EntityChanged) -> None:
         self.account = event.account
         self.tokens = [token for token in event.tokens if not token.outlived]
         self.ended_tokens = [token for token in event.tokens if token.outlived]

@@ -67,7 +67,7 @@ class Ticks(msgspec.Struct, frozen=True):
         return self.rows * self.count
 
 
-class Span(msgspec.Struct, frozen=True):
+class BarSpan(msgspec.Struct, frozen=True):
     """Where a bar is: its first cell, the cells it fills, and the cells up to the next bar."""
 
     start: int
@@ -112,17 +112,17 @@ def ticks(highest: float, height: int, *, whole: bool = False, times: bool = Fal
     return Ticks(step, count, rows)
 
 
-def spread(count: int, width: int) -> list[Span]:
+def spread(count: int, width: int) -> list[BarSpan]:
     """So many bars over the whole width; from three cells a bar on they are alike, with gaps between them."""
     spans = []
     for number in range(count):
         start, end = number * width // count, (number + 1) * width // count
         whole = max(1, end - start)
-        spans.append(Span(start, width // count - 1 if width >= 3 * count else whole, whole))
+        spans.append(BarSpan(start, width // count - 1 if width >= 3 * count else whole, whole))
     return spans
 
 
-def stacked(
+def stack_bars(
     columns: Sequence[Sequence[float]], height: int, glyphs: Glyphs, top: float = 0, *, patterns: bool = False
 ) -> list[list[ChartCell]]:
     """Stacked bars one cell wide, as rows of cells from the top down; the first series is at the bottom.

@@ -38,7 +38,7 @@ GOOD_PROGRAMS = ("iTerm.app", "WezTerm", "ghostty", "vscode", "rio")
 GOOD_TERMS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "contour")
 
 
-def copied(node: DOMNode, text: str, said: str) -> None:
+def copy_text(node: DOMNode, text: str, said: str) -> None:
     """Copy a text, and say so; or show it, to be selected by hand."""
     small = len(text.encode()) <= LIMIT
     programs = clipboard_programs(os.environ)

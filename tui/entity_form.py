@@ -13,8 +13,7 @@ from gateway.domain.quoting import quote_name
 from tui.board import Board
 from tui.session import ConsoleSession
 from tui.widgets.combobox import Suggestion
-from tui.widgets.form import Field as FormField
-from tui.widgets.form import Values
+from tui.widgets.form import FormField, Values
 
 
 def known_names(board: Board, what: str) -> list[str]:

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from gateway.domain.human_values import brief_count, brief_span
-from gateway.domain.human_values import counted as counted  # noqa: PLC0414 - pages use it from here
+from gateway.domain.human_values import count_text as count_text  # noqa: PLC0414 - pages use it from here
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.units import DOLLAR
 
@@ -17,11 +17,11 @@ def cost(nanos: int) -> str:
     if size == 0:
         return "$0"
     if size >= 100 * DOLLAR:
-        return f"{sign}${_rounded(size, 2):,.2f}"
+        return f"{sign}${_round(size, 2):,.2f}"
     if size >= DOLLAR // 1000:
-        return f"{sign}${_rounded(size, 4):.4f}"
+        return f"{sign}${_round(size, 4):.4f}"
     if size >= 500:
-        return f"{sign}${_rounded(size, 6):.6f}"
+        return f"{sign}${_round(size, 6):.6f}"
     return f"{sign}<$0.00001"
 
 
@@ -161,7 +161,7 @@ def decimals(nanos: int) -> int:
     return len(dollars(nanos).partition(".")[2])
 
 
-def _rounded(nanos: int, digits: int) -> float:
+def _round(nanos: int, digits: int) -> float:
     """Dollars for formatting only: rounded half up as an integer first, so that the float is exact enough."""
     step: int = DOLLAR // 10**digits
     units: int = (2 * nanos + step) // (2 * step)

@@ -61,9 +61,9 @@ def where_calls_went(one: Incident, glyphs: Glyphs) -> Part | None:
     if one.moved:
         (first, count), *rest = _most(one.moved)
         also = "".join(f", {number:,} to {safe(name, 40)}" for name, number in rest[:3])
-        parts.append(f"{fmt.counted(count, 'call')} went to {safe(first, 40)}{also}")
+        parts.append(f"{fmt.count_text(count, 'call')} went to {safe(first, 40)}{also}")
     if one.unanswered:
-        parts.append(f"{one.unanswered:,} failed" if parts else f"{fmt.counted(one.unanswered, 'call')} failed")
+        parts.append(f"{one.unanswered:,} failed" if parts else f"{fmt.count_text(one.unanswered, 'call')} failed")
     return (f"{glyphs.right} {'; '.join(parts)}", "warn" if one.unanswered else "ok") if parts else None
 
 

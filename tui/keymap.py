@@ -92,13 +92,13 @@ def keys_of(text: str) -> str:
 
 def key_of(word: str) -> str:
     """One key: ``p``, ``/``, ``^x``, ``ctrl+x``, ``f5``, ``space``. Raises BadRequest."""
-    key = _spelled(word)
+    key = _spell(word)
     if key in FIXED:
         raise BadRequest(f"'{plain(word, 20)}' cannot be used: it moves in lists, opens a page or the palette")
     return key
 
 
-def _spelled(word: str) -> str:
+def _spell(word: str) -> str:
     if len(word) == 1:
         return _character(word)
     *modifiers, last = word.removeprefix("^").split("+") if word != "+" else [word]

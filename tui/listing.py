@@ -94,7 +94,7 @@ def fit_columns(
         shown.remove(worst)
     if not chosen and len(shown) == usual:
         shown = _with_extra(columns, shown, width)
-    return _shared(_grown(shown, width - _total(shown)), needs or {})
+    return _share_cells(_grown(shown, width - _total(shown)), needs or {})
 
 
 def _total(columns: Sequence[Column[R]]) -> int:
@@ -128,7 +128,7 @@ def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
     return [PlacedColumn(c, widths[c.id]) for c in shown]
 
 
-def _shared(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) -> list[PlacedColumn[R]]:
+def _share_cells(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) -> list[PlacedColumn[R]]:
     """Cells that the texts of a column leave empty go to those whose texts are cut; to extra ones last."""
     widths = {place.column.id: place.width for place in placed}
     least = {p.column.id: _least(p.column, needs) for p in placed if p.column.lends and p.column.id in needs}
@@ -284,7 +284,7 @@ class PageListing(Generic[R]):
 
     def counted(self, total: int) -> str:
         """``25 models``, or ``3 of 25 models`` if not all of them are shown."""
-        whole = fmt.counted(total, self.noun)
+        whole = fmt.count_text(total, self.noun)
         return whole if self.shown is None else f"{self.shown:,} of {whole}"
 
     def columns(self) -> Sequence[Column[R]]:

@@ -45,7 +45,7 @@ async def follow(link: ServerLink) -> None:
 def console_line(event: AnyEvent) -> Iterator[str]:
     """The lines about an event."""
     if isinstance(event, Snapshot):
-        yield f"serving {event.status.address}, {fmt.counted(len(event.running), 'call')} running"
+        yield f"serving {event.status.address}, {fmt.count_text(len(event.running), 'call')} running"
         yield f"available {dollars(event.account.available_nanos)}"
         if event.status.store_error:
             yield store_line(event.status.store_error)

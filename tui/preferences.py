@@ -89,7 +89,7 @@ def create(home: Path) -> bool:
 def example() -> str:
     """A file that changes nothing: all keys and one theme, as comments."""
     width = max(len(action.id) for action in ACTIONS) + 2
-    keys = [f"# {_quoted(a.id):<{width}} = {_quoted(a.keys or 'none'):<26} # {a.label}" for a in ACTIONS]
+    keys = [f"# {_quote(a.id):<{width}} = {_quote(a.keys or 'none'):<26} # {a.label}" for a in ACTIONS]
     colours = [f'# {name} = "{getattr(themes.DARK, name)}"' for name in themes.COLOURS]
     colours += [f'# {name} = "{themes.DARK.variables[variable]}"' for name, variable in themes.VARIABLES.items()]
     return "\n".join(
@@ -108,7 +108,7 @@ def example() -> str:
     )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{text}"'
 
 

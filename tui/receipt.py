@@ -55,7 +55,7 @@ def state_of(call: CallView, glyphs: Glyphs) -> Part:
     ending = outcome_text(call.outcome, call.finish_reason)
     words = f"{call.status} {glyphs.dot} {ending}" if call.status else ending
     if lost := lost_events(call.marks):
-        words += f", {fmt.counted(lost, 'event')} lost"
+        words += f", {fmt.count_text(lost, 'event')} lost"
     return f"{mark_of(call, glyphs)} {safe(words)}", tone_of(call)
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 from rich.cells import cell_len
 
-from gateway.domain.channel import Dialect, Served
+from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.money import dollars, nanos_of
 from gateway.domain.units import Nanos
@@ -30,7 +30,7 @@ from tui.widgets.choices import MultiSelect
 from tui.widgets.combobox import Suggestion
 from tui.widgets.connect import Connect
 from tui.widgets.dialogs import BACK, Busy, toast
-from tui.widgets.form import Field, Form, FormPlan, Values, required
+from tui.widgets.form import Form, FormField, FormPlan, Values, require_text
 
 DEMO = "the built-in demo, without a key"
 ADDRESS = "another address"
@@ -62,7 +62,7 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
         title="First steps, 1 of 4: your balance",
         intro="Every call is charged to one balance, at the prices you set. No real money moves: it is your own limit.",
         fields=[
-            Field(id="balance", label="Balance, dollars", value=_plain(balance), parse=_amount),
+            FormField(id="balance", label="Balance, dollars", value=_plain(balance), parse=_amount),
         ],
         save=save,
         command=command,
@@ -85,8 +85,8 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
         title="First steps, 2 of 4: a channel",
         intro="A channel is an upstream account: its address and key. Anything found on this machine is ready to use.",
         fields=[
-            Field(id="source", label="Channel", value=sources[0], options=sources),
-            Field(
+            FormField(id="source", label="Channel", value=sources[0], options=sources),
+            FormField(
                 id="base_url",
                 label="Address",
                 hint="https://api.openai.com/v1, or a vendor: type to search",
@@ -94,14 +94,14 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
                 applies=lambda texts: texts["source"] == ADDRESS,
                 parse=lambda text: text.strip() if text.strip() in known else _url(text),
             ),
-            Field(
+            FormField(
                 id="key",
                 label="Key",
                 hint="the key, or env:NAME; stored here, never shown",
                 secret=True,
                 applies=lambda texts: texts["source"] == ADDRESS,
             ),
-            Field(
+            FormField(
                 id="name",
                 label="Name",
                 hint="openai; by default from the address",
@@ -128,7 +128,7 @@ def token_plan(session: ConsoleSession) -> FormPlan:
     return FormPlan(
         title="First steps, 4 of 4: a token",
         intro="A token is the key that a client presents. Its key is shown once; then a test call is made with it.",
-        fields=[Field(id="name", label="Name", value=name, parse=required)],
+        fields=[FormField(id="name", label="Name", value=name, parse=require_text)],
         save=save,
         command=lambda values: cli_command("token", "add", values["name"] or "NAME"),
         verb="Create and test",
@@ -145,7 +145,7 @@ async def create_channel(session: ConsoleSession, body: Body | None) -> ChannelV
     return await session.client.add_channel(body)
 
 
-def offer_only(models: Sequence[Served]) -> Body:
+def offer_only(models: Sequence[ServedModel]) -> Body:
     """The change that offers exactly these models, whatever the upstream lists later."""
     named = [msgspec.structs.replace(model, live=False) for model in models]
     return {"models": msgspec.to_builtins(named), "patterns": []}
@@ -159,8 +159,8 @@ def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[s
     found = [prices.get(model.name) for model in channel.models]
     width = max((len(fmt.price(one.input_nanos)) for one in found if one is not None), default=0)
     columns = [
-        _aligned([safe(model.name, NAME_WIDTH) for model in channel.models]),
-        _aligned([f"{fmt.short_count(model.context)} tokens" if model.context else "" for model in channel.models]),
+        _align([safe(model.name, NAME_WIDTH) for model in channel.models]),
+        _align([f"{fmt.short_count(model.context)} tokens" if model.context else "" for model in channel.models]),
         [_price_text(one, width) for one in found],
     ]
     shown = [column for column in columns if any(column)]
@@ -172,7 +172,7 @@ NAME_WIDTH = 48
 """Most cells of a model's name."""
 
 
-def _aligned(texts: Sequence[str]) -> list[str]:
+def _align(texts: Sequence[str]) -> list[str]:
     """The texts, all as wide as the widest."""
     width = max(map(cell_len, texts), default=0)
     return [cell(text, width) for text in texts]
@@ -241,7 +241,7 @@ def _about(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> 
 def _offer_text(offer: Offer) -> str:
     if offer.key:
         return safe(f"{offer.name}, with {offer.key.removeprefix('env:')} from the environment", 60)
-    return safe(f"{offer.name} on this machine, {fmt.counted(len(offer.models), 'model')}", 60)
+    return safe(f"{offer.name} on this machine, {fmt.count_text(len(offer.models), 'model')}", 60)
 
 
 def _name_of(url: str) -> str:
@@ -280,7 +280,7 @@ Step = Callable[[], Awaitable[Any]]
 """Returns the decision, BACK, or None if the wizard was closed."""
 
 
-def _with_text(field: Field, text: str) -> Field:
+def _with_text(field: FormField, text: str) -> FormField:
     """The field with a text, unless that is a choice which is no longer offered."""
     return field if field.options and text not in field.options else msgspec.structs.replace(field, value=text)
 

@@ -148,7 +148,7 @@ def _json(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A string in JSON, TOML, YAML, Python and JavaScript alike."""
     return msgspec.json.encode(plain(text, limit=1_000)).decode()
 
@@ -203,7 +203,7 @@ def _claude_launch(target: AppTarget, folder: Path) -> Launch:
 def _codex_provider(target: AppTarget) -> dict[str, str]:
     return {
         "name": '"Tollkeeper"',
-        "base_url": _quoted(target.base_url),
+        "base_url": _quote(target.base_url),
         "env_key": f'"{KEY_VARIABLE}"',
         "wire_api": '"responses"',
         "request_max_retries": "0",
@@ -212,7 +212,7 @@ def _codex_provider(target: AppTarget) -> dict[str, str]:
 
 
 def _codex_settings(target: AppTarget) -> dict[str, str]:
-    settings = {"model": _quoted(target.model), "model_provider": '"tollkeeper"'}
+    settings = {"model": _quote(target.model), "model_provider": '"tollkeeper"'}
     context = target.models.get(target.model)
     return settings | ({"model_context_window": str(context)} if context else {})
 
@@ -272,15 +272,15 @@ def _qwen_launch(target: AppTarget, folder: Path) -> Launch:
 
 def _aider(target: AppTarget) -> Sequence[Snippet]:
     model = f"openai/{target.model}"
-    lines = [f"openai-api-base: {_quoted(target.base_url)}", f"openai-api-key: {_quoted(target.secret)}"]
+    lines = [f"openai-api-base: {_quote(target.base_url)}", f"openai-api-key: {_quote(target.secret)}"]
     variables = {"OPENAI_API_BASE": target.base_url, "OPENAI_API_KEY": target.secret, "AIDER_MODEL": model}
-    text = "\n".join([*lines, f"model: {_quoted(model)}"])
+    text = "\n".join([*lines, f"model: {_quote(model)}"])
     return _shell(variables), _file(f"or, to keep it: ~/.aider.conf.yml ({HOME_NOTE})", text)
 
 
 def _llm_models(target: AppTarget) -> str:
     return "\n".join(
-        f"- model_id: {_quoted(name)}\n  model_name: {_quoted(name)}\n  api_base: {_quoted(target.base_url)}\n"
+        f"- model_id: {_quote(name)}\n  model_name: {_quote(name)}\n  api_base: {_quote(target.base_url)}\n"
         "  api_key_name: tollkeeper\n  can_stream: true\n  supports_tools: true"
         for name in target.models
     )
@@ -308,8 +308,8 @@ def _continue_config(target: AppTarget, key: str) -> str:
     head = "name: Tollkeeper\nversion: 1.0.0\nschema: v1\nmodels:\n"
     names = [target.model, *(name for name in target.models if name != target.model)]
     return head + "\n".join(
-        f"  - name: {_quoted(name)}\n    provider: openai\n    model: {_quoted(name)}\n"
-        f"    apiBase: {_quoted(target.base_url)}\n    apiKey: {key}\n    roles: [{_continue_roles(name)}]"
+        f"  - name: {_quote(name)}\n    provider: openai\n    model: {_quote(name)}\n"
+        f"    apiBase: {_quote(target.base_url)}\n    apiKey: {key}\n    roles: [{_continue_roles(name)}]"
         for name in names
     )
 
@@ -319,7 +319,7 @@ def _continue_roles(name: str) -> str:
 
 
 def _continue(target: AppTarget) -> Sequence[Snippet]:
-    text = _continue_config(target, _quoted(target.secret))
+    text = _continue_config(target, _quote(target.secret))
     return (_file(f"~/.continue/config.yaml ({HOME_NOTE})", text),)
 
 
@@ -352,7 +352,7 @@ def _openai_agents(target: AppTarget) -> Sequence[Snippet]:
     text = f"""\
 from agents import Agent, Runner
 
-agent = Agent(name="Assistant", model={_quoted(target.model)})
+agent = Agent(name="Assistant", model={_quote(target.model)})
 print(Runner.run_sync(agent, "Hello").final_output)"""
     return _shell(variables), _file("a program", text)
 
@@ -368,7 +368,7 @@ const tollkeeper = createOpenAICompatible({{
   apiKey: process.env.OPENAI_API_KEY,
   includeUsage: true,
 }});
-const {{ text }} = await generateText({{ model: tollkeeper({_quoted(target.model)}), prompt: "Hello" }});
+const {{ text }} = await generateText({{ model: tollkeeper({_quote(target.model)}), prompt: "Hello" }});
 console.log(text);"""
     where = "openai() and anthropic() of @ai-sdk/openai and @ai-sdk/anthropic read these"
     anthropic = {"ANTHROPIC_BASE_URL": target.base_url, "ANTHROPIC_API_KEY": target.secret}
@@ -422,7 +422,7 @@ def _pydantic_ai(target: AppTarget) -> Sequence[Snippet]:
     text = f"""\
 from pydantic_ai import Agent
 
-agent = Agent({_quoted("openai-chat:" + target.model)})
+agent = Agent({_quote("openai-chat:" + target.model)})
 print(agent.run_sync("Hello").output)"""
     return _shell(_openai_variables(target)), _file("a program", text)
 
@@ -431,7 +431,7 @@ def _langchain(target: AppTarget) -> Sequence[Snippet]:
     text = f"""\
 from langchain_openai import ChatOpenAI
 
-llm = ChatOpenAI(model={_quoted(target.model)})
+llm = ChatOpenAI(model={_quote(target.model)})
 print(llm.invoke("Hello").content)"""
     return _shell(_openai_variables(target)), _file("a program", text)
 
@@ -444,7 +444,7 @@ import os
 from llama_index.llms.openai_like import OpenAILike
 
 llm = OpenAILike(
-    model={_quoted(target.model)},
+    model={_quote(target.model)},
     api_base=os.environ["OPENAI_BASE_URL"],
     api_key=os.environ["OPENAI_API_KEY"],
     is_chat_model=True,
@@ -460,7 +460,7 @@ def _litellm(target: AppTarget) -> Sequence[Snippet]:
 import litellm
 
 messages = [{{"role": "user", "content": "Hello"}}]
-answer = litellm.completion(model={_quoted("openai/" + target.model)}, messages=messages)
+answer = litellm.completion(model={_quote("openai/" + target.model)}, messages=messages)
 print(answer.choices[0].message.content)"""
     return _shell(_openai_variables(target)), _file("a program", text)
 
@@ -485,7 +485,7 @@ from anthropic import Anthropic
 
 client = Anthropic()
 messages = [{{"role": "user", "content": "Hello"}}]
-answer = client.messages.create(model={_quoted(target.model)}, max_tokens=1024, messages=messages)
+answer = client.messages.create(model={_quote(target.model)}, max_tokens=1024, messages=messages)
 print(answer.content[0].text)"""
     return _shell(_anthropic_sdk(target)), _file("a program in Python", text)
 

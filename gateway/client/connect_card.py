@@ -79,9 +79,9 @@ def curl(base_url: str, model: str, key: str = "", *, api: str = CHAT_API, strea
     how = SAMPLES.get(api, SAMPLES[CHAT_API])
     body = {"model": model, **how.body, **({"stream": stream} if stream or how.streams_by_default else {})}
     root = base_url.removesuffix("/v1") if how.path.startswith("/api/") else base_url
-    lines = [f"curl {'-N ' if stream else ''}{_quoted(root + how.path)}"]
+    lines = [f"curl {'-N ' if stream else ''}{_shell_quote(root + how.path)}"]
     lines += [f"-H {_header(name, key)}" for name in (how.key_header, *how.headers, "Content-Type: application/json")]
-    return " \\\n  ".join([*lines, f"-d {_quoted(msgspec.json.encode(body).decode())}"])
+    return " \\\n  ".join([*lines, f"-d {_shell_quote(msgspec.json.encode(body).decode())}"])
 
 
 def request_curl(base_url: str, request: str) -> str:
@@ -90,7 +90,7 @@ def request_curl(base_url: str, request: str) -> str:
     parts = urlsplit(base_url)
     return " \\\n  ".join(
         [
-            f"curl -i -X {_quoted(method)} {_quoted(f'{parts.scheme}://{parts.netloc}{path}')}",
+            f"curl -i -X {_shell_quote(method)} {_shell_quote(f'{parts.scheme}://{parts.netloc}{path}')}",
             f"-H {_header(BEARER, '')}",
         ]
     )
@@ -132,7 +132,7 @@ def _header(text: str, key: str) -> str:
     """One header; the key, or the variable that holds it, belongs behind a name that ends in a blank."""
     if not text.endswith(" "):
         return f'"{text}"'
-    return _quoted(text + key) if key else f'"{text}{PLACEHOLDER}"'
+    return _shell_quote(text + key) if key else f'"{text}{PLACEHOLDER}"'
 
 
 def assign(name: str, value: str, shell: Shell) -> str:
@@ -143,10 +143,10 @@ def assign(name: str, value: str, shell: Shell) -> str:
     if shell == "powershell":
         doubled = value.replace("'", "''")
         return f"$env:{name} = '{doubled}'"
-    return f"export {name}={_quoted(value)}"
+    return f"export {name}={_shell_quote(value)}"
 
 
-def _quoted(text: str) -> str:
+def _shell_quote(text: str) -> str:
     """One word for a POSIX shell."""
     escaped = text.replace("'", "'\\''")
     return f"'{escaped}'"

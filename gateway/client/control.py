@@ -8,7 +8,7 @@ import msgspec
 from gateway.client.http import exchange
 from gateway.client.request import Body, Caller, error_of, segment
 from gateway.domain.account import Grant
-from gateway.domain.channel import Check, Served
+from gateway.domain.channel import Check, ServedModel
 from gateway.domain.config_views import ConfigOrigin, ExportView, ImportView
 from gateway.domain.diagnosis import Checkup, Why
 from gateway.domain.errors import InternalError
@@ -180,9 +180,11 @@ class UpstreamRequests(Caller):
         """The known vendors and model servers."""
         return await self.get("/presets", list[PresetView])
 
-    async def channel_models(self, ref: str) -> list[Served]:
+    async def channel_models(self, ref: str) -> list[ServedModel]:
         """What the upstream lists now."""
-        return self.read(await self.send("GET", f"/channels/{segment(ref)}/models", timeout_s=PROBE_S), list[Served])
+        return self.read(
+            await self.send("GET", f"/channels/{segment(ref)}/models", timeout_s=PROBE_S), list[ServedModel]
+        )
 
     async def channel_listing(self, ref: str) -> ListingView:
         """The upstream's last list; nothing is fetched."""

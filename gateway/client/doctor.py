@@ -54,12 +54,12 @@ async def ask(
         if failed:
             yield Step(name=name, result="skipped", text="skipped: fix the failure above first")
         else:
-            step = await _answered(name, question, case)
+            step = await _answer_step(name, question, case)
             failed = step.result == "fail"
             yield step
 
 
-async def _answered(name: str, question: Question, case: Case) -> Step:
+async def _answer_step(name: str, question: Question, case: Case) -> Step:
     try:
         found = await question(case)
         if isinstance(found, Concern):

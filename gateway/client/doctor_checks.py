@@ -23,7 +23,7 @@ from gateway.domain.addresses import CODES, address_advice, program
 from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, Why, left_text
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, error_class
-from gateway.domain.human_values import brief_multiplier, counted
+from gateway.domain.human_values import brief_multiplier, count_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.patterns import near_names
 from gateway.domain.text import plain, word
@@ -91,7 +91,7 @@ async def check_token(case: Case) -> str:
     case.door = msgspec.structs.replace(case.door, key=case.key)
     case.sees = await case.door.models()
     who = f"token '{plain(case.token.name)}'" if case.token else "the key"
-    return f"{who} is accepted; it sees {counted(len(case.sees), 'model')}"
+    return f"{who} is accepted; it sees {count_text(len(case.sees), 'model')}"
 
 
 async def check_model(case: Case) -> str:
@@ -183,7 +183,7 @@ async def check_limits(case: Case) -> str:
         if issubclass(error_class(obstacle.status, obstacle.code), RateLimited):
             raise _ill(obstacle)
     left = [
-        f"{party.kind} '{plain(party.name)}' has {', '.join(map(_left, party.limits))}"
+        f"{party.kind} '{plain(party.name)}' has {', '.join(map(_remaining_text, party.limits))}"
         for party in case.why.parties
         if party.limits
     ]
@@ -228,8 +228,8 @@ def _ill(obstacle: Obstacle) -> CheckFailed:
     return CheckFailed(obstacle.message, obstacle.fix, code=obstacle.code, status=obstacle.status)
 
 
-def _left(limit: LimitView) -> str:
-    return f"{limit.left:,} of {counted(limit.limit, _LIMITS.get(limit.name, plain(limit.name)))} left"
+def _remaining_text(limit: LimitView) -> str:
+    return f"{limit.left:,} of {count_text(limit.limit, _LIMITS.get(limit.name, plain(limit.name)))} left"
 
 
 DAY_MS = 86_400_000
@@ -260,7 +260,7 @@ async def check_everything(client: ControlClient, environ: Mapping[str, str] = o
             if found.ahead_ms is not None:
                 ahead[name] = found.ahead_ms
             yield found.step
-    for step in await _asked(client):
+    for step in await _machine_steps(client):
         yield step
     for step in await _addresses(client, status.address):
         yield step
@@ -274,14 +274,14 @@ async def _look(client: ControlClient, ref: str, name: str, places: asyncio.Sema
         try:
             return await client.checkup(ref)
         except GatewayError as error:
-            return Checkup(step=_unanswered(f"channel {plain(name)}", error), ahead_ms=None)
+            return Checkup(step=_error_step(f"channel {plain(name)}", error), ahead_ms=None)
 
 
-async def _asked(client: ControlClient) -> list[Step]:
+async def _machine_steps(client: ControlClient) -> list[Step]:
     try:
         return await client.machine()
     except GatewayError as error:
-        return [_unanswered("the machine", error)]
+        return [_error_step("the machine", error)]
 
 
 async def _addresses(client: ControlClient, base: str) -> list[Step]:
@@ -292,7 +292,7 @@ async def _addresses(client: ControlClient, base: str) -> list[Step]:
             page = await client.calls(words=code, since=since, limit=MOST_STRAYS)
             calls += [call for call in page.calls if call.code == code]
     except GatewayError as error:
-        return [_unanswered("the addresses", error)]
+        return [_error_step("the addresses", error)]
     return check_addresses(calls, base)
 
 
@@ -345,12 +345,12 @@ async def _store(client: ControlClient) -> Step:
     try:
         verdict = await client.verify()
     except GatewayError as error:
-        return _unanswered("the store", error)
+        return _error_step("the store", error)
     if not verdict.equal or verdict.damage:
         fix = "keep a copy of the data folder; 'tollkeeper verify' shows what is wrong"
         text = plain(verdict.difference or "; ".join(verdict.damage), TEXT_LIMIT)
         return Step(name="the store", result="fail", text=text, fix=fix, code="store_differs", status=500)
-    text = f"{dollars(verdict.cost_nanos)} for {counted(verdict.calls, 'call')}; {verdict.checks:,} sums are right"
+    text = f"{dollars(verdict.cost_nanos)} for {count_text(verdict.calls, 'call')}; {verdict.checks:,} sums are right"
     return Step(name="the store", result="ok", text=text)
 
 
@@ -395,6 +395,6 @@ def _spared(host: str, rule: str) -> bool:
         return False
 
 
-def _unanswered(name: str, error: GatewayError) -> Step:
+def _error_step(name: str, error: GatewayError) -> Step:
     text, status = plain(error.message, TEXT_LIMIT), error.http_status
     return Step(name=name, result="fail", text=text, fix=START, code=error.code, status=status)

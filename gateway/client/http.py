@@ -46,7 +46,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request; ``path`` is already percent-encoded."""
 
     method: str
@@ -148,7 +148,7 @@ class Stream:
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it arrives. Raises Unavailable when it ends early."""
-        async with _turned(self._place):
+        async with _translate_errors(self._place):
             async for part in self._parser.body(self._reader):
                 yield part
 
@@ -180,17 +180,17 @@ class Stream:
 
 
 @asynccontextmanager
-async def exchange(place: Address, ask: HttpRequest, *, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Stream]:
+async def exchange(place: Address, ask: ClientRequest, *, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Stream]:
     """Ask, and give the answer once its head has come; the connection ends with the block.
 
     ``timeout_s`` is how long the head may take; the body of a stream may take as long as the caller likes.
     Raises Unavailable (code ``server_gone``) when nobody listens or the connection breaks.
     """
-    async with _turned(place):
+    async with _translate_errors(place):
         reader, writer = await _connect(place)
     parser = _Parser()
     try:
-        async with _turned(place), asyncio.timeout(timeout_s):
+        async with _translate_errors(place), asyncio.timeout(timeout_s):
             writer.write(_head_of(place, ask) + ask.body)
             await writer.drain()
             await parser.head(reader)
@@ -200,14 +200,18 @@ async def exchange(place: Address, ask: HttpRequest, *, timeout_s: float = TIMEO
         writer.transport.abort()
 
 
-async def request(place: Address, ask: HttpRequest, *, timeout_s: float = TIMEOUT_S) -> HttpAnswer:
+async def request(place: Address, ask: ClientRequest, *, timeout_s: float = TIMEOUT_S) -> HttpAnswer:
     """One whole exchange within ``timeout_s`` seconds. Raises Unavailable."""
-    async with _turned(place), asyncio.timeout(timeout_s), exchange(place, ask, timeout_s=timeout_s) as stream:
+    async with (
+        _translate_errors(place),
+        asyncio.timeout(timeout_s),
+        exchange(place, ask, timeout_s=timeout_s) as stream,
+    ):
         return HttpAnswer(status=stream.status, headers=stream.headers, body=await stream.read())
 
 
 @asynccontextmanager
-async def _turned(place: Address) -> AsyncIterator[None]:
+async def _translate_errors(place: Address) -> AsyncIterator[None]:
     """Turns what a connection may raise into our errors."""
     try:
         yield
@@ -225,7 +229,7 @@ async def _turned(place: Address) -> AsyncIterator[None]:
 async def listens(place: Address) -> bool:
     """Whether a process listens there, whatever it would answer. Raises Unavailable if that cannot be found out."""
     try:
-        async with _turned(place):
+        async with _translate_errors(place):
             _, writer = await _connect(place)
     except Unavailable as error:
         if error.code == "server_gone":
@@ -248,7 +252,7 @@ async def _connect(place: Address) -> tuple[asyncio.StreamReader, asyncio.Stream
         return await asyncio.open_connection(place.host, place.port, limit=HEAD_LIMIT)
 
 
-def _head_of(place: Address, ask: HttpRequest) -> bytes:
+def _head_of(place: Address, ask: ClientRequest) -> bytes:
     lines = [f"{ask.method} {ask.path} HTTP/1.1", f"Host: {place.host_header}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in ask.headers.items()]
     if ask.body or ask.method in ("POST", "PUT", "PATCH"):

@@ -76,14 +76,14 @@ class Systemd:
         """How systemd keeps that it is enabled."""
 
     def install(self, config: Config) -> ServiceState:
-        with _written(unit(command(config)), self.file, self.link):
+        with _write_unit(unit(command(config)), self.file, self.link):
             self._ask("daemon-reload")
             self._ask("enable", "--now", NAME)
         return self.state()
 
     def remove(self) -> ServiceState:
         if self.file.exists():
-            with _deleted(self.file, self.link):
+            with _delete_unit(self.file, self.link):
                 self._ask("disable", "--now", NAME)
             self._ask("daemon-reload")
         return self.state()
@@ -108,13 +108,13 @@ class Launchd:
         self.file = Path("~/Library/LaunchAgents").expanduser() / f"{LABEL}.plist"
 
     def install(self, config: Config) -> ServiceState:
-        with _written(plist(command(config), config), self.file):
+        with _write_unit(plist(command(config), config), self.file):
             self._ask("load", "-w")
         return self.state()
 
     def remove(self) -> ServiceState:
         if self.file.exists():
-            with _deleted(self.file):
+            with _delete_unit(self.file):
                 self._ask("unload", "-w")
         return self.state()
 
@@ -159,7 +159,7 @@ class Scheduler:
 
 def unit(words: Sequence[str]) -> str:
     """The systemd unit that runs this command line (systemd.service(5); quoting of systemd.syntax(7))."""
-    line = " ".join(_quoted(word) for word in words)
+    line = " ".join(_quote(word) for word in words)
     return f"""[Unit]
 Description=Tollkeeper, a personal gateway to language models
 After=network-online.target
@@ -200,13 +200,13 @@ def plist(words: Sequence[str], config: Config) -> str:
 """
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     plain = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{plain}"' if plain != word or " " in word or not word else word
 
 
 @contextmanager
-def _written(text: str, file: Path, *links: Path) -> Iterator[None]:
+def _write_unit(text: str, file: Path, *links: Path) -> Iterator[None]:
     """The file is written while the system learns of it; if that fails, it is as before, and a new one is gone.
 
     Raises Conflict if somebody else's file is there.
@@ -229,7 +229,7 @@ def _written(text: str, file: Path, *links: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _deleted(*files: Path) -> Iterator[None]:
+def _delete_unit(*files: Path) -> Iterator[None]:
     """The files are deleted after the service was stopped, also if the system did not stop it."""
     try:
         yield

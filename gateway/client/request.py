@@ -6,7 +6,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from gateway.client.http import TIMEOUT_S, Address, HttpAnswer, HttpRequest, request
+from gateway.client.http import TIMEOUT_S, Address, ClientRequest, HttpAnswer, request
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, error_class
 from gateway.domain.history import SOURCE_HEADER, ChangeSource
 from gateway.domain.text import plain
@@ -62,13 +62,13 @@ class Caller:
             raise error_of(answer.status, answer.body)
         return answer
 
-    def ask(self, method: str, path: str, body: Body | None = None) -> HttpRequest:
+    def ask(self, method: str, path: str, body: Body | None = None) -> ClientRequest:
         """The request with its secret."""
         headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}
         if self.source is not None:
             headers[SOURCE_HEADER] = self.source.header()
-        return HttpRequest(
-            method=method, path="/control" + path, headers=headers, body=b"" if body is None else encoded(body)
+        return ClientRequest(
+            method=method, path="/control" + path, headers=headers, body=b"" if body is None else encode_body(body)
         )
 
     @staticmethod
@@ -98,21 +98,21 @@ class _Refusal(msgspec.Struct):
     gateway: dict[str, Any] = {}
 
 
-class _Refused(msgspec.Struct):
+class _ErrorReply(msgspec.Struct):
     error: _Refusal
 
 
 def error_of(status: int, body: bytes) -> GatewayError:
     """The error that a refusal stands for; its class is found by code, else by status."""
     try:
-        refusal = msgspec.json.decode(body, type=_Refused).error
+        refusal = msgspec.json.decode(body, type=_ErrorReply).error
     except (msgspec.DecodeError, UnicodeDecodeError):
         refusal = _Refusal(message=f"the server answered with status {status}")
     kind = error_class(status, refusal.code or "")
     return kind(refusal.message, code=refusal.code or "", param=refusal.param, details=refusal.gateway)
 
 
-def encoded(body: Body) -> bytes:
+def encode_body(body: Body) -> bytes:
     """The body as JSON. Raises BadRequest if a text in it is none: it holds half a surrogate pair."""
     try:
         return msgspec.json.encode(body)

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gateway.client.http import Address, HttpAnswer, HttpRequest, exchange, request
+from gateway.client.http import Address, ClientRequest, HttpAnswer, exchange, request
 from gateway.client.request import error_of
 from gateway.domain.errors import GatewayError, Unavailable, UpstreamError
 
@@ -75,7 +75,7 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
     async def models(self) -> list[str]:
         """The names that the key sees."""
         answer = await self.ask("GET", "/models")
-        return [model.id for model in _read(answer.body, _Listed).data]
+        return [model.id for model in _read(answer.body, _ModelList).data]
 
     async def plain_call(self, model: str, api: str = "chat") -> str:
         """Call for a whole answer; the call's id."""
@@ -102,11 +102,11 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
             raise UpstreamError("the streamed answer was cut off", code="upstream_cut")
         return stream.headers.get("x-request-id", "")
 
-    def _ask(self, method: str, path: str, body: bytes) -> HttpRequest:
+    def _ask(self, method: str, path: str, body: bytes) -> ClientRequest:
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         if body:
             headers["Content-Type"] = "application/json"
-        return HttpRequest(method=method, path=self.base + path, headers=headers, body=body)
+        return ClientRequest(method=method, path=self.base + path, headers=headers, body=body)
 
 
 def public_api(address: str, key: str = "") -> PublicApi:
@@ -148,16 +148,16 @@ class _Model(msgspec.Struct):
     id: str
 
 
-class _Listed(msgspec.Struct):
+class _ModelList(msgspec.Struct):
     data: list[_Model]
 
 
-class _Failed(msgspec.Struct):
+class _ErrorReply(msgspec.Struct):
     error: dict[str, Any] | None = None
 
 
 class _Event(msgspec.Struct):
     type: str = ""
     error: dict[str, Any] | None = None
-    response: _Failed | None = None
+    response: _ErrorReply | None = None
     """Of the Responses API: its failures are in there."""

@@ -13,7 +13,7 @@ from gateway.client.control import ControlClient
 from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
 from gateway.commands.options import SINCE, SOME, UNTIL, WholeNumber, now
 from gateway.commands.output import ProgressLine
-from gateway.domain.human_values import counted, local_time
+from gateway.domain.human_values import count_text, local_time
 from gateway.domain.query import Query, parse
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
@@ -78,7 +78,7 @@ def wanted_of(given: dict[str, Any]) -> CallQuery:
     return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **given)
 
 
-async def found(
+async def find_calls(
     client: ControlClient, wanted: CallQuery, limit: int | None = None, progress: ProgressLine | None = None
 ) -> AsyncIterator[CallView]:
     """The calls wanted, newest first; all of them if ``limit`` is None. ``progress`` tells how far the search came."""
@@ -86,7 +86,7 @@ async def found(
     while left is None or left > 0:
         page = await client.calls(limit=PAGE if left is None else min(left, PAGE), before=before, **wanted.fields)
         if progress is not None and page.cursor is not None:
-            progress.show(f"searched back to {local_time(page.back_to_ms)}, {counted(page.left, 'call')} to go")
+            progress.show(f"searched back to {local_time(page.back_to_ms)}, {count_text(page.left, 'call')} to go")
         for call in page.calls:
             yield call
         if page.cursor is None:

@@ -16,7 +16,7 @@ from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.fields import CHANNEL, details
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.urls import base_url_warning
@@ -99,14 +99,14 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
                 "--preset or --base-url is required; 'tollkeeper channel presets' lists the presets",
                 click.get_current_context(),
             )
-    body = {"name": name} | options.given(dialect=dialect) | channel_patch(given, ChannelFields(name=name))
+    body = {"name": name} | options.given_values(dialect=dialect) | channel_patch(given, ChannelFields(name=name))
     view = run(lambda client: client.add_channel(body), create=True)
     if as_json:
         out_json(view)
     if warning := base_url_warning(view.base_url) if view.base_url else "":
         words(f"note: {warning}")
     warn_of_unset(view)
-    offer = f"{counted(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
+    offer = f"{count_text(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
     words(f"Channel '{view.name}' created: {offer}.")
     for line in formatting.price_notes(view):
         words(line)
@@ -129,11 +129,11 @@ def edit_channel(ref: str, dialect: str | None, *, as_json: bool, **given: Any) 
 
     async def work(client: ControlClient) -> SavedChannel:
         view = await client.channel(ref)
-        patch = options.given(dialect=dialect) | channel_patch(given, view)
+        patch = options.given_values(dialect=dialect) | channel_patch(given, view)
         return await client.edit_channel(view.id, options.something(patch))
 
     view = run(work)
-    _saved(view, "saved", as_json=as_json)
+    _print_saved(view, "saved", as_json=as_json)
     for line in formatting.price_notes(view) if view.new_prices else []:
         words(line)
 
@@ -161,7 +161,7 @@ def enable_channel(ref: str, *, as_json: bool) -> None:
         await client.clear_channel(ref)
         return await client.channel(ref)
 
-    _saved(run(work), "enabled", as_json=as_json)
+    _print_saved(run(work), "enabled", as_json=as_json)
 
 
 @channel.command("disable", examples=["tollkeeper channel disable openai"])
@@ -169,7 +169,7 @@ def enable_channel(ref: str, *, as_json: bool) -> None:
 @json_option
 def disable_channel(ref: str, *, as_json: bool) -> None:
     """Stop using a channel until it is enabled again. Running calls continue."""
-    _saved(run(lambda client: client.edit_channel(ref, {"enabled": False})), "disabled", as_json=as_json)
+    _print_saved(run(lambda client: client.edit_channel(ref, {"enabled": False})), "disabled", as_json=as_json)
 
 
 @channel.command("resume", examples=["tollkeeper channel resume openai"])
@@ -177,7 +177,7 @@ def disable_channel(ref: str, *, as_json: bool) -> None:
 @json_option
 def resume_channel(ref: str, *, as_json: bool) -> None:
     """Use a paused channel and its keys again at once."""
-    _saved(run(lambda client: client.clear_channel(ref)), "resumed", as_json=as_json)
+    _print_saved(run(lambda client: client.clear_channel(ref)), "resumed", as_json=as_json)
 
 
 channel.add_command(former_name(resume_channel), "clear")
@@ -195,7 +195,7 @@ def remove_channel(ref: str, *, yes: bool) -> None:
     words(f"Channel '{ref}' removed.")
 
 
-def _saved(view: ChannelView, done: str, *, as_json: bool) -> None:
+def _print_saved(view: ChannelView, done: str, *, as_json: bool) -> None:
     if as_json:
         out_json(view)
     words(f"Channel '{view.name}' {done}; it is {formatting.channel_state(view)}.")

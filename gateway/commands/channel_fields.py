@@ -14,7 +14,7 @@ from gateway.commands import stdin
 from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import NAMES, NO_MATTER, RENAMING, Patch
 from gateway.commands.output import words
-from gateway.domain.channel import ChannelFields, Dialect, Served
+from gateway.domain.channel import ChannelFields, Dialect, ServedModel
 from gateway.domain.field_kinds import once
 from gateway.domain.fields import CHANNEL
 from gateway.domain.patterns import is_pattern
@@ -94,15 +94,15 @@ def _models(models: Sequence[str], maps: Pairs, before: ChannelFields) -> Patch:
         patch["patterns"] = patterns
     if plain or maps or (listed and before.models):
         known = () if listed and not plain else before.models
-        patch["models"] = msgspec.to_builtins(served(known, plain, mapping))
+        patch["models"] = msgspec.to_builtins(served_models(known, plain, mapping))
     return patch
 
 
-def served(known: Iterable[Served], wanted: Sequence[str], mapping: Mapping[str, str]) -> list[Served]:
+def served_models(known: Iterable[ServedModel], wanted: Sequence[str], mapping: Mapping[str, str]) -> list[ServedModel]:
     """The models of a channel: those wanted, by default the known ones, with their names at the upstream."""
     there = {model.name: model for model in known}
     listed = list(wanted) or list(there)
-    models = [there.get(name, Served(name=name)) for name in dict.fromkeys([*listed, *mapping])]
+    models = [there.get(name, ServedModel(name=name)) for name in dict.fromkeys([*listed, *mapping])]
     return [
         msgspec.structs.replace(
             model,

@@ -12,7 +12,7 @@ from gateway.commands.options import WholeNumber, confirm, json_option, yes_opti
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
 from gateway.domain.views import ChannelView, KeyView
 
@@ -55,7 +55,7 @@ def list_keys(ref: str, *, as_json: bool) -> None:
 def add_key(ref: str, *, key: str, as_json: bool) -> None:
     """Add a key to a channel."""
     given = key_of(key)
-    _changed(run(lambda client: client.add_key(ref, given)), as_json=as_json)
+    _print_changed(run(lambda client: client.add_key(ref, given)), as_json=as_json)
 
 
 @key.command("rotate", examples=["tollkeeper channel key rotate openai 2 --key env:OPENAI_KEY_3"])
@@ -66,7 +66,7 @@ def add_key(ref: str, *, key: str, as_json: bool) -> None:
 def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
     """Replace a key."""
     given = key_of(key)
-    _changed(run(lambda client: client.replace_key(ref, number, given)), as_json=as_json)
+    _print_changed(run(lambda client: client.replace_key(ref, number, given)), as_json=as_json)
 
 
 @key.command("remove", examples=["tollkeeper channel key remove openai 2"])
@@ -78,7 +78,7 @@ def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
     """Remove a key; the ones after it move up by one number."""
     if not yes:
         confirm(f"Remove key {_key(ref, number).key} ({number} of channel '{ref}')?", yes=yes)
-    _changed(run(lambda client: client.remove_key(ref, number)), as_json=as_json)
+    _print_changed(run(lambda client: client.remove_key(ref, number)), as_json=as_json)
 
 
 @key.command("resume", examples=["tollkeeper channel key resume openai 2"])
@@ -87,7 +87,7 @@ def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
 @json_option
 def resume_key(ref: str, number: int, *, as_json: bool) -> None:
     """Use a paused key again at once."""
-    _changed(run(lambda client: client.clear_key(ref, number)), as_json=as_json)
+    _print_changed(run(lambda client: client.clear_key(ref, number)), as_json=as_json)
 
 
 key.add_command(former_name(resume_key), "clear")
@@ -102,11 +102,11 @@ def _key(ref: str, number: int) -> KeyView:
     return found
 
 
-def _changed(view: ChannelView, *, as_json: bool) -> None:
+def _print_changed(view: ChannelView, *, as_json: bool) -> None:
     if as_json:
         out_json(view)
     listed = f": {keys_text(view.keys)}" if view.keys else ""
-    words(f"Channel '{view.name}' has {counted(len(view.keys), 'key')}{listed}.")
+    words(f"Channel '{view.name}' has {count_text(len(view.keys), 'key')}{listed}.")
     warn_of_unset(view)
 
 

@@ -13,8 +13,8 @@ from gateway.commands.formatting import moment
 from gateway.commands.options import Patch, json_option, now
 from gateway.commands.output import cells, fit, out, out_json, out_list, words
 from gateway.commands.session import run
-from gateway.domain.channel import Check, Served
-from gateway.domain.human_values import brief_context, brief_span, counted
+from gateway.domain.channel import Check, ServedModel
+from gateway.domain.human_values import brief_context, brief_span, count_text
 from gateway.domain.money import dollars
 from gateway.domain.patterns import matches
 from gateway.domain.text import plain, word
@@ -23,7 +23,7 @@ from gateway.domain.upstream_views import ListedModel, ListingView
 from gateway.domain.views import ChannelView
 
 
-class Offered(msgspec.Struct, frozen=True, kw_only=True):
+class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
     """One model of the upstream's own list."""
 
     name: str
@@ -98,13 +98,13 @@ def test(ref: str | None, model: str, *, as_json: bool) -> None:
     if as_json:
         out_json(check)
     else:
-        out(_checked(check))
+        out(_check_text(check))
     if not check.ok:
         reason = f": {check.text}" if as_json else ""  # otherwise the line above says it
         raise Quit(f"channel '{ref}' failed its test{reason}", Exit.UPSTREAM)
 
 
-def _checked(check: Check) -> str:
+def _check_text(check: Check) -> str:
     text = f": {plain(check.text)}" if check.text else ""
     return f"{'ok' if check.ok else 'failed'} after {brief_span(check.ms)}{text}"
 
@@ -119,14 +119,14 @@ def _test_all(*, as_json: bool) -> None:
         for name in names:
             checks[name] = await client.test_channel(name, "")
             if not as_json:
-                out(f"{fit(plain(name), width)}  {_checked(checks[name])}")
+                out(f"{fit(plain(name), width)}  {_check_text(checks[name])}")
 
     run(work)
     if as_json:
         out_json(checks)
     failed = [name for name, check in checks.items() if not check.ok]
     if failed:
-        raise Quit(f"{counted(len(failed), 'channel')} failed the test: {', '.join(failed)}", Exit.UPSTREAM)
+        raise Quit(f"{count_text(len(failed), 'channel')} failed the test: {', '.join(failed)}", Exit.UPSTREAM)
 
 
 @click.command(
@@ -161,7 +161,7 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
     for model in sorted(view.models, key=lambda model: model.name != model.upstream_name):
         now_served.setdefault(model.upstream_name, []).append(model.name)
     rows = [
-        Offered(
+        UpstreamModel(
             name=m.name,
             context=m.known_context or m.context,
             context_source=m.context_source,
@@ -178,13 +178,13 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
     ]
     out_list(rows, COLUMNS, as_json=as_json, empty=f"channel '{ref}' lists no matching models")
     if listing.unnamed:
-        left_out = counted(listing.unnamed, "model")
+        left_out = count_text(listing.unnamed, "model")
         words(f"note: {left_out} left out: without a name, or with one that is too long or has control characters")
     if listing.stale:
         age = brief_span(max(0, now() - (listing.time_ms or 0)))
         words(f"note: this list is {age} old ({moment(listing.time_ms)}); {listing.error or 'use --refresh'}")
     if add or replace:
-        words(f"channel '{view.name}' now offers {counted(len(view.models), 'model')}")
+        words(f"channel '{view.name}' now offers {count_text(len(view.models), 'model')}")
     if refresh and listing.error:
         raise Quit(f"channel '{ref}': the list could not be refreshed; the last good one stays in use", Exit.UPSTREAM)
 
@@ -210,14 +210,18 @@ async def _listing(client: ControlClient, ref: str, *, refresh: bool) -> Listing
 def _patch(view: ChannelView, found: list[ListedModel], *, replace: bool) -> Patch:
     """``--set`` makes a fixed list, also where patterns chose."""
     wanted = [
-        Served(name=m.name, context=m.context, max_output=m.max_output, told=m.told) for m in found if m.state != "gone"
+        ServedModel(name=m.name, context=m.context, max_output=m.max_output, told=m.told)
+        for m in found
+        if m.state != "gone"
     ]
-    models = merged([] if replace else view.models, wanted, view.models)
+    models = merge_models([] if replace else view.models, wanted, view.models)
     fixed: Patch = {"patterns": []} if replace and view.patterns else {}
     return {"models": msgspec.to_builtins(models)} | fixed
 
 
-def merged(kept: Sequence[Served], found: list[Served], known: Sequence[Served]) -> list[Served]:
+def merge_models(
+    kept: Sequence[ServedModel], found: list[ServedModel], known: Sequence[ServedModel]
+) -> list[ServedModel]:
     """Those kept and those found; a model the channel knows stays as it is there, with all of its names."""
     chosen, there = list(kept), {model.upstream_name for model in kept}
     for model in found:

@@ -11,8 +11,8 @@ import msgspec
 from gateway import __version__
 from gateway.client.apps import best_model, used_last
 from gateway.client.control import ControlClient
-from gateway.client.http import HttpRequest, Stream, exchange, request
-from gateway.client.request import encoded, error_of
+from gateway.client.http import ClientRequest, Stream, exchange, request
+from gateway.client.request import encode_body, error_of
 from gateway.client.test_call import PublicApi, public_api
 from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
@@ -81,10 +81,10 @@ def chat(
         way = public_api((await client.status()).address, await _key(client, token))
         body = {"model": model or await _usual_model(client, way), "messages": messages}
         if as_json:
-            message, call_id = await answered(way, body)
+            message, call_id = await whole_answer(way, body)
             out_json({"message": message, "call": await _call(client, call_id)})
             return
-        call_id = await (whole(way, body) if no_stream else streamed(way, body))
+        call_id = await (whole(way, body) if no_stream else print_stream(way, body))
         await _receipt(client, call_id)
 
     run(work, listen=True)
@@ -130,23 +130,23 @@ async def _usual_model(client: ControlClient, way: PublicApi) -> str:
 
 async def whole(way: PublicApi, body: dict[str, Any]) -> str:
     """Ask, print the whole answer; gives the call's id. Raises what /v1 refused it with."""
-    message, call_id = await answered(way, body)
+    message, call_id = await whole_answer(way, body)
     _say(message.get("content") or "")
     out("")
     return call_id
 
 
-async def answered(way: PublicApi, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
+async def whole_answer(way: PublicApi, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """The message of the answer, and the call's id. Raises /v1's error."""
-    answer = await request(way.place, _asked(way, body), timeout_s=HEAD_S)
+    answer = await request(way.place, _chat_request(way, body), timeout_s=HEAD_S)
     if answer.status != 200:
         raise _refusal(answer.status, answer.headers, answer.body)
     return msgspec.json.decode(answer.body)["choices"][0]["message"], answer.headers.get("x-request-id", "")
 
 
-async def streamed(way: PublicApi, body: dict[str, Any]) -> str:
+async def print_stream(way: PublicApi, body: dict[str, Any]) -> str:
     """Send the prompt, print the answer while it arrives, return the call's id. Raises /v1's error."""
-    async with exchange(way.place, _asked(way, body | {"stream": True}), timeout_s=HEAD_S) as stream:
+    async with exchange(way.place, _chat_request(way, body | {"stream": True}), timeout_s=HEAD_S) as stream:
         if stream.status != 200:
             raise _refusal(stream.status, stream.headers, await stream.read())
         last = "\n"
@@ -182,13 +182,13 @@ async def texts(stream: Stream) -> AsyncGenerator[str, None]:
     raise UpstreamError("the answer was cut off; try again")
 
 
-def _asked(way: PublicApi, body: dict[str, Any]) -> HttpRequest:
+def _chat_request(way: PublicApi, body: dict[str, Any]) -> ClientRequest:
     headers = {
         "Authorization": f"Bearer {way.key}",
         "Content-Type": "application/json",
         "User-Agent": f"tollkeeper-chat/{__version__}",
     }
-    return HttpRequest(method="POST", path=f"{way.base}/chat/completions", headers=headers, body=encoded(body))
+    return ClientRequest(method="POST", path=f"{way.base}/chat/completions", headers=headers, body=encode_body(body))
 
 
 def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:

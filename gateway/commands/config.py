@@ -12,7 +12,7 @@ from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import demand_stdout, harmless, json_text, out, out_json, out_once, words
 from gateway.commands.session import run
 from gateway.domain.config_views import ConfigOrigin, Difference, ImportView
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
 
 MARKS = {"added": "+", "changed": "~", "removed": "-"}
@@ -160,4 +160,4 @@ def _tell(found: ImportView, *, as_json: bool) -> None:
     changes = sum(difference.what != "kept" for difference in found.differences)
     kept = len(found.differences) - changes
     rest = f"; {kept} not in the file, left unchanged" if kept else ""
-    words(f"{counted(changes, 'change')} {'made' if found.applied else 'to make'}{rest}")
+    words(f"{count_text(changes, 'change')} {'made' if found.applied else 'to make'}{rest}")

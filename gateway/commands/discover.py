@@ -15,7 +15,7 @@ from gateway.commands.options import json_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import GatewayError
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
 from gateway.domain.upstream_views import PresetView
@@ -32,7 +32,7 @@ COLUMNS = [
 ]
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True):
+class DiscoveryFailed(msgspec.Struct, frozen=True, kw_only=True):
     """An offer that could not be added."""
 
     name: str
@@ -44,7 +44,7 @@ class DiscoverResult(msgspec.Struct, frozen=True, kw_only=True):
 
     offers: list[Offer]
     added: list[SavedChannel]
-    failed: list[Failed]
+    failed: list[DiscoveryFailed]
 
 
 @click.command(
@@ -69,7 +69,7 @@ def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
         words(note)
     if not as_json:
         out_list(offers, COLUMNS, as_json=False, empty="nothing found; see: tollkeeper channel add --help")
-    chosen = _chosen(offers, wanted, take_all=take_all, ask=not as_json)
+    chosen = _choose_offers(offers, wanted, take_all=take_all, ask=not as_json)
     found = (
         run(lambda client: _add(client, offers, chosen), create=True)
         if chosen
@@ -78,7 +78,7 @@ def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
     if as_json:
         out_json(found)
     for view in found.added:
-        words(f"Channel '{view.name}' created: {counted(len(view.models), 'model')}")
+        words(f"Channel '{view.name}' created: {count_text(len(view.models), 'model')}")
         for line in formatting.price_notes(view):
             words(line)
     if found.failed:
@@ -103,7 +103,7 @@ def _elsewhere(unknown: Sequence[PresetView], environ: Mapping[str, str]) -> Ite
             yield f"{preset.key_variable} is set here, but not in the server's environment: restart the server with it"
 
 
-def _chosen(offers: Sequence[Offer], wanted: Sequence[str], *, take_all: bool, ask: bool) -> list[Offer]:
+def _choose_offers(offers: Sequence[Offer], wanted: Sequence[str], *, take_all: bool, ask: bool) -> list[Offer]:
     """Those to add. Raises Quit for a name that is not offered."""
     if take_all:
         return list(offers)
@@ -126,7 +126,7 @@ async def _add(client: ControlClient, offers: list[Offer], chosen: list[Offer]) 
         try:
             found.added.append(await client.add_channel(_body(name, offer)))
         except GatewayError as error:
-            found.failed.append(Failed(name=offer.name, message=plain(error.message, 500)))
+            found.failed.append(DiscoveryFailed(name=offer.name, message=plain(error.message, 500)))
     return found
 
 

@@ -65,7 +65,7 @@ def env(
     known = _key(key)
     note = "" if known else _where_the_key_is(token, app)
     if app is not None:
-        _print_guide(_chosen(_snippets(app, known, token, model), only, app), kind, as_json=as_json)
+        _print_guide(_choose_snippets(_snippets(app, known, token, model), only, app), kind, as_json=as_json)
     elif model or only:
         raise click.UsageError("--model and --only go with --for", click.get_current_context())
     elif as_json:
@@ -97,7 +97,7 @@ def _snippets(app: str, key: str, token: str | None, model: str | None) -> Seque
     return guide(target_of(run(models), base_url=_address(), key=key, model=model))
 
 
-def _chosen(snippets: Sequence[Snippet], only: str | None, app: str) -> Sequence[Snippet]:
+def _choose_snippets(snippets: Sequence[Snippet], only: str | None, app: str) -> Sequence[Snippet]:
     """All of them, or the first of that kind. Raises Quit if there is none."""
     if only is None:
         return snippets

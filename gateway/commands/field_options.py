@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Completer, several
-from gateway.commands.options import Parsed, Patch, now
+from gateway.commands.options import ParsedText, Patch, now
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Option, Reader
 from gateway.domain.fields import Table, changes
@@ -46,7 +46,7 @@ def _click_option(option: Option) -> Callable[[F], F]:
     else:
         settings |= {"metavar": option.metavar, "multiple": option.multiple}
         if option.read is not None:
-            settings["type"] = Parsed(option.metavar.lower(), _reading(option.read))
+            settings["type"] = ParsedText(option.metavar.lower(), _reading(option.read))
     if option.completes:
         completer = COMPLETERS[option.completes]
         settings["shell_complete"] = several(completer) if option.multiple else completer

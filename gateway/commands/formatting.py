@@ -7,7 +7,7 @@ from gateway.commands.options import now
 from gateway.domain.channel import Dialect, UpstreamPrices
 from gateway.domain.errors import GatewayError
 from gateway.domain.forecast import WEEK_MS, balance_forecast, forecast
-from gateway.domain.human_values import brief_multiplier, brief_span, counted, local_time
+from gateway.domain.human_values import brief_multiplier, brief_span, count_text, local_time
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
@@ -90,7 +90,7 @@ def source(view: PriceView) -> str:
     return f"{view.source}{day}{', stale' if view.stale else ''}{inherited}"
 
 
-def asked(view: PriceView | None, told: UpstreamPrices | None) -> str:
+def price_text(view: PriceView | None, told: UpstreamPrices | None) -> str:
     """A price; of an unpriced model also what its upstream says it costs there."""
     if view is None:
         return price(view) + (f" (there {dollars(told.input)} / {dollars(told.output)})" if told is not None else "")
@@ -134,7 +134,7 @@ def price_notes(saved: SavedChannel) -> list[str]:
     if saved.new_prices:
         some_prices = some([f"{view.model} {price(view)}" for view in saved.new_prices])
         sources = ", ".join(dict.fromkeys(source(view) for view in saved.new_prices))
-        notes.append(f"Prices of {counted(len(saved.new_prices), 'model')} set from {sources}: {some_prices}")
+        notes.append(f"Prices of {count_text(len(saved.new_prices), 'model')} set from {sources}: {some_prices}")
         notes.append("Change one: tollkeeper price set MODEL; see all: tollkeeper price list; set none: --no-prices")
     if saved.unpriced and saved.dialect is not Dialect.MOCK:
         first = word(saved.unpriced[0])

@@ -15,7 +15,7 @@ from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.fields import GROUP, details
 from gateway.domain.group import GroupFields
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.views import GroupView, ModelView
@@ -149,7 +149,7 @@ def _print(view: GroupView) -> None:
             ("created", formatting.moment(view.created_ms)),
             ("calls", f"{view.calls:,}"),
             ("spent", dollars(view.spent_nanos)),
-            ("waiting", counted(view.waiting, "call") if view.waiting else ""),
+            ("waiting", count_text(view.waiting, "call") if view.waiting else ""),
             *details(GROUP, view, "name"),
             *formatting.outlook(view.budgets, view.created_ms),
         ]

@@ -10,7 +10,7 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import json_option
 from gateway.commands.output import out, out_json, out_pairs
 from gateway.commands.session import run
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
 from gateway.domain.views import Verdict
 
@@ -30,7 +30,7 @@ def verify(*, as_json: bool) -> None:
             [
                 ("result", _result(verdict)),
                 ("granted", dollars(verdict.granted_nanos)),
-                ("spent", f"{dollars(verdict.cost_nanos)} by {counted(verdict.calls, 'call')}"),
+                ("spent", f"{dollars(verdict.cost_nanos)} by {count_text(verdict.calls, 'call')}"),
                 ("balance", dollars(verdict.balance_nanos)),
                 ("comparisons", f"{verdict.checks:,}"),
                 ("difference", verdict.difference),

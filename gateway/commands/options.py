@@ -49,7 +49,7 @@ class Seconds(click.FloatRange):
         return seconds
 
 
-class Parsed(click.ParamType[T]):
+class ParsedText(click.ParamType[T]):
     """Text that a function of the domain reads; its BadRequest becomes a usage error."""
 
     def __init__(self, name: str, read: Callable[[str], T]) -> None:
@@ -84,7 +84,7 @@ def some(text: str) -> str:
     return text
 
 
-def naming(otherwise: str) -> Parsed[str]:
+def naming(otherwise: str) -> ParsedText[str]:
     """Comma-separated names, at least one: an empty list, as from an unset variable, would mean all or none."""
 
     def read(text: str) -> str:
@@ -92,15 +92,15 @@ def naming(otherwise: str) -> Parsed[str]:
             raise BadRequest(f"{text!r} contains no names; {otherwise}")
         return text
 
-    return Parsed("names", read)
+    return ParsedText("names", read)
 
 
 NAMES = naming("leave the option out, or write '*' for all")
-SOME: Parsed[str] = Parsed("text", some)
-DOLLARS: Parsed[int] = Parsed("dollars", nanos_of)
-SINCE: Parsed[Millis] = Parsed("when", lambda text: past_of(text, now()))
-UNTIL: Parsed[Millis] = Parsed("when", lambda text: past_of(text, now(), end=True))
-RENAMING: Parsed[tuple[str, str]] = Parsed("public=upstream", renaming)
+SOME: ParsedText[str] = ParsedText("text", some)
+DOLLARS: ParsedText[int] = ParsedText("dollars", nanos_of)
+SINCE: ParsedText[Millis] = ParsedText("when", lambda text: past_of(text, now()))
+UNTIL: ParsedText[Millis] = ParsedText("when", lambda text: past_of(text, now(), end=True))
+RENAMING: ParsedText[tuple[str, str]] = ParsedText("public=upstream", renaming)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; field names are stable.")
@@ -120,7 +120,7 @@ def confirm(question: str, *, yes: bool) -> None:
 Patch = dict[str, object]
 
 
-def given(**values: object) -> Patch:
+def given_values(**values: object) -> Patch:
     """The values that were given."""
     return {name: value for name, value in values.items() if value is not None}
 

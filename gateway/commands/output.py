@@ -147,7 +147,7 @@ def out_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     lines = []
     for name, value in kept:
         shown = plain(value, limit=2_000)
-        lines.append(f"{name:<{width}}{MARGIN}{coloured(shown) if name in STATE_NAMES else shown}")
+        lines.append(f"{name:<{width}}{MARGIN}{color_state(shown) if name in STATE_NAMES else shown}")
     out("\n".join(lines))
 
 
@@ -202,7 +202,7 @@ def table(rows: Sequence[T], columns: Columns[T], width: int | None = None, drop
     for number, line in enumerate(lines):
         texts = [fit(cut(line[i], widths[i]), -widths[i] if columns[i][0][0] == ">" else widths[i]) for i in shown]
         if number:
-            texts = [coloured(text) if heads[i] in STATES else text for i, text in zip(shown, texts, strict=True)]
+            texts = [color_state(text) if heads[i] in STATES else text for i, text in zip(shown, texts, strict=True)]
         drawn.append(MARGIN.join(texts).rstrip())
     return "\n".join(drawn)
 
@@ -239,7 +239,7 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if on_terminal() else None
 
 
-def coloured(state: str) -> str:
+def color_state(state: str) -> str:
     """A state in its colour; click leaves colours out where nobody sees them, and with NO_COLOR."""
     word = state.strip().lower()
     colour = next((colour for words, colour in STATE_COLOURS if word.startswith(words)), None)

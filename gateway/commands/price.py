@@ -15,7 +15,7 @@ from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
 from gateway.domain.fields import PRICE
-from gateway.domain.human_values import counted, written_tier
+from gateway.domain.human_values import count_text, written_tier
 from gateway.domain.money import dollars
 from gateway.domain.price import Price, PriceDraft, cost, rates
 from gateway.domain.quoting import listed_names
@@ -79,7 +79,7 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
 
 def _price(view: PriceView | None) -> str:
     """``$3.00 / $15.00, 1 tier``: a tier is a price for longer inputs."""
-    return formatting.price(view) + (f", {counted(view.tiers, 'tier')}" if view and view.tiers else "")
+    return formatting.price(view) + (f", {count_text(view.tiers, 'tier')}" if view and view.tiers else "")
 
 
 def _note(proposal: PriceProposal) -> str:
@@ -95,9 +95,9 @@ def _summary(found: list[PriceProposal], *, dry_run: bool, accept: bool) -> list
     wanted = [p for p in found if p.differs and not p.kept]
     left = 0 if accept else sum(bool(p.guard) for p in wanted)
     taken = len(wanted) - left
-    lines = [f"{'would import' if dry_run else 'imported'}: {counted(taken, 'price')}"]
+    lines = [f"{'would import' if dry_run else 'imported'}: {count_text(taken, 'price')}"]
     if left:
-        lines.append(f"not imported: {counted(left, 'price')}; see the notes (--accept imports them too)")
+        lines.append(f"not imported: {count_text(left, 'price')}; see the notes (--accept imports them too)")
     if any(p.listed.stale for p in found):
         lines.append("note: the list is old; a newer tollkeeper has a newer one")
     return lines

@@ -28,13 +28,13 @@ from gateway.commands.base import Command
 from gateway.commands.completion import GROUPS, MODELS, complete_apps
 from gateway.commands.env import target_of
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import SOME, Parsed, now
+from gateway.commands.options import SOME, ParsedText, now
 from gateway.commands.output import words
 from gateway.commands.session import CommandSession, config, run
 from gateway.config import Config
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.human_values import counted, future_of
+from gateway.domain.human_values import count_text, future_of
 from gateway.domain.money import brief_dollars, nanos_of
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis, Nanos
@@ -48,7 +48,7 @@ FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 FROM_KEYBOARD = ("SIGINT", "SIGQUIT", "SIGTSTP")
 """The terminal sends these to the program as well as to us; we stop only when the program has stopped."""
 
-WHEN: Parsed[Millis] = Parsed("when", lambda text: future_of(text, now()))
+WHEN: ParsedText[Millis] = ParsedText("when", lambda text: future_of(text, now()))
 
 
 def _total(text: str) -> int:
@@ -59,7 +59,7 @@ def _total(text: str) -> int:
     return nanos_of(amount)
 
 
-TOTAL: Parsed[int] = Parsed("dollars", _total)
+TOTAL: ParsedText[int] = ParsedText("dollars", _total)
 
 
 class ProgramSetup(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +170,7 @@ async def _end(client: ControlClient, token: TokenView) -> str:
         await client.remove_token(token.id)
         return f"{plain(view.name)}: no calls"
     await client.edit_token(token.id, {"expires": now()})
-    calls = f"{counted(view.calls, 'call')}, {brief_dollars(view.spent_nanos)}"
+    calls = f"{count_text(view.calls, 'call')}, {brief_dollars(view.spent_nanos)}"
     return f"{plain(view.name)}: {calls}; see tollkeeper usage list --token {word(view.name)}"
 
 

@@ -47,7 +47,7 @@ async def _examine(where: Config) -> None:
     async with _server(where) as client:
         _say("a server starts", (await client.status()).address)
         await client.add_token({"name": "selftest", "group": "default"})
-        settled = asyncio.create_task(_settled(client))  # noqa: TID251 - awaited below
+        settled = asyncio.create_task(_count_settled(client))  # noqa: TID251 - awaited below
         await asyncio.sleep(0)
         async for step in doctor.ask(client):
             if step.result != "ok":
@@ -80,7 +80,7 @@ async def _server(where: Config) -> AsyncIterator[ControlClient]:
             await launch.stop(server.endpoint, now=True, wait_s=15)
 
 
-async def _settled(client: ControlClient) -> int:
+async def _count_settled(client: ControlClient) -> int:
     """Calls whose end was reported, as soon as there are enough. Raises Quit if they do not come."""
     seen = 0
     with suppress(TimeoutError):

@@ -19,7 +19,7 @@ from gateway.commands.session import NO_SERVER, config, run
 from gateway.commands.usage_tail import print_calls
 from gateway.config import Config
 from gateway.domain.account import AccountStatus
-from gateway.domain.human_values import brief_span, counted, local_time, past_of
+from gateway.domain.human_values import brief_span, count_text, local_time, past_of
 from gateway.domain.money import brief_dollars
 from gateway.domain.text import plain, word
 from gateway.domain.views import AccountView, Status, Summary
@@ -155,7 +155,7 @@ def _bar_line() -> BarLine:
 def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
     """``3 running, $1.24 today, $8.76 left``, and what needs attention."""
     counts = {formatting.CHANNEL_STATES.get(state, state): count for state, count in view.channels.items()}
-    troubles = [f"{counted(n, 'channel')} {state}" for state, n in counts.items() if state not in ("ok", "off")]
+    troubles = [f"{count_text(n, 'channel')} {state}" for state, n in counts.items() if state not in ("ok", "off")]
     if account.status is not AccountStatus.ACTIVE:
         troubles.append(f"account {account.status.value}")
     if view.state != "serving":
@@ -163,7 +163,7 @@ def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
     running = f"{view.in_flight} running" + (f", {view.queued} waiting" if view.queued else "")
     left = f"{brief_dollars(account.available_nanos)} left"
     parts = [running, f"{brief_dollars(today.total.cost_nanos)} today", left, *troubles]
-    tooltip = f"{view.address}: {counted(today.total.calls, 'call')} today, {today.total.failures:,} failed"
+    tooltip = f"{view.address}: {count_text(today.total.calls, 'call')} today, {today.total.failures:,} failed"
     return BarLine(text=", ".join(parts), tooltip=tooltip, css_class="attention" if troubles else "ok")
 
 

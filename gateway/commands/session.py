@@ -106,6 +106,6 @@ async def _endpoint(config: Config, stack: AsyncExitStack, *, listen: bool, runn
 
 
 async def _inside(config: Config, stack: AsyncExitStack, *, listen: bool) -> Endpoint:
-    from gateway.server import embedded  # it loads everything; not needed while a server runs
+    from gateway.server import embedded_server  # it loads everything; not needed while a server runs
 
-    return await stack.enter_async_context(embedded(config, listen=listen))
+    return await stack.enter_async_context(embedded_server(config, listen=listen))

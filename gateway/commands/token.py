@@ -14,7 +14,7 @@ from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import demand_stdout, json_text, out_json, out_list, out_once, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
 from gateway.domain.token import TokenFields
@@ -49,7 +49,7 @@ def list_tokens(*, every: bool, as_json: bool) -> None:
     shown = [token for token in found if every or not token.outlived]
     out_list(shown, COLUMNS, as_json=as_json, empty="no tokens yet; create one: tollkeeper token add NAME", drop=DROP)
     if hidden := len(found) - len(shown):
-        words(f"and {counted(hidden, 'token')} of programs that have ended: tollkeeper token list --all")
+        words(f"and {count_text(hidden, 'token')} of programs that have ended: tollkeeper token list --all")
 
 
 @token.command("show", examples=["tollkeeper token show laptop"])
@@ -95,7 +95,7 @@ def edit_token(ref: str, *, as_json: bool, **given: Any) -> None:
         return await client.edit_token(view.id, options.something(patch_of(TOKEN, given, view)))
 
     saved = run(work)
-    _saved(saved, "saved", as_json=as_json)
+    _print_saved(saved, "saved", as_json=as_json)
     _note_if_blind(saved)
 
 
@@ -130,7 +130,7 @@ def rotate_token(ref: str, *, yes: bool, as_json: bool) -> None:
 @json_option
 def disable_token(ref: str, *, as_json: bool) -> None:
     """Reject calls with this token until it is enabled again."""
-    _saved(run(lambda client: client.edit_token(ref, {"enabled": False})), "disabled", as_json=as_json)
+    _print_saved(run(lambda client: client.edit_token(ref, {"enabled": False})), "disabled", as_json=as_json)
 
 
 @token.command("enable", examples=["tollkeeper token enable laptop"])
@@ -138,7 +138,7 @@ def disable_token(ref: str, *, as_json: bool) -> None:
 @json_option
 def enable_token(ref: str, *, as_json: bool) -> None:
     """Accept calls with this token again."""
-    _saved(run(lambda client: client.edit_token(ref, {"enabled": True})), "enabled", as_json=as_json)
+    _print_saved(run(lambda client: client.edit_token(ref, {"enabled": True})), "enabled", as_json=as_json)
 
 
 @token.command("remove", examples=["tollkeeper token remove laptop"])
@@ -167,7 +167,7 @@ def _print_key(created: NewToken, text: str, *, as_json: bool) -> None:
     words(f"{text}. The key is shown only this once.")
 
 
-def _saved(view: TokenView, done: str, *, as_json: bool) -> None:
+def _print_saved(view: TokenView, done: str, *, as_json: bool) -> None:
     if as_json:
         out_json(view)
     expired = " It has expired." if view.state == "expired" else ""
@@ -186,7 +186,7 @@ def _print(view: TokenView) -> None:
             ("calls", f"{view.calls:,}"),
             ("spent", dollars(view.spent_nanos)),
             ("held", dollars(view.held_nanos)),
-            ("waiting", counted(view.waiting, "call") if view.waiting else ""),
+            ("waiting", count_text(view.waiting, "call") if view.waiting else ""),
             *details(TOKEN, view, "name"),
             *formatting.outlook(view.budgets, view.created_ms),
             ("sees", ", ".join(view.sees) or "nothing: no enabled channel of its group offers an allowed model"),

@@ -9,7 +9,7 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
-from gateway.commands.call_filters import CallQuery, filter_options, found, wanted_of
+from gateway.commands.call_filters import CallQuery, filter_options, find_calls, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, json_option, now
 from gateway.commands.output import Columns, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
@@ -17,7 +17,7 @@ from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_tail import tail
 from gateway.domain.call import outcome_text
-from gateway.domain.human_values import brief_count, counted, local_time
+from gateway.domain.human_values import brief_count, count_text, local_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.text import plain
@@ -162,7 +162,7 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
 
     async def work(client: ControlClient) -> tuple[list[CallView], str]:
         with ProgressLine(shown=not as_json) as progress:
-            calls = [call async for call in found(client, wanted, limit, progress)]
+            calls = [call async for call in find_calls(client, wanted, limit, progress)]
         if calls or wanted.model is None:
             return calls, NO_CALLS if wanted == CallQuery() else "no matching calls"
         return calls, f"no matching calls{_models_there(wanted.model, await client.models())}"
@@ -213,7 +213,7 @@ async def _call(client: ControlClient, call_id: str) -> CallView:
     """The call with that id, or the one that began last. Raises NotFound or Quit."""
     if call_id != LAST:
         return await client.call(call_id)
-    listed = [one async for one in found(client, CallQuery(), NEAR_CALLS)]  # running ones, then by their ends
+    listed = [one async for one in find_calls(client, CallQuery(), NEAR_CALLS)]  # running ones, then by their ends
     if not listed:
         raise Quit(NO_CALLS, Exit.NOT_FOUND)
     return await client.call(max(listed, key=lambda one: one.time_ms).id)
@@ -251,7 +251,7 @@ def _usual(row: SumRow | None) -> str:
         for what, average, p50, p95 in times
         if average is not None and p50 is not None
     ]
-    return f"{'; '.join(texts)} ({counted(row.calls, 'call')} of this model in 7 days)" if texts else ""
+    return f"{'; '.join(texts)} ({count_text(row.calls, 'call')} of this model in 7 days)" if texts else ""
 
 
 @usage.command("cancel", examples=["tollkeeper usage cancel req_019aa0c3d2f15b8e3c5e4d6a7b"])
@@ -292,7 +292,7 @@ def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str)
             ("", f"now {balance_now}" if balance_now and call.balance_nanos is not None else ""),
             ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
             ("upstream id", call.upstream_id),
-            ("repeated", _repeated(call)),
+            ("repeated", _repeated_text(call)),
             ("marks", ", ".join(mark for mark in call.marks if not mark.startswith(REPEATED))),
         ]
     )
@@ -312,7 +312,7 @@ def _ending(call: CallView) -> str:
     return f"{call.status or ''}, {outcome_text(call.outcome, call.finish_reason)}".removeprefix(", ")
 
 
-def _repeated(call: CallView) -> str:
+def _repeated_text(call: CallView) -> str:
     more = call.count - 1
     return f"{more:,} more like this {'was' if more == 1 else 'were'} not listed" if more else ""
 

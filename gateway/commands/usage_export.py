@@ -14,11 +14,11 @@ import click
 
 from gateway.client.control import ControlClient
 from gateway.commands.base import Command
-from gateway.commands.call_filters import filter_options, found, wanted_of
+from gateway.commands.call_filters import filter_options, find_calls, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.output import ProgressLine, json_value, out, words
 from gateway.commands.session import run
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
 
@@ -61,7 +61,7 @@ def export(form: str, output: Path | None, **given: Any) -> None:
         if form == "csv":
             write(_csv(FIELDS))
         with ProgressLine(shown=output is not None) as progress:
-            async for call in found(client, wanted, progress=progress):
+            async for call in find_calls(client, wanted, progress=progress):
                 if call.state == "settled":
                     write(line_of(call))
                     count += 1
@@ -69,7 +69,7 @@ def export(form: str, output: Path | None, **given: Any) -> None:
 
     with _target(output) as write:
         count = run(lambda client: work(client, write))
-    words(counted(count, "call") + (f" written to {output}" if output else ""))
+    words(count_text(count, "call") + (f" written to {output}" if output else ""))
 
 
 def json_line(call: CallView) -> str:

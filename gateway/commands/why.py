@@ -15,7 +15,7 @@ from gateway.commands.session import run
 from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import error_class
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.views import BudgetView
@@ -118,18 +118,18 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
         f"{found.prompt_tokens:,} input tokens, {f'{found.max_tokens:,}' if found.max_tokens else 'no limit of'} output"
     )
     if found.hold_nanos is not None:
-        yield "hold", f"{dollars(found.hold_nanos)}, {counted(found.hold_tokens or 0, 'token')} ({size})"
+        yield "hold", f"{dollars(found.hold_nanos)}, {count_text(found.hold_tokens or 0, 'token')} ({size})"
     if marked := [route.channel for route in found.routes if route.cache_marks and route.chance]:
         yield "prompt cache", f"{CACHE}; 'tollkeeper channel edit {word(marked[0])} --no-cache-marks' stops that"
     for party in found.parties:
-        yield _label(party), "; ".join(_left(found, party))
+        yield _label(party), "; ".join(_remaining_lines(found, party))
 
 
 def _label(party: PartyView) -> str:
     return f"{party.kind} {plain(party.name, 30)}".rstrip()
 
 
-def _left(found: Why, party: PartyView) -> Iterator[str]:
+def _remaining_lines(found: Why, party: PartyView) -> Iterator[str]:
     if party.kind == "account":
         yield f"{brief_dollars(found.available_nanos)} available"
     for budget in party.budgets:

@@ -4,7 +4,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import fields, patched, required
+from gateway.control.request_bodies import fields, patch, require_fields
 from gateway.control.views import account_view
 from gateway.core.auth import new_id
 from gateway.domain.account import AccountFields, Grant
@@ -21,7 +21,7 @@ async def show_account(edits: ConfigEdits, _: web.Request) -> AccountView:
 
 async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
     """PATCH /account."""
-    account = patched(edits.registry.account, await request.read(), AccountFields.__struct_fields__)
+    account = patch(edits.registry.account, await request.read(), AccountFields.__struct_fields__)
     validation.account(account)
     edits.commit("changed the account", "the account is as before", Change("account", "", account))
     return account_view(edits.engine)
@@ -35,7 +35,7 @@ async def grants(edits: ConfigEdits, _: web.Request) -> list[Grant]:
 async def add_grant(edits: ConfigEdits, request: web.Request) -> AccountView:
     """POST /account/grants {nanos, note}: a top-up, or with a negative amount a correction."""
     body = await request.read()
-    required(body, "nanos")
+    require_fields(body, "nanos")
     grant = Grant(id=new_id("grant"), time=edits.now, **fields(body, Grant, ("nanos", "note")))
     if grant.nanos == 0:
         raise BadRequest("the amount must not be 0", param="nanos")

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import fields, patched, query
+from gateway.control.request_bodies import fields, patch, query
 from gateway.domain.incidents import Incident
 from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
@@ -34,7 +34,7 @@ async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     return {"done": "stopping now" if asked.now else "stopping when the running calls have ended"}
 
 
-async def verified(edits: ConfigEdits, _: web.Request) -> Verdict:
+async def verify_books(edits: ConfigEdits, _: web.Request) -> Verdict:
     """GET /verify: every balance and sum, recomputed from the call log."""
     return await asyncio.to_thread(check, take(edits.engine.store))
 
@@ -46,7 +46,7 @@ async def show_settings(edits: ConfigEdits, _: web.Request) -> Settings:
 
 async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     """PATCH /settings."""
-    settings = patched(edits.registry.settings, await request.read(), Settings.__struct_fields__)
+    settings = patch(edits.registry.settings, await request.read(), Settings.__struct_fields__)
     validation.settings(settings)
     if settings.ollama_token != edits.registry.settings.ollama_token and settings.ollama_token:
         edits.engine.catalog.token(settings.ollama_token)

@@ -51,7 +51,7 @@ Handler = Callable[[ConfigEdits, web.Request], Awaitable[object]]
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/status", admin.status),
     ("POST", "/stop", admin.stop),
-    ("GET", "/verify", admin.verified),
+    ("GET", "/verify", admin.verify_books),
     ("GET", "/machine", machine.list_machine_checks),
     ("POST", "/batch", batch.edit_many),
     ("GET", "/history", history.list_history),
@@ -105,7 +105,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/models/{model:(?s:.+)}", prices.show_model),
     ("GET", "/why", why.explain),
     ("GET", "/calls", calls.list_calls),
-    ("GET", "/records", calls.numbered),
+    ("GET", "/records", calls.list_numbered),
     ("GET", "/calls/{id}", calls.show_call),
     ("POST", "/calls/{id}/cancel", calls.cancel_call),
     ("GET", "/usage", usage.summary),
@@ -119,7 +119,7 @@ def control_app(engine: Engine, secret: str) -> web.Application:
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_border(secret)])
     edits = ConfigEdits(engine)
     for method, path, handler in ROUTES:
-        app.router.add_route(method, "/control" + _NAME.sub(r"{\1:[^/]+}", path), _bound(handler, edits))
+        app.router.add_route(method, "/control" + _NAME.sub(r"{\1:[^/]+}", path), _bind(handler, edits))
     app.on_shutdown.append(_end_of(engine))
     return app
 
@@ -137,7 +137,7 @@ def control_runner(app: web.Application) -> web.AppRunner:
     )
 
 
-def _bound(handler: Handler, edits: ConfigEdits) -> WebHandler:
+def _bind(handler: Handler, edits: ConfigEdits) -> WebHandler:
     async def handle(request: web.Request) -> web.StreamResponse:
         result = await handler(edits.by(source_of(request.headers.get(SOURCE_HEADER, ""))), request)
         if isinstance(result, web.StreamResponse):

@@ -8,9 +8,9 @@ from aiohttp import web
 
 from gateway.control import channels, groups, prices, tokens
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import fields, members, required
+from gateway.control.request_bodies import fields, members, require_fields
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
@@ -39,10 +39,10 @@ class BatchBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _PLANNERS: Mapping[Kind, Planner] = {
-    "tokens": tokens.planned,
-    "groups": groups.planned,
-    "channels": channels.planned,
-    "prices": prices.planned,
+    "tokens": tokens.plan_batch_change,
+    "groups": groups.plan_batch_change,
+    "channels": channels.plan_batch_change,
+    "prices": prices.plan_batch_change,
 }
 _NOUNS: Mapping[Kind, str] = {"tokens": "token", "groups": "group", "channels": "channel", "prices": "price"}
 
@@ -50,7 +50,7 @@ _NOUNS: Mapping[Kind, str] = {"tokens": "token", "groups": "group", "channels": 
 async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """POST /batch {kind, edits}: all or none, as one change. A name cannot be changed here."""
     body = await request.read()
-    required(body, "kind", "edits")
+    require_fields(body, "kind", "edits")
     asked = BatchBody(**fields(body, BatchBody, BatchBody.__struct_fields__))
     if not 1 <= len(asked.edits) <= MANY:
         raise BadRequest(f"edits: must be 1 to {MANY}", param="edits")
@@ -80,7 +80,7 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
 def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:
     """What was done, and what is so once it is undone."""
     noun = _NOUNS[asked.kind]
-    count = counted(len(names), noun)
+    count = count_text(len(names), noun)
     listed = ", ".join(f"'{name}'" for name in names[:NAMED])
     listed += f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     patches = [msgspec.json.decode(one.patch) for one in asked.edits]

@@ -66,14 +66,14 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
     if order := _order(asked):
         body = await _best(edits, _filter(edits, asked), words, (order, before, limit))
         return web.Response(body=body, content_type="application/json")
-    body = await _searched(edits, _filter(edits, asked), words, before, limit)
+    body = await _search_page(edits, _filter(edits, asked), words, before, limit)
     return web.Response(body=body, content_type="application/json")
 
 
-async def numbered(edits: ConfigEdits, request: web.Request) -> web.Response:
+async def list_numbered(edits: ConfigEdits, request: web.Request) -> web.Response:
     """GET /records: the ended calls numbered ``at`` and below; the oldest kept is 1, the newest ``status.records``."""
     asked = query(request.query, {"at": int, "limit": int})
-    body = await asyncio.to_thread(_numbered, edits.engine.store.calls, asked.get("at", 0), _limit(asked))
+    body = await asyncio.to_thread(_numbered_page, edits.engine.store.calls, asked.get("at", 0), _limit(asked))
     return web.Response(body=body, content_type="application/json")
 
 
@@ -115,7 +115,7 @@ def _place(calls: CallLog, after: str) -> int:
     return int(after) if after.isascii() and after.isdecimal() else calls.place(CallId(after))
 
 
-async def _searched(edits: ConfigEdits, where: CallFilter, words: Query, before: str, limit: int) -> bytes:
+async def _search_page(edits: ConfigEdits, where: CallFilter, words: Query, before: str, limit: int) -> bytes:
     engine = edits.engine
     running = list(islice(_running(engine, where, words, before, edits.now), limit))
     if len(running) == limit:
@@ -145,7 +145,7 @@ def _search(
     return body.replace(b"[]", b"[%s]" % b",".join(parts), 1)
 
 
-def _numbered(calls: CallLog, at: int, limit: int) -> bytes:
+def _numbered_page(calls: CallLog, at: int, limit: int) -> bytes:
     return _encode([call_view(record) for record in calls.numbered(at, limit)])
 
 

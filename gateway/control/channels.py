@@ -9,14 +9,14 @@ from aiohttp import web
 from gateway.control import model_lists, validation, vendor_prices
 from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.probe import probe
-from gateway.control.request_bodies import fields, patched, required
+from gateway.control.request_bodies import fields, patch, require_fields
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views, price_view
 from gateway.core.auth import new_id
-from gateway.core.offered_models import chosen_by_hand, fixed
-from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, Served, key_id
+from gateway.core.offered_models import chosen_by_hand, fix_models
+from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.price import Price
 from gateway.domain.registry import Change, Registry, Table
 from gateway.domain.units import ChannelId
@@ -48,7 +48,7 @@ async def list_channels(edits: ConfigEdits, _: web.Request) -> list[ChannelView]
 
 async def show_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """GET /channels/{ref}."""
-    return await view_of(edits, found(edits, request))
+    return await view_of(edits, channel_of(edits, request))
 
 
 async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
@@ -63,27 +63,27 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     validation.preset(values.get("preset", ""))
     if values.get("preset") in PRESETS:
         values.setdefault("dialect", PRESETS[values["preset"]].dialect)
-    required(body, "name", *(() if "dialect" in values else ("dialect",)))
+    require_fields(body, "name", *(() if "dialect" in values else ("dialect",)))
     values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
-    channel = _checked(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
-    changes = await model_lists.saved(_dated(channel, None, edits), None, edits)
+    channel = _check(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
+    changes = await model_lists.save_changes(_date_models(channel, None, edits), None, edits)
     prices = await _new_prices(changes, None, edits)
-    channel = _checked(channel, edits)  # others may have come meanwhile
+    channel = _check(channel, edits)  # others may have come meanwhile
     undone = f"channel '{channel.name}' is removed"
-    return await _saved(edits, changes, prices, f"added channel '{channel.name}'", undone)
+    return await _commit(edits, changes, prices, f"added channel '{channel.name}'", undone)
 
 
 async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     """PATCH /channels/{ref}; its past failures are forgotten, because they may be fixed."""
-    old = found(edits, request)
-    changes = await _edited(edits, old, await request.read())
+    old = channel_of(edits, request)
+    changes = await _edit_changes(edits, old, await request.read())
     prices = await _new_prices(changes, old, edits)
     if edits.registry.channels.get(old.id) != old:
         raise Conflict(
             f"channel '{old.name}' has changed in the meantime; review it and try again", code="changed_meanwhile"
         )
     undone = f"channel '{old.name}' is as before"
-    view = await _saved(edits, changes, prices, edit_text("channel", old, _channel_of(changes)), undone)
+    view = await _commit(edits, changes, prices, edit_text("channel", old, _channel_of(changes)), undone)
     edits.engine.health.clear(old.id)
     return view
 
@@ -116,13 +116,13 @@ async def _new_prices(changes: Sequence[Change], old: Channel | None, edits: Con
     return await vendor_prices.new_prices(channel, edits.registry, names, edits.now)
 
 
-async def _saved(
+async def _commit(
     edits: ConfigEdits, changes: Sequence[Change], prices: Sequence[Price], done: str, undone: str
 ) -> SavedChannel:
     """Commit a channel with the prices of its new models, except for those that were set meanwhile."""
     prices = [price for price in prices if price.model not in edits.registry.prices]
     if prices:
-        count = counted(len(prices), "price")
+        count = count_text(len(prices), "price")
         done, undone = f"{done} with {count} known to the program", f"{undone}, without {count} it brought"
     edits.commit(done, undone, *changes, *(Change("prices", price.model, price) for price in prices))
     channel = edits.registry.channels[ChannelId(changes[0].key)]
@@ -136,30 +136,30 @@ async def _saved(
 
 async def remove_channel(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /channels/{ref}; prices from a list go with it if no other channel has their models."""
-    channel = found(edits, request)
-    changes = _removed(edits, channel)
+    channel = channel_of(edits, request)
+    changes = _removal_changes(edits, channel)
     return edits.commit(f"removed channel '{channel.name}'", f"channel '{channel.name}' is back", *changes)
 
 
-async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
+async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
     """For a batch: the channel's name, and what an edit changes; without a body, what its removal changes."""
     channel = edits.engine.catalog.channel(ref)
     if body is None:
-        return channel.name, _removed(edits, channel)
-    changes = await _edited(edits, channel, body)
+        return channel.name, _removal_changes(edits, channel)
+    changes = await _edit_changes(edits, channel, body)
     prices = await _new_prices(changes, channel, edits)
     return channel.name, [*changes, *(Change("prices", price.model, price) for price in prices)]
 
 
-async def _edited(edits: ConfigEdits, old: Channel, body: bytes) -> list[Change]:
-    asked = patched(old, body, (*ChannelFields.__struct_fields__, "dialect"))
+async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[Change]:
+    asked = patch(old, body, (*ChannelFields.__struct_fields__, "dialect"))
     if asked.preset != old.preset:
         validation.preset(asked.preset)
-    channel = _dated(_checked(fixed(chosen_by_hand(old, _at_home(asked, old))), edits), old, edits)
-    return await model_lists.saved(channel, old, edits)
+    channel = _date_models(_check(fix_models(chosen_by_hand(old, _at_home(asked, old))), edits), old, edits)
+    return await model_lists.save_changes(channel, old, edits)
 
 
-def _removed(edits: ConfigEdits, channel: Channel) -> list[Change]:
+def _removal_changes(edits: ConfigEdits, channel: Channel) -> list[Change]:
     tables: tuple[Table, ...] = ("channels", "lists") if channel.id in edits.registry.lists else ("channels",)
     idle = (Change("prices", model, None) for model in _idle_prices(channel, edits.registry))
     return [*(Change(table, channel.id, None) for table in tables), *idle]
@@ -174,14 +174,14 @@ def _idle_prices(channel: Channel, registry: Registry) -> list[str]:
     return sorted(name for name in names if name in registry.prices and registry.prices[name].as_of)
 
 
-async def models(edits: ConfigEdits, request: web.Request) -> list[Served]:
+async def models(edits: ConfigEdits, request: web.Request) -> list[ServedModel]:
     """GET /channels/{ref}/models: what the upstream lists now."""
-    return await edits.engine.upstreams.fetch_models(found(edits, request))
+    return await edits.engine.upstreams.fetch_models(channel_of(edits, request))
 
 
 async def listing(edits: ConfigEdits, request: web.Request) -> ListingView:
     """GET /channels/{ref}/listing: the upstream's last list; nothing is fetched."""
-    return model_lists.listing_view(found(edits, request), edits.engine.catalog, edits.now)
+    return model_lists.listing_view(channel_of(edits, request), edits.engine.catalog, edits.now)
 
 
 async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingView:
@@ -189,13 +189,13 @@ async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingVi
 
     If it cannot be fetched, the last good list with the reason; without one the failure itself.
     """
-    channel = found(edits, request)
+    channel = channel_of(edits, request)
     try:
-        await model_lists.refreshed(edits, channel)
+        await model_lists.refresh(edits, channel)
     except UpstreamError:
         if (kept := edits.registry.lists.get(channel.id)) is None or not kept.time:
             raise
-    return model_lists.listing_view(found(edits, request), edits.engine.catalog, edits.now)
+    return model_lists.listing_view(channel_of(edits, request), edits.engine.catalog, edits.now)
 
 
 async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
@@ -203,7 +203,7 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
 
     The result is kept on the channel; a good one ends its rest.
     """
-    channel = found(edits, request)
+    channel = channel_of(edits, request)
     asked = TestBody(**fields(await request.read(), TestBody, ("model",)))
     check = await probe(edits.engine, channel, asked.model)
     if (current := edits.registry.channels.get(channel.id)) is not None:
@@ -215,12 +215,12 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
 
 async def resume_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/clear: what the machine holds against it is forgotten."""
-    channel = found(edits, request)
+    channel = channel_of(edits, request)
     edits.engine.health.clear(channel.id)
     return await view_of(edits, channel)
 
 
-def found(edits: ConfigEdits, request: web.Request) -> Channel:
+def channel_of(edits: ConfigEdits, request: web.Request) -> Channel:
     """The channel a path names. Raises NotFound, naming those there are."""
     return edits.engine.catalog.channel(request.match_info["ref"])
 
@@ -230,7 +230,7 @@ async def view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
     return channel_view(edits.engine, channel, await tallies(edits.engine))
 
 
-def _checked(channel: Channel, edits: ConfigEdits) -> Channel:
+def _check(channel: Channel, edits: ConfigEdits) -> Channel:
     """The channel with its URL and its options in the usual form. Raises BadRequest or Conflict."""
     if channel.preset not in ("", *PRESETS):
         raise BadRequest(f"preset: must be one of {', '.join(sorted(PRESETS))}", param="preset")
@@ -242,7 +242,7 @@ def _checked(channel: Channel, edits: ConfigEdits) -> Channel:
     return msgspec.structs.replace(channel, base_url=url, options=mock_options.spelt(channel.options))
 
 
-def _dated(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Channel:
+def _date_models(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Channel:
     """Every model says since when it is served here."""
     known = {model.name: model.created for model in old.models} if old is not None else {}
     dated = [msgspec.structs.replace(m, created=m.created or known.get(m.name) or edits.now) for m in channel.models]
@@ -257,34 +257,34 @@ class KeyBody(msgspec.Struct, frozen=True, kw_only=True):
 
 async def add_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/keys {key}: one more, the last in number."""
-    channel, key = found(edits, request), await _given(request)
+    channel, key = channel_of(edits, request), await _given_ref(request)
     return await _keep(edits, channel, (*channel.all_keys, key), f"added a key to channel '{channel.name}'")
 
 
 async def replace_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """PATCH /channels/{ref}/keys/{number} {key}: another in its place."""
-    channel, at, key = found(edits, request), _place(edits, request), await _given(request)
+    channel, at, key = channel_of(edits, request), _place(edits, request), await _given_ref(request)
     keys = (*channel.all_keys[:at], key, *channel.all_keys[at + 1 :])
     return await _keep(edits, channel, keys, f"replaced key {at + 1} of channel '{channel.name}'")
 
 
 async def remove_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """DELETE /channels/{ref}/keys/{number}: those after it move up."""
-    channel, at = found(edits, request), _place(edits, request)
+    channel, at = channel_of(edits, request), _place(edits, request)
     keys = (*channel.all_keys[:at], *channel.all_keys[at + 1 :])
     return await _keep(edits, channel, keys, f"removed key {at + 1} of channel '{channel.name}'")
 
 
 async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/keys/{number}/clear: its past failures are forgotten."""
-    channel, at = found(edits, request), _place(edits, request)
+    channel, at = channel_of(edits, request), _place(edits, request)
     edits.engine.health.clear(key_id(channel.id, at + 1) if channel.keys else channel.id)
     return await view_of(edits, channel)
 
 
-async def _given(request: web.Request) -> str:
+async def _given_ref(request: web.Request) -> str:
     body = await request.read()
-    required(body, "key")
+    require_fields(body, "key")
     key = KeyBody(**fields(body, KeyBody, ("key",))).key
     if not key:
         raise BadRequest("key: must not be empty; to delete a key, remove it", param="key")
@@ -293,7 +293,7 @@ async def _given(request: web.Request) -> str:
 
 def _place(edits: ConfigEdits, request: web.Request) -> int:
     """Where in the list the key of this number stands. Raises NotFound, naming the numbers there are."""
-    channel, number = found(edits, request), request.match_info["number"]
+    channel, number = channel_of(edits, request), request.match_info["number"]
     count = len(channel.all_keys)
     if not (number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= count):
         there = f"its keys are numbered 1 to {count}" if count else "it has none"

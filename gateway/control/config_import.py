@@ -16,10 +16,10 @@ from aiohttp import web
 from gateway.control import validation
 from gateway.control.channels import default_base_url
 from gateway.control.edits import ConfigEdits
-from gateway.control.model_lists import parted
-from gateway.control.request_bodies import fields, required
+from gateway.control.model_lists import separate_patterns
+from gateway.control.request_bodies import fields, require_fields
 from gateway.core.auth import digest, hint, new_id, new_key
-from gateway.core.config_export import export_text, form, notes, restored
+from gateway.core.config_export import export_text, form, notes, restore_secrets
 from gateway.core.importers import litellm, oneapi
 from gateway.core.importers.base import ImportedConfig
 from gateway.core.offered_models import offered_models
@@ -27,7 +27,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, inline, misfit, read
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, FieldDifference, ImportView
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.registry import Change, Entity, Registry, Table, with_change
 from gateway.domain.text import mask, plain, word
 from gateway.domain.token import Token
@@ -107,12 +107,12 @@ class ImportPlan:
 
     def _ripe_channel(self, new: Channel, old: Channel | None, values: Mapping[str, Any], path: str) -> Channel:
         if old is not None:
-            new = restored(new, old)
+            new = restore_secrets(new, old)
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
         if new.dialect.info.needs_url:
             url = _at(path, lambda: checked_base_url(url))
         return self._offering(
-            parted(msgspec.structs.replace(new, base_url=url, options=mock_options.spelt(new.options))), old
+            separate_patterns(msgspec.structs.replace(new, base_url=url, options=mock_options.spelt(new.options))), old
         )
 
     def _offering(self, new: Channel, old: Channel | None) -> Channel:
@@ -163,7 +163,7 @@ class ImportPlan:
                 _at(f"{section.name}.{plain(title, 64)}", lambda e=entity: _CHECKS[section.name](e, self.registry))
 
 
-def merged(document: Document, registry: Registry) -> Document:
+def merge_document(document: Document, registry: Registry) -> Document:
     """The document with what it does not say of the things that are there as they are."""
     out = dict(document)
     for section in SECTIONS:
@@ -194,7 +194,7 @@ def _table(document: Document, name: str) -> Mapping[str, Any]:
 
 
 def _fields(section: Section, old: msgspec.Struct | None, new: msgspec.Struct) -> list[FieldDifference]:
-    before, after = _shown(section, old), _shown(section, new)
+    before, after = _shown_fields(section, old), _shown_fields(section, new)
     names = [*after, *(name for name in before if name not in after)]
     found = [
         FieldDifference(field=name, before=before.get(name, ""), after=after.get(name, ""))
@@ -205,7 +205,7 @@ def _fields(section: Section, old: msgspec.Struct | None, new: msgspec.Struct) -
     return found or ([secret] if old is not None else [])
 
 
-def _shown(section: Section, entity: msgspec.Struct | None) -> dict[str, str]:
+def _shown_fields(section: Section, entity: msgspec.Struct | None) -> dict[str, str]:
     if entity is None:
         return {}
     shown = {name: inline(value) for name, value in form(entity, section).items()}
@@ -289,19 +289,19 @@ async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
     home.
     """
     body = await request.read()
-    required(body, "text")
+    require_fields(body, "text")
     asked = ImportBody(**fields(body, ImportBody, ImportBody.__struct_fields__))
     if asked.origin is ConfigOrigin.OURS:
-        return await _followed(edits, _parsed(asked.text), asked, [])
+        return await _import_file(edits, _parse(asked.text), asked, [])
     if asked.prune:
         raise BadRequest(
             "prune needs a complete configuration, and only Tollkeeper's own files are complete: import without it"
         )
-    found = _taken(_loaded(asked.text), asked.origin)
-    return await _followed(edits, merged(found.document, edits.registry), asked, found.notes)
+    found = _convert(_load(asked.text), asked.origin)
+    return await _import_file(edits, merge_document(found.document, edits.registry), asked, found.notes)
 
 
-async def _followed(edits: ConfigEdits, document: Document, asked: ImportBody, told: list[str]) -> ImportView:
+async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody, told: list[str]) -> ImportView:
     before = edits.registry
     plan = ImportPlan(before, edits.now)
     await asyncio.to_thread(plan.follow, document, prune=asked.prune)
@@ -310,7 +310,7 @@ async def _followed(edits: ConfigEdits, document: Document, asked: ImportBody, t
         raise Conflict(msg, code="changed_meanwhile")
     if asked.apply and plan.changes:
         edits.commit(
-            f"imported a configuration ({counted(len(plan.changes), 'change')})",
+            f"imported a configuration ({count_text(len(plan.changes), 'change')})",
             "what was imported is as before",
             *plan.changes,
         )
@@ -322,7 +322,7 @@ async def _followed(edits: ConfigEdits, document: Document, asked: ImportBody, t
     )
 
 
-def _parsed(text: str) -> Document:
+def _parse(text: str) -> Document:
     """Raises BadRequest with the line at fault."""
     try:
         return tomllib.loads(text)
@@ -332,7 +332,7 @@ def _parsed(text: str) -> Document:
         ) from exc
 
 
-def _loaded(text: str) -> Any:
+def _load(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as exc:
@@ -341,7 +341,7 @@ def _loaded(text: str) -> Any:
         ) from exc
 
 
-def _taken(source: Any, origin: ConfigOrigin) -> ImportedConfig:
+def _convert(source: Any, origin: ConfigOrigin) -> ImportedConfig:
     if origin is not ConfigOrigin.LITELLM:
         return oneapi.convert(source, oneapi.ONE_API if origin is ConfigOrigin.ONE_API else oneapi.NEW_API)
     if not isinstance(source, Mapping) or not isinstance(source.get("model_list"), list):

@@ -13,7 +13,7 @@ from gateway.control.channels import default_base_url
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
-from gateway.domain.channel import Channel, Dialect, Served, Timeouts
+from gateway.domain.channel import Channel, Dialect, ServedModel, Timeouts
 from gateway.domain.errors import UpstreamError
 from gateway.domain.token import PREFIX
 from gateway.domain.units import ChannelId
@@ -87,7 +87,7 @@ async def _server(engine: Engine, name: str, base_url: str) -> Offer | None:
     return Offer(name=name, dialect=Dialect.OPENAI.value, preset=name, base_url=base_url, key="", models=list(models))
 
 
-async def _models(engine: Engine, name: str, base_url: str) -> list[Served]:
+async def _models(engine: Engine, name: str, base_url: str) -> list[ServedModel]:
     channel = Channel(
         id=ChannelId(f"offer_{name}"),
         name=name,

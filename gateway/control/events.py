@@ -115,7 +115,7 @@ class WatcherStream:
         elif self._balance_due is not None and now >= self._balance_due:
             lines.extend(self._balance(now))
         if not lines and now - self._spoken >= BEAT_S:
-            lines.append(self._line(events.Beat(seq=self._next(), time_ms=self._engine.now())))
+            lines.append(self._line(events.Heartbeat(seq=self._next(), time_ms=self._engine.now())))
         return b"".join(lines)
 
     def _incident_lines(self) -> list[bytes]:
@@ -153,7 +153,7 @@ class WatcherStream:
         self._account = account_view(engine)
         self._balance_due = self._tables_due = None
         self._balance_told = self._tables_told = now
-        changed = events.Changed(
+        changed = events.EntityChanged(
             seq=self._next(),
             account=self._account,
             tokens=token_views(engine),

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits, edit_text
-from gateway.control.request_bodies import patched, query, required
+from gateway.control.request_bodies import patch, query, require_fields
 from gateway.control.views import group_view, group_views
 from gateway.domain.errors import Conflict
 from gateway.domain.group import Group, GroupFields
@@ -22,14 +22,14 @@ async def list_groups(edits: ConfigEdits, _: web.Request) -> list[GroupView]:
 
 async def show_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """GET /groups/{name}."""
-    return group_view(edits.engine, _found(edits, request))
+    return group_view(edits.engine, _group_of(edits, request))
 
 
 async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """POST /groups: the fields of a group; ``name`` is required."""
     body = await request.read()
-    required(body, "name")
-    group = patched(Group(name="", created=edits.now), body, GroupFields.__struct_fields__)
+    require_fields(body, "name")
+    group = patch(Group(name="", created=edits.now), body, GroupFields.__struct_fields__)
     validation.group(group)
     _check_unused(group.name, edits.registry)
     edits.commit(f"added group '{group.name}'", f"group '{group.name}' is removed", Change("groups", group.name, group))
@@ -38,28 +38,28 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 
 async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """PATCH /groups/{name}; with a new ``name``, tokens and channels follow in the same change."""
-    old, body = _found(edits, request), await request.read()
-    group, changes = _edited(edits.registry, old, body)
+    old, body = _group_of(edits, request), await request.read()
+    group, changes = _edit_changes(edits.registry, old, body)
     edits.commit(edit_text("group", old, group), f"group '{old.name}' is as before", *changes)
     return group_view(edits.engine, group)
 
 
 async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /groups/{name}[?move=OTHER]. Raises Conflict while it is in use, unless its users move to another."""
-    group = _found(edits, request)
+    group = _group_of(edits, request)
     target = query(request.query, {"move": str}).get("move", "")
-    changes = _removed(edits, group, target)
+    changes = _removal_changes(edits, group, target)
     return edits.commit(f"removed group '{group.name}'", f"group '{group.name}' is back", *changes)
 
 
-async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
+async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
     """For a batch: the group's name, and what an edit changes; without a body, what its removal changes."""
     group, registry = edits.engine.catalog.group(ref), edits.registry
-    return group.name, _removed(edits, group, "") if body is None else _edited(registry, group, body)[1]
+    return group.name, _removal_changes(edits, group, "") if body is None else _edit_changes(registry, group, body)[1]
 
 
-def _edited(registry: Registry, old: Group, body: bytes) -> tuple[Group, list[Change]]:
-    group = patched(old, body, GroupFields.__struct_fields__)
+def _edit_changes(registry: Registry, old: Group, body: bytes) -> tuple[Group, list[Change]]:
+    group = patch(old, body, GroupFields.__struct_fields__)
     validation.group(group)
     changes = [Change("groups", group.name, group)]
     if group.name != old.name:
@@ -68,7 +68,7 @@ def _edited(registry: Registry, old: Group, body: bytes) -> tuple[Group, list[Ch
     return group, changes
 
 
-def _removed(edits: ConfigEdits, group: Group, target: str) -> list[Change]:
+def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Change]:
     registry = edits.registry
     ended = [token for token in registry.tokens.values() if token.group == group.name and token.outlived(edits.now)]
     users = _users(registry, group.name, {token.id for token in ended})
@@ -86,7 +86,7 @@ def _removed(edits: ConfigEdits, group: Group, target: str) -> list[Change]:
     return [Change("groups", group.name, None), *gone, *moves]
 
 
-def _found(edits: ConfigEdits, request: web.Request) -> Group:
+def _group_of(edits: ConfigEdits, request: web.Request) -> Group:
     return edits.engine.catalog.group(request.match_info["name"])
 
 

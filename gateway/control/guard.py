@@ -13,23 +13,23 @@ import sys
 from asyncio import BaseTransport
 from collections.abc import Mapping
 
-from gateway.domain.errors import InvalidToken, Refused
+from gateway.domain.errors import InvalidToken, RequestRefused
 from gateway.web.origins import LOOPBACK, split_host
 
 _SCHEME = "bearer "
 
 
 def check(headers: Mapping[str, str], transport: BaseTransport | None, secret: str, own_uid: int | None = None) -> None:
-    """Raises Refused or InvalidToken. ``own_uid`` is given where there are users; see ``own_user``."""
+    """Raises RequestRefused or InvalidToken. ``own_uid`` is given where there are users; see ``own_user``."""
     sock = transport.get_extra_info("socket") if transport is not None else None
     if sock is None:
-        raise Refused("the connection is closing")
+        raise RequestRefused("the connection is closing")
     peer = peer_uid(sock)
     if peer is not None and own_uid is not None and peer != own_uid:
-        raise Refused("this gateway belongs to another user of this machine", code="foreign_user")
+        raise RequestRefused("this gateway belongs to another user of this machine", code="foreign_user")
     _check_host(headers.get("Host", ""), sock)
     if "Origin" in headers:
-        raise Refused("web pages may not call the control surface", code="origin_not_allowed")
+        raise RequestRefused("web pages may not call the control surface", code="origin_not_allowed")
     check_secret(headers.get("Authorization", ""), secret)
 
 
@@ -65,4 +65,4 @@ def _check_host(header: str, sock: socket.socket) -> None:
     port = "" if os.name != "nt" and sock.family == socket.AF_UNIX else str(sock.getsockname()[1])
     name, given = split_host(header)
     if name not in LOOPBACK or given != port:
-        raise Refused("the Host header does not name this machine's control surface", code="wrong_host")
+        raise RequestRefused("the Host header does not name this machine's control surface", code="wrong_host")

@@ -21,7 +21,7 @@ from gateway.domain.history import (
     undone_entries,
     view_of,
 )
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
 from gateway.domain.registry import Change, Registry, Table
 from gateway.domain.text import plain
@@ -171,7 +171,7 @@ def _uses(before: Registry, change: Change, counts: dict[str, dict[str, int]]) -
     count = counts[_DIMENSIONS[change.table]].get(change.key, 0)
     if count and (change.value is None or rotated):
         name = plain(str(getattr(current, "name", "") or change.key))
-        calls = counted(count, "call")
+        calls = count_text(count, "call")
         if rotated:
             yield f"{calls} used token '{name}' since then; its present key will stop working."
         else:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from gateway.config import Config
 from gateway.control.edits import ConfigEdits
-from gateway.core.open_files import OpenFiles, wanted
+from gateway.core.open_files import OpenFiles, wanted_files
 from gateway.domain.text import plain, word
 from gateway.domain.views import Step
 
@@ -61,7 +61,7 @@ def home(folder: Path) -> Step:
     strangers = [path for path in (folder, *_files(folder)) if _owner(path) not in (None, os.getuid())]
     if not open_to_others and not strangers:
         return Step(name="the home", result="ok", text=f"{folder}: only you can read it")
-    found = ", ".join(_shown(folder, path) for path in (open_to_others or strangers)[:3])
+    found = ", ".join(_shown_path(folder, path) for path in (open_to_others or strangers)[:3])
     if open_to_others:
         text, fix = f"other users can read {found}", f"chmod -R go-rwx {word(str(folder))}"
     else:
@@ -85,7 +85,7 @@ def open_files(files: OpenFiles, connections: int) -> Step:
         return Step(name="open files", result="ok", text=f"enough for {connections or 'any number of'} connections")
     clients = files.clients()
     text = f"the system allows {files.limit}, enough for {clients} connections of clients instead of {connections}"
-    need = wanted(connections)
+    need = wanted_files(connections)
     fix = (
         f"raise the limit where the server is started ('ulimit -Hn {need}', in a systemd unit 'LimitNOFILE={need}'), "
         f"or 'tollkeeper settings set --connections {clients}'"
@@ -116,5 +116,5 @@ def _owner(path: Path) -> int | None:
         return None
 
 
-def _shown(folder: Path, path: Path) -> str:
+def _shown_path(folder: Path, path: Path) -> str:
     return str(folder) if path == folder else str(path.relative_to(folder))

@@ -17,7 +17,7 @@ from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
 from gateway.core.offered_models import newly_listed, offered_models
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Served, UpstreamModels
+from gateway.domain.channel import Channel, ServedModel, UpstreamModels
 from gateway.domain.errors import BadRequest, GatewayError, UpstreamError
 from gateway.domain.history import ChangeSource
 from gateway.domain.human_values import plural
@@ -45,13 +45,13 @@ _CAUSE = {FailureKind.NETWORK: "base_url", FailureKind.SLOW: "base_url", Failure
 _PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
 
 
-async def saved(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
+async def save_changes(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
     """The edits that keep a new or changed channel, with the models its patterns let in.
 
     Raises BadRequest, saying what to do, if new patterns, or those of a new address, have no list to select from.
 
     """
-    channel = parted(channel)
+    channel = separate_patterns(channel)
     if old is None and not channel.models and not channel.patterns:
         channel = msgspec.structs.replace(channel, patterns=ALL)
     stays = old is not None and old.base_url == channel.base_url
@@ -60,7 +60,7 @@ async def saved(channel: Channel, old: Channel | None, edits: ConfigEdits) -> li
     if channel.patterns:
         chooses = asks or (old is not None and old.patterns != channel.patterns)
         if asks or (chooses and before is None):
-            channel, listed = await _asked(channel, before, edits, stays=stays)
+            channel, listed = await _fetch_list(channel, before, edits, stays=stays)
         if (good := _good(listed)) is not None:
             channel = offered_models(channel, good.models, edits.now)
             if chooses and not channel.models:
@@ -76,7 +76,7 @@ async def saved(channel: Channel, old: Channel | None, edits: ConfigEdits) -> li
     return changes if listed is before else [*changes, Change("lists", channel.id, listed)]
 
 
-async def refreshed(edits: ConfigEdits, channel: Channel) -> None:
+async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     """Fetch the list and offer what the patterns match now. Raises UpstreamError; then the last list stays, marked."""
     engine = edits.engine
     try:
@@ -125,7 +125,7 @@ async def refresh_due(engine: Engine) -> None:
     edits = ConfigEdits(engine).by(ChangeSource(via="gateway"))
     async with asyncio.TaskGroup() as group:
         for channel in due(engine.catalog.registry, engine.now()):
-            group.create_task(_tried(edits, channel))
+            group.create_task(_try_refresh(edits, channel))
 
 
 def due(registry: Registry, now: Millis) -> list[Channel]:
@@ -158,18 +158,18 @@ def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView
 
 def _rows(channel: Channel, listed: UpstreamModels, catalog: Catalog) -> list[ListedModel]:
     """Those listed as they came, then those that are gone."""
-    offered: dict[str, list[Served]] = {}
+    offered: dict[str, list[ServedModel]] = {}
     for model in channel.models:
         offered.setdefault(model.upstream_name, []).append(model)
     there = {model.name for model in listed.models}
-    gone = [Served(name=name) for name in listed.gone if name not in there]
+    gone = [ServedModel(name=name) for name in listed.gone if name not in there]
     gone += [ours[0] for name, ours in offered.items() if name not in there and name not in listed.gone]
     rows = [(model, offered.get(model.name, []), "new" if model.name in listed.new else "") for model in listed.models]
     rows += [(model, offered.get(model.upstream_name, []), "gone") for model in gone]
     return [_row(*row, catalog) for row in rows]
 
 
-def _row(model: Served, offered: list[Served], state: str, catalog: Catalog) -> ListedModel:
+def _row(model: ServedModel, offered: list[ServedModel], state: str, catalog: Catalog) -> ListedModel:
     """``offered``: what the channel makes of it; it may have several names."""
     names = sorted((one.name for one in offered), key=lambda name: name != model.upstream_name)
     name = names[0] if names else model.name
@@ -186,9 +186,9 @@ def _row(model: Served, offered: list[Served], state: str, catalog: Catalog) -> 
     )
 
 
-async def _tried(edits: ConfigEdits, channel: Channel) -> None:
+async def _try_refresh(edits: ConfigEdits, channel: Channel) -> None:
     with suppress(GatewayError):  # it is on the channel
-        await refreshed(edits, channel)
+        await refresh(edits, channel)
 
 
 def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
@@ -201,7 +201,7 @@ def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
         engine.change([Change("lists", channel.id, msgspec.structs.replace(listed, tried=engine.now(), error=text))])
 
 
-async def _asked(
+async def _fetch_list(
     channel: Channel, before: UpstreamModels | None, edits: ConfigEdits, *, stays: bool
 ) -> tuple[Channel, UpstreamModels]:
     """The channel at the root that was found, and its list; if it cannot be fetched now, the last good one.
@@ -230,19 +230,19 @@ async def _looked_for(
     return channel, newly_listed(before, channel, _some(channel, found), edits.now, unnamed)
 
 
-def _some(channel: Channel, found: Iterable[Served]) -> tuple[Served, ...]:
+def _some(channel: Channel, found: Iterable[ServedModel]) -> tuple[ServedModel, ...]:
     """What another server lists, once each, under names that can be shown. Raises UpstreamError if there are none."""
-    usable: dict[str, Served] = {}
+    usable: dict[str, ServedModel] = {}
     for served in found:
         with suppress(BadRequest):
-            validation.served((served,))
+            validation.check_served((served,))
             usable.setdefault(served.name, served)
     if not usable:
         raise UpstreamError(f"channel '{channel.name}': its list of models is empty")
     return tuple(usable.values())
 
 
-def parted(channel: Channel) -> Channel:
+def separate_patterns(channel: Channel) -> Channel:
     """Patterns that were written among the models go where they belong."""
     patterns = tuple(m.name for m in channel.models if is_pattern(m.name) and not m.upstream)
     if not patterns:

@@ -8,18 +8,18 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import fields, members, query, required
+from gateway.control.request_bodies import fields, members, query, require_fields
 from gateway.control.usage import tallies
-from gateway.control.vendor_prices import load, proposed
+from gateway.control.vendor_prices import load, propose_prices
 from gateway.control.views import model_views, price_view
 from gateway.core.catalog import Catalog, ModelEntry
 from gateway.core.engine import Engine
 from gateway.core.model_prices import LIKE, in_order, set_by_owner
 from gateway.core.price_change import change_of, differs, guard_of
 from gateway.core.routing import place
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.patterns import near_names
 from gateway.domain.price import Price
 from gateway.domain.registry import Change
@@ -62,7 +62,7 @@ async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
 async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
     """PUT /prices/{model}: the whole price with ``input`` and ``output``, or ``like``, another model's name."""
     model = request.match_info["model"]
-    price = await _priced(edits, model, await request.read())
+    price = await _price_of(edits, model, await request.read())
     edits.commit(f"set the price of '{model}'", f"the price of '{model}' is as before", Change("prices", model, price))
     return price_view(price, edits.now)
 
@@ -103,15 +103,15 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
         msg = f"there is no channel or vendor '{plain(asked.channel)}'; there are: {there or 'none'}"
         raise NotFound(msg, param="channel")
     find = await load()
-    found = await asyncio.to_thread(proposed, channels, edits.registry, find, edits.now)
+    found = await asyncio.to_thread(propose_prices, channels, edits.registry, find, edits.now)
     wanted = [(c, p) for c, p in found if asked.models is None or p.model in asked.models]
     proposals = [_proposal(edits, channel, price, asked) for channel, price in wanted]
     news = {proposal.model for proposal in proposals if proposal.applied}
     changes = [Change("prices", price.model, price) for _, price in wanted if price.model in news]
     if changes:
         edits.commit(
-            f"imported {counted(len(changes), 'price')} from {wanted[0][1].source}",
-            f"the import of {counted(len(changes), 'price')} is reverted",
+            f"imported {count_text(len(changes), 'price')} from {wanted[0][1].source}",
+            f"the import of {count_text(len(changes), 'price')} is reverted",
             *changes,
         )
     return proposals
@@ -146,27 +146,29 @@ def _proposal(edits: ConfigEdits, channel: Channel, list_prices: Price, asked: P
 async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /prices/{model}: it is unpriced from now on."""
     model = request.match_info["model"]
-    return edits.commit(f"removed the price of '{model}'", f"the price of '{model}' is back", _removed(edits, model))
+    return edits.commit(
+        f"removed the price of '{model}'", f"the price of '{model}' is back", _removal_change(edits, model)
+    )
 
 
-async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
+async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
     """For a batch: the model, and the price it gets; without a body, it gets none."""
     if body is None:
-        return ref, [_removed(edits, ref)]
-    return ref, [Change("prices", ref, await _priced(edits, ref, body))]
+        return ref, [_removal_change(edits, ref)]
+    return ref, [Change("prices", ref, await _price_of(edits, ref, body))]
 
 
-async def _priced(edits: ConfigEdits, model: str, body: bytes) -> Price:
+async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:
     if "like" in members(body):
         price = await _price_like(edits, model, LikeBody(**fields(body, LikeBody, ("like",))).like)
     else:
-        required(body, "input", "output")
+        require_fields(body, "input", "output")
         price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE))
     validation.price(price)
     return price
 
 
-def _removed(edits: ConfigEdits, model: str) -> Change:
+def _removal_change(edits: ConfigEdits, model: str) -> Change:
     if model not in edits.registry.prices:
         target = edits.engine.catalog.price(model)
         other = "" if target is None else f"; it is another name of '{plain(target.model)}' and has that price"
@@ -184,7 +186,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
     offers = [(c, m) for c in in_order(registry.channels.values()) for m in c.models if m.name == name]
     if not entries and not offers:
         raise _no_model(name, {m.name for c in registry.channels.values() for m in c.models})
-    routes = [route for group, entry in entries.items() for route in _ordered(engine, group, entry)]
+    routes = [route for group, entry in entries.items() for route in _routes_in_order(engine, group, entry)]
     used = {route.channel for route in routes}
     routes += [_model_route(engine, channel, served) for channel, served in offers if channel.name not in used]
     first = next(iter(entries.values()), None)
@@ -217,7 +219,7 @@ def _no_model(name: str, known: Collection[str]) -> NotFound:
     return NotFound(f"there is no model '{plain(name)}'; {meant}", param="model")
 
 
-def _ordered(engine: Engine, group: str, entry: ModelEntry) -> Iterator[ModelRoute]:
+def _routes_in_order(engine: Engine, group: str, entry: ModelEntry) -> Iterator[ModelRoute]:
     """The channels of a model in one group, as its policy tries them."""
     tiers = sorted({route.rank.tier for route in entry.routes})
     for route in entry.routes:
@@ -226,7 +228,7 @@ def _ordered(engine: Engine, group: str, entry: ModelEntry) -> Iterator[ModelRou
         yield msgspec.structs.replace(view, group=group, order=order, place=words)
 
 
-def _model_route(engine: Engine, channel: Channel, served: Served) -> ModelRoute:
+def _model_route(engine: Engine, channel: Channel, served: ServedModel) -> ModelRoute:
     state = engine.channel_state(channel)
     return ModelRoute(
         group="",

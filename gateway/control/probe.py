@@ -16,14 +16,14 @@ from gateway.control.model_lists import reason_of
 from gateway.core.engine import Engine
 from gateway.domain.advice import advice
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Check, Served, key_id
+from gateway.domain.channel import Channel, Check, ServedModel, key_id
 from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import NotFound, UpstreamError
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
 from gateway.domain.views import Step
-from gateway.upstream.adapter import Order, Whole
+from gateway.upstream.adapter import Order, WholeAnswer
 from gateway.upstream.http.reachability import Reachability, Stage
 from gateway.upstream.overrides import apply_overrides
 
@@ -46,7 +46,7 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     Of several keys each is tried, and one that is accepted is used again; the call is made with the first of those.
     Raises NotFound if the channel does not serve the model.
     """
-    served = _served(channel, model)
+    served = _served_model(channel, model)
     began = engine.clock.mono()
     channel, ok, text = (
         await _with_good_key(engine, channel) if channel.keys else (channel, *await _list(engine, channel))
@@ -61,7 +61,7 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, TEXT_LIMIT))
 
 
-def _served(channel: Channel, model: str) -> Served | None:
+def _served_model(channel: Channel, model: str) -> ServedModel | None:
     if not model:
         return None
     for served in channel.models:
@@ -79,7 +79,7 @@ async def _list(engine: Engine, channel: Channel) -> tuple[bool, str]:
     offered = {model.upstream_name for model in found}
     missing = [m.name for m in channel.models if m.upstream_name not in offered]
     gone = f"; missing: {', '.join(missing[:5])}" if missing else ""
-    return True, f"it lists {counted(len(found), 'model')}{gone}"
+    return True, f"it lists {count_text(len(found), 'model')}{gone}"
 
 
 async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, bool, str]:
@@ -99,7 +99,7 @@ async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, boo
     return first, bool(good), "; ".join([found, *([text] if text else []), *bad])
 
 
-async def _call(engine: Engine, channel: Channel, served: Served) -> tuple[bool, str]:
+async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[bool, str]:
     try:
         whole = await _exchange(engine, channel, served)
     except UpstreamError as error:
@@ -109,7 +109,7 @@ async def _call(engine: Engine, channel: Channel, served: Served) -> tuple[bool,
     return True, f"'{served.name}' answered with {whole.reported.input} input, {whole.reported.output} output tokens"
 
 
-async def _exchange(engine: Engine, channel: Channel, served: Served) -> Whole:
+async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> WholeAnswer:
     fields = {"model": msgspec.json.encode(served.name), **_FIELDS}
     order = Order(
         fields={name: msgspec.Raw(value) for name, value in fields.items()},
@@ -133,35 +133,35 @@ NO_LIST = (404, 405, 501)
 async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
     """GET /channels/{ref}/checkup."""
     found = edits.engine.catalog.channel(request.match_info["ref"])
-    step, ahead = await _examined(edits.engine, found)
+    step, ahead = await _examine(edits.engine, found)
     return Checkup(step=step, ahead_ms=ahead)
 
 
-async def _examined(engine: Engine, channel: Channel) -> tuple[Step, Millis | None]:
+async def _examine(engine: Engine, channel: Channel) -> tuple[Step, Millis | None]:
     name = plain(channel.name)
     if not channel.enabled:
         return Step(name=f"channel {name}", result="skipped", text="disabled"), None
     contact = await engine.upstreams.check_reachability(channel)
     if contact is not None and contact.failed is not None:
-        return _unreached(name, contact), None
+        return _unreached_step(name, contact), None
     way = _way(contact, engine.now())
-    models: list[Served] = []
+    models: list[ServedModel] = []
     for number, key in enumerate(channel.all_keys or ("",), start=1):
         try:
             models = await engine.upstreams.fetch_models(msgspec.structs.replace(channel, key=key, keys=()))
         except UpstreamError as error:
             which = f"key {number}: " if channel.keys else ""
             several = str(number) if channel.keys else ""
-            return _unlisted(name, way + which, error, several), _ahead(engine, channel)
-    text = f"{way}{_accepted(len(channel.all_keys))}it lists {counted(len(models), 'model')}"
+            return _unlisted_step(name, way + which, error, several), _ahead(engine, channel)
+    text = f"{way}{_accepted_text(len(channel.all_keys))}it lists {count_text(len(models), 'model')}"
     return Step(name=f"channel {name}", result="ok", text=text), _ahead(engine, channel)
 
 
-def _accepted(keys: int) -> str:
+def _accepted_text(keys: int) -> str:
     return "" if not keys else "its key is accepted; " if keys == 1 else f"its {keys} keys are accepted; "
 
 
-def _unreached(name: str, contact: Reachability) -> Step:
+def _unreached_step(name: str, contact: Reachability) -> Step:
     place = f"{contact.host}:{contact.port}"
     text, fix = {
         Stage.NAME: (
@@ -183,7 +183,7 @@ def _unreached(name: str, contact: Reachability) -> Step:
     )
 
 
-def _unlisted(name: str, way: str, error: UpstreamError, key: str) -> Step:
+def _unlisted_step(name: str, way: str, error: UpstreamError, key: str) -> Step:
     """A refused key is a failure, and so is a server that fails; a server without a list may well accept calls.
 
     ``key`` is the number of the key that was tried, empty if the channel has but one.

@@ -35,17 +35,17 @@ def fields(data: bytes, struct: type[msgspec.Struct], allowed: Collection[str]) 
     Raises BadRequest with ``param`` set to the field at fault.
     """
     raw = members(data)
-    known(raw, allowed)
+    require_known(raw, allowed)
     hints = get_type_hints(struct)
-    return {name: _decoded(name, value, hints[name]) for name, value in raw.items()}
+    return {name: _decode(name, value, hints[name]) for name, value in raw.items()}
 
 
-def patched(entity: AnyStruct, data: bytes, allowed: Collection[str]) -> AnyStruct:
+def patch(entity: AnyStruct, data: bytes, allowed: Collection[str]) -> AnyStruct:
     """The entity with the fields of a body put over it. Raises BadRequest."""
     return msgspec.structs.replace(entity, **fields(data, type(entity), allowed))
 
 
-def known(names: Mapping[str, object], allowed: Collection[str], where: str = "") -> None:
+def require_known(names: Mapping[str, object], allowed: Collection[str], where: str = "") -> None:
     """Raises BadRequest when a name is not an allowed one."""
     for name in names:
         if name not in allowed:
@@ -57,7 +57,7 @@ def known(names: Mapping[str, object], allowed: Collection[str], where: str = ""
             )
 
 
-def required(data: bytes, *names: str) -> None:
+def require_fields(data: bytes, *names: str) -> None:
     """Raises BadRequest when a body lacks one of these fields."""
     given = members(data)
     for name in names:
@@ -67,7 +67,7 @@ def required(data: bytes, *names: str) -> None:
 
 def query(given: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any]:
     """The parameters of a URL, by name and type (``str``, ``int`` or ``bool``). Raises BadRequest."""
-    known(given, types)
+    require_known(given, types)
     return {name: _parameter(name, text, types[name]) for name, text in given.items() if text != ""}
 
 
@@ -81,7 +81,7 @@ def _parameter(name: str, text: str, wanted: type) -> object:
         raise BadRequest(f"'{name}' must be {kind}, not '{plain(text, 64)}'", param=name) from exc
 
 
-def _decoded(name: str, raw: msgspec.Raw, hint: Any) -> object:
+def _decode(name: str, raw: msgspec.Raw, hint: Any) -> object:
     try:
         value = msgspec.json.decode(raw, type=hint)
         loose = msgspec.json.decode(raw)
@@ -120,7 +120,7 @@ def _check_members(place: str, value: object, hint: Any) -> None:
         for number, item in enumerate(value):
             _check_members(f"{place}[{number}]", item, inner[0])
     elif isinstance(value, dict):
-        known(value, inner[0].__struct_fields__, place)
+        require_known(value, inner[0].__struct_fields__, place)
 
 
 def _check_numbers(place: str, value: object) -> None:

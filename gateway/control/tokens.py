@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits, edit_text
-from gateway.control.request_bodies import patched, required
+from gateway.control.request_bodies import patch, require_fields
 from gateway.control.views import token_view, token_views
 from gateway.core.auth import digest, hint, new_id, new_key
 from gateway.core.engine import Engine
@@ -34,13 +34,13 @@ async def list_tokens(edits: ConfigEdits, _: web.Request) -> list[TokenView]:
 
 async def show_token(edits: ConfigEdits, request: web.Request) -> TokenView:
     """GET /tokens/{ref}."""
-    return token_view(edits.engine, _found(edits, request))
+    return token_view(edits.engine, _token_of(edits, request))
 
 
 async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
     """POST /tokens: the fields of a token; ``name`` is required."""
     body, key = await request.read(), new_key()
-    required(body, "name")
+    require_fields(body, "name")
     blank = Token(
         id=TokenId(new_id("tok")),
         name="",
@@ -50,7 +50,7 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
         created=edits.now,
         temporary=edits.source.runs_program,
     )
-    token = patched(blank, body, TokenFields.__struct_fields__)
+    token = patch(blank, body, TokenFields.__struct_fields__)
     _check(token, edits.registry)
     changes = [Change("tokens", token.id, token), *(_long_ended(edits) if token.temporary else ())]
     edits.commit(f"added token '{token.name}'", f"token '{token.name}' is removed", *changes)
@@ -59,28 +59,28 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
 
 async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
     """PATCH /tokens/{ref}."""
-    old, body = _found(edits, request), await request.read()
-    token, changes = _edited(edits, old, body)
+    old, body = _token_of(edits, request), await request.read()
+    token, changes = _edit_changes(edits, old, body)
     edits.commit(edit_text("token", old, token), f"token '{old.name}' is as before", *changes)
     return token_view(edits.engine, edits.registry.tokens[old.id])
 
 
 async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /tokens/{ref}; its calls and what they cost stay in the records. ``note``: what ended with it."""
-    token = _found(edits, request)
+    token = _token_of(edits, request)
     note = _keyless_end(edits.registry, token.name)
     done = f"removed token '{token.name}'" + (f": {note}" if note else "")
-    return {**edits.commit(done, f"token '{token.name}' is back", *_removed(edits, token)), "note": note}
+    return {**edits.commit(done, f"token '{token.name}' is back", *_removal_changes(edits, token)), "note": note}
 
 
-async def planned(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
+async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
     """For a batch: the token's name, and what an edit changes; without a body, what its removal changes."""
     token = edits.engine.catalog.token(ref)
-    return token.name, _removed(edits, token) if body is None else _edited(edits, token, body)[1]
+    return token.name, _removal_changes(edits, token) if body is None else _edit_changes(edits, token, body)[1]
 
 
-def _edited(edits: ConfigEdits, old: Token, body: bytes) -> tuple[Token, list[Change]]:
-    token = patched(old, body, TokenFields.__struct_fields__)
+def _edit_changes(edits: ConfigEdits, old: Token, body: bytes) -> tuple[Token, list[Change]]:
+    token = patch(old, body, TokenFields.__struct_fields__)
     _check(token, edits.registry)
     return token, [Change("tokens", token.id, token), *_without_key(edits, old.name, token.name)]
 
@@ -99,17 +99,17 @@ def _long_ended(edits: ConfigEdits) -> Iterator[Change]:
     """Removes the tokens of programs that ended some days ago."""
     for token in edits.registry.tokens.values():
         if token.outlived(Millis(edits.now - OUTLIVED_MS)):
-            yield from _removed(edits, token)
+            yield from _removal_changes(edits, token)
 
 
-def _removed(edits: ConfigEdits, token: Token) -> list[Change]:
+def _removal_changes(edits: ConfigEdits, token: Token) -> list[Change]:
     return [Change("tokens", token.id, None), *_without_key(edits, token.name, "")]
 
 
 async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
     """POST /tokens/{ref}/rotate: a new key; the old one is refused from now on."""
     key = new_key()
-    old = _found(edits, request)
+    old = _token_of(edits, request)
     token = msgspec.structs.replace(old, digest=digest(key), hint=hint(key))
     undone = f"token '{token.name}' has its old key again"
     edits.commit(f"rotated the key of token '{token.name}'", undone, Change("tokens", token.id, token))
@@ -118,10 +118,10 @@ async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
 
 async def give_pass(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """POST /tokens/{ref}/pass: a key for a minute, so that the owner can make a call as this token."""
-    return {"key": edits.engine.passes.issue(_found(edits, request).id, edits.now)}
+    return {"key": edits.engine.passes.issue(_token_of(edits, request).id, edits.now)}
 
 
-def _found(edits: ConfigEdits, request: web.Request) -> Token:
+def _token_of(edits: ConfigEdits, request: web.Request) -> Token:
     return edits.engine.catalog.token(request.match_info["ref"])
 
 

@@ -81,8 +81,8 @@ def _summary(calls: CallLog, registry: Registry, by: By | Literal[""], span: Sum
     names = _names(calls, registry, by, sums)
     rows = []
     for key, counts in sums.rows.items() if by else ():
-        rows.append(_row(key, names.get(key, key), counts, _merged(table.get(key, {}).values())))
-    whole = _merged(counts for cells in table.values() for counts in cells.values())
+        rows.append(_row(key, names.get(key, key), counts, _merge(table.get(key, {}).values())))
+    whole = _merge(counts for cells in table.values() for counts in cells.values())
     return Summary(
         since_ms=span.since,
         until_ms=min(span.until, span.now),
@@ -114,13 +114,13 @@ def _whole_series(sums: Sums, table: LatencyTable) -> list[Point]:
         Point(
             start_ms=Millis(start),
             key="",
-            row=_row("", "", counts, _merged(cells[start] for cells in table.values() if start in cells)),
+            row=_row("", "", counts, _merge(cells[start] for cells in table.values() if start in cells)),
         )
         for start, counts in sorted(spans.items())
     ]
 
 
-def _merged(parts: Iterable[LatencyCounts]) -> LatencyCounts:
+def _merge(parts: Iterable[LatencyCounts]) -> LatencyCounts:
     whole = LatencyCounts({}, {})
     for part in parts:
         whole.merge(part)

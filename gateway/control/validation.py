@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from gateway.domain.account import Account
 from gateway.domain.budget import Budget
-from gateway.domain.channel import Channel, Dialect, Served, Timeouts, check_overrides
+from gateway.domain.channel import Channel, Dialect, ServedModel, Timeouts, check_overrides
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Fallback, Group
 from gateway.domain.limits import Limits
@@ -130,7 +130,7 @@ def channel(value: Channel, registry: Registry) -> None:
     for group_name in value.groups:
         group_exists(group_name, registry, field="groups")
     _demand(len(set(value.groups)) == len(value.groups), "groups", "a group is listed twice")
-    served(value.models)
+    check_served(value.models)
     patterns(value.patterns)
     _demand(value.weight >= 0, "weight", "must not be negative")
     _demand(
@@ -204,7 +204,7 @@ def patterns(values: Iterable[str]) -> None:
         _demand(value != NOT, "models", f"'{NOT}' must be followed by a pattern of names to exclude")
 
 
-def served(values: tuple[Served, ...]) -> None:
+def check_served(values: tuple[ServedModel, ...]) -> None:
     """Each public name once."""
     _demand(len(values) <= MANY, "models", f"has more than {MANY} models")
     seen: set[str] = set()

@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.core.model_prices import is_mapping, set_by_owner
 from gateway.core.price_change import differs, guard_of
-from gateway.domain.channel import Channel, Served, UpstreamModels
+from gateway.domain.channel import Channel, ServedModel, UpstreamModels
 from gateway.domain.errors import Unavailable
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.price import Price, Tier
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Rate = Decimal | TieredPrices | None
 
-Find = Callable[[Channel, Served, Millis], Price | None]
+Find = Callable[[Channel, ServedModel, Millis], Price | None]
 """The list price of a channel's model at a moment; None if the list does not know it."""
 
 
@@ -38,7 +38,9 @@ async def load() -> "PriceList":
     return await asyncio.to_thread(_load)
 
 
-def proposed(channels: Iterable[Channel], registry: Registry, find: Find, now: Millis) -> list[tuple[Channel, Price]]:
+def propose_prices(
+    channels: Iterable[Channel], registry: Registry, find: Find, now: Millis
+) -> list[tuple[Channel, Price]]:
     """The list price of every model that is served, from the first of its channels whose vendor is known.
 
     Of a model that is in no list of ours the price is used that its upstream publishes. A mapping that has the same
@@ -72,10 +74,12 @@ async def new_prices(channel: Channel, registry: Registry, names: Collection[str
         find: Find = await load()
     except Unavailable:
         find = _nothing
-    return await asyncio.to_thread(_priced, channel, wanted, registry, find, now)
+    return await asyncio.to_thread(_list_prices, channel, wanted, registry, find, now)
 
 
-def _priced(channel: Channel, wanted: Sequence[Served], registry: Registry, find: Find, now: Millis) -> list[Price]:
+def _list_prices(
+    channel: Channel, wanted: Sequence[ServedModel], registry: Registry, find: Find, now: Millis
+) -> list[Price]:
     found: dict[str, Price] = {}
     for served in sorted(wanted, key=is_mapping):  # the targets first
         price = known_price(channel, served, registry, find, now)
@@ -86,9 +90,9 @@ def _priced(channel: Channel, wanted: Sequence[Served], registry: Registry, find
     return list(found.values())
 
 
-def known_price(channel: Channel, served: Served, registry: Registry, find: Find, now: Millis) -> Price | None:
+def known_price(channel: Channel, served: ServedModel, registry: Registry, find: Find, now: Millis) -> Price | None:
     """The vendor's list price of a channel's model, else the one that its upstream publishes."""
-    return find(channel, served, now) or told(channel, served, registry.lists, now)
+    return find(channel, served, now) or upstream_price(channel, served, registry.lists, now)
 
 
 def _inherits(price: Price, target: str, prices: Mapping[str, Price]) -> bool:
@@ -99,11 +103,13 @@ def _inherits(price: Price, target: str, prices: Mapping[str, Price]) -> bool:
     return not differs(msgspec.structs.replace(there, model=price.model), price)
 
 
-def _nothing(_channel: Channel, _served: Served, _now: Millis) -> None:
+def _nothing(_channel: Channel, _served: ServedModel, _now: Millis) -> None:
     """The price list of a program that has none."""
 
 
-def told(channel: Channel, served: Served, lists: Mapping[ChannelId, UpstreamModels], now: Millis) -> Price | None:
+def upstream_price(
+    channel: Channel, served: ServedModel, lists: Mapping[ChannelId, UpstreamModels], now: Millis
+) -> Price | None:
     """The price that the upstream's own list of models tells."""
     if served.told is None:
         return None
@@ -129,7 +135,7 @@ class PriceList:
         days = _days(providers)
         self._dates = [Millis(round(datetime.combine(day, time(), UTC).timestamp() * 1000)) for day in days]
 
-    def __call__(self, channel: Channel, served: Served, now: Millis) -> Price | None:
+    def __call__(self, channel: Channel, served: ServedModel, now: Millis) -> Price | None:
         """The list price of a channel's model."""
         for url in (channel.base_url, vendor_of(channel.preset, "").base_url):
             for vendor in self._vendors:

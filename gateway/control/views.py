@@ -16,13 +16,13 @@ from gateway.core.incident_watch import budget_use
 from gateway.core.price_change import is_stale
 from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget
-from gateway.domain.channel import Channel, ChannelFields, Served, key_id
+from gateway.domain.channel import Channel, ChannelFields, ServedModel, key_id
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.price import Price
 from gateway.domain.text import mask
 from gateway.domain.token import Token, TokenFields, state_of
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.urls import shown
+from gateway.domain.urls import shown_proxy
 from gateway.domain.views import (
     AccountView,
     BudgetView,
@@ -43,7 +43,7 @@ def account_view(engine: Engine) -> AccountView:
     registry, books = engine.catalog.registry, engine.store.books
     scope: Scope = ("account", "")
     return AccountView(
-        **_copied(registry.account, AccountFields, "budgets"),
+        **_copy_fields(registry.account, AccountFields, "budgets"),
         granted_nanos=registry.granted,
         spent_nanos=books.spent(scope).nanos,
         held_nanos=books.held(scope).nanos,
@@ -58,7 +58,7 @@ def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> T
     scope: Scope = ("token", token.id)
     spent = engine.store.books.spent(scope)
     return TokenView(
-        **_copied(token, TokenFields, "budgets"),
+        **_copy_fields(token, TokenFields, "budgets"),
         id=token.id,
         hint=token.hint,
         state=state_of(token, engine.now()).value,
@@ -93,7 +93,7 @@ def group_view(engine: Engine, group: Group) -> GroupView:
     spent = engine.store.books.spent(scope)
     channels = [c for c in registry.channels.values() if group.name in c.groups]
     return GroupView(
-        **_copied(group, GroupFields, "budgets"),
+        **_copy_fields(group, GroupFields, "budgets"),
         sees=list(engine.catalog.group_models(group.name)),
         budgets=budget_views(engine, scope, group.budgets),
         tokens=sorted(t.name for t in registry.tokens.values() if t.group == group.name and not t.outlived(now)),
@@ -129,13 +129,13 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
     state = engine.channel_state(channel)
     listed = engine.catalog.registry.lists.get(channel.id)
     return ChannelView(
-        **_copied(channel, ChannelFields, "key", "keys", "headers", "proxy"),
+        **_copy_fields(channel, ChannelFields, "key", "keys", "headers", "proxy"),
         id=channel.id,
         dialect=channel.dialect,
         key=mask(channel.key),
         keys=_key_views(engine, channel),
         headers={name: mask(value) for name, value in channel.headers.items()},
-        proxy=shown(channel.proxy),
+        proxy=shown_proxy(channel.proxy),
         state=state.name,
         reason=state.reason,
         until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
@@ -153,7 +153,7 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
     )
 
 
-def _copied(entity: msgspec.Struct, fields: type[msgspec.Struct], *but: str) -> dict[str, Any]:
+def _copy_fields(entity: msgspec.Struct, fields: type[msgspec.Struct], *but: str) -> dict[str, Any]:
     """The fields that the owner edits, except those that are shown in another way."""
     return {name: getattr(entity, name) for name in fields.__struct_fields__ if name not in but}
 
@@ -203,7 +203,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
     for group in sorted(registry.groups):
         for name in catalog.group_models(group):
             groups.setdefault(name, []).append(group)
-    served = _served(registry.channels.values())
+    served = _served_by_name(registry.channels.values())
     names = served if token is None else {n: served[n] for n in catalog.visible(token)}
     listed = {name: next((model.context for _, model in names[name] if model.context), None) for name in names}
     return [
@@ -227,9 +227,9 @@ def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> tup
     return tuple(budget_use(engine.store.books, scope, budgets, engine.now()))
 
 
-def _served(channels: Iterable[Channel]) -> dict[str, list[tuple[Channel, Served]]]:
+def _served_by_name(channels: Iterable[Channel]) -> dict[str, list[tuple[Channel, ServedModel]]]:
     """By public name: who serves it, in the order they are tried, and as what."""
-    served: dict[str, list[tuple[Channel, Served]]] = {}
+    served: dict[str, list[tuple[Channel, ServedModel]]] = {}
     for channel in sorted(channels, key=lambda c: (-c.priority, c.name)):
         for model in channel.models:
             served.setdefault(model.name, []).append((channel, model))

@@ -13,7 +13,7 @@ from gateway.core.admission import group_of
 from gateway.core.auth import digest
 from gateway.core.catalog import ModelEntry
 from gateway.core.chooser import ChannelTickets
-from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, native_channels, needed
+from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, native_channels, need_of_plan
 from gateway.core.engine import Engine
 from gateway.core.rate_scopes import RateScope
 from gateway.core.routing import Draw, RouteChoice, choose, place
@@ -85,7 +85,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
     admitted = found.admission.hold_plan if found.admission is not None else None
     entry = found.admission.entry if found.admission is not None else catalog.visible(token).get(wanted.model)
     price = catalog.price_shown(entry) if entry is not None else catalog.price(wanted.model)
-    need = needed(wanted, catalog, now)
+    need = need_of_plan(wanted, catalog, now)
     room = ChannelTickets(engine.limiter, need.rate_tokens if need is not None else 0)
     routes = list(_routes(engine, entry, found, room)) if entry is not None else []
     routes += _others(engine, wanted, {route.channel for route in routes})

@@ -1,7 +1,8 @@
 """Admission: every check a call must pass before anything is committed. Pure; raises, or says what to commit.
 
 The order is part of the contract: a wrong model name never consumes a rate limit, and a call over its rate limit
-never holds money.
+never holds money. A new rule is a check in ``admit`` or ``entry_for``, which the queue and ``dry_run`` call, too; a new
+code of an error is also a row in ``docs/error_codes.py``.
 """
 
 from collections.abc import Callable, Collection
@@ -10,10 +11,20 @@ from math import ceil
 import msgspec
 
 from gateway.core.call import Call
-from gateway.core.catalog import Catalog, ModelEntry, narrowed
-from gateway.core.quota import HoldPlan, Need, Purse, Recall, Scope, most_of, need_of, nothing_recalled, plan_hold
+from gateway.core.catalog import Catalog, ModelEntry, narrow_to_api
+from gateway.core.quota import (
+    CallNeed,
+    HoldPlan,
+    MoneyBooks,
+    Recall,
+    Scope,
+    most_of,
+    need_of,
+    nothing_recalled,
+    plan_hold,
+)
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
-from gateway.core.ratelimit import Limiter, Today, Used
+from gateway.core.ratelimit import Limiter, Today, UsedToday
 from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.errors import BadRequest, InternalError, NotFound
 from gateway.domain.group import Group
@@ -46,7 +57,7 @@ def group_of(token: Token, catalog: Catalog) -> Group:
     return group
 
 
-def admit(call: Call, limiter: Limiter, books: Purse, recall: Recall = nothing_recalled) -> Admission:
+def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = nothing_recalled) -> Admission:
     """Check visibility, price, rate limits and quota; changes nothing but the call's own price and need.
 
     Gates at which the call has a place already are not asked again.
@@ -71,7 +82,7 @@ def admit(call: Call, limiter: Limiter, books: Purse, recall: Recall = nothing_r
     return Admission(entry, terms.bounds, plan, gates, full)
 
 
-def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> Need:
+def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> CallNeed:
     """What a call may use at most, whichever channel and model answers it."""
     if call.demand is not None:
         return call.demand
@@ -103,7 +114,7 @@ def entry_for(call: Call) -> ModelEntry:
     fallbacks = [_for_api(other, call) for other in entry.fallbacks] if api.falls_back else []
     fallbacks = [other for other in fallbacks if other.routes]
     if routes or fallbacks or not entry.routes:
-        return narrowed(entry, api.name, routes, fallbacks)
+        return narrow_to_api(entry, api.name, routes, fallbacks)
     reasons = "; ".join(f"channel '{plain(name)}' {reason}" for name, reason in obstacles.items())
     msg = f"model '{plain(entry.name)}' cannot answer {api.name}: {reasons}"
     raise BadRequest(msg, code="unsupported_parameter", param="model")
@@ -111,7 +122,7 @@ def entry_for(call: Call) -> ModelEntry:
 
 def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:
     api, request = call.context.visit.api, call.context.request
-    return narrowed(entry, api.name, [r for r in entry.routes if not api.obstacle(request, r.channel)], ())
+    return narrow_to_api(entry, api.name, [r for r in entry.routes if not api.obstacle(request, r.channel)], ())
 
 
 def visible_name(model: str, api: InboundApi, token: Token, catalog: Catalog) -> str:
@@ -141,16 +152,16 @@ def _not_visible(model: str, token: Token, seen: Collection[str]) -> NotFound:
     return NotFound(msg, code="model_not_found", param="model")
 
 
-def today_of(books: Purse, wall: Callable[[], Millis]) -> Today:
+def today_of(books: MoneyBooks, wall: Callable[[], Millis]) -> Today:
     """What a party's calls of this day have used, those that run counted as they are held."""
     began, ends = Millis(0), Millis(0)
 
-    def today(scope: Scope) -> Used:
+    def today(scope: Scope) -> UsedToday:
         nonlocal began, ends
         now = wall()
         if not began <= now < ends:  # the calendar is slow
             began, ends = window_start(Window.DAY, now), window_end(Window.DAY, now) or now
         spent, held = books.spent(scope, began), books.held(scope)
-        return Used(spent.calls + held.calls, spent.tokens + held.tokens, ceil((ends - now) / 1000))
+        return UsedToday(spent.calls + held.calls, spent.tokens + held.tokens, ceil((ends - now) / 1000))
 
     return today

@@ -2,6 +2,8 @@
 
 Where it goes after a failure ``retry`` says; once the client has a byte of the answer, nowhere. When all fail the
 client gets the most informative of the failures, with every attempt listed.
+
+Long: one call's attempts share its state, its deadlines and its cleaning up.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +28,7 @@ from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, Ups
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
-from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Order, Prepared, Reply, Whole
+from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Order, PreparedRequest, Reply, WholeAnswer
 from gateway.upstream.dialects import REMEMBERING
 from gateway.upstream.redaction.redaction import Redaction
 
@@ -55,7 +57,7 @@ class AnswerSender(Protocol):
     redaction: Redaction
     """Clears what they say."""
 
-    async def send(self, channel: Channel, prepared: Prepared, *, stream: bool) -> Reply:
+    async def send(self, channel: Channel, prepared: PreparedRequest, *, stream: bool) -> Reply:
         """Raises AttemptFailed."""
 
 
@@ -109,7 +111,9 @@ class Attempts:
         """Input tokens that a dialect may put back into a request from memory, at most."""
         return max(self._adapter_of(dialect).recalled(fields) for dialect in REMEMBERING)
 
-    async def answer(self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice) -> Whole | AnswerStream:
+    async def answer(
+        self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice
+    ) -> WholeAnswer | AnswerStream:
         """The whole answer, or the stream whose content the client already has and whose end it still waits for.
 
         ``choice`` is what ``first`` gave. Raises UpstreamError when no channel could, and whatever the client's
@@ -152,7 +156,7 @@ class Attempts:
             await self._clock.sleep(wait_s)
         return not call.context.client.gone and await self._rooms.make(call, step.route)
 
-    async def _ask(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
+    async def _ask(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
         """One attempt, reported to the health and noted on the call whatever happens to it. Raises UpstreamError."""
         began = self._clock.mono()
         self._rooms.enter(call, route)
@@ -186,7 +190,7 @@ class Attempts:
         self._note(call, route, began, status=200)
         return answer
 
-    async def _answer(self, call: Call, order: Order, route: Route) -> Whole | AnswerStream:
+    async def _answer(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
         """The channel's answer. The request is sent once more if the channel rejects parameters by name, then without
         them; if it does not have the client's API, then translated; or if the API can repair it.
         """
@@ -206,7 +210,9 @@ class Attempts:
                 raise
             return await self._exchange(call, plan, route)
 
-    async def _translated(self, call: Call, order: Order, route: Route, failed: AttemptFailed) -> Whole | AnswerStream:
+    async def _translated(
+        self, call: Call, order: Order, route: Route, failed: AttemptFailed
+    ) -> WholeAnswer | AnswerStream:
         """The answer of a channel that does not have the client's API. Where that is not certain, it is remembered only
         if it helps, else the first failure counts.
         """
@@ -220,7 +226,7 @@ class Attempts:
             self._preparer.unlearn_lack(call, route)
             raise failed from None
 
-    async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> Whole | AnswerStream:
+    async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> WholeAnswer | AnswerStream:
         channel, adapter, order = route.channel, plan.adapter, plan.order
         if plan.native is not call.attempt.native and call.context.visit.api.name != CHAT_API:
             call.note_native(native=plan.native)
@@ -241,7 +247,9 @@ class Attempts:
             call.share.keep(0)
             raise
 
-    async def _gather(self, call: Call, adapter: Adapter, order: Order, route: Route, prepared: Prepared) -> Whole:
+    async def _gather(
+        self, call: Call, adapter: Adapter, order: Order, route: Route, prepared: PreparedRequest
+    ) -> WholeAnswer:
         """The answer to a request in parts. One that fails fails the attempt; the others may have been billed."""
         left, channel, bodies = call.context.visit.api.answer_limit, route.channel, list[bytes]()
         order.screen = self.redaction.screen(channel)
@@ -266,7 +274,7 @@ class Attempts:
 
     async def _read(
         self, call: Call, adapter: Adapter, order: Order, channel: Channel, reply: Reply
-    ) -> Whole | AnswerStream:
+    ) -> WholeAnswer | AnswerStream:
         order.screen = self.redaction.screen(channel)
         call.attempt.reply_headers = order.screen.headers(reply.headers)
         if not 200 <= reply.status < 300:
@@ -390,7 +398,7 @@ def _worst(call: Call, failures: list[UpstreamError]) -> UpstreamError:
 
 
 def _measure(
-    health: ChannelHealth, call: Call, route: Route, answer: Whole | AnswerStream, span: tuple[float, float]
+    health: ChannelHealth, call: Call, route: Route, answer: WholeAnswer | AnswerStream, span: tuple[float, float]
 ) -> None:
     """Keep how fast an answer came, for a group that wants the fastest. ``span``: its beginning and its end."""
     first_byte, (began, ended) = call.delivery.first_byte, span

@@ -14,7 +14,7 @@ from gateway.core.answer_headers import answer_headers
 from gateway.core.call_state import AttemptState, CallLimits, CallResult, Delivery
 from gateway.core.catalog import Catalog, Route
 from gateway.core.memory import AnswerShare
-from gateway.core.quota import Need
+from gateway.core.quota import CallNeed
 from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import GatewayError
 from gateway.domain.group import Group
@@ -70,7 +70,7 @@ class Client(Protocol):
         """Close the connection immediately."""
 
 
-class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class CallOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Who calls, by which API, and when."""
 
     id: CallId
@@ -94,7 +94,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class CallContext(msgspec.Struct, frozen=True):
     """What a call begins with. Nothing of it changes."""
 
-    visit: Visit
+    visit: CallOrigin
     request: InboundRequest
     client: Client
     catalog: Catalog
@@ -122,9 +122,9 @@ class Call:
         "task",
     )
 
-    demand: Need | None
+    demand: CallNeed | None
     """What it may use at most, if that was found out early: for a large request, because it takes a while."""
-    need: Need
+    need: CallNeed
     """What it may use at most. Set when it is checked for admission."""
     running: Running
     """What the books and the watchers know of it."""

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from gateway.core.group_policy import Offer, Rank, models_after, ranked
+from gateway.core.group_policy import Offer, Rank, models_after, rank_offers
 from gateway.core.model_prices import prices_in_effect
 from gateway.core.quota import NO_EFFECTS, ChannelEffects, effects_of, with_limit
 from gateway.core.rate_scopes import (
@@ -20,7 +20,7 @@ from gateway.core.rate_scopes import (
     scopes_of,
     token_scope,
 )
-from gateway.domain.channel import Channel, Served, UpstreamPrices, key_id
+from gateway.domain.channel import Channel, ServedModel, UpstreamPrices, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.patterns import matches
@@ -38,7 +38,7 @@ class Route(msgspec.Struct, frozen=True):
     """One way to a model: the channel, and the model as that channel serves it."""
 
     channel: Channel
-    served: Served
+    served: ServedModel
     rank: Rank = Rank()
     keys: tuple["Route", ...] = ()
     """The same way with each of its keys, if the channel has several: its ``channel`` has that key alone."""
@@ -86,7 +86,7 @@ WILD = frozenset("*?")
 """What makes a pattern of a name."""
 
 
-def narrowed(entry: ModelEntry, api: str, routes: Sequence[Route], fallbacks: Sequence[ModelEntry]) -> ModelEntry:
+def narrow_to_api(entry: ModelEntry, api: str, routes: Sequence[Route], fallbacks: Sequence[ModelEntry]) -> ModelEntry:
     """The model by one API, with those of its routes whose channels can answer."""
     found = [_route_for(route, api) for route in routes]
     sole = found[0].bound if len(found) == 1 else None
@@ -196,11 +196,11 @@ class Catalog:
 
 
 def _group_models(group: Group, registry: Registry, priced: Container[str]) -> dict[str, ModelEntry]:
-    offers: dict[str, list[tuple[Channel, Served]]] = {}
-    ways: dict[ChannelId, _Way] = {}
+    offers: dict[str, list[tuple[Channel, ServedModel]]] = {}
+    ways: dict[ChannelId, _ChannelRoute] = {}
     for channel in registry.channels.values():
         if channel.enabled and group.name in channel.groups:
-            ways[channel.id] = _Way(channel_scope(channel, registry.settings), _with_one_key(channel))
+            ways[channel.id] = _ChannelRoute(channel_scope(channel, registry.settings), _with_one_key(channel))
             for served in channel.models:
                 if matches(served.name, group.models):
                     price = registry.prices.get(served.name) or registry.prices.get(served.upstream_name)
@@ -208,7 +208,7 @@ def _group_models(group: Group, registry: Registry, priced: Container[str]) -> d
                     offers.setdefault(served.name, []).append(offer)
     entries = {}
     for name in sorted(offers):
-        order = ranked(group.policy, offers[name], registry)
+        order = rank_offers(group.policy, offers[name], registry)
         entries[name] = _entry(name, [_route(offer, rank, ways[offer[0].id]) for offer, rank in order])
     if not group.fallbacks:
         return entries
@@ -260,7 +260,7 @@ def _only(models: Mapping[str, ModelEntry], patterns: tuple[str, ...]) -> dict[s
     return out
 
 
-class _Way(NamedTuple):
+class _ChannelRoute(NamedTuple):
     """What all routes of a channel share."""
 
     bound: RateScope
@@ -268,7 +268,7 @@ class _Way(NamedTuple):
     """The channel with one of its keys each, if it has several."""
 
 
-def _route(offer: Offer, rank: Rank, way: _Way) -> Route:
+def _route(offer: Offer, rank: Rank, way: _ChannelRoute) -> Route:
     channel, served = offer
     keys = tuple(Route(one, served, rank, (), id, name, way.bound) for one, id, name in way.ones)
     return Route(channel, served, rank, keys, bound=way.bound)

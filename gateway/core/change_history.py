@@ -73,7 +73,7 @@ def changes_of(changes: Sequence[Change], before: Registry, after: Registry, sea
         old, new = entity_of(before, table, key), entity_of(after, table, key)
         if old == new:
             continue
-        was, becomes = _stored(old, seal), _stored(new, seal)
+        was, becomes = _stored_fields(old, seal), _stored_fields(new, seal)
         if was is not None and becomes is not None and table != "lists":
             names = [name for name in was | becomes if was.get(name) != becomes.get(name)]
             was, becomes = ({n: fields[n] for n in names if n in fields} for fields in (was, becomes))
@@ -92,7 +92,7 @@ def differences_of(changes: Sequence[EntityChange], before: Registry, after: Reg
             continue
         old, new = (entity_of(registry, change.table, change.key) for registry in (before, after))
         what = "added" if old is None else "removed" if new is None else "changed"
-        fields = list(_fields(_shown(change.table, old), _shown(change.table, new)))
+        fields = list(_fields(_shown_fields(change.table, old), _shown_fields(change.table, new)))
         names = {**(change.before or {}), **(change.after or {})}
         if what == "changed" and not fields and names.keys() & _SECRET_FIELDS:
             fields = [FieldDifference(field="key", before=HIDDEN, after=HIDDEN)]
@@ -155,23 +155,23 @@ def _former(
 ) -> tuple[Entity | None, bool]:
     """The entity as it was before the change, and whether a key of it is lost."""
     if kept.table == "lists":
-        return (None, False) if kept.before is None else _opened(kept.table, kept.before, opener)
-    present, was, becomes = _stored(current, seal), kept.before, kept.after
+        return (None, False) if kept.before is None else _open(kept.table, kept.before, opener)
+    present, was, becomes = _stored_fields(current, seal), kept.before, kept.after
     if (becomes is None) != (present is None):
         raise _contradiction(kept, "is there again" if becomes is None else "is not there any more", newer)
     if was is None or becomes is None:
-        if becomes is not None and _owned(kept.table, present or {}) != _owned(kept.table, becomes):
+        if becomes is not None and _owner_fields(kept.table, present or {}) != _owner_fields(kept.table, becomes):
             raise _contradiction(kept, "was changed since", newer)
-        return (None, False) if was is None else _opened(kept.table, was, opener)
+        return (None, False) if was is None else _open(kept.table, was, opener)
     names = {**was, **becomes}
     now = {name: value for name, value in (present or {}).items() if name in names}
-    if _owned(kept.table, now) != _owned(kept.table, becomes):
+    if _owner_fields(kept.table, now) != _owner_fields(kept.table, becomes):
         raise _contradiction(kept, "was changed since", newer)
     rest = {name: value for name, value in (present or {}).items() if name not in names}
-    return _opened(kept.table, rest | was, opener)
+    return _open(kept.table, rest | was, opener)
 
 
-def _owned(table: Table, fields: Fields) -> Fields:
+def _owner_fields(table: Table, fields: Fields) -> Fields:
     """What only the owner changes."""
     if table != "channels":
         return fields
@@ -237,16 +237,16 @@ def _dangling(table: Table, key: str, what: str, newer: Sequence[HistoryEntry]) 
     return Conflict(f"{what}{by}", code="newer_change", details={"newer": found.id} if found else {})
 
 
-def _stored(entity: Entity | None, seal: Seal) -> Fields | None:
+def _stored_fields(entity: Entity | None, seal: Seal) -> Fields | None:
     if entity is None:
         return None
     if isinstance(entity, Channel):
-        entity = _replaced(entity, seal)
+        entity = _replace_secrets(entity, seal)
     fields: Fields = msgspec.json.decode(msgspec.json.encode(entity))
     return fields
 
 
-def _opened(table: Table, fields: Fields, opener: Opener) -> tuple[Entity, bool]:
+def _open(table: Table, fields: Fields, opener: Opener) -> tuple[Entity, bool]:
     """The entity with its keys, and whether one of them is lost."""
     lost = False
 
@@ -261,11 +261,11 @@ def _opened(table: Table, fields: Fields, opener: Opener) -> tuple[Entity, bool]
     except msgspec.ValidationError as exc:
         raise Conflict(f"another version of the program made this change; it cannot be undone ({exc})") from exc
     if isinstance(entity, Channel):
-        entity = _replaced(entity, unseal)
+        entity = _replace_secrets(entity, unseal)
     return entity, lost
 
 
-def _replaced(channel: Channel, by: Callable[[str], str]) -> Channel:
+def _replace_secrets(channel: Channel, by: Callable[[str], str]) -> Channel:
     """The channel with something else for each secret; keys that become empty are left out."""
     keys = [key for key in (by(key) if _is_secret(key) else key for key in channel.all_keys) if key]
     headers = {
@@ -302,7 +302,7 @@ def _fields(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Fie
             yield FieldDifference(field=name, before=before.get(name, ""), after=after.get(name, ""))
 
 
-def _shown(table: Table, entity: Entity | None) -> dict[str, str]:
+def _shown_fields(table: Table, entity: Entity | None) -> dict[str, str]:
     """The fields in the spelling of a configuration file; keys are not told."""
     if entity is None:
         return {}
@@ -310,7 +310,7 @@ def _shown(table: Table, entity: Entity | None) -> dict[str, str]:
         return {"amount": dollars(entity.nanos)} | ({"note": plain(entity.note, SHOWN)} if entity.note else {})
     shown = {name: plain(inline(value), SHOWN) for name, value in form(entity, _SECTIONS[table]).items()}
     if isinstance(entity, Channel):
-        hidden = _replaced(entity, lambda _: HIDDEN)
+        hidden = _replace_secrets(entity, lambda _: HIDDEN)
         secret: Mapping[str, Any] = {
             "key": hidden.key,
             "keys": hidden.keys,

@@ -10,7 +10,7 @@ from hashlib import sha256
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, table, written
+from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, table, write_fields
 from gateway.domain.registry import Registry
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -26,7 +26,7 @@ OPEN_HEADERS = frozenset(
 """Headers whose values are not secret."""
 
 
-def hidden(channel: Channel) -> Channel:
+def hide_secrets(channel: Channel) -> Channel:
     """The channel with a reference instead of each secret; what is a reference already stays."""
     keys = tuple(_hide(channel.name, value, number) for number, value in enumerate(channel.all_keys, start=1))
     headers = {
@@ -39,13 +39,13 @@ def hidden(channel: Channel) -> Channel:
 
 def variables(channel: Channel) -> list[str]:
     """The variables that stand for this channel's secrets in a file."""
-    before, after = list(_secrets(channel)), list(_secrets(hidden(channel)))
+    before, after = list(_secrets(channel)), list(_secrets(hide_secrets(channel)))
     return [new.removeprefix(REFERENCE) for old, new in zip(before, after, strict=True) if old != new]
 
 
-def restored(channel: Channel, old: Channel) -> Channel:
+def restore_secrets(channel: Channel, old: Channel) -> Channel:
     """The channel of a file with the secrets that the present one has where the file has their references."""
-    known = {new: own for own, new in zip(_secrets(old), _secrets(hidden(old)), strict=True)}
+    known = {new: own for own, new in zip(_secrets(old), _secrets(hide_secrets(old)), strict=True)}
     keys = tuple(known.get(key, key) for key in channel.all_keys)
     headers = {name: known.get(value, value) for name, value in channel.headers.items()}
     proxy = known.get(channel.proxy, channel.proxy)
@@ -101,14 +101,14 @@ def notes(registry: Registry) -> list[str]:
 
 def form(entity: msgspec.Struct, section: Section) -> dict[str, Value]:
     """One entity as it is written in the text, without its title."""
-    shown = _shown(entity) if isinstance(entity, Channel) else entity
-    return written(shown, (section.title, *section.omit), INNER)
+    shown = _without_secrets(entity) if isinstance(entity, Channel) else entity
+    return write_fields(shown, (section.title, *section.omit), INNER)
 
 
-def _shown(channel: Channel) -> Channel:
+def _without_secrets(channel: Channel) -> Channel:
     """A channel without secrets, and without the models that its patterns let in: those come with the list."""
     named = tuple(model for model in channel.models if not model.live)
-    return hidden(msgspec.structs.replace(channel, models=named))
+    return hide_secrets(msgspec.structs.replace(channel, models=named))
 
 
 def _tables(section: Section, registry: Registry) -> Iterator[tuple[list[str], dict[str, Value]]]:

@@ -11,9 +11,9 @@ import msgspec
 
 from gateway.core.admission import Admission, admit, demand, entry_for, group_of
 from gateway.core.auth import still, usable
-from gateway.core.call import Call, CallContext, Visit
+from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.catalog import Catalog, ModelEntry, Route
-from gateway.core.quota import Need, Purse, plan_hold
+from gateway.core.quota import CallNeed, MoneyBooks, plan_hold
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import Draw, RouteChoice
 from gateway.domain.channel import Channel
@@ -56,7 +56,7 @@ class DryRunState(msgspec.Struct, frozen=True, kw_only=True):
 
     catalog: Catalog
     limiter: Limiter
-    books: Purse
+    books: MoneyBooks
     look: RouteLookup
     closed: GatewayError | None
     """The error while no calls are accepted."""
@@ -130,7 +130,7 @@ def _first(call: Call, admission: Admission, ways: DryRunState) -> RouteChoice:
     return choice
 
 
-def needed(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Need | None:
+def need_of_plan(wanted: PlannedCall, catalog: Catalog, now: Millis) -> CallNeed | None:
     """What the call may use at most; None if it does not come so far that this is known."""
     try:
         call = _call(wanted, catalog, now)
@@ -178,7 +178,7 @@ def _call(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Call:
     received = HttpRequest(body=msgspec.json.encode(_body(wanted)), target="", headers={})
     request = msgspec.structs.replace(wanted.api.parse(received), input_bound=wanted.prompt_tokens)
     token = still(wanted.token, catalog, now)
-    visit = Visit(id=CallId("req_why"), api=wanted.api, key="", app="", retry=0, ts=now, began=0.0)
+    visit = CallOrigin(id=CallId("req_why"), api=wanted.api, key="", app="", retry=0, ts=now, began=0.0)
     return Call(CallContext(visit, request, _Nobody(), catalog, token, group_of(token, catalog)))
 
 

@@ -6,7 +6,7 @@ the server starts without any token, a first token.
 
 from gateway.core.auth import digest, hint
 from gateway.domain.account import Account, Grant
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.group import Group
 from gateway.domain.price import Price
 from gateway.domain.registry import Change, Registry
@@ -29,7 +29,7 @@ def beginnings(now: Millis) -> list[Change]:
         id=ChannelId("ch_demo"),
         name="demo",
         dialect=Dialect.MOCK,
-        models=tuple(Served(name=name, created=now) for name in DEMO_MODELS),
+        models=tuple(ServedModel(name=name, created=now) for name in DEMO_MODELS),
         priority=-100,
         created=now,
         note="built in: answers without a network; remove it when you have a channel of your own",

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Fallback, Policy
 from gateway.domain.money import brief_dollars
@@ -28,7 +28,7 @@ UNKNOWN = 10**18
 SPILL = 1
 """A local server with so many calls is busy."""
 
-Offer = tuple[Channel, Served]
+Offer = tuple[Channel, ServedModel]
 
 
 class Rank(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Rank(msgspec.Struct, frozen=True):
     """Which one is first is measured."""
 
 
-def ranked(policy: Policy, offers: Sequence[Offer], registry: Registry) -> list[tuple[Offer, Rank]]:
+def rank_offers(policy: Policy, offers: Sequence[Offer], registry: Registry) -> list[tuple[Offer, Rank]]:
     """The channels of one model in the order in which they are tried."""
     marked = sorted((*_mark(policy, offer, registry), offer[0].name, offer) for offer in offers)
     marks = sorted({mark for mark, *_ in marked})

@@ -14,7 +14,7 @@ from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.core.quota import ACCOUNT, Purse, Scope
+from gateway.core.quota import ACCOUNT, MoneyBooks, Scope
 from gateway.domain.budget import Budget, window_end, window_start
 from gateway.domain.channel import Channel
 from gateway.domain.incidents import Incident, Incidents
@@ -53,7 +53,7 @@ class IncidentWatch:
         *,
         kept: IncidentStore,
         bus: EventBus,
-        books: Purse,
+        books: MoneyBooks,
         health: ChannelHealth,
         catalog: Callable[[], Catalog],
         trouble: Callable[[], str],
@@ -109,7 +109,7 @@ class IncidentWatch:
         return _State(channel.name, state.name, state.reason, until)
 
 
-def budget_use(books: Purse, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:
+def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:
     """Budgets with what is used of them now."""
     for budget in budgets:
         spent, held = books.spent(scope, window_start(budget.window, now)), books.held(scope)

@@ -18,7 +18,7 @@ NEWEST = 0.3
 MOST = 4096
 
 
-class _Measured:
+class _ModelLatency:
     """What is known of one model of one channel."""
 
     __slots__ = ("at", "first_s", "token_s")
@@ -34,7 +34,7 @@ class LatencyStats:
 
     def __init__(self, mono: Callable[[], float]) -> None:
         self._mono = mono
-        self._measured: dict[tuple[ChannelId, str], _Measured] = {}
+        self._measured: dict[tuple[ChannelId, str], _ModelLatency] = {}
 
     def note(self, channel: ChannelId, model: str, *, first_s: float | None, whole_s: float, tokens: int) -> None:
         """An answer came: its first byte after ``first_s`` (None: it was not a stream), all of it after ``whole_s``."""
@@ -46,7 +46,7 @@ class LatencyStats:
         if known is None or now - known.at > STALE_S:
             if len(self._measured) >= MOST:
                 self._measured.clear()
-            self._measured[key] = _Measured(first, rate, now)
+            self._measured[key] = _ModelLatency(first, rate, now)
             return
         known.first_s += NEWEST * (first - known.first_s)
         known.token_s += NEWEST * (rate - known.token_s)

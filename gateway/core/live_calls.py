@@ -18,7 +18,7 @@ import msgspec
 from gateway.core.call import Call
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.core.quota import Purse, left_to_stop
+from gateway.core.quota import MoneyBooks, left_to_stop
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import QuotaExceeded
@@ -140,7 +140,7 @@ class BudgetExhausted(QuotaExceeded):
     """The money of a running stream is gone, and its owner wants it ended then."""
 
 
-class CostLedger(Purse, Protocol):
+class CostLedger(MoneyBooks, Protocol):
     """The part of the books that is used here."""
 
     def update(self, call: Running) -> None:

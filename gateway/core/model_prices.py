@@ -7,7 +7,7 @@ comes before an imported one: a mapping whose own price was imported follows its
 
 from collections.abc import Iterable
 
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.price import Price
 from gateway.domain.registry import Registry
 
@@ -49,6 +49,6 @@ def in_order(channels: Iterable[Channel]) -> list[Channel]:
     return sorted(channels, key=lambda channel: (not channel.enabled, -channel.priority, channel.name))
 
 
-def is_mapping(served: Served) -> bool:
+def is_mapping(served: ServedModel) -> bool:
     """Whether the channel offers the model under another name than its upstream's."""
     return served.upstream not in ("", served.name)

@@ -6,12 +6,12 @@ are never made up.
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served, UpstreamModels
+from gateway.domain.channel import Channel, ServedModel, UpstreamModels
 from gateway.domain.patterns import NOT, matches
 from gateway.domain.units import Millis
 
 
-def offered_models(channel: Channel, listed: tuple[Served, ...], now: Millis) -> Channel:
+def offered_models(channel: Channel, listed: tuple[ServedModel, ...], now: Millis) -> Channel:
     """The channel with the models that match its patterns, and with what the upstream reports of the others."""
     there = {model.name: model for model in listed}
     named = [_with_reported(model, there.get(model.upstream_name)) for model in channel.models if not model.live]
@@ -36,11 +36,11 @@ def chosen_by_hand(before: Channel, after: Channel) -> Channel:
     if not out or after.patterns != before.patterns:
         return after
     if len(out) > len(live):
-        return fixed(msgspec.structs.replace(after, patterns=()))
+        return fix_models(msgspec.structs.replace(after, patterns=()))
     return msgspec.structs.replace(after, patterns=(*after.patterns, *(NOT + name for name in out)))
 
 
-def fixed(channel: Channel) -> Channel:
+def fix_models(channel: Channel) -> Channel:
     """The channel with its models for good: all if it has no patterns, else those that were given another name."""
     if not any(model.live for model in channel.models):
         return channel
@@ -50,7 +50,7 @@ def fixed(channel: Channel) -> Channel:
 
 
 def newly_listed(
-    before: UpstreamModels | None, channel: Channel, models: tuple[Served, ...], now: Millis, unnamed: int = 0
+    before: UpstreamModels | None, channel: Channel, models: tuple[ServedModel, ...], now: Millis, unnamed: int = 0
 ) -> UpstreamModels:
     """The list that has just come, with what is new and gone since the last change. Nothing is new in a first list."""
     if before is None or not before.time:
@@ -63,7 +63,7 @@ def newly_listed(
     return UpstreamModels(channel=channel.id, time=now, models=models, new=new, gone=gone, unnamed=unnamed)
 
 
-def _with_reported(model: Served, there: Served | None) -> Served:
+def _with_reported(model: ServedModel, there: ServedModel | None) -> ServedModel:
     if there is None:
         return model
     return msgspec.structs.replace(

@@ -43,8 +43,8 @@ class OpenFiles:
         connections = self._settings().connections
         if connections != self._seen:
             self._seen = connections
-            self.limit = self._raised(wanted(connections))
-            self._shares = shared(self.limit, connections)
+            self.limit = self._raised(wanted_files(connections))
+            self._shares = share_files(self.limit, connections)
         return self._shares
 
     def clients(self) -> int:
@@ -61,12 +61,12 @@ class OpenFiles:
         return 0 < self.shares.clients < self._settings().connections
 
 
-def wanted(connections: int) -> int:
+def wanted_files(connections: int) -> int:
     """Open files with which so many connections of clients, and twice as many to upstreams, are possible."""
     return 4 * connections + MOST_RESERVE if connections else UNLIMITED
 
 
-def shared(limit: int, connections: int) -> Shares:
+def share_files(limit: int, connections: int) -> Shares:
     """How many of ``limit`` open files clients and upstreams may use, if ``connections`` of clients are wanted."""
     if not limit:
         return Shares(connections, 0)

@@ -23,7 +23,7 @@ from gateway.core.admission import Admission, admit, demand, entry_for, group_of
 from gateway.core.answer_headers import answer_headers, end_of_stream_facts, whole_answer_headers
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, identify, still, trusted_token
-from gateway.core.call import Call, CallContext, Client, Visit
+from gateway.core.call import Call, CallContext, CallOrigin, Client
 from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
@@ -51,7 +51,7 @@ from gateway.domain.usage import COUNTED_HERE, UsageSource
 from gateway.inbound.api import LARGE, HttpRequest
 from gateway.store.books import Books
 from gateway.store.inflight import refusal
-from gateway.upstream.adapter import AnswerStream, Whole
+from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.usage_marks import SUSPECT
 
 _log = logging.getLogger("tollkeeper")
@@ -93,7 +93,7 @@ class Pipeline:
         self.closed: Unavailable | None = None
         """The error for new calls while none are accepted."""
 
-    def identify(self, visit: Visit) -> Token:
+    def identify(self, visit: CallOrigin) -> Token:
         """The token of the client's key. Raises InvalidToken."""
         try:
             catalog = self._deps.catalog()
@@ -104,13 +104,13 @@ class Pipeline:
             self.refuse(visit, error)
             raise
 
-    def refuse(self, visit: Visit, error: GatewayError, token: Token | None = None, model: str = "") -> None:
+    def refuse(self, visit: CallOrigin, error: GatewayError, token: Token | None = None, model: str = "") -> None:
         """Record a call that is refused, and put the state of its token's limits into the error."""
         if token is not None:
             error.readings = self._deps.limiter.readings(self._deps.catalog().binding(token, model))
         self.refusals.note(visit, error, token, model)
 
-    async def run(self, visit: Visit, token: Token, received: HttpRequest, client: Client) -> None:
+    async def run(self, visit: CallOrigin, token: Token, received: HttpRequest, client: Client) -> None:
         """One call. Raises GatewayError until the client has part of the answer; later the stream ends with it."""
         deps, model = self._deps, ""
         try:
@@ -224,7 +224,7 @@ class Pipeline:
             return
         self._measure(call, answer)
         status = GONE if context.client.gone else 200
-        if not isinstance(answer, Whole):
+        if not isinstance(answer, WholeAnswer):
             await self._finish(call, status, _tail(call, answer))
             return
         parts = answer.parts(call.result.usage)
@@ -241,7 +241,7 @@ class Pipeline:
             del answer, parts  # from here on only the response holds it
             await context.client.delivered()
 
-    def _measure(self, call: Call, answer: Whole | AnswerStream) -> None:
+    def _measure(self, call: Call, answer: WholeAnswer | AnswerStream) -> None:
         """Note what the answer used, and how it ended."""
         meter, result = self._deps.meter, call.result
         result.usage = meter.usage(call, answer)
@@ -328,7 +328,7 @@ class Pipeline:
         for call, record in due:
             stored = books.kept(record)
             if stored.code:
-                call.context.client.withhold(_explained(call, refusal(stored), self._deps.limiter))
+                call.context.client.withhold(_explain(call, refusal(stored), self._deps.limiter))
             bus.settled(stored)
 
 
@@ -360,10 +360,10 @@ def _last_error(call: Call, limiter: Limiter) -> GatewayError:
     until the garbage collector runs.
     """
     error, call.result.error = call.result.error, None
-    return _explained(call, error or InternalError("the call failed without an error"), limiter)
+    return _explain(call, error or InternalError("the call failed without an error"), limiter)
 
 
-def _explained(call: Call, error: GatewayError, limiter: Limiter) -> GatewayError:
+def _explain(call: Call, error: GatewayError, limiter: Limiter) -> GatewayError:
     """The error with what an answer's headers would say: limits and route."""
     error.readings = limiter.readings(call.limits.scopes)
     error.facts = answer_headers(call.attempt, call.limits, call.result)

@@ -23,11 +23,11 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.json_body import unmask
-from gateway.inbound.large_body import unmasked
+from gateway.inbound.large_body import unmask_text
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Adapter, Failure, Learned, Order, Prepared
+from gateway.upstream.adapter import Adapter, Failure, LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.learned_params import NOTHING, LearnedParams
-from gateway.upstream.translate.request import refused
+from gateway.upstream.translate.request import refusal_of
 
 SWITCH_S = 0.0005
 """How long the loop waits for its turn while this thread runs Python code; usually 5 ms, for each of its events."""
@@ -72,7 +72,7 @@ class Preparer:
                 return api.plan(order, channel, adapter, lacking=lacking)
             return await self.run(call, partial(api.plan, order, channel, adapter, lacking=lacking))
         except BadRequest as fault:
-            raise refused(channel, fault) from fault
+            raise refusal_of(channel, fault) from fault
 
     def is_native(self, call: Call, adapter: Adapter, channel: Channel) -> bool:
         """Whether this channel speaks the client's API itself, as far as is known. Not for large requests."""
@@ -90,7 +90,7 @@ class Preparer:
         """The result of work that takes the longer the larger the call's request is."""
         return await self._worker.run(work) if call.context.request.prompt is not None else work()
 
-    async def prepare(self, call: Call, adapter: Adapter, order: Order, route: Route) -> Prepared:
+    async def prepare(self, call: Call, adapter: Adapter, order: Order, route: Route) -> PreparedRequest:
         """The request as this channel wants it. Raises AttemptFailed or BadRequest if it cannot be put so."""
         channel, mask = route.channel, call.context.request.mask
         learned = self._lessons.of(channel.id, route.served, self._wall()) if self._lessons.known else NOTHING
@@ -103,7 +103,7 @@ class Preparer:
         if call.context.request.prompt is not None:
             return await self._worker.run(partial(prepare_large, adapter, order, route, learned, mask))
         prepared = adapter.prepare(order, channel, route.served, learned)
-        return _unmasked(prepared, mask) if mask else prepared
+        return _unmask(prepared, mask) if mask else prepared
 
     def learn(self, order: Order, route: Route, failure: Failure) -> bool:
         """Whether the upstream rejected parameters by name, which is remembered: it is called again without them."""
@@ -118,17 +118,19 @@ class Preparer:
         self._lessons.lacking.pop((route.channel.id, call.context.visit.api.name), None)
 
 
-def _unmasked(prepared: Prepared, mask: bytes) -> Prepared:
-    more = tuple(_unmasked(one, mask) for one in prepared.more)
+def _unmask(prepared: PreparedRequest, mask: bytes) -> PreparedRequest:
+    more = tuple(_unmask(one, mask) for one in prepared.more)
     return msgspec.structs.replace(prepared, body=unmask(prepared.body, mask), more=more)
 
 
-def prepare_large(adapter: Adapter, order: Order, route: Route, learned: Learned, mask: bytes) -> Prepared:
+def prepare_large(
+    adapter: Adapter, order: Order, route: Route, learned: LearnedRefusals, mask: bytes
+) -> PreparedRequest:
     """The request of a large order, in parts. Its ``body`` is what the demo upstream reads of it."""
-    return _filled(adapter.prepare(order, route.channel, route.served, learned), order, route, mask)
+    return _fill(adapter.prepare(order, route.channel, route.served, learned), order, route, mask)
 
 
-def _filled(prepared: Prepared, order: Order, route: Route, mask: bytes) -> Prepared:
+def _fill(prepared: PreparedRequest, order: Order, route: Route, mask: bytes) -> PreparedRequest:
     if prepared.body is order.body:  # it goes out as it came
         brief = rawjson.encode(order.fields) if not route.channel.dialect.info.needs_url else b""
         return msgspec.structs.replace(prepared, body=order.long.clipped(brief), parts=(order.body,))
@@ -137,7 +139,7 @@ def _filled(prepared: Prepared, order: Order, route: Route, mask: bytes) -> Prep
     except ValueError as error:
         raise BadRequest(str(error), code="too_complex") from error
     if mask:
-        parts = [unmasked(bytes(part), mask) for part in parts]
-    brief = unmasked(order.long.clipped(prepared.body), mask)
-    more = tuple(_filled(one, order, route, mask) for one in prepared.more)
+        parts = [unmask_text(bytes(part), mask) for part in parts]
+    brief = unmask_text(order.long.clipped(prepared.body), mask)
+    more = tuple(_fill(one, order, route, mask) for one in prepared.more)
     return msgspec.structs.replace(prepared, body=brief, parts=tuple(parts), more=more)

@@ -20,7 +20,7 @@ from gateway.core.chooser import ChannelLimits
 from gateway.core.clock import Clock
 from gateway.core.concurrency import wait_text
 from gateway.core.event_bus import EventBus
-from gateway.core.quota import Purse
+from gateway.core.quota import MoneyBooks
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import RouteChoice
@@ -121,7 +121,7 @@ class CallQueue:
     def __init__(
         self,
         limiter: Limiter,
-        books: Purse,
+        books: MoneyBooks,
         attempts: Attempts,
         catalog: Callable[[], Catalog],
         clock: Clock,

@@ -4,10 +4,10 @@ Every budget that applies (the account's balance and budgets, the group's, the t
 anything is committed. A hold is the most that the call's input and the output that its caps allow can cost; without a
 cap it is what a usual answer costs, or all that is left.
 
-**What a call needs** (``Need``) is the most over all the channels that may serve it. What is held, what counts against
-rates and what ``why`` shows all come from it. The output is what the caps of the request allow as it goes out, which
-``upstream.output_limit`` reads for each channel, with the owner's parameters in it; the input is the client's and
-whatever the gateway itself puts before it.
+**What a call needs** (``CallNeed``) is the most over all the channels that may serve it. What is held, what counts
+against rates and what ``why`` shows all come from it. The output is what the caps of the request allow as it goes out,
+which ``upstream.output_limit`` reads for each channel, with the owner's parameters in it; the input is the client's
+and whatever the gateway itself puts before it.
 
 A model's own limit may come from the upstream's list, a vendor's table or the price list; none is trusted blindly. A
 limit makes a hold smaller only because a higher cap is lowered to it in the request that goes out. So a limit that is
@@ -20,6 +20,8 @@ Anthropic's dialect does, that is at least ``LEAST_OUTPUT``, or the call is refu
 
 The owner of a token may have its calls hold less than their caps allow (``Token.hold_output``), for programs that
 always ask for far more than they use. Their caps go out unchanged, so such a call may cost more than its hold.
+
+Long: what is needed, what is left and what is held are one calculation.
 """
 
 from bisect import bisect_right
@@ -32,7 +34,7 @@ from gateway.core.quota_refusals import Headroom, Shortage, budget_warning, quot
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, budget_name, window_end, window_start
 from gateway.domain.call import Running
-from gateway.domain.channel import Channel, Overrides, Served
+from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, result_names_bound, tool_calls_bound
 from gateway.domain.group import Group
@@ -54,7 +56,7 @@ _SUSPENDED: Final = AccountStatus.SUSPENDED
 """Python looks a member of an enumeration up slowly: here it is done once."""
 
 
-class Need(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a call may use at most, and what that costs."""
 
     input: int
@@ -96,7 +98,7 @@ def nothing_recalled(_: Mapping[str, msgspec.Raw]) -> int:
 class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """What the channels of one model make of a call, as far as that is known when the configuration changes."""
 
-    offers: tuple[tuple[Channel, Served], ...] = ()
+    offers: tuple[tuple[Channel, ServedModel], ...] = ()
     added_input: int = 0
     """The most tokens that an owner adds: a system prompt, tools."""
     plain: bool = True
@@ -120,7 +122,7 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
 NO_EFFECTS = ChannelEffects()
 
 
-def effects_of(offers: Iterable[tuple[Channel, Served]]) -> ChannelEffects:
+def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
     """What these channels do to calls of one model."""
     found = tuple(offers)
     limits = [served.max_output for _, served in found]
@@ -142,7 +144,7 @@ def effects_of(offers: Iterable[tuple[Channel, Served]]) -> ChannelEffects:
     )
 
 
-def with_limit(channel: Channel, served: Served, price: Price | None) -> Served:
+def with_limit(channel: Channel, served: ServedModel, price: Price | None) -> ServedModel:
     """The model with its own output limit, as far as the upstream's list, a vendor's table or the price list tells."""
     limit = served.max_output or model_limit(channel.dialect, served.upstream_name)
     limit = limit or (price.context if price is not None else None)
@@ -157,7 +159,7 @@ def need_of(
     recall: Recall = nothing_recalled,
     *,
     hold_output: int = 0,
-) -> Need:
+) -> CallNeed:
     """What a call needs at the channels of one model. Raises BadRequest if its caps are too many to be read.
 
     ``hold_output`` is the token's.
@@ -173,19 +175,21 @@ def need_of(
         tokens += recall(request.conversation)
     output = _output(request, effects)
     if not hold_output:
-        return _priced(tokens, output, price, multiplier)
-    need = _priced(tokens, _held_output(output, hold_output, request.choices, effects), price, multiplier)
+        return _priced_need(tokens, output, price, multiplier)
+    need = _priced_need(tokens, _held_output(output, hold_output, request.choices, effects), price, multiplier)
     return need if need.capped or not need.output else msgspec.structs.replace(need, owner_limit=True)
 
 
-def _priced(tokens: int, output: tuple[int, int, int], price: Price | None, multiplier: int) -> Need:
+def _priced_need(tokens: int, output: tuple[int, int, int], price: Price | None, multiplier: int) -> CallNeed:
     capped, minimum, most = output
     if price is None or not multiplier or (not price.input and price.free):
         nothing = Nanos(0)
-        return Need(input=tokens, capped=capped, minimum=minimum, output=most, nanos=nothing, least=nothing, free=True)
+        return CallNeed(
+            input=tokens, capped=capped, minimum=minimum, output=most, nanos=nothing, least=nothing, free=True
+        )
     nanos = highest_cost(price, tokens, most, multiplier)
     least = nanos if minimum == most else highest_cost(price, tokens, minimum, multiplier)
-    return Need(input=tokens, capped=capped, minimum=minimum, output=most, nanos=nanos, least=least)
+    return CallNeed(input=tokens, capped=capped, minimum=minimum, output=most, nanos=nanos, least=least)
 
 
 def _held_output(
@@ -203,7 +207,7 @@ def _held_output(
     return capped, minimum, max(minimum, hold_output)
 
 
-def affordable_output(need: Need, held: int, held_tokens: int, price: Price | None, multiplier: int) -> int | None:
+def affordable_output(need: CallNeed, held: int, held_tokens: int, price: Price | None, multiplier: int) -> int | None:
     """Output tokens that a hold pays for at a model of this price; None: all that the call may need."""
     if held >= need.nanos and held_tokens >= need.input + need.output and not need.owner_limit:
         return None
@@ -214,17 +218,17 @@ def affordable_output(need: Need, held: int, held_tokens: int, price: Price | No
     return max(0, bisect_right(steps, held, key=lambda out: highest_cost(price, need.input, out, multiplier)) - 1)
 
 
-def most_of(needs: Sequence[Need], prices: Sequence[Price | None], multiplier: int) -> Need:
+def most_of(needs: Sequence[CallNeed], prices: Sequence[Price | None], multiplier: int) -> CallNeed:
     """What a call needs if any of several models, with these prices, may answer it.
 
     Each is reckoned with the longest input of all, as ``affordable_output`` does.
     """
     longest, owner_limit = max(one.input for one in needs), any(one.owner_limit for one in needs)
     needs = [
-        one if one.input == longest else _priced(longest, (one.capped, one.minimum, one.output), price, multiplier)
+        one if one.input == longest else _priced_need(longest, (one.capped, one.minimum, one.output), price, multiplier)
         for one, price in zip(needs, prices, strict=True)
     ]
-    return Need(
+    return CallNeed(
         input=longest,
         capped=max(one.capped for one in needs),
         minimum=max(one.minimum for one in needs),
@@ -287,7 +291,7 @@ class Amounts(Protocol):
         """How many calls."""
 
 
-class Purse(Protocol):
+class MoneyBooks(Protocol):
     """The part of the books that knows about money."""
 
     def available(self) -> Nanos:
@@ -313,7 +317,9 @@ class HoldPlan(msgspec.Struct, frozen=True, gc=False):
     """Of which budgets most is spent."""
 
 
-def plan_hold(books: Purse, account: Account, group: Group, token: Token, need: Need, *, now: Millis) -> HoldPlan:
+def plan_hold(
+    books: MoneyBooks, account: Account, group: Group, token: Token, need: CallNeed, *, now: Millis
+) -> HoldPlan:
     """The hold for a call. Raises QuotaExceeded, naming the budget that is too small; changes nothing."""
     if account.status is _SUSPENDED:
         msg = "the account is suspended; 'tollkeeper account set --status active' reactivates it"
@@ -330,7 +336,7 @@ def plan_hold(books: Purse, account: Account, group: Group, token: Token, need: 
     )
 
 
-def left_to_stop(books: Purse, account: Account, token: Token, *, now: Millis) -> int | None:
+def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Millis) -> int | None:
     """Nano-dollars left to those who want a running stream ended when their money is gone; None if nobody does."""
     lefts = [int(books.available())] if account.stop_when_empty else []
     if token.stop_when_empty:
@@ -342,7 +348,7 @@ def left_to_stop(books: Purse, account: Account, token: Token, *, now: Millis) -
     return min(lefts, default=None)
 
 
-def _nanos(rooms: list[Headroom], token: Token, need: Need, running: Mapping[CallId, Running]) -> Nanos:
+def _nanos(rooms: list[Headroom], token: Token, need: CallNeed, running: Mapping[CallId, Running]) -> Nanos:
     left = need.nanos
     for room in rooms:
         if room.nanos is not None:
@@ -352,7 +358,7 @@ def _nanos(rooms: list[Headroom], token: Token, need: Need, running: Mapping[Cal
     return left
 
 
-def _tokens(rooms: list[Headroom], token: Token, need: Need, running: Mapping[CallId, Running]) -> int:
+def _tokens(rooms: list[Headroom], token: Token, need: CallNeed, running: Mapping[CallId, Running]) -> int:
     left, least = need.input + need.output, need.input + need.minimum
     for room in rooms:
         if room.tokens is not None:
@@ -363,7 +369,7 @@ def _tokens(rooms: list[Headroom], token: Token, need: Need, running: Mapping[Ca
     return left
 
 
-def _rooms(books: Purse, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:
+def _rooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:
     yield Headroom(
         label="the account",
         code="insufficient_quota",
@@ -380,7 +386,7 @@ def _rooms(books: Purse, account: Account, group: Group, token: Token, *, now: M
             yield _room(books, scope, budget, (name, code), now)
 
 
-def _room(books: Purse, scope: Scope, budget: Budget, words: tuple[str, str], now: Millis) -> Headroom:
+def _room(books: MoneyBooks, scope: Scope, budget: Budget, words: tuple[str, str], now: Millis) -> Headroom:
     name, code = words
     owner = f"{scope[0]} '{name}'" if name else "the account"
     spent = books.spent(scope, window_start(budget.window, now))

@@ -84,7 +84,7 @@ def quota_exceeded(room: Headroom, shortage: Shortage, running: Mapping[CallId, 
 
 def _state(room: Headroom, shortage: Shortage, left: int, holders: Sequence[Running]) -> str:
     held = sum(map(shortage.held_by, holders))
-    named = _named(shortage, holders)
+    named = _holder_names(shortage, holders)
     if not room.whose or left > 0:
         has = max(0, left) if room.whose else left  # what the account owes is its to know
         state = (
@@ -108,7 +108,7 @@ def _holders(room: Headroom, shortage: Shortage, running: Mapping[CallId, Runnin
     return sorted((call for call in calls if shortage.held_by(call)), key=shortage.held_by, reverse=True)
 
 
-def _named(shortage: Shortage, holders: Sequence[Running]) -> str:
+def _holder_names(shortage: Shortage, holders: Sequence[Running]) -> str:
     shown = holders[:NAMED_HOLDERS]
     named = ", ".join(
         f"{call.id} ({_about(call, shortage.token)}) {shortage.amount(shortage.held_by(call))}" for call in shown

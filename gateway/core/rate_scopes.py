@@ -66,19 +66,19 @@ def token_scope(token: Token, settings: Settings) -> RateScope:
     """Of a token."""
     streams = token.limits.streams or settings.token_streams or None
     limits = msgspec.structs.replace(token.limits, streams=streams)
-    return _bound(("token", token.id), f"token '{plain(token.name)}'", limits, settings)
+    return _rate_scope(("token", token.id), f"token '{plain(token.name)}'", limits, settings)
 
 
 def group_scope(group: Group, settings: Settings) -> RateScope:
     """Of a group."""
-    return _bound(("group", group.name), f"group '{plain(group.name)}'", group.limits, settings)
+    return _rate_scope(("group", group.name), f"group '{plain(group.name)}'", group.limits, settings)
 
 
 def channel_scope(channel: Channel, settings: Settings) -> RateScope:
     """Of a channel."""
     calls = channel.limits.concurrent or settings.channel_calls or None
     limits = msgspec.structs.replace(channel.limits, concurrent=calls, streams=None)
-    return _bound(("channel", channel.id), f"channel '{plain(channel.name)}'", limits, settings)
+    return _rate_scope(("channel", channel.id), f"channel '{plain(channel.name)}'", limits, settings)
 
 
 def scopes_of(bounds: Iterable[RateScope]) -> CallScopes:
@@ -90,7 +90,7 @@ def scopes_of(bounds: Iterable[RateScope]) -> CallScopes:
     return CallScopes(bounds=rated, gates=gates, stream_gates=gates + streams)
 
 
-def _bound(key: Scope, label: str, limits: Limits, settings: Settings) -> RateScope:
+def _rate_scope(key: Scope, label: str, limits: Limits, settings: Settings) -> RateScope:
     daily = limits.rpd is not None or limits.tpd is not None
     return RateScope(
         key=key,

@@ -19,7 +19,7 @@ from gateway.domain.limits import LimitReading, Readings
 MINUTE_S = 60.0
 
 
-class Used(msgspec.Struct, frozen=True):
+class UsedToday(msgspec.Struct, frozen=True):
     """Requests and tokens since local midnight, and seconds until the next."""
 
     requests: int
@@ -27,11 +27,11 @@ class Used(msgspec.Struct, frozen=True):
     reset_s: float
 
 
-Today = Callable[[Scope], Used]
+Today = Callable[[Scope], UsedToday]
 """What a party has used today; asked only when there is a limit by the day."""
 
 
-class Over(msgspec.Struct, frozen=True, kw_only=True):
+class LimitReached(msgspec.Struct, frozen=True, kw_only=True):
     """A limit that does not let a call pass."""
 
     label: str
@@ -151,7 +151,7 @@ class Limiter:
 
         ``tokens``: what the call may use, output as its caps allow it.
         """
-        worst: Over | None = None
+        worst: LimitReached | None = None
         for bound in bounds:
             over = self.against(bound, tokens)
             if over is not None and (worst is None or _longer(over, worst)):
@@ -159,10 +159,10 @@ class Limiter:
         if worst is not None:
             raise worst.error()
 
-    def against(self, bound: RateScope, tokens: int) -> Over | None:
+    def against(self, bound: RateScope, tokens: int) -> LimitReached | None:
         """Of the limits of one party that do not let the call pass, the one that needs the longest wait."""
         limits, now = bound.limits, self._mono()
-        worst: Over | None = None
+        worst: LimitReached | None = None
         if limits.rpm is not None:
             worst = _minute(bound, self._requests, ("requests a minute", limits.rpm, 1), now)
         if limits.tpm is not None:
@@ -227,7 +227,7 @@ def _log_of(logs: dict[Scope, _Log], key: Scope, now: float) -> _Log:
     return log
 
 
-def _minute(bound: RateScope, logs: dict[Scope, _Log], rule: tuple[str, int, int], now: float) -> Over | None:
+def _minute(bound: RateScope, logs: dict[Scope, _Log], rule: tuple[str, int, int], now: float) -> LimitReached | None:
     _, limit, amount = rule
     if amount > limit:
         return _over(bound, rule, 0, None)
@@ -239,25 +239,27 @@ def _minute(bound: RateScope, logs: dict[Scope, _Log], rule: tuple[str, int, int
     return _over(bound, rule, log.total, wait) if wait > 0 else None
 
 
-def _day(bound: RateScope, rule: tuple[str, int, int], used: int, today: Used) -> Over | None:
+def _day(bound: RateScope, rule: tuple[str, int, int], used: int, today: UsedToday) -> LimitReached | None:
     _, limit, amount = rule
     if amount > limit:
         return _over(bound, rule, used, None)
     return _over(bound, rule, used, today.reset_s) if used + amount > limit else None
 
 
-def _over(bound: RateScope, rule: tuple[str, int, int], used: int, wait_s: float | None) -> Over:
+def _over(bound: RateScope, rule: tuple[str, int, int], used: int, wait_s: float | None) -> LimitReached:
     name, limit, amount = rule
-    return Over(label=bound.label, whose=bound.key[0], name=name, limit=limit, used=used, amount=amount, wait_s=wait_s)
+    return LimitReached(
+        label=bound.label, whose=bound.key[0], name=name, limit=limit, used=used, amount=amount, wait_s=wait_s
+    )
 
 
-def _worse(one: Over | None, other: Over | None) -> Over | None:
+def _worse(one: LimitReached | None, other: LimitReached | None) -> LimitReached | None:
     if one is None or other is None:
         return one or other
     return other if _longer(other, one) else one
 
 
-def _longer(one: Over, other: Over) -> bool:
+def _longer(one: LimitReached, other: LimitReached) -> bool:
     """Never is longest; of equals the first that was found stays."""
     if one.wait_s is None or other.wait_s is None:
         return one.wait_s is None and other.wait_s is not None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gateway.core.call import Visit
+from gateway.core.call import CallOrigin
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.settlement import ERROR_TEXT
@@ -39,7 +39,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 
     about: tuple[str, str, str]
     """Token, reason, and model or address: of what is the same, one is recorded in a second."""
-    visit: Visit
+    visit: CallOrigin
     ms: Millis
     status: int
     code: str
@@ -103,7 +103,7 @@ class Refusals:
         self._models: set[str] = set()
         self._apps: set[str] = set()
 
-    def note(self, visit: Visit, error: GatewayError, token: Token | None, model: str) -> None:
+    def note(self, visit: CallOrigin, error: GatewayError, token: Token | None, model: str) -> None:
         """Record a refusal; it costs nothing and holds nothing."""
         now, code = self._clock.mono(), error.code
         who = token.id if token is not None else ""
@@ -151,7 +151,7 @@ class Refusals:
         self._note(record)
         self._bus.settled(record)
 
-    def _record(self, refusal: _Refusal, visit: Visit, left_out: int) -> Record:
+    def _record(self, refusal: _Refusal, visit: CallOrigin, left_out: int) -> Record:
         token, name = refusal.token, plain(refusal.model, 80)
         return Record(
             id=visit.id,
@@ -159,8 +159,8 @@ class Refusals:
             token=token.id if token is not None else "",
             token_name=token.name if token is not None else "",
             group=token.group if token is not None else "",
-            model=_known(self._models, name) if refusal.code == "model_not_found" else name,
-            app=_known(self._apps, visit.app),
+            model=_known_name(self._models, name) if refusal.code == "model_not_found" else name,
+            app=_known_name(self._apps, visit.app),
             api="" if refusal.code == "unknown_url" else visit.api.name,
             request=visit.request,
             status=refusal.status,
@@ -187,7 +187,7 @@ class Refusals:
         self._seen[key] = now
 
 
-def _known(names: set[str], name: str) -> str:
+def _known_name(names: set[str], name: str) -> str:
     """The name, if it is not one too many: what clients make up would stay in the sums of calls for ever."""
     if name not in names:
         if len(names) >= STRANGERS:

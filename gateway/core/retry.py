@@ -6,7 +6,8 @@ that it will be free in a moment. After that come the channels of the fallback m
 
 Second tries, and attempts at a paused channel, are limited by the ``RetryBudget``, so that broken upstreams are not
 stormed: a fifth of the calls in flight, but at least three, and over time no more than a fifth of the calls and three a
-second. An attempt at another channel that is well is not such a retry: channel health limits those.
+second. An attempt at another channel that is well is not such a retry: ``channel_health`` limits
+those, and has the pauses of a failing channel.
 """
 
 from collections import OrderedDict

@@ -21,7 +21,7 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource, canonical
 from gateway.inbound.api import InboundRequest
-from gateway.upstream.adapter import AnswerStream, Whole
+from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.redaction import quotes
 
 _NOT_USED: Final = UsageSource.NONE
@@ -40,7 +40,7 @@ class Meter:
         self.calibration = Calibration()
         self._seen = 0
 
-    def usage(self, call: Call, answer: Whole | AnswerStream) -> Usage:
+    def usage(self, call: Call, answer: WholeAnswer | AnswerStream) -> Usage:
         """Of an answer that came to its proper end. All zeros beside output count as not reported, and
         so does an output of zero beside output; see ``had_output``.
         """
@@ -86,7 +86,7 @@ class Meter:
         estimated = call.context.visit.api.prompt_tokens(call.context.request)
         return min(call.need.input, self._corrected(call, estimated))
 
-    def _output(self, call: Call, answer: Whole | AnswerStream) -> int:
+    def _output(self, call: Call, answer: WholeAnswer | AnswerStream) -> int:
         """Output tokens by estimate."""
         tokens = self._corrected(call, answer.tally.tokens())
         need = call.need
@@ -104,7 +104,7 @@ class Meter:
         return estimated if route is None else self.calibration.apply(route.channel.id, route.served.name, estimated)
 
 
-def had_output(call: Call, answer: Whole | AnswerStream) -> bool:
+def had_output(call: Call, answer: WholeAnswer | AnswerStream) -> bool:
     """Whether the answer has output, other than the prompt that the client wanted repeated."""
     return not answer.tally.empty and "echo" not in call.context.request.fields
 
@@ -163,7 +163,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         held=call.held,
         possible=call.held if not charged and any(a.billed for a in result.attempts) else Nanos(0),
         attempts=tuple(result.attempts),
-        upstream_id=kept_id(result.upstream_id, request.body or _gathered(request)) if result.upstream_id else "",
+        upstream_id=kept_id(result.upstream_id, request.body or _gather_text(request)) if result.upstream_id else "",
         retry=visit.retry,
         marks=result.marks + _marks(call),
     )
@@ -199,7 +199,7 @@ def kept_id(id: str, body: bytes) -> str:
     return id
 
 
-def _gathered(request: InboundRequest) -> bytes:
+def _gather_text(request: InboundRequest) -> bytes:
     """The text of a request of which there is no body."""
     return request.long.text or b" ".join(request.fields.values())
 

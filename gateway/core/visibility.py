@@ -22,12 +22,12 @@ def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> V
     """Why a token sees a model, or the first rule that hides it."""
     entry = catalog.visible(token).get(model)
     if entry is not None:
-        return Visibility(visible=True, rule=_shown(model, token, group, [r.channel.name for r in entry.routes]))
+        return Visibility(visible=True, rule=_visible_text(model, token, group, [r.channel.name for r in entry.routes]))
     offering = [c for c in catalog.registry.channels.values() if any(s.name == model for s in c.models)]
-    return _hidden(plain(model, 80), token, group, sorted(offering, key=lambda c: (-c.priority, c.name)))
+    return _hidden_by(plain(model, 80), token, group, sorted(offering, key=lambda c: (-c.priority, c.name)))
 
 
-def _shown(model: str, token: Token, group: Group, channels: list[str]) -> str:
+def _visible_text(model: str, token: Token, group: Group, channels: list[str]) -> str:
     by = ", ".join(plain(name) for name in channels)
     rules = [f"group '{plain(group.name)}' has it from {by}" if channels else "no channel has it, others answer for it"]
     if group.models:
@@ -41,7 +41,7 @@ def _pattern(model: str, patterns: tuple[str, ...]) -> str:
     return next(f"'{plain(pattern)}'" for pattern in patterns if matches(model, (pattern,)))
 
 
-def _hidden(model: str, token: Token, group: Group, offering: list[Channel]) -> Visibility:
+def _hidden_by(model: str, token: Token, group: Group, offering: list[Channel]) -> Visibility:
     """The rules in the order in which the catalog applies them."""
     token_name, group_name = plain(token.name), plain(group.name)
     if not offering:

@@ -69,21 +69,21 @@ def advice(
     named = channel or str(error.details.get("channel") or "NAME")
     names = {"token": word(token), "group": word(group), "model": word(model), "channel": word(named)}
     text = _budget(error) or _grant(error) or _limit(error) or _setting(error) or _BY_CODE.get(error.code, "")
-    if key := key or _told(error, "key"):
+    if key := key or _message_of(error, "key"):
         text = text.replace("channel edit {channel} --key", f"channel key rotate {{channel}} {key} --key")
     return re.sub(r"\{(token|group|model|channel)\}", lambda place: names[place[1]], text)
 
 
-def _told(error: GatewayError, name: str) -> str:
+def _message_of(error: GatewayError, name: str) -> str:
     return str(error.details.get(name, ""))
 
 
 def _budget(error: GatewayError) -> str:
-    edit = _EDIT.get(_told(error, "budget_of"))
+    edit = _EDIT.get(_message_of(error, "budget_of"))
     if edit is None:
         return ""
-    option = "--tokens-budget" if _told(error, "budget_unit") == "tokens" else "--budget"
-    return f"'tollkeeper {edit} {option} {word(_told(error, 'budget_window'))}=AMOUNT' raises it"
+    option = "--tokens-budget" if _message_of(error, "budget_unit") == "tokens" else "--budget"
+    return f"'tollkeeper {edit} {option} {word(_message_of(error, 'budget_window'))}=AMOUNT' raises it"
 
 
 def _grant(error: GatewayError) -> str:
@@ -96,7 +96,7 @@ def _grant(error: GatewayError) -> str:
 
 
 def _limit(error: GatewayError) -> str:
-    edit, option = _EDIT.get(_told(error, "limit_of")), _LIMITS.get(_told(error, "limit_name"))
+    edit, option = _EDIT.get(_message_of(error, "limit_of")), _LIMITS.get(_message_of(error, "limit_name"))
     if not isinstance(error, RateLimited) or edit is None or option is None:
         return ""
     first = {"request_too_large_for_limit": "ask for fewer tokens", "too_many_streams": "end some streams"}
@@ -109,7 +109,7 @@ def _setting(error: GatewayError) -> str:
         "key": "'tollkeeper channel edit {channel} --key KEY'",
         "header": "'tollkeeper channel edit {channel} --header NAME=VALUE' (it replaces all: give each)",
         "proxy": "'tollkeeper channel edit {channel} --proxy URL'",
-    }.get(_told(error, "setting"), "")
+    }.get(_message_of(error, "setting"), "")
     if change and error.details.get("variable"):
-        return f"set {word(_told(error, 'variable'))} where the server runs and restart that, or {change}"
+        return f"set {word(_message_of(error, 'variable'))} where the server runs and restart that, or {change}"
     return change

@@ -93,7 +93,8 @@ class DialectInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Their upstreams list models, and the list may change."""
     has_options: bool = False
     key_header: str = ""
-    """The header of the key; empty: as the vendor wants it, usually ``Authorization: Bearer``."""
+    """The header of the key; empty: as the vendor wants it, usually ``Authorization: Bearer``. A new one is also in
+    ``_KEY_HEADERS`` of ``control.validation`` and ``_NEVER_FORWARDED`` of ``inbound.relay``."""
     adds_tools: bool = False
     """Requests get tools if there are calls of tools in the conversation, but no tools."""
     names_results: bool = False
@@ -133,7 +134,7 @@ class UpstreamPrices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     cache_write: Nanos | None = None
 
 
-class Served(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One model of a channel: the public name and what the upstream calls it."""
 
     name: str
@@ -212,7 +213,7 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The upstream's key, or ``env:NAME``. Never shown, logged or exported."""
     keys: tuple[str, ...] = ()
     """More keys of the same upstream, in the same form; each is paused on its own when it is limited or rejected."""
-    models: tuple[Served, ...] = ()
+    models: tuple[ServedModel, ...] = ()
     patterns: tuple[str, ...] = ()
     """Which names of the upstream's own list are also offered: ``gpt-*``, ``!gpt-*-preview``; none: only those of
     ``models`` that are named there."""
@@ -280,7 +281,7 @@ class UpstreamModels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     channel: ChannelId
     time: Millis
     """When the list came; 0: none ever came, and ``error`` says why."""
-    models: tuple[Served, ...] = ()
+    models: tuple[ServedModel, ...] = ()
     new: tuple[str, ...] = ()
     """Upstream names that were not in the list before."""
     gone: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ import msgspec
 
 from gateway.domain.account import Account
 from gateway.domain.budget import Budget
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.human_values import brief_multiplier, multiplier_of
@@ -72,10 +72,10 @@ def _key(name: str) -> str:
 
 def _string(text: str) -> str:
     """JSON's escapes are TOML's, too. What cannot be shown is escaped as well, so that a file is safe to look at."""
-    return "".join(_shown(json.dumps(text, ensure_ascii=False)))
+    return "".join(_shown_lines(json.dumps(text, ensure_ascii=False)))
 
 
-def _shown(quoted: str) -> Iterator[str]:
+def _shown_lines(quoted: str) -> Iterator[str]:
     for char in quoted:
         yield char if plain(char) == char else f"\\U{ord(char):08x}"
 
@@ -93,7 +93,7 @@ _SPELT = {(Group, "multiplier"): _FACTOR, (Channel, "cost_factor"): _FACTOR}
 """Fields that are spelt in a way of their own."""
 
 
-def written(
+def write_fields(
     value: msgspec.Struct, omit: Collection[str] = (), inner: Mapping[type, Collection[str]] = {}
 ) -> dict[str, Value]:
     """Fields that differ from their defaults, by the names of the file; ``inner``: what to omit inside."""
@@ -105,7 +105,7 @@ def written(
             continue
         spelt = _SPELT.get((kind, field.name))
         name = _NAMES.get((kind, field.name), field.name)
-        found[name] = spelt[0](given) if spelt else _written(given, hint, inner)
+        found[name] = spelt[0](given) if spelt else _write(given, hint, inner)
     return found
 
 
@@ -154,19 +154,19 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
     return field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
 
 
-def _written(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Value:
+def _write(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Value:
     hint = _bare(hint)
     if hint is Any:
         return _free(value)
     if hint in _UNITS:
         return str(_UNITS[hint][0](value))
     if isinstance(value, msgspec.Struct):
-        found = written(value, inner.get(type(value), ()), inner)
+        found = write_fields(value, inner.get(type(value), ()), inner)
         return str(found["name"]) if list(found) == ["name"] else found
     if isinstance(value, Mapping):
-        return {name: _written(value[name], _argument(hint, 1), inner) for name in sorted(value)}
+        return {name: _write(value[name], _argument(hint, 1), inner) for name in sorted(value)}
     if isinstance(value, list | tuple):
-        return [_written(item, _argument(hint, 0), inner) for item in value]
+        return [_write(item, _argument(hint, 0), inner) for item in value]
     return _plainly(value)
 
 
@@ -185,16 +185,16 @@ def _sayable(value: Any) -> bool:
     return all(map(_sayable, value)) if isinstance(value, list | tuple) else value is not None
 
 
-def _freed(value: Any, path: str) -> Any:
+def _unfreeze(value: Any, path: str) -> Any:
     if isinstance(value, Mapping) and set(value) == {"json"}:
         try:
             return msgspec.json.decode(str(value["json"]))
         except msgspec.DecodeError as exc:
             raise misfit(f"{path}.json", f"is not valid JSON: {plain(str(exc))}") from exc
     if isinstance(value, Mapping):
-        return {name: _freed(item, f"{path}.{name}") for name, item in value.items()}
+        return {name: _unfreeze(item, f"{path}.{name}") for name, item in value.items()}
     if isinstance(value, list):
-        return [_freed(item, f"{path}[{number}]") for number, item in enumerate(value)]
+        return [_unfreeze(item, f"{path}[{number}]") for number, item in enumerate(value)]
     if isinstance(value, str | int | float):
         return value
     raise misfit(path, "dates and times must be strings, in quotation marks")
@@ -211,7 +211,7 @@ def _plainly(value: object) -> Value:
 def _read(value: Any, hint: Any, path: str, inner: Mapping[type, Collection[str]]) -> Any:
     hint = _bare(hint)
     if hint is Any:
-        return _freed(value, path)
+        return _unfreeze(value, path)
     if hint in _UNITS:
         return _spelt(_UNITS[hint][1], value, path)
     kind = get_origin(hint) or hint
@@ -311,5 +311,5 @@ SECTIONS: tuple[Section, ...] = (
 )
 """In the order of the file. What is granted and spent, and what upstreams list, is not configuration: it stays here."""
 
-INNER: Mapping[type, Collection[str]] = {Served: ("created", "told", "live")}
+INNER: Mapping[type, Collection[str]] = {ServedModel: ("created", "told", "live")}
 """What is this home's own of the structs inside."""

@@ -5,7 +5,7 @@ from operator import itemgetter
 import msgspec
 
 from gateway.domain.budget import budget_name
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.money import brief_dollars
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
@@ -132,7 +132,7 @@ def left_text(why: Why) -> str:
             if budget.tokens is not None:
                 tokens.append((max(0, budget.tokens - budget.spent_tokens), of))
     nanos, whose = min(money, key=itemgetter(0))
-    fewest = [f", and {counted(count, 'token')} {of}" for count, of in sorted(tokens)[:1]]
+    fewest = [f", and {count_text(count, 'token')} {of}" for count, of in sorted(tokens)[:1]]
     return f"{brief_dollars(nanos)} {whose}{''.join(fewest)}"
 
 

@@ -132,7 +132,7 @@ class TooLarge(BadRequest):
     default_status = 413
 
 
-class Refused(BadRequest):
+class RequestRefused(BadRequest):
     """The request is not accepted from this place or in this form: Host, Origin, content type, encoding."""
 
     default_code = "refused"

@@ -120,7 +120,7 @@ def _weigh(text: str) -> float:
     return total
 
 
-class Heap(msgspec.Struct):
+class PromptHeap(msgspec.Struct):
     """The texts and media of a prompt, gathered."""
 
     long: LongStrings
@@ -238,12 +238,12 @@ def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
         end = start + STEP
         while end < len(text) and _CUT_ESCAPE.search(text, end - 5, end):
             end += 1
-        parts.append(_ASCII_ESCAPE.sub(_unescaped, text[start:end]))
+        parts.append(_ASCII_ESCAPE.sub(_unescape, text[start:end]))
         start = end
     return b"".join(parts)
 
 
-def _unescaped(found: "re.Match[bytes]") -> bytes:
+def _unescape(found: "re.Match[bytes]") -> bytes:
     char = bytes((int(found[1], 16),))
     return found[0] if char in b'"\\' else char
 
@@ -283,8 +283,8 @@ def _has_media(messages: bytes) -> bool:
     return _PARTS.search(text) is not None and any(sign in text for sign in _MEDIA_SIGNS)
 
 
-def _gather(fields: Mapping[str, msgspec.Raw], long: LongStrings) -> Heap:
-    heap = Heap(long, texts=[])
+def _gather(fields: Mapping[str, msgspec.Raw], long: LongStrings) -> PromptHeap:
+    heap = PromptHeap(long, texts=[])
     messages = opened_json(fields["messages"]) if "messages" in fields else None
     if isinstance(messages, list):
         heap.messages = len(messages)
@@ -306,7 +306,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def opened_json(raw: msgspec.Raw) -> Any:
     """The value; a large one level by level: the decoder runs to its end, and whoever else wants to run waits."""
     if len(memoryview(raw)) <= OPENED_AT_ONCE:
-        return _decoded(raw)
+        return _decode(raw)
     try:
         match bytes(memoryview(raw)[:1]):
             case b"[":
@@ -315,10 +315,10 @@ def opened_json(raw: msgspec.Raw) -> Any:
                 return {name: opened_json(value) for name, value in _FIELDS.decode(raw).items()}
     except (msgspec.DecodeError, RecursionError):
         pass
-    return _decoded(raw)
+    return _decode(raw)
 
 
-def _decoded(raw: msgspec.Raw) -> Any:
+def _decode(raw: msgspec.Raw) -> Any:
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError):  # a lone surrogate: only the standard library reads it
@@ -329,7 +329,7 @@ def _decoded(raw: msgspec.Raw) -> Any:
         return None
 
 
-def _strings(value: Any, heap: Heap) -> Iterator[str]:
+def _strings(value: Any, heap: PromptHeap) -> Iterator[str]:
     """Every text below a value; media are counted and left out. Iterative: requests may be nested deeply."""
     stack: list[tuple[str, Any]] = [("", value)]
     while stack:
@@ -344,7 +344,7 @@ def _strings(value: Any, heap: Heap) -> Iterator[str]:
             stack.extend((key, element) for element in reversed(item))
 
 
-def _is_media(key: str, text: str, heap: Heap) -> bool:
+def _is_media(key: str, text: str, heap: PromptHeap) -> bool:
     embedded = text.startswith("data:") and ";base64," in text[:128]
     if key == "url" and (embedded or text.startswith(("http://", "https://"))):
         heap.images += 1

@@ -79,7 +79,7 @@ class CallSettled(Event, frozen=True, kw_only=True, tag="settled"):
     call: CallView
 
 
-class Changed(Event, frozen=True, kw_only=True, tag="changed"):
+class EntityChanged(Event, frozen=True, kw_only=True, tag="changed"):
     """The configuration, a channel's health or the balances changed; the tables as they are now."""
 
     account: AccountView
@@ -95,7 +95,7 @@ class Balance(Event, frozen=True, kw_only=True, tag="balance"):
     account: AccountView
 
 
-class Beat(Event, frozen=True, kw_only=True, tag="beat"):
+class Heartbeat(Event, frozen=True, kw_only=True, tag="beat"):
     """Nothing happened: the stream is alive."""
 
     time_ms: Millis
@@ -128,9 +128,9 @@ AnyEvent = (
     | CallLeft
     | CallRepeated
     | CallSettled
-    | Changed
+    | EntityChanged
     | Balance
-    | Beat
+    | Heartbeat
     | IncidentChanged
     | StoreChanged
     | Stopping

@@ -113,7 +113,7 @@ def plural(number: int, noun: str) -> str:
     return f"{first.removesuffix('s')}{'' if number == 1 else 's'}{space}{rest}"
 
 
-def counted(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """``1 call``, ``3,455 calls``, ``1 request a minute``."""
     return f"{number:,} {plural(number, noun)}"
 

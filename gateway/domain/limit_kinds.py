@@ -106,8 +106,8 @@ class Budgets(Kind[tuple[Budget, ...]]):
         in_dollars, in_tokens = given.get("dollar_budgets"), given.get("token_budgets")
         if not (in_dollars or in_tokens):
             return msgspec.UNSET
-        nanos = _changed({one.window: one.nanos for one in before}, in_dollars or (), "--budget")
-        tokens = _changed({one.window: one.tokens for one in before}, in_tokens or (), "--tokens-budget")
+        nanos = _change_amounts({one.window: one.nanos for one in before}, in_dollars or (), "--budget")
+        tokens = _change_amounts({one.window: one.tokens for one in before}, in_tokens or (), "--tokens-budget")
         return _budgets(nanos, tokens)
 
     def inputs(self, field: Field) -> Sequence[Input]:
@@ -224,7 +224,7 @@ def _budgets(nanos: Mapping[Window, int | None], tokens: Mapping[Window, int | N
     )
 
 
-def _changed(
+def _change_amounts(
     before: Mapping[Window, int | None], given: Sequence[tuple[Window | None, int | None]], option: str
 ) -> dict[Window, int | None]:
     """The amounts with the given ones; a given ``none`` for all windows forgets those of before."""

@@ -274,7 +274,7 @@ class RequestOverrides(Kind[Overrides | None]):
                 name="remove_params",
                 help="Parameters that are never sent.",
                 metavar="NAMES",
-                read=_removed,
+                read=_removed_name,
                 multiple=True,
             ),
             Option(flags="--system", name="system", help="A system prompt; '' for none.", metavar="TEXT"),
@@ -384,7 +384,7 @@ def _parameters(text: str) -> Overrides:
     return Overrides(set=always, default=usual, remove=tuple(dict.fromkeys(removed)))
 
 
-def _removed(text: str, _now: Millis) -> str:
+def _removed_name(text: str, _now: Millis) -> str:
     if not listed_names([text]):
         raise BadRequest(f"{text!r} contains no names; --no-overrides removes all that is set here")
     return text

@@ -1,4 +1,8 @@
-"""Price: what a model costs, and the one formula that turns a usage into a cost."""
+"""Price: what a model costs, and the one formula that turns a usage into a cost.
+
+The amounts are set by the owner or come from ``control.vendor_prices``; ``tui.receipt`` and ``commands.formatting``
+show the formula with its numbers.
+"""
 
 import msgspec
 
@@ -111,7 +115,7 @@ def highest_cost(price: Price, input_tokens: int, output_tokens: int, multiplier
     for at, longest in _longest_inputs(price, input_tokens) if price.tiers else ((price, input_tokens),):
         highest = max(at.input, at.cached_input or 0, at.cache_write or 0, at.cache_write_long or 0)
         most = max(most, longest * highest + output_tokens * at.output)
-    return _rounded(most + price.per_call * MILLION, multiplier)
+    return _round(most + price.per_call * MILLION, multiplier)
 
 
 def _longest_inputs(price: Price, input_tokens: int) -> list[tuple[Price | Tier, int]]:
@@ -133,11 +137,11 @@ def cost(usage: Usage, at: Rates) -> Nanos:
         + usage.output * at.output
         + at.per_call * MILLION
     )
-    return _rounded(micro, at.multiplier)
+    return _round(micro, at.multiplier)
 
 
 _SCALE = MILLION * MILLION
 
 
-def _rounded(micro: int, multiplier: int) -> Nanos:
+def _round(micro: int, multiplier: int) -> Nanos:
     return Nanos((2 * micro * multiplier + _SCALE) // (2 * _SCALE))

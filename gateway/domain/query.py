@@ -213,9 +213,9 @@ def parse(text: str, now: Millis) -> Query:
     for word in _WORD.findall(text):
         field, colon, value = word.partition(":")
         if colon and field == "since":
-            since = past_of(_unquoted(value), now)
+            since = past_of(_unquote(value), now)
         elif colon and field == "until":
-            until = past_of(_unquoted(value), now, end=True)
+            until = past_of(_unquote(value), now, end=True)
         else:
             words.append(word)
     return Query(since=since, until=until, words=tuple(words), conditions=tuple(_condition(word) for word in words))
@@ -232,7 +232,7 @@ def _condition(word: str) -> Condition:
 
 def _plain_condition(word: str) -> Condition:
     field, colon, quoted = word.partition(":")
-    field, value = _FULL_NAMES.get(field, field), _unquoted(quoted)
+    field, value = _FULL_NAMES.get(field, field), _unquote(quoted)
     if colon and field in _PATTERNS:
         return PatternCondition(_PATTERNS[field], value.casefold())
     if colon and field == "st":
@@ -247,7 +247,7 @@ def _plain_condition(word: str) -> Condition:
         raise BadRequest(
             f"unknown filter '{field}:'.{meant} {known}; to find it as a text, put double quotes around it"
         )
-    return TextCondition(_unquoted(word).casefold())
+    return TextCondition(_unquote(word).casefold())
 
 
 def _status_condition(value: str) -> Condition:
@@ -280,5 +280,5 @@ def _number_condition(field: str, value: str, number_of: Callable[[str], int]) -
     return NumberCondition(field, low, high)
 
 
-def _unquoted(word: str) -> str:
+def _unquote(word: str) -> str:
     return word.replace('"', "")

@@ -15,7 +15,10 @@ class Durability(StrEnum):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Gateway-wide choices. A new one is also a ``Field`` of ``SETTINGS`` in ``domain.fields``."""
+    """Gateway-wide choices. A new one is also a ``Field`` of ``SETTINGS`` in ``domain.fields``.
+
+    Bounds are in ``control.validation``.
+    """
 
     refuse_unpriced: bool = False
     """Refuse calls to models without a price instead of counting them at no cost."""

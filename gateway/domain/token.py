@@ -31,7 +31,10 @@ class Color(StrEnum):
 
 
 class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the owner edits. A new field is also a ``Field`` of ``TOKEN`` in ``domain.fields``."""
+    """What the owner edits. A new field is also a ``Field`` of ``TOKEN`` in ``domain.fields``.
+
+    Bounds are in ``control.validation``.
+    """
 
     name: str
     group: str

@@ -137,7 +137,7 @@ def proxy_of(text: str) -> Proxy:
     return Proxy(parts.hostname, port, _authorization(parts.username, parts.password))
 
 
-def shown(text: str) -> str:
+def shown_proxy(text: str) -> str:
     """What may be shown of a proxy: references as they are, user and password never."""
     if not text or text.startswith(REFERENCE):
         return plain(text)

@@ -13,7 +13,7 @@ import msgspec
 from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget
 from gateway.domain.call import CHAT_API, Attempt, Outcome, Record, Running
-from gateway.domain.channel import ChannelFields, Check, Dialect, Served, UpstreamPrices
+from gateway.domain.channel import ChannelFields, Check, Dialect, ServedModel, UpstreamPrices
 from gateway.domain.group import GroupFields
 from gateway.domain.price import Rates, Tier
 from gateway.domain.token import TokenFields, TokenState
@@ -150,7 +150,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     key: str
     """An ``env:NAME`` reference, or empty: none is needed."""
-    models: list[Served]
+    models: list[ServedModel]
     """What a local server lists; a vendor's list is not fetched."""
 
 

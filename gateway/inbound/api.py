@@ -1,9 +1,10 @@
 """InboundApi: what an API that clients may speak has to provide. Each has its own package beside this file.
 
 The rest of the gateway handles every API alike. It knows a request as an ``InboundRequest`` and an answer as the
-``Whole`` or ``AnswerStream`` of an adapter. What differs from API to API is here: how a request is parsed, how a
+``WholeAnswer`` or ``AnswerStream`` of an adapter. What differs from API to API is here: how a request is parsed, how a
 channel is called and its answer written, and how errors, keep-alives and facts beside the answer look. An
-implementation is one value without state.
+implementation is one value without state, and a row in ``v1.endpoints``; ``domain.addresses`` advises about addresses
+that no row has.
 
 A channel is called in one of two ways, which ``plan`` decides for each attempt. If the channel speaks the API, the
 request and the answer pass as they are (``relay``). Otherwise the request is translated to chat completions, which
@@ -22,7 +23,7 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.estimate import prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
@@ -39,7 +40,7 @@ LARGE = 256 << 10
 ANSWER_LIMIT = 64 << 20
 """Bytes of a plain answer, decompressed."""
 
-OutputRule = Callable[[Fields, Channel, Served], OutputLimit]
+OutputRule = Callable[[Fields, Channel, ServedModel], OutputLimit]
 """The most output that a request allows as it goes out to a channel."""
 
 

@@ -130,7 +130,7 @@ class Renderer(Protocol):
         """Totals and the terminal event. It is sent once the call is recorded."""
 
 
-def joined(pieces: list[bytes]) -> bytes:
+def join_strings(pieces: list[bytes]) -> bytes:
     """One JSON string of several."""
     return pieces[0] if len(pieces) == 1 else b'"' + b"".join([piece[1:-1] for piece in pieces]) + b'"'
 
@@ -293,7 +293,7 @@ class ChatReader:
 
     def read_whole(self, body: bytes) -> Iterator[AnswerEvent]:
         """The events that a whole answer means."""
-        return self._read_chat(_decoded(body), None)
+        return self._read_chat(_decode(body), None)
 
     def _read_chat(self, chat: _Chat, usage: Usage | None) -> Iterator[AnswerEvent]:
         if not self._begun:
@@ -362,10 +362,10 @@ def _chunks(events: bytes) -> list[_Chat]:
     try:
         return _CHAT.decode_lines(events.removeprefix(b"data: ").replace(b"\n\ndata: ", b"\n"))
     except (msgspec.DecodeError, RecursionError):
-        return [_decoded(part.removeprefix(b"data: ")) for part in events.split(BLANK) if part]
+        return [_decode(part.removeprefix(b"data: ")) for part in events.split(BLANK) if part]
 
 
-def _decoded(data: bytes) -> _Chat:
+def _decode(data: bytes) -> _Chat:
     try:
         return _CHAT.decode(data)
     except (msgspec.DecodeError, RecursionError):  # a lone surrogate, or a field of another type

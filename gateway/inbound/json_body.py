@@ -221,11 +221,11 @@ def mask(body: bytes) -> tuple[bytes, bytes]:
         return body, b""
     shielded = body.replace(b"\\\\", b"\0")
     digit = next((digit for digit in STAND_INS if b"\\u" + digit not in shielded), b"")
-    result = masked(body, digit)
+    result = mask_surrogates(body, digit)
     return (body, b"") if not digit or result == body else (result, digit)
 
 
-def masked(text: bytes, digit: bytes) -> bytes:
+def mask_surrogates(text: bytes, digit: bytes) -> bytes:
     """The text with this first digit in every escape of a surrogate."""
     shielded = text.replace(b"\\\\", b"\0")
     return shielded.replace(b"\\uD", b"\\ud").replace(b"\\ud", b"\\u" + digit).replace(b"\0", b"\\\\")

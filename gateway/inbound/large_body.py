@@ -63,7 +63,7 @@ def read_large(body: bytes, limits: BodyLimits = USUAL, *, long: int = LONG, ste
     for part in slices(body, step):
         scan.take(part)
     keys = small.count_keys(b"".join(scan.skeleton), limits)
-    made = _Shortened(body, step, scan.strings)
+    made = _ShortenedBody(body, step, scan.strings)
     why, digit = "invalid utf-16 surrogate pair", b""
     fields: Fields | None = None
     try:
@@ -98,7 +98,7 @@ def slices(text: bytes, step: int = SLICE) -> Iterator[bytes]:
         start = end
 
 
-def unmasked(text: bytes, mask: bytes) -> bytes:
+def unmask_text(text: bytes, mask: bytes) -> bytes:
     """What was masked in a large text, put back; ``mask`` may be empty."""
     return b"".join([small.unmask(part, mask) for part in slices(text)]) if mask else text
 
@@ -186,7 +186,7 @@ class _Scan:
         return True
 
 
-class _Shortened:
+class _ShortenedBody:
     """The brief text of a body, and the check of what is not in it."""
 
     def __init__(self, body: bytes, step: int, strings: list[tuple[int, int]]) -> None:
@@ -209,8 +209,8 @@ class _Shortened:
 
     def mask(self, digit: bytes) -> None:
         """Mask the surrogates of the brief and the whole text."""
-        self.whole = b"".join([small.masked(part, digit) for part in slices(self.whole, self._step)])
-        self.brief = b"".join([small.masked(part, digit) for part in slices(self.brief, self._step)])
+        self.whole = b"".join([small.mask_surrogates(part, digit) for part in slices(self.whole, self._step)])
+        self.brief = b"".join([small.mask_surrogates(part, digit) for part in slices(self.brief, self._step)])
 
     def placed(self, message: str) -> str:
         """What the decoder says of the brief text, with the position in the whole one."""

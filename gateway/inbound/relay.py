@@ -25,7 +25,7 @@ from gateway.domain.usage import Usage
 from gateway.inbound.rendering import AnswerSource, SourcedStream
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, UpstreamText
-from gateway.upstream.failures import bad_response, truncated
+from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import (
     BLANK,
     BODY_STARTS,
@@ -120,12 +120,12 @@ def _look(fields: Fields, path: list[str]) -> msgspec.Raw | None:
     value = fields.get(path[0])
     if len(path) == 1 or value is None:
         return value
-    return _look(_opened(value), path[1:])
+    return _look(_fields_of(value), path[1:])
 
 
 def _put(fields: Fields, path: list[str], value: msgspec.Raw) -> Fields:
     if len(path) > 1:
-        value = rawjson.raw(_put(_opened(fields.get(path[0], rawjson.NULL)), path[1:], value))
+        value = rawjson.raw(_put(_fields_of(fields.get(path[0], rawjson.NULL)), path[1:], value))
     return {**fields, path[0]: value}
 
 
@@ -133,7 +133,7 @@ def _remove(fields: Fields, path: list[str]) -> bool:
     """Whether there was something to remove. An object that is empty then is removed too."""
     if len(path) == 1:
         return fields.pop(path[0], None) is not None
-    inner = _opened(fields.get(path[0], rawjson.NULL))
+    inner = _fields_of(fields.get(path[0], rawjson.NULL))
     found = _remove(inner, path[1:])
     if found and inner:
         fields[path[0]] = rawjson.raw(inner)
@@ -142,7 +142,7 @@ def _remove(fields: Fields, path: list[str]) -> bool:
     return found
 
 
-def _opened(value: msgspec.Raw) -> Fields:
+def _fields_of(value: msgspec.Raw) -> Fields:
     try:
         return rawjson.fields(value)
     except ValueError:
@@ -254,7 +254,7 @@ class NativeStream(SourcedStream):
         if event is not None and rawjson.maybe(event.data) is not None:  # its blank line never came
             out = self._pass(rest.rstrip(b"\r\n") + BLANK)
         if not (self.failure or self.finished):
-            self.failure = truncated(self._channel, "its last event did not come")
+            self.failure = truncation(self._channel, "its last event did not come")
         return out
 
     def cut_short(self) -> bytes:

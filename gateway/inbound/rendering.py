@@ -9,11 +9,20 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.long_strings import Buffer
 from gateway.domain.usage import Usage
 from gateway.inbound.events import AnswerEvent, ChatReader, Renderer
-from gateway.upstream.adapter import Adapter, AnswerStream, Failure, Learned, Order, OutputCounter, Prepared, Whole
+from gateway.upstream.adapter import (
+    Adapter,
+    AnswerStream,
+    Failure,
+    LearnedRefusals,
+    Order,
+    OutputCounter,
+    PreparedRequest,
+    WholeAnswer,
+)
 
 
 class AnswerSource(Protocol):
@@ -107,13 +116,13 @@ class RenderedStream(SourcedStream):
         return b"".join([take(event) for event in self._reader.read(chat, stream.reported)])
 
 
-class RenderedWhole(Whole, frozen=True, kw_only=True, gc=False):
+class RenderedWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
     """A whole answer in the form of an API; ``body`` is the chat completion that it is made of."""
 
     render: Callable[[Usage], bytes]
 
     def parts(self, usage: Usage) -> tuple[Buffer, ...]:
-        """See ``Whole``."""
+        """See ``WholeAnswer``."""
         return (self.render(usage),)
 
 
@@ -129,7 +138,7 @@ class RenderingAdapter:
         self._renderer = renderer
         self._whole = whole
 
-    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``."""
         return self._chat.prepare(order, channel, served, learned)
 
@@ -141,7 +150,7 @@ class RenderingAdapter:
         """See ``adapter.Adapter``."""
         return RenderedStream(self._chat.stream(order, channel), order, self._renderer(order))
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         chat = self._chat.whole(body, order, channel)
         render = self._whole(order, channel, list(ChatReader(order).read_whole(chat.body)))

@@ -55,15 +55,15 @@ class MessagesRules:
         if kind == "ping":
             return
         if not self._begun and kind not in ("message_start", "error"):
-            blame(f"{_shown(kind)} comes before message_start")
+            blame(f"{_shown_text(kind)} comes before message_start")
         match kind:
             case "message_start":
                 if self._begun:
                     blame("a second message_start")
                 self._begun = True
-                _counted(event.get("message"), kind, blame)
+                _check_counts(event.get("message"), kind, blame)
             case "message_delta":
-                _counted(event, kind, blame)
+                _check_counts(event, kind, blame)
             case "content_block_start" | "content_block_delta" | "content_block_stop":
                 self._block(kind, event, blame)
             case "message_stop":
@@ -84,7 +84,7 @@ class MessagesRules:
         elif kind == "content_block_delta":
             delta = str(_inner(event, "delta").get("type"))
             if _FITTING.get(delta, self._open) != self._open:
-                blame(f"{_shown(delta)} in a block of type {_shown(self._open)}")
+                blame(f"{_shown_text(delta)} in a block of type {_shown_text(self._open)}")
         if kind == "content_block_stop":
             self._open = ""
 
@@ -103,9 +103,9 @@ class ResponsesRules:
         """See ``Rules``."""
         kind, number = event["type"], event.get("sequence_number")
         if number != self._events:
-            blame(f"{_shown(kind)} has the sequence_number {number!r:.20} and is event {self._events}")
+            blame(f"{_shown_text(kind)} has the sequence_number {number!r:.20} and is event {self._events}")
         if not self._events and kind != "response.created" and kind not in _LAST:
-            blame(f"{_shown(kind)} comes before response.created")
+            blame(f"{_shown_text(kind)} comes before response.created")
         self._events += 1
         if kind in _LAST:
             self._end(kind, event, blame)
@@ -120,13 +120,13 @@ class ResponsesRules:
             self._items.append(_inner(event, "item").get("id"))
             self._open = True
         elif not self._open:
-            blame(f"{_shown(kind)} belongs to no open item")
+            blame(f"{_shown_text(kind)} belongs to no open item")
             return
         if index != len(self._items) - 1:
-            blame(f"{_shown(kind)} has the output_index {index!r:.20} in item {len(self._items) - 1}")
+            blame(f"{_shown_text(kind)} has the output_index {index!r:.20} in item {len(self._items) - 1}")
         id = event.get("item_id", _inner(event, "item").get("id"))
         if id != self._items[-1]:
-            blame(f"{_shown(kind)} has another id than its item")
+            blame(f"{_shown_text(kind)} has another id than its item")
         if kind == "response.output_item.done":
             self._open = False
 
@@ -134,7 +134,7 @@ class ResponsesRules:
         self.ended = True
         response = _inner(event, "response")
         if response.get("status") != kind.removeprefix("response."):
-            blame(f"{kind} with the status {_shown(str(response.get('status')))}")
+            blame(f"{kind} with the status {_shown_text(str(response.get('status')))}")
         if kind == "response.failed":
             return
         if self._open:
@@ -176,9 +176,9 @@ class StreamCheck:
             self._blame("an event is not a JSON object with a type")
             return
         if ended:
-            self._blame(f"{_shown(found['type'])} comes after the last event")
+            self._blame(f"{_shown_text(found['type'])} comes after the last event")
         if name.decode(errors="replace") != found["type"]:
-            self._blame(f"{_shown(found['type'])} has another name in its event line")
+            self._blame(f"{_shown_text(found['type'])} has another name in its event line")
         self._rules.take(found, self._blame)
 
     def _blame(self, fault: str) -> None:
@@ -191,7 +191,7 @@ def _inner(event: Event, name: str) -> Event:
     return found if isinstance(found, dict) else {}
 
 
-def _counted(holder: object, kind: str, blame: Blame) -> None:
+def _check_counts(holder: object, kind: str, blame: Blame) -> None:
     usage = holder.get("usage") if isinstance(holder, dict) else None
     if not isinstance(usage, dict) or type(usage.get("output_tokens")) is not int:
         blame(f"{kind} has no usage")
@@ -199,5 +199,5 @@ def _counted(holder: object, kind: str, blame: Blame) -> None:
         blame(f"the usage of {kind} has something other than whole numbers")
 
 
-def _shown(text: str) -> str:
+def _shown_text(text: str) -> str:
     return plain(text, 60)

@@ -36,7 +36,7 @@ from gateway.store.calls import CallLog, is_id
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreError, Trouble, unavailable
 from gateway.store.files import reason
-from gateway.store.inflight import lost, withheld
+from gateway.store.inflight import lost_record, withheld
 from gateway.store.recorder import Recorder
 from gateway.store.rollup import Counts, Dimension
 from gateway.store.sums import Span
@@ -48,7 +48,7 @@ Scope = tuple[Kind, str]
 ACCOUNT: Scope = ("account", "")
 
 
-class Held(msgspec.Struct, frozen=True, gc=False):
+class HeldAmounts(msgspec.Struct, frozen=True, gc=False):
     """What running calls may use; ``tokens`` are input and output tokens."""
 
     nanos: Nanos = Nanos(0)
@@ -122,7 +122,7 @@ class Holds:
             self._count(call, -1)
         return True
 
-    def held(self, scope: Scope) -> Held:
+    def held(self, scope: Scope) -> HeldAmounts:
         held = self._held.get(scope)
         if held is None:
             if len(self._held) >= KEPT:
@@ -131,7 +131,7 @@ class Holds:
             for call in self._running.values():
                 if scope in scopes(call):
                     held.count(call, 1)
-        return Held(Nanos(held.nanos), held.tokens, held.calls)
+        return HeldAmounts(Nanos(held.nanos), held.tokens, held.calls)
 
     def _count(self, call: Running, sign: int) -> None:
         for scope in scopes(call):
@@ -148,7 +148,7 @@ DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group"
 """Which sums answer for a scope; those of the account are all of the groups'."""
 
 
-class Spent(msgspec.Struct, frozen=True, gc=False):
+class SpentAmounts(msgspec.Struct, frozen=True, gc=False):
     """What settled calls used; ``tokens`` are input and output tokens, ``calls`` those that were not refused."""
 
     nanos: Nanos = Nanos(0)
@@ -171,10 +171,10 @@ class Counters:
         self.total: HeldSums | None = None
         """All calls there ever were, once ``sum_up`` has counted them."""
 
-    def spent(self, scope: Scope, since: Millis = EVER) -> Spent:
+    def spent(self, scope: Scope, since: Millis = EVER) -> SpentAmounts:
         if scope == ACCOUNT and since == EVER:
             total = self.sum_up()
-            return Spent(Nanos(total.nanos), total.tokens, total.calls)
+            return SpentAmounts(Nanos(total.nanos), total.tokens, total.calls)
         moments = self._spent.setdefault(scope, {})
         found = moments.get(since)
         if found is None:
@@ -183,7 +183,7 @@ class Counters:
             if len(moments) >= MOMENTS:
                 del moments[next(iter(moments))]
             moments[since] = found
-        return Spent(Nanos(found.nanos), found.tokens, found.calls)
+        return SpentAmounts(Nanos(found.nanos), found.tokens, found.calls)
 
     def last_used(self, token: TokenId) -> Millis | None:
         """When the token's latest call began."""
@@ -227,7 +227,7 @@ class Counters:
         if used is not None and ts > used.get(record.token, 0):
             used[record.token] = ts
 
-    def known(self) -> list[tuple[Scope, Millis, Spent]]:
+    def known(self) -> list[tuple[Scope, Millis, SpentAmounts]]:
         """Everything that is kept up."""
         asked = [(scope, since) for scope, moments in self._spent.items() for since in moments]
         return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *asked]]
@@ -366,7 +366,7 @@ class Books:
         self._recorder.forget(recorded)
         for call in found.values():
             if call.id not in recorded:
-                self._book(lost(call))
+                self._book(lost_record(call))
         return len(found) - len(recorded)
 
     def sync(self) -> bool:

@@ -53,13 +53,13 @@ class Entities:
         self._storage = _open(path)
         tables = self._storage.read()
         if tables is None and (expected or path.exists()):
-            raise _damaged(path, "it is empty" if path.exists() else "it is missing")
+            raise _damage(path, "it is empty" if path.exists() else "it is missing")
         found = NEWEST if tables is None else _format(path, tables)
         if tables is not None and found < NEWEST:
             if writer:
                 files.replace(path.with_name(f"config.{found}.json"), self._storage.raw)
             migrate(tables, found)
-        self.applied = _applied(tables)
+        self.applied = _applied_number(tables)
         """The number of the newest entry of the history that is contained."""
         self.edited = tables is not None and _checksum(tables) != tables["meta"]["1"].get("crc", _checksum(tables))
         """Something else than this program changed the file."""
@@ -117,7 +117,7 @@ def _open(path: Path) -> AtomicStorage:
     try:
         return AtomicStorage(path)
     except StoreDamaged as exc:
-        raise _damaged(path, exc.message) from exc
+        raise _damage(path, exc.message) from exc
 
 
 def _format(path: Path, tables: Tables) -> int:
@@ -126,7 +126,7 @@ def _format(path: Path, tables: Tables) -> int:
     except (KeyError, TypeError):
         found = None
     if not isinstance(found, int) or found < 1:
-        raise _damaged(path, "it has no format number")
+        raise _damage(path, "it has no format number")
     if found > NEWEST:
         raise StoreTooNew(
             f"{path} has format {found}, this program supports formats up to {NEWEST}; use a newer version"
@@ -139,17 +139,17 @@ def _understand(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str
     ids: dict[Table, dict[str, int]] = {}
     for name, documents in tables.items():
         if documents and name != "meta" and name not in _KINDS:  # the next change would drop what may be all the grants
-            raise _damaged(path, f"its table {name!r} is unknown")
+            raise _damage(path, f"its table {name!r} is unknown")
     for table, (kind, field) in _KINDS.items():
         rows[table], ids[table] = {}, {}
         for number, document in tables.get(table, {}).items():
             try:
                 entity, doc_id = msgspec.convert(document, kind), int(number)
             except ValueError as exc:
-                raise _damaged(path, f"{table} {number}: {exc}") from exc
+                raise _damage(path, f"{table} {number}: {exc}") from exc
             key = getattr(entity, field) if field else ""
             if key in rows[table]:
-                raise _damaged(path, f"{table} has {key!r} twice")
+                raise _damage(path, f"{table} has {key!r} twice")
             rows[table][key], ids[table][key] = entity, doc_id
         if not field:
             ids[table].setdefault("", 1)
@@ -176,7 +176,7 @@ def _rows(registry: Registry) -> _Rows:
     return rows
 
 
-def _applied(tables: Tables | None) -> int:
+def _applied_number(tables: Tables | None) -> int:
     """A configuration of an older version has no number."""
     found = (tables or {}).get("meta", {}).get("1", {}).get("history", 0)
     return found if isinstance(found, int) else 0
@@ -195,7 +195,7 @@ def _checksum(tables: Mapping[str, Mapping[Any, object]]) -> str:
     return f"{zlib.crc32(layout({name: rows for name, rows in tables.items() if name != 'meta'})):08x}"
 
 
-def _damaged(path: Path, why: str) -> StoreDamaged:
+def _damage(path: Path, why: str) -> StoreDamaged:
     old = path.with_name("config.old.json")
     fix = (
         f"{old.name} is the version before the last change: copy it to {path.name}"

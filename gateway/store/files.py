@@ -50,7 +50,7 @@ def open_file(path: Path, flags: int) -> int:
     return fd
 
 
-def opened(path: Path) -> BinaryIO:
+def open_to_read(path: Path) -> BinaryIO:
     """A file to be read. Raises FileNotFoundError, as other OSErrors."""
     return os.fdopen(os.open(path, os.O_RDONLY | _ALWAYS), "rb")
 
@@ -64,7 +64,7 @@ def fetch(fd: int, start: int, length: int) -> None:
 def read(path: Path) -> bytes:
     """The whole content; empty if there is no such file."""
     try:
-        file = opened(path)
+        file = open_to_read(path)
     except FileNotFoundError:
         return b""
     with file:

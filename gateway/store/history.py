@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.domain.history import HistoryEntry
-from gateway.domain.human_values import counted
+from gateway.domain.human_values import count_text
 from gateway.domain.units import Millis
 from gateway.store import files
 from gateway.store.documents import AtomicStorage, Tables, layout
@@ -43,7 +43,7 @@ class History:
         self, home: Path, applied: Callable[[], int], now: Callable[[], Millis], note: Callable[[str], None]
     ) -> None:
         self._home, self._applied, self._now, self._note = home, applied, now, note
-        self._loaded: _Loaded | None = None
+        self._loaded: _LoadedHistory | None = None
 
     @property
     def entries(self) -> Sequence[HistoryEntry]:
@@ -76,13 +76,13 @@ class History:
         keys = {
             seal: text for seal, text in {**loaded.keys, **removed}.items() if seal in needed and seal not in present
         }
-        self._write(_Loaded(entries, raw, loaded.salt, keys), loaded)
+        self._write(_LoadedHistory(entries, raw, loaded.salt, keys), loaded)
 
     def discard(self, number: int) -> None:
         """Take the newest entry out again: its change was not made."""
         loaded = self._load()
         if loaded.entries and loaded.entries[-1].id == number:
-            without = _Loaded(loaded.entries[:-1], loaded.raw[:-1], loaded.salt, loaded.keys)
+            without = _LoadedHistory(loaded.entries[:-1], loaded.raw[:-1], loaded.salt, loaded.keys)
             self._loaded = without
             with suppress(OSError):  # the next entry replaces it, and the next start leaves it out
                 self._write(without, loaded)
@@ -90,9 +90,9 @@ class History:
     def clear(self) -> None:
         """Forget everything, the keys too. Raises OSError."""
         loaded = self._load()
-        self._write(_Loaded([], [], loaded.salt, {}), loaded)
+        self._write(_LoadedHistory([], [], loaded.salt, {}), loaded)
 
-    def _write(self, new: "_Loaded", old: "_Loaded") -> None:
+    def _write(self, new: "_LoadedHistory", old: "_LoadedHistory") -> None:
         """Keys that are added are on the disk before the entries that need them; others go after those."""
         grown = {**old.keys, **new.keys}
         if grown != old.keys:
@@ -109,12 +109,12 @@ class History:
         documents = {number: {"id": seal, "key": text} for number, (seal, text) in enumerate(keys.items(), 1)}
         files.replace(self._home / "history-keys.json", layout({"meta": {1: {"format": FORMAT}}, "keys": documents}))
 
-    def _load(self) -> "_Loaded":
+    def _load(self) -> "_LoadedHistory":
         if self._loaded is None:
             self._loaded = self._read()
         return self._loaded
 
-    def _read(self) -> "_Loaded":
+    def _read(self) -> "_LoadedHistory":
         path = self._home / "history.json"
         salt, found, whole = secrets.token_bytes(16), [], True
         try:
@@ -131,8 +131,9 @@ class History:
             what = "was damaged" if not whole else "is newer than the configuration"
             with suppress(OSError):
                 kept = files.keep(path, files.read(path), self._now(), "damaged" if not whole else "changed")
-                self._note(f"{path} {what}; {counted(len(entries), 'change')} left in it, the original is {kept.name}")
-        return _Loaded(entries, [_encode(entry) for entry in entries], salt, self._read_keys())
+                left = count_text(len(entries), "change")
+                self._note(f"{path} {what}; {left} left in it, the original is {kept.name}")
+        return _LoadedHistory(entries, [_encode(entry) for entry in entries], salt, self._read_keys())
 
     def _read_keys(self) -> dict[str, str]:
         try:
@@ -142,7 +143,7 @@ class History:
             return {}  # an undo says which keys are missing
 
 
-class _Loaded(msgspec.Struct, frozen=True):
+class _LoadedHistory(msgspec.Struct, frozen=True):
     """What the files have; ``raw`` is each entry as it is written."""
 
     entries: list[HistoryEntry]

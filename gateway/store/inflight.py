@@ -193,7 +193,7 @@ STATUS: Final = 503
 """What its client gets."""
 
 
-def lost(call: Running) -> Record:
+def lost_record(call: Running) -> Record:
     """The record of a call that a crash cut off: it costs the user nothing, its channel may have billed it."""
     return Record(
         id=call.id,

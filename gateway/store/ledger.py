@@ -13,7 +13,7 @@ import msgspec
 from gateway.store import files
 from gateway.store.errors import StoreDamaged, StoreTooNew
 from gateway.store.files import FORMAT, TAIL, body_of, format_of, head, intact, join, pack
-from gateway.store.rollup import DAY, Sealed, coarse
+from gateway.store.rollup import DAY, SealedSegment, coarse
 from gateway.store.segment import Segment
 
 HEAD = head("segments")
@@ -24,7 +24,7 @@ HOURLY_DAYS = 40
 """After so many days hours become days: charts by the hour and windows of a month need no more."""
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Sealed).decode
+_decode = msgspec.json.Decoder(SealedSegment).decode
 
 
 class Ledger:
@@ -35,7 +35,7 @@ class Ledger:
         self._old = folder / "ledger.old.json"
         self.damaged = False
         """Something was lost. The former version, which is kept then, and the segments must make up for it."""
-        self.sealed: dict[str, Sealed] = {}
+        self.sealed: dict[str, SealedSegment] = {}
         self.version = self.stamp()
         self.there = self._take(self.path)
         """The file is not missing; it may be empty of segments: then none was ever sealed."""
@@ -54,7 +54,7 @@ class Ledger:
             return (0, 0)
         return (found.st_mtime_ns, found.st_ino)
 
-    def put(self, *sealed: Sealed) -> None:
+    def put(self, *sealed: SealedSegment) -> None:
         """Add or replace segments, in one atomic write. On OSError nothing changes."""
         new = {**self.sealed, **{one.name: one for one in sealed}}
         before = max((one.t1 for one in new.values()), default=0) - HOURLY_DAYS * DAY
@@ -75,7 +75,7 @@ class Ledger:
     def _take(self, path: Path) -> bool:
         """Add what a file tells, line by line, so that it is never in memory twice; False if there is none."""
         try:
-            file = files.opened(path)
+            file = files.open_to_read(path)
         except FileNotFoundError:
             return False
         with file:

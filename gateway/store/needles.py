@@ -57,7 +57,7 @@ class TextNeedle:
         self.forms = tuple(
             b"%s%s%s" % (before if whole else b"", form, after if whole else b"") for form in _forms(part)
         )
-        uncertain = sorted(char.encode() for char in _unfolded(part))
+        uncertain = sorted(char.encode() for char in _unfold(part))
         self._uncertain = {first: list(chars) for first, chars in groupby(uncertain, key=lambda char: char[:1])}
         fixed = tuple(one for one in FIXED if not before and any(form in one for form in self.forms))
         self._fixed = fixed if len(fixed) <= MANY else ()
@@ -160,7 +160,7 @@ def _searchable(text: str) -> str:
     return best
 
 
-def _unfolded(text: str) -> list[str]:
+def _unfold(text: str) -> list[str]:
     """Characters whose folding is more, or other, than the forms tell and may be a part of the text."""
     return [char for char in map(chr, SEVERAL) if _is_several(fold := char.casefold()) and _overlap(fold, text)]
 

@@ -162,7 +162,7 @@ Table = dict[str, dict[int, Counts]]
 """Value of a dimension to the start of an hour or day (milliseconds) to its sums."""
 
 
-class Summed(Protocol):
+class SegmentSums(Protocol):
     """The sums of one segment."""
 
     def step(self, by: Dimension) -> int:
@@ -240,7 +240,7 @@ class Rollup:
         return ((key[0], str(key[place]), counts) for key, counts in rows)
 
 
-class Sealed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the ledger keeps of one sealed segment, for ever: which calls it held, and their sums."""
 
     name: str
@@ -295,17 +295,17 @@ def _all_chat(groups: Table) -> Table:
     return {CHAT_API: rows} if rows else {}
 
 
-def totals_of(sums: Summed) -> dict[Dimension, msgspec.Raw]:
+def totals_of(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:
     """The totals of all dimensions, encoded."""
     return {by: msgspec.Raw(msgspec.json.encode(sums.totals(by))) for by in DIMENSIONS}
 
 
-def tables_of(sums: Summed) -> dict[Dimension, msgspec.Raw]:
+def tables_of(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:
     """The tables of all dimensions, encoded."""
     return {by: msgspec.Raw(msgspec.json.encode(sums.table(by))) for by in DIMENSIONS}
 
 
-def coarse(sealed: Sealed) -> Sealed:
+def coarse(sealed: SealedSegment) -> SealedSegment:
     """The same sums by day instead of hour: for segments too old for an hourly chart."""
     tables = {by: msgspec.Raw(msgspec.json.encode(by_day(sealed.table(by)))) for by in DIMENSIONS}
     return msgspec.structs.replace(sealed, hourly=False, tables=tables)

@@ -10,7 +10,7 @@ import msgspec
 from gateway.store import files
 from gateway.store.errors import StoreTooNew
 from gateway.store.files import CRC, FORMAT, TAIL, body_of, canonical, format_of, head, id_of, intact, pack, split
-from gateway.store.rollup import Countable, Rollup, RollupEntry, Sealed, Summed, tables_of, totals_of
+from gateway.store.rollup import Countable, Rollup, RollupEntry, SealedSegment, SegmentSums, tables_of, totals_of
 
 HEAD = head("calls")
 EMPTY = HEAD + TAIL
@@ -28,9 +28,9 @@ _decode_file = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]]).decode
 class Segment:
     """Its numbers are right up to ``end``; ``sums`` is a Rollup while it grows and a Sealed afterwards."""
 
-    def __init__(self, path: Path, sealed: Sealed | None = None) -> None:
+    def __init__(self, path: Path, sealed: SealedSegment | None = None) -> None:
         self.path, self.name = path, path.name
-        self.sums: Summed = sealed or Rollup()
+        self.sums: SegmentSums = sealed or Rollup()
         self.gone = False
         """The file was deleted for its age; its sums remain."""
         self.damaged = False
@@ -41,7 +41,7 @@ class Segment:
         """A line was met that something else wrote, in another spelling of JSON."""
         self.edited = sealed is not None and sealed.edited
         """Its sums may be of other calls than those in its file."""
-        self.n, self.first, self.last = (_held(sealed), sealed.first, sealed.last) if sealed else (0, 0, 0)
+        self.n, self.first, self.last = (_count_held(sealed), sealed.first, sealed.last) if sealed else (0, 0, 0)
         self.t0, self.t1 = (sealed.t0, sealed.t1) if sealed else (0, 0)
         self.end = sealed.end if sealed else len(HEAD)
 
@@ -102,9 +102,9 @@ class Segment:
                 f"{self.path} has format {found}, this program supports formats up to {FORMAT}; use a newer version"
             )
 
-    def seal(self) -> Sealed:
+    def seal(self) -> SealedSegment:
         """Everything that is kept once the file no longer grows."""
-        return Sealed(
+        return SealedSegment(
             name=self.name,
             n=self.n,
             first=self.first,
@@ -238,7 +238,7 @@ def _canonical(line: bytes) -> bytes:
     return canonical(line) if intact(line) else line
 
 
-def _held(sealed: Sealed) -> int:
+def _count_held(sealed: SealedSegment) -> int:
     return sealed.n if sealed.left is None else sealed.left
 
 

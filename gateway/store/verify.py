@@ -9,9 +9,9 @@ from typing import NamedTuple
 from gateway.domain.call import Record
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import Verdict
-from gateway.store.books import ACCOUNT, DIMENSION, Scope, Spent
+from gateway.store.books import ACCOUNT, DIMENSION, Scope, SpentAmounts
 from gateway.store.files import body_of, id_of
-from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, Sealed, Summed, by_day
+from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, SealedSegment, SegmentSums, by_day
 from gateway.store.segment import Segment, decode_entry
 from gateway.store.store import Store
 from gateway.store.sums import total
@@ -23,7 +23,7 @@ class VerifiedPart(NamedTuple):
     segment: Segment
     n: int
     last: int
-    sums: Summed
+    sums: SegmentSums
 
 
 class BooksSnapshot(NamedTuple):
@@ -31,7 +31,7 @@ class BooksSnapshot(NamedTuple):
 
     parts: list[VerifiedPart]
     backlog: list[Record]
-    counters: list[tuple[Scope, Millis, Spent]]
+    counters: list[tuple[Scope, Millis, SpentAmounts]]
     granted: Nanos
     balance: Nanos
     damage: list[str]
@@ -98,7 +98,7 @@ class _Audit:
             yield from self._call(record, record.id)
         for scope, since, spent in self._snapshot.counters:
             anew = self._spent[scope][since]
-            found = Spent(Nanos(anew.cost), anew.input + anew.output, anew.admitted)
+            found = SpentAmounts(Nanos(anew.cost), anew.input + anew.output, anew.admitted)
             yield from self._same(f"what {' '.join(scope).strip()} spent since {since}", spent, found)
         balance = self._snapshot.granted - self.cost
         yield from self._same("the balance", self._snapshot.balance, balance)
@@ -128,7 +128,7 @@ class _Audit:
         if part.segment.damaged:
             yield f"{name}: its content differs from what was written; its sums stay as they were"
         yield from self._same(f"{name}: number of calls", part.n, count)
-        if isinstance(part.sums, Sealed) and not part.sums.aborts_counted:
+        if isinstance(part.sums, SealedSegment) and not part.sums.aborts_counted:
             fresh.forget_aborts()
         for by in DIMENSIONS:
             yield from self._same(f"{name}: totals by {by}", part.sums.totals(by), fresh.totals(by))

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Served, TokenLimitField
+from gateway.domain.channel import Channel, ServedModel, TokenLimitField
 from gateway.domain.estimate import estimate
 from gateway.domain.long_strings import NOTHING_LONG, Buffer, LongStrings
 from gateway.domain.usage import Usage
@@ -122,7 +122,7 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     """When the request came, by the same clock."""
 
 
-class Learned(msgspec.Struct, frozen=True, kw_only=True):
+class LearnedRefusals(msgspec.Struct, frozen=True, kw_only=True):
     """What an upstream refused lately for one model; see ``learned_params``."""
 
     dropped: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the output limit it insisted on."""
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One HTTP request to an upstream, except for the channel's key and own headers, which the client adds."""
 
     url: str
@@ -144,7 +144,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lowered: int | None = None
     """The output limit that is sent, if it is lower than the request's or the usual one: because the model has a limit
     of its own, or the hold pays for no more."""
-    more: tuple["Prepared", ...] = ()
+    more: tuple["PreparedRequest", ...] = ()
     """Requests that follow one after another, where the upstream accepts no more at once. ``Adapter.whole`` gets their
     answers as one JSON array."""
 
@@ -240,7 +240,7 @@ class AttemptFailed(Exception):
         return self.failure.kind
 
 
-class Signs(Protocol):
+class SignsOfLife(Protocol):
     """Signs of life of a stream: what its bytes were, for the idle deadlines."""
 
     events: int
@@ -249,7 +249,7 @@ class Signs(Protocol):
     """Comments seen so far."""
 
 
-class AnswerStream(Signs, Protocol):
+class AnswerStream(SignsOfLife, Protocol):
     """One streamed answer on its way: upstream bytes in at any split, client bytes out. Pure."""
 
     started: bool
@@ -294,7 +294,7 @@ class AnswerStream(Signs, Protocol):
         """
 
 
-class Whole(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One whole answer, normalised."""
 
     body: bytes
@@ -330,7 +330,7 @@ def as_object(usage: Usage) -> dict[str, object]:
 class Adapter(Protocol):
     """One dialect. Pure."""
 
-    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """The request as this channel wants it."""
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
@@ -339,7 +339,7 @@ class Adapter(Protocol):
     def stream(self, order: Order, channel: Channel) -> AnswerStream:
         """A new decoder and normaliser for one attempt. It also takes a whole JSON answer (to a stream request)."""
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """A plain answer of status 2xx. It also takes an event stream (to a plain request). Raises AttemptFailed."""
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
@@ -356,7 +356,7 @@ class Memory(Protocol):
         """Count them when others have ended. Raises AnswerMemoryFull when that takes too long."""
 
 
-class Unlimited:
+class UnlimitedMemory:
     """Implements ``Memory`` where nothing else is gathered."""
 
     def take(self, size: int) -> bool:
@@ -380,7 +380,7 @@ class Reply(Protocol):
         Raises AttemptFailed, and AnswerMemoryFull.
         """
 
-    def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
+    def chunks(self, signs: SignsOfLife | None = None) -> AsyncIterator[bytes]:
         """The body in pieces as they arrive, decompressed.
 
         ``signs`` (the AnswerStream that is fed with them) says what the bytes were, so that comments and trickled

@@ -26,8 +26,8 @@ def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
     out = {"User-Agent": f"tollkeeper/{__version__}"}
     for name, value in channel.headers.items():
         if name.lower() not in _NEVER:
-            out[name] = _resolved(channel, value, environ, "header")
-    key = _resolved(channel, channel.key, environ, "key")
+            out[name] = _resolve(channel, value, environ, "header")
+    key = _resolve(channel, channel.key, environ, "key")
     if key:
         out |= _key_header(channel, key)
     return out
@@ -59,7 +59,7 @@ def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
     if not channel.proxy:
         return None
     try:
-        return proxy_of(_resolved(channel, channel.proxy, environ, "proxy"))
+        return proxy_of(_resolve(channel, channel.proxy, environ, "proxy"))
     except BadRequest as exc:
         raise _unusable(channel, exc.message, {"setting": "proxy"}) from exc
 
@@ -71,7 +71,7 @@ def _key_header(channel: Channel, key: str) -> dict[str, str]:
     return {"api-key": key} if auth is Auth.API_KEY else {"Authorization": f"Bearer {key}"}
 
 
-def _resolved(channel: Channel, value: str, environ: Mapping[str, str], setting: str) -> str:
+def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: str) -> str:
     """``setting`` is what the value is of the channel: ``key``, ``header`` or ``proxy``."""
     if value.startswith(REFERENCE):
         name = value.removeprefix(REFERENCE)

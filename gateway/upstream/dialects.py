@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.upstream.adapter import Adapter
 from gateway.upstream.anthropic import request as anthropic
 from gateway.upstream.anthropic.dialect import AnthropicDialect, AnthropicListing
@@ -33,7 +33,7 @@ class DialectParts(msgspec.Struct, frozen=True, kw_only=True):
 
     adapter: Callable[[], Adapter]
     """A new one. Some remember what their vendors want back; see ``Signatures``."""
-    output_limit: Callable[[Fields, Channel, Served], OutputLimit]
+    output_limit: Callable[[Fields, Channel, ServedModel], OutputLimit]
     """The most output that a request allows as it goes out to a channel, with the owner's parameters in it."""
     model_limit: Callable[[str], int | None] = lambda _: None
     """The largest output of a model, if the vendor's models are in a table here; None: unknown."""
@@ -84,7 +84,7 @@ def adapter(dialect: Dialect) -> Adapter:
     return _PARTS[dialect].adapter()
 
 
-def output_limit(fields: Fields, channel: Channel, served: Served) -> OutputLimit:
+def output_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
     """See ``DialectParts``."""
     return _PARTS[channel.dialect].output_limit(fields, channel, served)
 

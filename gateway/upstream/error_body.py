@@ -89,7 +89,7 @@ def _read_inner(inner: Mapping[str, Any]) -> ErrorBody:
         request_id=_text(inner.get("request_id")),
         delay_s=_delay(details),
         hints=rawjson.encode(details)[:2000].decode("utf-8", "replace") if isinstance(details, list) else "",
-        refused=_refused(message) or _refused(inner.get("detail")),
+        refused=_refused_fields(message) or _refused_fields(inner.get("detail")),
     )
 
 
@@ -121,7 +121,7 @@ def _detail(item: Any) -> str:
     return _text(item)
 
 
-def _refused(details: Any) -> tuple[str, ...]:
+def _refused_fields(details: Any) -> tuple[str, ...]:
     """Top-level fields a strict schema forbids (Mistral): ``{"type": "extra_forbidden", "loc": ["body", "x"]}``."""
     if isinstance(details, dict):
         details = details.get("detail")

@@ -105,7 +105,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
             param=UpstreamText(error.param),
             request_id=UpstreamText(error.request_id or upstream_id(headers)),
         ),
-        retry_after_s=wait if wait is not None else _clamped(error.delay_s),
+        retry_after_s=wait if wait is not None else _clamp(error.delay_s),
         parameters=_parameters(error) if kind is FailureKind.CLIENT and status in {400, 422} else (),
     )
 
@@ -186,12 +186,12 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """
     millis, seconds = _number(headers.get("retry-after-ms")), _number(headers.get("retry-after"))
     if millis is not None:
-        return _clamped(millis / 1000)
+        return _clamp(millis / 1000)
     if seconds is not None:
-        return _clamped(seconds)
+        return _clamp(seconds)
     try:
         until = parsedate_to_datetime(headers.get("retry-after", ""))
-        return _clamped((until - parsedate_to_datetime(headers.get("date", ""))).total_seconds())
+        return _clamp((until - parsedate_to_datetime(headers.get("date", ""))).total_seconds())
     except (TypeError, ValueError):
         return None
 
@@ -203,7 +203,7 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-def _clamped(seconds: float | None) -> float | None:
+def _clamp(seconds: float | None) -> float | None:
     if seconds is None or math.isnan(seconds) or seconds < 0:
         return None
     return min(seconds, RETRY_AFTER_LIMIT_S)
@@ -231,7 +231,7 @@ def not_gathered(channel: Channel, what: str, error: GatewayError) -> Failure:
     return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin=OrderOrigin())
 
 
-def truncated(channel: Channel, why: str) -> Failure:
+def truncation(channel: Channel, why: str) -> Failure:
     """A stream that ended before its answer did."""
     text = f"ended the stream before the answer was complete: {why}"
     return _own(channel, FailureKind.SERVER, "upstream_stream_truncated", text)

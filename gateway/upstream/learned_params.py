@@ -5,9 +5,9 @@ So a call is saved by leaving them out.
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served, TokenLimitField
+from gateway.domain.channel import Channel, ServedModel, TokenLimitField
 from gateway.domain.units import ChannelId, Millis
-from gateway.upstream.adapter import Failure, Learned, Order
+from gateway.upstream.adapter import Failure, LearnedRefusals, Order
 from gateway.upstream.vendors import vendor_of
 
 KEEP_MS = 3_600_000
@@ -28,12 +28,12 @@ class LearnedParams:
     """What was learned per channel and upstream model. The clock is a parameter."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[ChannelId, str], tuple[Learned, Millis]] = {}
+        self.known: dict[tuple[ChannelId, str], tuple[LearnedRefusals, Millis]] = {}
         """What ``of`` looks up. Usually there is nothing."""
         self.lacking: dict[tuple[ChannelId, str], Millis] = {}
         """What ``lacks`` looks up. Usually there is nothing."""
 
-    def of(self, channel: ChannelId, served: Served, now: Millis) -> Learned:
+    def of(self, channel: ChannelId, served: ServedModel, now: Millis) -> LearnedRefusals:
         """What is known now."""
         found = self.known.get((channel, served.upstream_name))
         if found is None:
@@ -44,7 +44,7 @@ class LearnedParams:
             return NOTHING
         return learned
 
-    def learn(self, channel: Channel, served: Served, order: Order, failure: Failure, now: Millis) -> bool:
+    def learn(self, channel: Channel, served: ServedModel, order: Order, failure: Failure, now: Millis) -> bool:
         """Whether the same channel should be asked once more, because this time something will be left out.
 
         A strict channel loses nothing that the client sent; the ``stream_options`` of our own are always left out.
@@ -78,7 +78,7 @@ class LearnedParams:
             del self.lacking[lack]
 
 
-NOTHING = Learned()
+NOTHING = LearnedRefusals()
 
 
 def _client_name(parameter: str, channel: Channel) -> str:
@@ -92,7 +92,7 @@ def _was_sent(name: str, order: Order) -> bool:
     return any(sent in order.fields for sent in names)
 
 
-def _with(learned: Learned, name: str) -> Learned:
+def _with(learned: LearnedRefusals, name: str) -> LearnedRefusals:
     """A refused output limit is tried by its other name, never dropped: the output would have no bound."""
     if name in _OTHER_LIMIT:
         return (

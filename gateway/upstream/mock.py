@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Memory, Prepared, Signs
+from gateway.upstream.adapter import AttemptFailed, Memory, PreparedRequest, SignsOfLife
 from gateway.upstream.failures import bad_response, too_slow
 
 Sleep = Callable[[float], Awaitable[object]]
@@ -131,11 +131,11 @@ class Mock:
         self._sleep = sleep
         self._count = 0
 
-    def models(self) -> list[Served]:
+    def models(self) -> list[ServedModel]:
         """What it offers."""
-        return [Served(name=name, context=CONTEXT, max_output=CONTEXT) for name in MODELS]
+        return [ServedModel(name=name, context=CONTEXT, max_output=CONTEXT) for name in MODELS]
 
-    async def answer(self, channel: Channel, prepared: Prepared) -> "MockReply":
+    async def answer(self, channel: Channel, prepared: PreparedRequest) -> "MockReply":
         """The answer to a prepared request."""
         self._count += 1
         await asyncio.sleep(0)  # like every upstream it never answers within the same turn of the loop
@@ -292,7 +292,7 @@ class MockVectors(MockBody):
         size = max(1, min(self._vectors.dimensions or DIMENSIONS, MOST_DIMENSIONS))
         vectors = [_vector(text, size) for text in self._vectors.inputs[:MOST_VECTORS]]
         base64_wanted = self._vectors.encoding_format == "base64"
-        written: list[Any] = [_packed(one) for one in vectors] if base64_wanted else [list(one) for one in vectors]
+        written: list[Any] = [_pack(one) for one in vectors] if base64_wanted else [list(one) for one in vectors]
         data = [{"object": "embedding", "index": i, "embedding": one} for i, one in enumerate(written)]
         out: dict[str, Any] = {"object": "list", "data": data, "model": self._vectors.model}
         if not self._plan.no_usage:
@@ -312,7 +312,7 @@ def _vector(text: str, size: int) -> tuple[float, ...]:
     return struct.unpack(f"<{size}f", struct.pack(f"<{size}f", *(value / length for value in values)))
 
 
-def _packed(vector: tuple[float, ...]) -> str:
+def _pack(vector: tuple[float, ...]) -> str:
     return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
@@ -344,7 +344,7 @@ class MockReply:
             await memory.wait(len(body))
         return body
 
-    async def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
+    async def chunks(self, signs: SignsOfLife | None = None) -> AsyncIterator[bytes]:
         """See ``adapter.Reply``."""
         events = self._body.events()
         plan = self._plan

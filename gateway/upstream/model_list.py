@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served, UpstreamPrices
+from gateway.domain.channel import Channel, ServedModel, UpstreamPrices
 from gateway.domain.text import plain
 from gateway.domain.units import DOLLAR, MILLION, Millis, Nanos
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Prepared
+from gateway.upstream.adapter import PreparedRequest
 
 NAME_LIMIT = 200
 MODELS_LIMIT = 5000
@@ -49,7 +49,7 @@ def read_models(body: bytes) -> "ModelPage | None":
     return ModelPage(models=list(models.values()), unreadable=served.count(None) + len(found[MODELS_LIMIT:]))
 
 
-def _read_model(entry: Any) -> Served | None:
+def _read_model(entry: Any) -> ServedModel | None:
     name = entry.get("id") if isinstance(entry, dict) else None
     if not isinstance(name, str) or not name or name != plain(name, NAME_LIMIT):
         return None
@@ -58,7 +58,7 @@ def _read_model(entry: Any) -> Served | None:
     seconds = created if type(created) is int and 0 < created < 10_000_000_000 else 0
     meta = entry.get("meta")
     holders = (entry, meta if isinstance(meta, dict) else {})
-    return Served(
+    return ServedModel(
         name=name,
         created=Millis(seconds * 1000),
         context=_size(holders, _CONTEXT),
@@ -105,7 +105,7 @@ HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
 class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
     """One page of a list."""
 
-    models: list[Served]
+    models: list[ServedModel]
     after: str = ""
     """What to ask for the next page with; empty: this is the last one."""
     unreadable: int = 0
@@ -115,7 +115,7 @@ class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
 class ModelListing(Protocol):
     """How one dialect lists models. Pure."""
 
-    def ask(self, channel: Channel, after: str) -> Prepared:
+    def ask(self, channel: Channel, after: str) -> PreparedRequest:
         """The request for the first page, or for the one after another."""
 
     def read(self, body: bytes) -> ModelPage | None:
@@ -125,9 +125,9 @@ class ModelListing(Protocol):
 class PlainModelListing:
     """OpenAI's way: everything at once."""
 
-    def ask(self, channel: Channel, after: str) -> Prepared:
+    def ask(self, channel: Channel, after: str) -> PreparedRequest:
         """See ``Listing``."""
-        return Prepared(url=channel.base_url.rstrip("/") + "/models", headers=HEADERS, body=b"")
+        return PreparedRequest(url=channel.base_url.rstrip("/") + "/models", headers=HEADERS, body=b"")
 
     def read(self, body: bytes) -> ModelPage | None:
         """See ``Listing``."""

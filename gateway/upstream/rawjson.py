@@ -121,7 +121,7 @@ def is_null(data: msgspec.Raw | None) -> bool:
 def _load(data: bytes | msgspec.Raw) -> Any:
     try:
         found = json.loads(bytes(data), parse_constant=_odd, parse_float=_float, parse_int=_int)
-        return _tamed(found) if isinstance(found, dict | list) else None if found is _ODD else found
+        return _tame(found) if isinstance(found, dict | list) else None if found is _ODD else found
     except RecursionError as exc:
         raise ValueError("nested too deeply") from exc
 
@@ -139,7 +139,7 @@ def _int(digits: str) -> object:
     return int(digits) if len(digits) < _DIGITS else _ODD
 
 
-def _tamed(found: Any) -> Any:
+def _tame(found: Any) -> Any:
     """The same value, with the odd numbers in it replaced."""
     holders = [found]
     while holders:
@@ -185,11 +185,11 @@ class _ProbedChoice(msgspec.Struct, gc=False):
     logprobs: msgspec.Raw = NULL
 
 
-class _Probed(msgspec.Struct, gc=False):
+class _ProbedAnswer(msgspec.Struct, gc=False):
     choices: list[_ProbedChoice] = []
 
 
-_PROBED = msgspec.json.Decoder(_Probed)
+_PROBED = msgspec.json.Decoder(_ProbedAnswer)
 
 
 def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
@@ -199,7 +199,7 @@ def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
     most = MOST_ELEMENTS if opens_logprobs or not holds(text, b'"logprobs"') else MOST_UNOPENED
     found = count_elements(text, most)
     if MOST_ELEMENTS < found <= most:
-        found -= _unopened(text)
+        found -= _count_unopened(text)
     if found > MOST_ELEMENTS:
         msg = f"it has more than {MOST_ELEMENTS:,} elements"
         raise TooManyElements(msg)
@@ -265,7 +265,7 @@ def _structure(text: bytes) -> Iterator[bytes]:
         start = end
 
 
-def _unopened(text: bytes) -> int:
+def _count_unopened(text: bytes) -> int:
     """Elements of the log probabilities of all choices."""
     try:
         choices = _PROBED.decode(text).choices

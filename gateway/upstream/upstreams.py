@@ -9,12 +9,21 @@ from functools import partial
 import msgspec
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import AnswerMemoryFull
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
-from gateway.upstream.adapter import AttemptFailed, Learned, Memory, Order, Prepared, Reply, Unlimited, Whole
+from gateway.upstream.adapter import (
+    AttemptFailed,
+    LearnedRefusals,
+    Memory,
+    Order,
+    PreparedRequest,
+    Reply,
+    UnlimitedMemory,
+    WholeAnswer,
+)
 from gateway.upstream.credentials import headers_of, proxy_to, unset
 from gateway.upstream.dialects import adapter, listing
 from gateway.upstream.http.pool import Pool, TotalSlots
@@ -51,14 +60,14 @@ class Upstreams:
         self._pools: dict[ChannelId, list[Pool]] = {}
         """Of each channel one, or one for each of its keys."""
         self._retired: list[Pool] = []
-        self.share: Callable[[], AbstractContextManager[Memory]] = lambda: nullcontext(Unlimited())
+        self.share: Callable[[], AbstractContextManager[Memory]] = lambda: nullcontext(UnlimitedMemory())
         """What a list of models, or the answer to a test, takes of the memory for answers."""
         self.dates: dict[ChannelId, str] = {}
         """The ``Date`` header of each channel's last list of models: the time by the upstream's clock."""
         self.unnamed: dict[ChannelId, int] = {}
         """How many models of each channel's last list have no usable name."""
 
-    async def send(self, channel: Channel, prepared: Prepared, *, stream: bool) -> Reply:
+    async def send(self, channel: Channel, prepared: PreparedRequest, *, stream: bool) -> Reply:
         """The answer's head. Raises AttemptFailed."""
         if channel.dialect in _ANSWERED_HERE:
             return await self._mock.answer(channel, prepared)
@@ -68,7 +77,9 @@ class Upstreams:
         pool = pools[0] if pools and pools[0].channel is channel else self._pool(channel)
         return await pool.send("POST", prepared, pool.head_s[stream])
 
-    async def complete(self, channel: Channel, order: Order, served: Served, learned: Learned, limit: int) -> Whole:
+    async def complete(
+        self, channel: Channel, order: Order, served: ServedModel, learned: LearnedRefusals, limit: int
+    ) -> WholeAnswer:
         """One plain call with an answer of at most ``limit`` bytes. Raises UpstreamError."""
         speaks = adapter(channel.dialect)
         order = msgspec.structs.replace(order, screen=self.redaction.screen(channel))
@@ -93,12 +104,12 @@ class Upstreams:
             )
         return msgspec.structs.replace(found, text=self.redaction.text(found.text, channel))
 
-    async def fetch_models(self, channel: Channel) -> list[Served]:
+    async def fetch_models(self, channel: Channel) -> list[ServedModel]:
         """The models the upstream lists now; when that was by its own clock is kept. Raises UpstreamError."""
         with self.redaction.errors_of(channel):
             return await self._fetch(channel)
 
-    async def discover_root(self, channel: Channel) -> tuple[str, list[Served]]:
+    async def discover_root(self, channel: Channel) -> tuple[str, list[ServedModel]]:
         """The base URL under which the list of models lies, and that list: as given, with ``/v1`` or without.
 
         Native dialects have but one. Raises UpstreamError of the URL as given if there is none.
@@ -117,7 +128,7 @@ class Upstreams:
         finally:
             reply.abort()
 
-    async def _discover(self, channel: Channel) -> tuple[str, list[Served]]:
+    async def _discover(self, channel: Channel) -> tuple[str, list[ServedModel]]:
         base = channel.base_url.rstrip("/").removesuffix("/chat/completions")
         other = base.removesuffix("/v1") if base.endswith("/v1") else base + "/v1"
         try:
@@ -131,10 +142,10 @@ class Upstreams:
             except AttemptFailed:
                 raise failed from None
 
-    async def _fetch(self, channel: Channel) -> list[Served]:
+    async def _fetch(self, channel: Channel) -> list[ServedModel]:
         if not channel.dialect.info.needs_url:
             return self._mock.models()
-        models: dict[str, Served] = {}
+        models: dict[str, ServedModel] = {}
         after, unnamed = "", 0
         for _ in range(LIST_PAGES):
             page = await self._fetch_page(channel, after)
@@ -163,7 +174,7 @@ class Upstreams:
             raise AttemptFailed(failures.bad_response(channel, "its list of models cannot be read"))
         return page
 
-    async def _list_at(self, base_url: str, channel: Channel) -> list[Served]:
+    async def _list_at(self, base_url: str, channel: Channel) -> list[ServedModel]:
         return await self._fetch(msgspec.structs.replace(channel, base_url=base_url))
 
     def forget(self, channel_id: ChannelId) -> None:

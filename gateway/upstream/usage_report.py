@@ -181,7 +181,7 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
         figures.suspect = figures.suspect or not thoughts
     figures.suspect = figures.suspect or (outputs is not None and reasoning > outputs)
     usage = _usage(inputs, cached, write, outputs, reasoning, long=figures.deep(CACHE_WRITE_LONG))
-    shown = _shown(report) == (usage.input, usage.output, usage.total)
+    shown = _shown_counts(report) == (usage.input, usage.output, usage.total)
     return UsageReading(usage, figures.suspect, corrected=figures.suspect or not shown)
 
 
@@ -189,7 +189,7 @@ def _most_output(limits: UsageLimits) -> int:
     return MOST_THOUGHTS if limits.output is None else limits.output
 
 
-def _shown(report: Mapping[str, Any]) -> tuple[Any, ...]:
+def _shown_counts(report: Mapping[str, Any]) -> tuple[Any, ...]:
     """The counts that clients would read; none if one of them is not an integer."""
     found = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
     return found if all(type(number) is int for number in found) else ()

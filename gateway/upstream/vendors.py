@@ -1,5 +1,7 @@
 """What is known of vendors and model servers, as one table. Model line-ups change: rows, not code.
 
+A new preset is a ``Vendor`` and its name in ``PRESETS``.
+
 Long: one table.
 
 A channel's row is found by its preset, else by the host of its base URL; an unknown upstream gets ``PLAIN``. Facts are
@@ -32,7 +34,7 @@ class VendorModel(msgspec.Struct, frozen=True, kw_only=True):
     token_limit_field: TokenLimitField
 
 
-class Swap(msgspec.Struct, frozen=True):
+class ValueName(msgspec.Struct, frozen=True):
     """A value that has another name there. Values are JSON texts."""
 
     field: str
@@ -63,7 +65,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Top-level fields it refuses."""
     rename: tuple[tuple[str, str], ...] = ()
     """Top-level fields that have another name there."""
-    swaps: tuple[Swap, ...] = ()
+    swaps: tuple[ValueName, ...] = ()
     message_allow: frozenset[str] = frozenset()
     """If not empty: only these fields of a message are accepted there."""
     message_deny: frozenset[str] = frozenset()
@@ -168,7 +170,7 @@ OPENROUTER = Vendor(
     base_url="https://openrouter.ai/api/v1",
     key_variable="OPENROUTER_API_KEY",
     hosts=("openrouter.ai",),
-    swaps=(Swap("reasoning_effort", b'"max"', b'"xhigh"'),),
+    swaps=(ValueName("reasoning_effort", b'"max"', b'"xhigh"'),),
     responses=True,
 )
 
@@ -203,7 +205,7 @@ MISTRAL = Vendor(
     hosts=("api.mistral.ai", "codestral.mistral.ai"),
     token_limit_field=TokenLimitField.MAX_TOKENS,
     rename=(("seed", "random_seed"),),
-    swaps=(Swap("tool_choice", b'"required"', b'"any"'),),
+    swaps=(ValueName("tool_choice", b'"required"', b'"any"'),),
     stream_options=False,  # usage comes on the last chunk, unasked
     allow=frozenset(
         {
@@ -355,7 +357,7 @@ LMSTUDIO = Vendor(
     name="lmstudio",
     base_url="http://127.0.0.1:1234/v1",
     hosts=("*:1234",),
-    swaps=(Swap("response_format", b'{"type":"json_object"}', b'{"type":"text"}'),),
+    swaps=(ValueName("response_format", b'{"type":"json_object"}', b'{"type":"text"}'),),
     responses=True,
 )
 

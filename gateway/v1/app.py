@@ -13,15 +13,15 @@ import msgspec
 from aiohttp import hdrs, web
 
 from gateway.core.auth import new_call_id, token_of
-from gateway.core.call import Visit
+from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.domain.addresses import address_advice, recorded_request
-from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound, Refused
+from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound, RequestRefused
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import InboundApi
-from gateway.v1.endpoints import EXACT, Endpoint, Handler, api_of, existing, find
+from gateway.v1.endpoints import EXACT, EndpointRow, Handler, api_of, existing, find
 from gateway.web import error_responses
 from gateway.web.auth_throttle import AuthThrottle
 from gateway.web.connection import is_own
@@ -71,12 +71,14 @@ class Surface:
                 self._throttle.failed(request.remote or "")
             if visit is None:
                 self._record(request, _visit(request, api, call, (ts, began), path), error)
-            response = _failed(error, call, api)
+            response = _error_response(error, call, api)
         except ConnectionError:
             raise
         except Exception as error:  # noqa: BLE001 - the outermost frame of a request: nobody may see a traceback
             _log.exception("request %s failed by a bug", call, exc_info=error)
-            response = _failed(InternalError(f"the gateway failed because of a bug; the call is {call}"), call, api)
+            response = _error_response(
+                InternalError(f"the gateway failed because of a bug; the call is {call}"), call, api
+            )
         if isinstance(response, Response) and not response.sent:
             for name in api.id_headers:
                 response.headers[name] = call
@@ -109,7 +111,7 @@ class Surface:
         free = (self._keyless or path.startswith(OLLAMA_ROOT)) and is_own(request.remote or "")
         return token if free and request.headers.get("Origin") != "null" else ""
 
-    def _admitted(self, request: web.BaseRequest, endpoint: Endpoint | None, path: str) -> Handler:
+    def _admitted(self, request: web.BaseRequest, endpoint: EndpointRow | None, path: str) -> Handler:
         """What answers the request. Raises GatewayError if it is not for us, or for nothing that there is."""
         check_head(request)
         headers, settings = request.headers, self._engine.catalog.registry.settings
@@ -136,7 +138,7 @@ class Surface:
             _no_body(request)
         return handler
 
-    def _record(self, request: web.BaseRequest, visit: Visit, error: GatewayError) -> None:
+    def _record(self, request: web.BaseRequest, visit: CallOrigin, error: GatewayError) -> None:
         """Have the owner see a request that reached no API: its program shows hardly more than that it failed."""
         engine, token = self._engine, None
         if error.code in ("unknown_url", "method_not_allowed"):
@@ -146,14 +148,14 @@ class Surface:
         engine.pipeline.refuse(msgspec.structs.replace(visit, request=asked), error, token)
 
 
-async def _answer_preflight(_engine: Engine, request: web.BaseRequest, _visit: Visit) -> Response:
+async def _answer_preflight(_engine: Engine, request: web.BaseRequest, _visit: CallOrigin) -> Response:
     """OPTIONS of a permitted origin, for any path; whether that exists, the request itself finds out."""
     wanted = request.headers.get("Access-Control-Request-Headers", "")
     private = request.headers.get("Access-Control-Request-Private-Network") == "true"
     return Response(status=204, headers=preflight(wanted, private=private))
 
 
-async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _visit: Visit) -> Response:
+async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _visit: CallOrigin) -> Response:
     """GET and HEAD / on the port for apps that expect Ollama there."""
     return Response(b"Ollama is running", content_type="text/plain; charset=utf-8")
 
@@ -165,9 +167,9 @@ def _visit(
     when: tuple[Millis, float],
     path: str,
     credentials: tuple[str, str] = ("", ""),
-) -> Visit:
+) -> CallOrigin:
     headers = request.headers
-    return Visit(
+    return CallOrigin(
         id=call,
         api=api,
         path=path,
@@ -188,14 +190,14 @@ def _without_key(path: str) -> str:
 def _share(origin: str, response: Response, settings: Settings) -> None:
     """A permitted origin may read the answer, others may not. Streams say so in their head, which has been sent."""
     headers = {"Vary": "Origin"}
-    with suppress(Refused):
+    with suppress(RequestRefused):
         check_origin(origin, settings)
         headers = readable_by(origin)
     for name, value in headers.items():
         response.headers.setdefault(name, value)
 
 
-def _failed(error: GatewayError, call: str, api: InboundApi) -> Response:
+def _error_response(error: GatewayError, call: str, api: InboundApi) -> Response:
     status, headers, body = error_responses.answer(error, call, api)
     response = Response(body, status=status, headers=headers)
     if status in (408, 413, 417) or error.code == "out_of_memory":

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sized
 
 from aiohttp import hdrs, web
 
-from gateway.core.call import Visit
+from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
 from gateway.domain.errors import GatewayError, InternalError
@@ -185,7 +185,7 @@ Shortcut = Callable[[Token, bytes], Response | None]
 
 
 async def answer_call(
-    engine: Engine, request: web.BaseRequest, visit: Visit, shortcut: Shortcut | None = None
+    engine: Engine, request: web.BaseRequest, visit: CallOrigin, shortcut: Shortcut | None = None
 ) -> web.StreamResponse | Response:
     """Run one call. Raises GatewayError while nothing has been sent."""
     pipeline = engine.pipeline

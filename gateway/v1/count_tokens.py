@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.core.admission import visible_entry, visible_name
-from gateway.core.call import Visit
+from gateway.core.call import CallOrigin
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
@@ -23,12 +23,12 @@ from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError, RateLimited
 from gateway.domain.token import Token
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
-from gateway.inbound.large_body import unmasked
+from gateway.inbound.large_body import unmask_text
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.messages.native import COUNT_PATH, native_request
 from gateway.inbound.messages.request import parse_count_request
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Unlimited
+from gateway.upstream.adapter import AttemptFailed, UnlimitedMemory
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
 
@@ -40,7 +40,7 @@ ANSWER_LIMIT = 64 << 10
 CLIENT_STATUSES = frozenset({400, 413, 422})
 
 
-async def answer_count_tokens(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
+async def answer_count_tokens(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
     """Count. Raises GatewayError."""
     token = engine.pipeline.identify(visit)
     with closing(Share(engine.pressure)) as share, _counting(engine, token):
@@ -86,19 +86,19 @@ def _estimate(engine: Engine, route: Route | None, found: InboundRequest) -> int
     return tokens if route is None else engine.pipeline.calibration.apply(route.channel.id, route.served.name, tokens)
 
 
-async def _ask(engine: Engine, route: Route, found: InboundRequest, visit: Visit) -> Response | None:
+async def _ask(engine: Engine, route: Route, found: InboundRequest, visit: CallOrigin) -> Response | None:
     """The upstream's count, or its refusal of a mistake of the client's; None if it cannot count now."""
     channel = route.channel
     order = MESSAGES.order(found, visit.id, visit.ts)
     prepared = native_request(order, channel, route.served, COUNT_PATH)
     if prepared.body is not order.body:
         body = b"".join(found.long.filled(prepared.body))
-        prepared = msgspec.structs.replace(prepared, body=unmasked(body, found.mask))
+        prepared = msgspec.structs.replace(prepared, body=unmask_text(body, found.mask))
     with suppress(AttemptFailed, TimeoutError, GatewayError):
         async with asyncio.timeout(WAIT_S):
             reply = await engine.upstreams.send(channel, prepared, stream=False)
             try:
-                body = await reply.read(ANSWER_LIMIT, Unlimited())
+                body = await reply.read(ANSWER_LIMIT, UnlimitedMemory())
             finally:
                 reply.abort()
         refused = reply.status in CLIENT_STATUSES and isinstance(rawjson.maybe(body), dict)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 import msgspec
 from aiohttp import web
 
-from gateway.core.call import Visit
+from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
@@ -29,15 +29,15 @@ from gateway.v1.ollama import answer_generation, answer_ps, answer_pull, answer_
 from gateway.v1.responses import answer_input_tokens, answer_kept_response, answer_upgrade
 from gateway.web.response import Response
 
-Handler = Callable[[Engine, web.BaseRequest, Visit], Awaitable[web.StreamResponse | Response]]
+Handler = Callable[[Engine, web.BaseRequest, CallOrigin], Awaitable[web.StreamResponse | Response]]
 """Answers one request. Raises GatewayError while nothing has been sent."""
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row."""
 
     path: str
-    """As it is in ``Visit.path``, however the client spelled it; below a prefix row that is the whole path."""
+    """As it is in ``CallOrigin.path``, however the client spelled it; below a prefix row that is the whole path."""
     handlers: Mapping[str, Handler] = {}
     """By method. Other methods get a 405; if there is no handler at all, the path is as unknown as one without a row,
     but its error is that of ``api``."""
@@ -51,58 +51,58 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The path in error messages, if it differs from ``path``."""
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint(path="/v1/models", handlers={"GET": answer_models}),
-    Endpoint(path="/v1/models/", handlers={"GET": answer_model}, label="/v1/models/{id}"),
-    Endpoint(path="/v1/chat/completions", handlers={"POST": answer_call}, api=CHAT),
-    Endpoint(path="/v1/completions", handlers={"POST": answer_call}, api=COMPLETIONS),
-    Endpoint(
+ENDPOINTS: tuple[EndpointRow, ...] = (
+    EndpointRow(path="/v1/models", handlers={"GET": answer_models}),
+    EndpointRow(path="/v1/models/", handlers={"GET": answer_model}, label="/v1/models/{id}"),
+    EndpointRow(path="/v1/chat/completions", handlers={"POST": answer_call}, api=CHAT),
+    EndpointRow(path="/v1/completions", handlers={"POST": answer_call}, api=COMPLETIONS),
+    EndpointRow(
         path="/v1/responses",
         handlers={"POST": answer_call, "GET": answer_upgrade},
         api=RESPONSES,
         hidden=frozenset({"GET"}),
     ),
-    Endpoint(path="/v1/responses/input_tokens", handlers={"POST": answer_input_tokens}, api=RESPONSES),
-    Endpoint(
+    EndpointRow(path="/v1/responses/input_tokens", handlers={"POST": answer_input_tokens}, api=RESPONSES),
+    EndpointRow(
         path="/v1/responses/",
         handlers=dict.fromkeys(("GET", "DELETE", "POST"), answer_kept_response),
         api=RESPONSES,
         hidden=frozenset({"GET", "DELETE", "POST"}),
     ),
-    Endpoint(path="/v1/embeddings", handlers={"POST": answer_call}, api=EMBEDDINGS),
-    Endpoint(path="/v1/messages", handlers={"POST": answer_call}, api=MESSAGES),
-    Endpoint(path="/v1/messages/count_tokens", handlers={"POST": answer_count_tokens}, api=MESSAGES),
-    Endpoint(path="/v1/messages/", api=MESSAGES),
-    Endpoint(path="/api/chat", handlers={"POST": answer_generation}, api=OLLAMA_CHAT),
-    Endpoint(path="/api/generate", handlers={"POST": answer_generation}, api=OLLAMA_GENERATE),
-    Endpoint(path="/api/embed", handlers={"POST": answer_call}, api=OLLAMA_EMBED),
-    Endpoint(path="/api/embeddings", handlers={"POST": answer_call}, api=OLLAMA_EMBEDDINGS),
-    Endpoint(path="/api/tags", handlers={"GET": answer_tags, "HEAD": answer_tags}, api=OLLAMA_CHAT),
-    Endpoint(path="/api/version", handlers={"GET": answer_version, "HEAD": answer_version}, api=OLLAMA_CHAT),
-    Endpoint(path="/api/ps", handlers={"GET": answer_ps, "HEAD": answer_ps}, api=OLLAMA_CHAT),
-    Endpoint(path="/api/show", handlers={"POST": answer_show}, api=OLLAMA_CHAT),
-    Endpoint(path="/api/pull", handlers={"POST": answer_pull}, api=OLLAMA_CHAT),
-    Endpoint(path="/api/", api=OLLAMA_CHAT),
-    Endpoint(path="/v1/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
-    Endpoint(path="/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
-    Endpoint(path="/", handlers={"GET": answer_front_page, "HEAD": answer_front_page}, keyed=False),
+    EndpointRow(path="/v1/embeddings", handlers={"POST": answer_call}, api=EMBEDDINGS),
+    EndpointRow(path="/v1/messages", handlers={"POST": answer_call}, api=MESSAGES),
+    EndpointRow(path="/v1/messages/count_tokens", handlers={"POST": answer_count_tokens}, api=MESSAGES),
+    EndpointRow(path="/v1/messages/", api=MESSAGES),
+    EndpointRow(path="/api/chat", handlers={"POST": answer_generation}, api=OLLAMA_CHAT),
+    EndpointRow(path="/api/generate", handlers={"POST": answer_generation}, api=OLLAMA_GENERATE),
+    EndpointRow(path="/api/embed", handlers={"POST": answer_call}, api=OLLAMA_EMBED),
+    EndpointRow(path="/api/embeddings", handlers={"POST": answer_call}, api=OLLAMA_EMBEDDINGS),
+    EndpointRow(path="/api/tags", handlers={"GET": answer_tags, "HEAD": answer_tags}, api=OLLAMA_CHAT),
+    EndpointRow(path="/api/version", handlers={"GET": answer_version, "HEAD": answer_version}, api=OLLAMA_CHAT),
+    EndpointRow(path="/api/ps", handlers={"GET": answer_ps, "HEAD": answer_ps}, api=OLLAMA_CHAT),
+    EndpointRow(path="/api/show", handlers={"POST": answer_show}, api=OLLAMA_CHAT),
+    EndpointRow(path="/api/pull", handlers={"POST": answer_pull}, api=OLLAMA_CHAT),
+    EndpointRow(path="/api/", api=OLLAMA_CHAT),
+    EndpointRow(path="/v1/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
+    EndpointRow(path="/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
+    EndpointRow(path="/", handlers={"GET": answer_front_page, "HEAD": answer_front_page}, keyed=False),
 )
 
 HEADER_APIS: tuple[tuple[str, InboundApi], ...] = (("anthropic-version", MESSAGES),)
 """Where the path does not decide the API: the one of the first of these headers that is sent, else ``CHAT``."""
 
-PREFIXES: tuple[Endpoint, ...] = tuple(
+PREFIXES: tuple[EndpointRow, ...] = tuple(
     sorted((row for row in ENDPOINTS if row.path.endswith("/") and row.path != "/"), key=lambda row: -len(row.path))
 )
 """The longest first."""
 APIS: dict[str, InboundApi] = {row.api.name: row.api for row in ENDPOINTS if row.api is not None}
 """All of them by name, chat completions first."""
-EXACT: dict[str, Endpoint] = {row.path: row for row in ENDPOINTS if row not in PREFIXES}
+EXACT: dict[str, EndpointRow] = {row.path: row for row in ENDPOINTS if row not in PREFIXES}
 
 _SLASHES = re.compile("//+")
 
 
-def find(path: str) -> tuple[Endpoint | None, str]:
+def find(path: str) -> tuple[EndpointRow | None, str]:
     """The endpoint of a path, and the path as ``Endpoint.path`` spells it; None and the path if there is none."""
     found = EXACT.get(path)
     if found is not None:
@@ -118,7 +118,7 @@ def find(path: str) -> tuple[Endpoint | None, str]:
     return None, path
 
 
-def api_of(endpoint: Endpoint | None, headers: Mapping[str, str]) -> InboundApi:
+def api_of(endpoint: EndpointRow | None, headers: Mapping[str, str]) -> InboundApi:
     """Whose errors a request gets."""
     if endpoint is not None and endpoint.api is not None:
         return endpoint.api

@@ -1,13 +1,14 @@
 """GET /v1/health, /health and /: whether the gateway can be reached. They ask no upstream and need no token.
 
-A passing health check proves only that; only a real request proves token, group, model and route.
+A passing health check proves only that; only a real request proves token, group, model and route. A new counter comes
+from ``Engine.status`` and is also a row in ``docs/http.md``.
 """
 
 import msgspec
 from aiohttp import web
 
 from gateway import __version__
-from gateway.core.call import Visit
+from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.web.response import Response
 
@@ -15,13 +16,13 @@ STATES = ("ok", "cooling", "half_open", "attention", "off")
 """Of channels; each is in one of them."""
 
 
-async def answer_health(engine: Engine, _request: web.BaseRequest, _visit: Visit) -> Response:
+async def answer_health(engine: Engine, _request: web.BaseRequest, _visit: CallOrigin) -> Response:
     """GET and HEAD /v1/health."""
     status, body = health(engine)
     return Response(body, status=status)
 
 
-async def answer_front_page(engine: Engine, _request: web.BaseRequest, _visit: Visit) -> Response:
+async def answer_front_page(engine: Engine, _request: web.BaseRequest, _visit: CallOrigin) -> Response:
     """GET and HEAD /: programs probe it without a token."""
     return Response(front_page(engine.address), content_type="text/plain; charset=utf-8")
 

@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.core.admission import visible_entry
-from gateway.core.call import Visit
+from gateway.core.call import CallOrigin
 from gateway.core.catalog import Catalog, ModelEntry
 from gateway.core.engine import Engine
 from gateway.domain.account import AccountStatus
@@ -64,7 +64,7 @@ class ModelsResponse(msgspec.Struct, frozen=True):
     last_id: str | None
 
 
-class ModelsPage(msgspec.Struct, frozen=True):
+class ModelListPage(msgspec.Struct, frozen=True):
     """Which part of the list is wanted."""
 
     limit: int | None = None
@@ -72,7 +72,7 @@ class ModelsPage(msgspec.Struct, frozen=True):
     before: str = ""
 
 
-WHOLE_LIST = ModelsPage()
+WHOLE_LIST = ModelListPage()
 MOST_MODELS = 1000
 """Of one page."""
 FOR_CLAUDE = ("claude", "anthropic")
@@ -81,17 +81,17 @@ ALIAS = "claude/"
 """Before the name of any other; the Messages API knows the model by it."""
 
 
-async def answer_models(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
+async def answer_models(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
     """GET /v1/models."""
     page, aliases = WHOLE_LIST, False
     if "anthropic-version" in request.headers:
         query, aliases = request.query, engine.catalog.registry.settings.list_for_claude
-        page = ModelsPage(_limit(query.get("limit", "")), query.get("after_id", ""), query.get("before_id", ""))
+        page = ModelListPage(_limit(query.get("limit", "")), query.get("after_id", ""), query.get("before_id", ""))
     body = listing(engine.pipeline.identify(visit), engine.catalog, page, aliases=aliases)
     return Response(body, headers=_account_note(engine.catalog))
 
 
-async def answer_model(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
+async def answer_model(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
     """GET /v1/models/{id}; the id may have slashes."""
     aliases = "anthropic-version" in request.headers and engine.catalog.registry.settings.list_for_claude
     name = visit.path[len(PATH) + 1 :]
@@ -104,7 +104,7 @@ def _account_note(catalog: Catalog) -> dict[str, str]:
     return {"x-gateway-account": "suspended; calls are rejected until it is active again"} if suspended else {}
 
 
-def listing(token: Token, catalog: Catalog, page: ModelsPage = WHOLE_LIST, *, aliases: bool = False) -> bytes:
+def listing(token: Token, catalog: Catalog, page: ModelListPage = WHOLE_LIST, *, aliases: bool = False) -> bytes:
     """The list as JSON, sorted by id; with ``aliases`` also models as ``claude/NAME``."""
     seen = catalog.visible(token)
     ids = sorted((*seen, *_aliases(seen))) if aliases else list(seen)
@@ -125,7 +125,7 @@ def _bare(name: str, seen: Collection[str]) -> str:
     return name if name in seen else name.removeprefix(ALIAS)
 
 
-def _page(ids: Sequence[str], page: ModelsPage) -> Sequence[str]:
+def _page(ids: Sequence[str], page: ModelListPage) -> Sequence[str]:
     if page.after:
         ids = [id for id in ids if id > page.after]
     if page.before:

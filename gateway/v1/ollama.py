@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.core.admission import visible_entry
-from gateway.core.call import Visit
+from gateway.core.call import CallOrigin
 from gateway.core.catalog import Catalog, ModelEntry
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
@@ -19,7 +19,7 @@ from gateway.domain.patterns import is_embedding_model
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
 from gateway.inbound.ollama.api import LATEST, OLLAMA_GENERATE
-from gateway.inbound.ollama.rendering import CHAT_LINES, GENERATE_LINES, loaded
+from gateway.inbound.ollama.rendering import CHAT_LINES, GENERATE_LINES, load_answer
 from gateway.upstream import rawjson
 from gateway.v1.call import answer_call
 from gateway.web.request import check_json, read_body
@@ -41,25 +41,25 @@ _THINKS = re.compile(
 )
 
 
-async def answer_version(engine: Engine, _: web.BaseRequest, visit: Visit) -> Response:
+async def answer_version(engine: Engine, _: web.BaseRequest, visit: CallOrigin) -> Response:
     """GET /api/version."""
     engine.pipeline.identify(visit)
     return _json({"version": VERSION})
 
 
-async def answer_tags(engine: Engine, _: web.BaseRequest, visit: Visit) -> Response:
+async def answer_tags(engine: Engine, _: web.BaseRequest, visit: CallOrigin) -> Response:
     """GET /api/tags: the models that the token sees."""
     token = engine.pipeline.identify(visit)
     return _json({"models": [_tag(entry) for entry in engine.catalog.visible(token).values()]})
 
 
-async def answer_ps(engine: Engine, _: web.BaseRequest, visit: Visit) -> Response:
+async def answer_ps(engine: Engine, _: web.BaseRequest, visit: CallOrigin) -> Response:
     """GET /api/ps: no model is loaded here."""
     engine.pipeline.identify(visit)
     return _json({"models": []})
 
 
-async def answer_show(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
+async def answer_show(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
     """POST /api/show: what one model can do."""
     token = engine.pipeline.identify(visit)
     entry = entry_named(_model_of(await _body(engine, request)), token, engine.catalog)
@@ -81,14 +81,16 @@ async def answer_show(engine: Engine, request: web.BaseRequest, visit: Visit) ->
     )
 
 
-async def answer_pull(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
+async def answer_pull(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
     """POST /api/pull: a model that is offered is here already; others are unknown."""
     token = engine.pipeline.identify(visit)
     entry_named(_model_of(await _body(engine, request)), token, engine.catalog)
     return Response(b'{"status":"success"}\n', content_type="application/x-ndjson")
 
 
-async def answer_generation(engine: Engine, request: web.BaseRequest, visit: Visit) -> web.StreamResponse | Response:
+async def answer_generation(
+    engine: Engine, request: web.BaseRequest, visit: CallOrigin
+) -> web.StreamResponse | Response:
     """POST /api/chat and /api/generate. Without a prompt the model is to be loaded, which costs nothing."""
 
     def load(token: Token, body: bytes) -> Response | None:
@@ -100,7 +102,7 @@ async def answer_generation(engine: Engine, request: web.BaseRequest, visit: Vis
         name = _model_of(found)
         entry_named(name, token, engine.catalog)
         shape = GENERATE_LINES if visit.api is OLLAMA_GENERATE else CHAT_LINES
-        return _json(loaded(name, visit.ts, shape))
+        return _json(load_answer(name, visit.ts, shape))
 
     return await answer_call(engine, request, visit, load)
 

@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.core.admission import visible_entry
-from gateway.core.call import Visit
+from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
 from gateway.domain.errors import BadRequest, NotFound
@@ -28,7 +28,7 @@ class InputTokens(msgspec.Struct, frozen=True):
     object: str = "response.input_tokens"
 
 
-async def answer_upgrade(_engine: Engine, request: web.BaseRequest, _visit: Visit) -> Response:
+async def answer_upgrade(_engine: Engine, request: web.BaseRequest, _visit: CallOrigin) -> Response:
     """GET /v1/responses: only a WebSocket begins so."""
     if request.headers.get("Upgrade", "").lower() != "websocket":
         raise BadRequest("GET is not allowed here; use POST", code="method_not_allowed", details={"allow": "POST"})
@@ -36,14 +36,14 @@ async def answer_upgrade(_engine: Engine, request: web.BaseRequest, _visit: Visi
     raise BadRequest(msg, code="websocket_not_supported")
 
 
-async def answer_kept_response(engine: Engine, _request: web.BaseRequest, visit: Visit) -> Response:
+async def answer_kept_response(engine: Engine, _request: web.BaseRequest, visit: CallOrigin) -> Response:
     """Everything about a response that was made before."""
     engine.pipeline.identify(visit)
     msg = "responses are not kept here, so there is none to fetch, cancel, compact or delete"
     raise NotFound(msg, code="not_found")
 
 
-async def answer_input_tokens(engine: Engine, request: web.BaseRequest, visit: Visit) -> Response:
+async def answer_input_tokens(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
     """POST /v1/responses/input_tokens: an estimate. It costs nothing and counts against no limit."""
     token = engine.pipeline.identify(visit)
     with closing(Share(engine.pressure)) as share:

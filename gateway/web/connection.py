@@ -160,7 +160,7 @@ class Connection(RequestHandler):
         super().connection_made(transport)
         if self.transport is not None:
             self.transport.set_write_buffer_limits(WRITE_BUFFER)
-        _bound(transport)
+        _bound_unsent(transport)
 
     def forget(self) -> None:
         """It counts no longer."""
@@ -240,7 +240,7 @@ class GatewayRequest(web.BaseRequest):
         return not (self._message.should_close or self._protocol.leaving)
 
 
-def _bound(transport: asyncio.BaseTransport) -> None:
+def _bound_unsent(transport: asyncio.BaseTransport) -> None:
     """Have the system drop a client that takes nothing of what it has been given to send, where it can.
 
     That is all that waits of a short answer, and the rest of a long one whose connection is closing: nobody here looks.

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from functools import lru_cache
 
-from gateway.domain.errors import Refused
+from gateway.domain.errors import RequestRefused
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain, word
 
@@ -31,7 +31,7 @@ _PORT = re.compile(r"(?:[1-9][0-9]{0,4})?", re.ASCII)
 
 @lru_cache(maxsize=256)
 def check_host(header: str, bound: str, allowed: tuple[str, ...], port: int) -> None:
-    """Raises Refused (``wrong_host``) unless the header names loopback, the bound address or an allowed host.
+    """Raises RequestRefused (``wrong_host``) unless the header names loopback, the bound address or an allowed host.
 
     A loopback name may have any port: tunnels and containers listen on one of their own. Other names must have the
     port that listens, if any; an owner's host may name its own port as ``host:port``. What passed is remembered.
@@ -41,7 +41,7 @@ def check_host(header: str, bound: str, allowed: tuple[str, ...], port: int) -> 
             f"the Host header '{plain(header, 80)}' does not name this gateway; use http://127.0.0.1:{port}/v1, or "
             f"accept the name with {command_for_host(header)}"
         )
-        raise Refused(msg, code="wrong_host")
+        raise RequestRefused(msg, code="wrong_host")
 
 
 def command_for_host(header: str) -> str:
@@ -74,13 +74,13 @@ def split_host(header: str) -> tuple[str, str]:
 
 
 def check_origin(header: str | None, settings: Settings) -> None:
-    """Raises Refused (``origin_not_allowed``) if a web page or an app sent this that the owner has not permitted."""
+    """Raises RequestRefused (``origin_not_allowed``) if a page or an app sent this without the owner's permission."""
     if header is not None and not _permitted(
         header, settings.origins, apps=settings.app_origins, pages=settings.loopback_origins
     ):
         who, command = _sender(header), command_for_origin(header)
         msg = f"{who} '{plain(header, 80)}' may not call this gateway; permit it with {command}"
-        raise Refused(msg, code="origin_not_allowed")
+        raise RequestRefused(msg, code="origin_not_allowed")
 
 
 def command_for_origin(origin: str) -> str:

@@ -5,7 +5,7 @@ import asyncio
 from aiohttp import hdrs, web
 
 from gateway.core.memory import Share
-from gateway.domain.errors import BadRequest, InvalidToken, Refused, TooLarge
+from gateway.domain.errors import BadRequest, InvalidToken, RequestRefused, TooLarge
 
 MAX_BODY = 32 << 20
 """Bytes of a request body."""
@@ -23,11 +23,14 @@ _API_KEY, _X_API_KEY = map(type(hdrs.HOST), ("api-key", "x-api-key"))
 
 
 def check_head(request: web.BaseRequest) -> None:
-    """What the parser lets pass and RFC 9112 forbids, or a gateway should not accept. Raises BadRequest or Refused."""
+    """What the parser lets pass and RFC 9112 forbids, or a gateway should not accept.
+
+    Raises BadRequest or RequestRefused.
+    """
     if request.version not in _VERSIONS:
         raise BadRequest("only HTTP/1.0 and HTTP/1.1 are supported", code="http_version")
     if request._message.url.absolute:  # noqa: SLF001 - the target as it came; the public URL is completed from Host
-        raise Refused("the request target must be a path, not a whole URL", code="wrong_host")
+        raise RequestRefused("the request target must be a path, not a whole URL", code="wrong_host")
     headers = request.headers
     coding = headers.get(hdrs.TRANSFER_ENCODING)
     if coding is not None and coding.strip().lower() != "chunked":
@@ -59,7 +62,7 @@ def keys_of(request: web.BaseRequest) -> list[str]:
 
 
 def check_json(request: web.BaseRequest) -> None:
-    """Raises Refused (``unsupported_media_type``) unless the body is plain JSON.
+    """Raises RequestRefused (``unsupported_media_type``) unless the body is plain JSON.
 
     Tools leave the content type out now and then; a browser's simple request, which needs no permission of ours, never
     says JSON. So a missing one passes only where no Origin is sent.
@@ -67,7 +70,7 @@ def check_json(request: web.BaseRequest) -> None:
     headers = request.headers
     if hdrs.CONTENT_ENCODING in headers:
         msg = f"a compressed body ({headers['Content-Encoding'][:20]!a}) is not accepted; send it uncompressed"
-        raise Refused(msg, code="unsupported_media_type")
+        raise RequestRefused(msg, code="unsupported_media_type")
     kind = headers.get(hdrs.CONTENT_TYPE)
     if kind == "application/json" or (kind is None and hdrs.ORIGIN not in headers):
         return
@@ -78,7 +81,7 @@ def check_json(request: web.BaseRequest) -> None:
         msg = "send the body as 'Content-Type: application/json' in UTF-8"
         if media.strip() == "application/x-www-form-urlencoded":
             msg += "; with curl: -H 'Content-Type: application/json'"
-        raise Refused(msg, code="unsupported_media_type")
+        raise RequestRefused(msg, code="unsupported_media_type")
 
 
 async def read_body(request: web.BaseRequest, share: Share) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.units import ChannelId
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
@@ -72,7 +72,7 @@ class ScriptedAgent:
 def serve(gateway: Gateway, provider: Provider, dialect: Dialect, agent: ScriptedAgent, model: str = MODEL) -> None:
     """Put the agent behind the gateway's only channel, under that public name."""
     root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
-    served = (Served(name=model, upstream=UPSTREAM_MODELS[dialect]),)
+    served = (ServedModel(name=model, upstream=UPSTREAM_MODELS[dialect]),)
     fields: dict[str, Any] = {"id": ChannelId("ch_up"), "name": "up", "key": "sk-upstream-canary"}
     gateway.change("channels", "ch_up", Channel(dialect=dialect, base_url=root, models=served, **fields))
     gateway.price(model)

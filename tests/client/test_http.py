@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from gateway.client import http
-from gateway.client.http import Address, HttpRequest, exchange, request
+from gateway.client.http import Address, ClientRequest, exchange, request
 from gateway.domain.errors import BadRequest, GatewayError, TooLarge, Unavailable
 from tests.client.scripted import saying, talking
 
-GET = HttpRequest(method="GET", path="/x")
+GET = ClientRequest(method="GET", path="/x")
 
 ANSWERS = {
     "by length": (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"hello"),
@@ -52,7 +52,7 @@ async def test_status_and_headers_are_reported() -> None:
 async def test_the_request_is_well_formed() -> None:
     seen: list[bytes] = []
     async with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", seen=seen) as place:
-        await request(place, HttpRequest(method="POST", path="/a?b=c", headers={"X-A": "b"}, body=b"{}"))
+        await request(place, ClientRequest(method="POST", path="/a?b=c", headers={"X-A": "b"}, body=b"{}"))
     assert seen == [
         b"POST /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\nX-A: b\r\nContent-Length: 2\r\n\r\n"
         % place.port
@@ -169,7 +169,7 @@ async def test_an_endless_body_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> 
 async def test_headers_cannot_be_smuggled_in() -> None:
     async with saying(b"") as place:
         with pytest.raises(BadRequest):
-            await request(place, HttpRequest(method="GET", path="/", headers={"A": "b\r\nC: d"}))
+            await request(place, ClientRequest(method="GET", path="/", headers={"A": "b\r\nC: d"}))
 
 
 async def test_what_is_cut_off_is_reported_clearly() -> None:

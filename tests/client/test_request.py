@@ -4,7 +4,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from gateway.client.request import Caller, encoded, error_of, segment
+from gateway.client.request import Caller, encode_body, error_of, segment
 from gateway.domain import errors
 from gateway.domain.errors import GatewayError, InternalError, error_class
 from gateway.domain.views import PriceView
@@ -67,7 +67,7 @@ def test_an_empty_name_is_not_a_segment() -> None:
         segment("")
 
 
-@pytest.mark.parametrize("ask", [lambda text: encoded({"a": [text]}), segment])
+@pytest.mark.parametrize("ask", [lambda text: encode_body({"a": [text]}), segment])
 def test_what_is_not_text_is_refused_before_it_is_sent(ask: Callable[[str], object]) -> None:
     with pytest.raises(errors.BadRequest, match="'x\ufffd' is not UTF-8 text"):
         ask("x\udcff")

@@ -3,7 +3,7 @@
 from gateway.domain.account import AccountStatus
 from gateway.domain.budget import Window
 from gateway.domain.call import Attempt, FailureKind
-from gateway.domain.channel import Check, Dialect, Served, Timeouts
+from gateway.domain.channel import Check, Dialect, ServedModel, Timeouts
 from gateway.domain.limits import Limits
 from gateway.domain.price import Rates
 from gateway.domain.units import Millis, Nanos
@@ -93,7 +93,7 @@ CHANNEL = ChannelView(
     preset="",
     base_url="https://api.openai.com/v1",
     key="env:OPENAI_API_KEY",
-    models=(Served(name="fast", upstream="gpt-4o-mini"), Served(name="gpt-4o")),
+    models=(ServedModel(name="fast", upstream="gpt-4o-mini"), ServedModel(name="gpt-4o")),
     groups=("default",),
     priority=0,
     weight=1,

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.channel_fields import served
+from gateway.commands.channel_fields import served_models
 from gateway.commands.exit_codes import Exit
-from gateway.domain.channel import Overrides, Served
+from gateway.domain.channel import Overrides, ServedModel
 from tests.commands.runner import Control, Ran, run
 from tests.commands.samples import CHANNEL
 
@@ -122,11 +122,14 @@ def test_mock_options_are_numbers_where_they_look_like_one(text: str, value: obj
 
 
 def test_a_mapping_to_its_own_name_is_not_a_mapping() -> None:
-    assert served([Served(name="a", upstream="b")], [], {"a": "a"}) == [Served(name="a")]
+    assert served_models([ServedModel(name="a", upstream="b")], [], {"a": "a"}) == [ServedModel(name="a")]
 
 
 def test_models_without_a_list_are_those_there_are() -> None:
-    assert served([Served(name="a")], [], {"b": "c"}) == [Served(name="a"), Served(name="b", upstream="c")]
+    assert served_models([ServedModel(name="a")], [], {"b": "c"}) == [
+        ServedModel(name="a"),
+        ServedModel(name="b", upstream="c"),
+    ]
 
 
 @pytest.mark.parametrize("args", [("--timeout", "head=soon"), ("--timeout", "60"), ("--map", "x"), ("--weight", "-1")])
@@ -192,7 +195,7 @@ def test_names_at_the_upstream_are_given_among_the_models_or_by_map() -> None:
 
 
 def test_names_instead_of_patterns_are_for_good() -> None:
-    live = replace(CHANNEL, patterns=["*"], models=[Served(name="a", live=True), Served(name="b", live=True)])
+    live = replace(CHANNEL, patterns=["*"], models=[ServedModel(name="a", live=True), ServedModel(name="b", live=True)])
     control = Control({"GET /channels/x": live, "PATCH /channels/ch_1": live})
     run("channel", "edit", "x", "--models", "a", control=control)
     run("channel", "edit", "x", "--map", "c=b", control=control)

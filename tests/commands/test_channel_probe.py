@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.channel_probe import merged
+from gateway.commands.channel_probe import merge_models
 from gateway.commands.exit_codes import Exit
 from gateway.commands.options import now
-from gateway.domain.channel import Check, Served, UpstreamPrices
+from gateway.domain.channel import Check, ServedModel, UpstreamPrices
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView
 from tests.commands.runner import Control, run
@@ -62,7 +62,7 @@ def test_without_a_name_every_enabled_channel_is_tested() -> None:
 
 
 def test_a_model_that_was_just_added_is_listed_as_offered() -> None:
-    after = replace(CHANNEL, models=(Served(name="o3"),))
+    after = replace(CHANNEL, models=(ServedModel(name="o3"),))
     control = {"GET /channels/x/listing": FRESH, "GET /channels/x": CHANNEL, f"PATCH /channels/{CHANNEL.id}": after}
     ran = run("channel", "models", "x", "o3", "--add", control=Control(control))
     assert ran.out.splitlines()[1].split()[:3] == ["o3", "yes", "offered"]
@@ -172,7 +172,7 @@ def test_a_list_that_could_not_be_fetched_changes_nothing() -> None:
 
 
 def test_a_model_that_is_offered_under_several_names_keeps_them_all() -> None:
-    twice = replace(CHANNEL, models=(Served(name="o3"), Served(name="quick", upstream="o3")))
+    twice = replace(CHANNEL, models=(ServedModel(name="o3"), ServedModel(name="quick", upstream="o3")))
     control = {"GET /channels/x/listing": FRESH, "GET /channels/x": twice, "PATCH /channels/ch_1": twice}
     for pattern, option in (("o3", "--set"), ("gpt-4o", "--add")):
         asked = Control(control)
@@ -182,4 +182,4 @@ def test_a_model_that_is_offered_under_several_names_keeps_them_all() -> None:
 
 
 def test_merging_takes_each_upstream_name_once() -> None:
-    assert merged([], [Served(name="a"), Served(name="a")], []) == [Served(name="a")]
+    assert merge_models([], [ServedModel(name="a"), ServedModel(name="a")], []) == [ServedModel(name="a")]

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.client.test_call import PublicApi, public_api
-from gateway.commands.chat import streamed, whole
+from gateway.commands.chat import print_stream, whole
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import RateLimited, UpstreamError
 from gateway.domain.units import Millis
@@ -45,7 +45,7 @@ async def test_a_streamed_answer_is_printed_as_it_is(provider: Provider, capsys:
         await exchange.finish()
 
     provider.on("m", answer)
-    assert await streamed(way(provider), {"model": "m"}) == "req_1"
+    assert await print_stream(way(provider), {"model": "m"}) == "req_1"
     assert capsys.readouterr().out == "one\ntwo\n"
     assert provider.last.head.get("authorization") == f"Bearer {KEY}"
     assert provider.last.json == {"model": "m", "stream": True}
@@ -60,7 +60,7 @@ async def test_a_broken_stream_is_a_failure(provider: Provider, end: bytes) -> N
 
     provider.on("m", answer)
     with pytest.raises(UpstreamError, match="cut"):
-        await streamed(way(provider), {"model": "m"})
+        await print_stream(way(provider), {"model": "m"})
 
 
 async def test_a_whole_answer_is_printed(provider: Provider, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +80,7 @@ async def test_a_refusal_says_when_to_try_again(provider: Provider, message: str
         {"error": {"message": message, "code": "rate_limit_exceeded"}}, status=429, headers={"retry-after": "12"}
     )
     provider.on("m", refusal)
-    for ask in (streamed, whole):
+    for ask in (print_stream, whole):
         with pytest.raises(RateLimited) as caught:
             await ask(way(provider), {"model": "m", "messages": []})
         assert caught.value.message == said

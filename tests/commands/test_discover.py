@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from gateway.commands import discover
 from gateway.commands.exit_codes import Exit
-from gateway.domain.channel import Served
+from gateway.domain.channel import ServedModel
 from gateway.domain.errors import UpstreamError
 from gateway.domain.upstream_views import PresetView
 from gateway.domain.views import Offer
@@ -18,7 +18,7 @@ LOCAL = Offer(
     preset="ollama",
     base_url="http://127.0.0.1:11434/v1",
     key="",
-    models=[Served(name="llama")],
+    models=[ServedModel(name="llama")],
 )
 VENDOR = Offer(
     name="groq", dialect="openai", preset="groq", base_url="https://groq/v1", key="env:GROQ_API_KEY", models=[]
@@ -97,5 +97,5 @@ def test_a_key_that_the_server_does_not_see_is_reported_by_its_name_alone() -> N
 
 
 def test_strangers_model_names_are_made_harmless() -> None:
-    ran = run("discover", control=found(replace(LOCAL, models=[Served(name=HOSTILE)])))
+    ran = run("discover", control=found(replace(LOCAL, models=[ServedModel(name=HOSTILE)])))
     assert not set("\x1b\x07\x9b\u202e") & set(ran.out)

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.commands.output import (
     cells,
-    coloured,
+    color_state,
     cut,
     harmless,
     json_value,
@@ -136,7 +136,7 @@ def test_states_have_colours_and_keep_their_places() -> None:
     assert lines[1] == "\x1b[32mok             \x1b[0m      1"
     assert lines[2].startswith("\x1b[31mneeds attention\x1b[0m")
     assert lines[3] == "new                  3"
-    assert [coloured(state)[:5] for state in ("200", "404, retried", "502", "off")] == [
+    assert [color_state(state)[:5] for state in ("200", "404, retried", "502", "off")] == [
         *("\x1b[32m", "\x1b[33m", "\x1b[31m"),
         "\x1b[90m",
     ]

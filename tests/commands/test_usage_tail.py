@@ -12,7 +12,7 @@ from gateway.commands.call_filters import CallQuery
 from gateway.commands.exit_codes import Exit
 from gateway.commands.usage_tail import EventFeed, line_of
 from gateway.domain.errors import NotFound, Unavailable
-from gateway.domain.events import Beat, CallSettled, Snapshot
+from gateway.domain.events import CallSettled, Heartbeat, Snapshot
 from gateway.domain.views import CallView
 from gateway.runfile import Endpoint
 from tests.client.scripted import talking
@@ -51,7 +51,7 @@ def test_calls_follow_as_they_end() -> None:
     feed = EventFeed(CallQuery(), 0)
     feed.fresh(snapshot(call(5)))
     assert ids(feed.fresh(CallSettled(seq=2, call=call(4)))) == ["req_4"]
-    assert feed.fresh(Beat(seq=3, time_ms=NOW)) == []
+    assert feed.fresh(Heartbeat(seq=3, time_ms=NOW)) == []
 
 
 def test_after_falling_behind_nothing_is_shown_twice_and_nothing_missed() -> None:
@@ -102,7 +102,7 @@ def test_only_a_snapshot_that_meets_nothing_shown_means_a_gap() -> None:
 
 async def test_a_reader_that_was_abandoned_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_tail, "AGAIN_S", 0)
-    beat = msgspec.json.encode(Beat(seq=1, time_ms=NOW))
+    beat = msgspec.json.encode(Heartbeat(seq=1, time_ms=NOW))
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     tries = iter([beat, beat, b""])
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from openai import APIError, AsyncOpenAI
 
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.units import ChannelId
 from tests.cases.conversations import function
 from tests.conformance.sdk import openai
@@ -28,7 +28,7 @@ def _connect(gateway: Gateway, provider: Provider, dialect: Dialect, **fields: A
     kind, preset, model = AGENTS[dialect]
     agent = kind(**fields)
     root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
-    served = (Served(name="m", upstream=model),)
+    served = (ServedModel(name="m", upstream=model),)
     channel = Channel(id=ChannelId("ch_up"), name="up", dialect=dialect, base_url=root, preset=preset, models=served)
     gateway.change("channels", "ch_up", channel)
     provider.other = agent

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.channel import Channel, Dialect, Overrides, Served
+from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.units import ChannelId, Nanos
 from gateway.domain.usage import UsageSource
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE
@@ -62,7 +62,7 @@ def _answers(body: bytes, *, stream: bool) -> Script:
 
 def _channel(gateway: Gateway, provider: Provider, dialect: Dialect, **more: Any) -> None:
     root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
-    models = (Served(name="m", upstream=MODEL[dialect]),)
+    models = (ServedModel(name="m", upstream=MODEL[dialect]),)
     fields = {"id": ChannelId("ch_up"), "name": "up", "key": "sk-upstream-canary", **more}
     gateway.change("channels", "ch_up", Channel(dialect=dialect, base_url=root, models=models, **fields))
 

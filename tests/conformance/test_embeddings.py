@@ -17,7 +17,7 @@ from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.group import Fallback
 from gateway.domain.usage import UsageSource
-from gateway.inbound.embeddings.openai import packed
+from gateway.inbound.embeddings.openai import pack_vector
 from tests.conformance import nodejs
 from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client
@@ -42,7 +42,7 @@ def vectors(*vector: float, used: int | None = 7, shuffled: bool = False, always
         form = always or asked.get("encoding_format") or "float"
         found = [[float(i), *(vector or VECTOR)] for i in range(count)]
         data = [
-            {"object": "embedding", "index": i, "embedding": packed(one) if form == "base64" else one}
+            {"object": "embedding", "index": i, "embedding": pack_vector(one) if form == "base64" else one}
             for i, one in enumerate(found)
         ]
         answer: Doc = {"object": "list", "data": data[::-1] if shuffled else data, "model": asked["model"]}

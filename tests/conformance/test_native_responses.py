@@ -8,7 +8,7 @@ import pytest
 from openai import APIError
 
 from gateway.domain.account import Account
-from gateway.domain.channel import Dialect, Overrides, Served
+from gateway.domain.channel import Dialect, Overrides, ServedModel
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.inbound.sealed import PLAIN_SEAL, wrap
@@ -153,7 +153,7 @@ async def test_in9_the_owners_overrides_have_the_words_of_this_api(gateway: Gate
 
 async def test_a_limit_above_the_models_own_is_lowered(gateway: Gateway, provider: Provider) -> None:
     """The hold pays for no more."""
-    gateway.channel(provider.base_url, models=(Served(name="m", max_output=100),))
+    gateway.channel(provider.base_url, models=(ServedModel(name="m", max_output=100),))
     provider.on("m", respond())
     answer = await call(gateway, max_output_tokens=5000)
     assert provider.last.json["max_output_tokens"] == 100

@@ -4,7 +4,7 @@ import errno
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.client.http import Address, HttpRequest, request
+from gateway.client.http import Address, ClientRequest, request
 from gateway.control import account
 from gateway.control.app import BODY_LIMIT
 from gateway.control.edits import ConfigEdits
@@ -142,4 +142,4 @@ async def test_closing_ends_the_server_at_once(surface: Surface, owner: ControlC
     await surface.runner.cleanup()
     assert asyncio.get_running_loop().time() - began < 1.0
     with pytest.raises(GatewayError):
-        await request(Address(socket=surface.unix.socket), HttpRequest(method="GET", path="/"))
+        await request(Address(socket=surface.unix.socket), ClientRequest(method="GET", path="/"))

@@ -12,7 +12,7 @@ from gateway.core.config_export import export_text
 from gateway.core.offered_models import offered_models
 from gateway.domain.account import Account
 from gateway.domain.budget import Budget, Window
-from gateway.domain.channel import Check, Dialect, Served, Timeouts, TokenLimitField, UpstreamModels
+from gateway.domain.channel import Check, Dialect, ServedModel, Timeouts, TokenLimitField, UpstreamModels
 from gateway.domain.config_views import FieldDifference
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
@@ -139,7 +139,7 @@ def test_a_key_that_is_written_out_is_taken_and_shown_masked() -> None:
     assert FieldDifference(field="key", before='"…nary"', after='"…1234"') in plan.differences[1].fields
 
 
-LISTED = (Served(name="m"), Served(name="gpt-a"), Served(name="gpt-b"), Served(name="x"))
+LISTED = (ServedModel(name="m"), ServedModel(name="gpt-a"), ServedModel(name="gpt-b"), ServedModel(name="x"))
 
 
 def live(registry: Registry) -> list[tuple[str, bool]]:

@@ -17,11 +17,11 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.events import (
     AnyEvent,
     Balance,
-    Beat,
     CallProgress,
     CallSettled,
     CallStarted,
-    Changed,
+    EntityChanged,
+    Heartbeat,
     IncidentChanged,
     Snapshot,
     Stopping,
@@ -161,7 +161,7 @@ async def test_tables_are_reported_after_a_change_but_not_for_each(feed: Watcher
     told = 0
     for tick in range(1000):
         hand.now = 1000.0 + tick / 1000
-        told += sum(isinstance(event, Changed) for event in said(await feed.tell(Batch(changed=True))))
+        told += sum(isinstance(event, EntityChanged) for event in said(await feed.tell(Batch(changed=True))))
     assert 3 <= told <= 4
 
 
@@ -169,7 +169,7 @@ async def test_a_lone_change_is_reported_soon(feed: WatcherStream, hand: Hand) -
     await feed.snapshot()
     hand.now += 60
     (changed,) = said(await feed.tell(Batch(changed=True)))
-    assert isinstance(changed, Changed)
+    assert isinstance(changed, EntityChanged)
     assert feed.patience() > TABLES_GAP_S
 
 
@@ -177,7 +177,7 @@ async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: WatcherSt
     await feed.snapshot()
     await feed.tell(Batch(notices=[SettledNotice(record())]))
     hand.now += SUMS_GAP_S
-    assert [type(event) for event in said(await feed.tell(Batch()))] == [Changed]
+    assert [type(event) for event in said(await feed.tell(Batch()))] == [EntityChanged]
     assert await feed.tell(Batch()) == b""
 
 
@@ -186,7 +186,7 @@ async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Hand) -> N
     assert feed.patience() == BEAT_S
     assert await feed.tell(Batch()) == b""
     hand.now += BEAT_S
-    assert [type(event) for event in said(await feed.tell(Batch()))] == [Beat]
+    assert [type(event) for event in said(await feed.tell(Batch()))] == [Heartbeat]
     assert feed.patience() == BEAT_S
 
 
@@ -227,8 +227,8 @@ async def test_a_change_is_watched_by_all(owner: ControlClient) -> None:
         await anext(two)
         await owner.add_token({"name": "phone"})
         for stream in (one, two):
-            changed = (await until(stream, Changed))[-1]
-            assert isinstance(changed, Changed)
+            changed = (await until(stream, EntityChanged))[-1]
+            assert isinstance(changed, EntityChanged)
             assert [token.name for token in changed.tokens] == ["laptop", "phone"]
 
 

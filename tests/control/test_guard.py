@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.http import Address, HttpRequest, request
+from gateway.client.http import Address, ClientRequest, request
 from gateway.control.app import ROUTES
 from gateway.control.guard import check_secret, own_user, peer_uid
 from gateway.domain.errors import InvalidToken
@@ -24,7 +24,7 @@ async def over_tcp(surface: Surface, headers: dict[str, str | None], path: str =
 async def test_the_secret_opens_both_doors(surface: Surface) -> None:
     assert await over_tcp(surface, {}) == 200
     place = Address(socket=surface.unix.socket)
-    assert (await request(place, HttpRequest(method="GET", path="/control/status", headers=AUTH))).status == 200
+    assert (await request(place, ClientRequest(method="GET", path="/control/status", headers=AUTH))).status == 200
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from gateway.domain.errors import BadRequest, Conflict, NotFound
 from gateway.domain.history import ChangeSource
 from gateway.domain.money import dollars
 from gateway.domain.units import DOLLAR
-from gateway.server import embedded
+from gateway.server import embedded_server
 from tests.control.conftest import Surface
 from tests.fakes.client import Client
 from tests.fakes.gateway import GRANTED, Gateway
@@ -264,7 +264,7 @@ async def test_a_refresh_of_the_upstreams_models_contradicts_nothing(
 async def test_after_a_restart_a_removed_channel_comes_back_with_its_key(tmp_path: Path) -> None:
     """Neither the history nor what is shown of it contains the key."""
     config = Config(home=tmp_path / "home")
-    async with embedded(config) as endpoint:
+    async with embedded_server(config) as endpoint:
         owner = ControlClient(endpoint)
         body = {"name": "up", "dialect": "openai", "base_url": "http://127.0.0.1:9/v1", "models": [{"name": "m"}]}
         headers = {"X-Title": "home", "X-Extra": "sk-header-of-the-owner"}
@@ -273,7 +273,7 @@ async def test_after_a_restart_a_removed_channel_comes_back_with_its_key(tmp_pat
     files = {path.name: path.read_text() for path in config.home.glob("*.json")}
     assert {name for name, text in files.items() if UPSTREAM_KEY in text} == {"config.old.json", "history-keys.json"}
     assert "sk-header-of-the-owner" not in files["history.json"]
-    async with embedded(config) as endpoint:
+    async with embedded_server(config) as endpoint:
         owner = ControlClient(endpoint)
         shown = (await owner.send("GET", "/history")).body.decode()
         assert "sk-" not in shown
@@ -284,20 +284,20 @@ async def test_after_a_restart_a_removed_channel_comes_back_with_its_key(tmp_pat
 
 async def test_a_key_that_is_not_kept_has_to_be_entered_again(tmp_path: Path) -> None:
     config = Config(home=tmp_path / "home")
-    async with embedded(config) as endpoint:
+    async with embedded_server(config) as endpoint:
         owner = ControlClient(endpoint)
         body = {"name": "up", "dialect": "openai", "base_url": "http://127.0.0.1:9/v1", "models": [{"name": "m"}]}
         await owner.add_channel({**body, "key": UPSTREAM_KEY})
         await owner.remove_channel("up")
     (config.home / "history-keys.json").unlink()
-    async with embedded(config) as endpoint:
+    async with embedded_server(config) as endpoint:
         done = await ControlClient(endpoint).undo()
         assert done.notes == ["channel 'up': its former key is not kept; enter it again"]
 
 
 async def test_every_kind_of_change_is_undone_after_a_restart(tmp_path: Path) -> None:
     config = Config(home=tmp_path / "home")
-    async with embedded(config) as endpoint:
+    async with embedded_server(config) as endpoint:
         owner = ControlClient(endpoint)
         before = (await owner.export_config()).text
         await owner.set_account({"status": "suspended"})
@@ -311,7 +311,7 @@ async def test_every_kind_of_change_is_undone_after_a_restart(tmp_path: Path) ->
         await owner.rotate_token("ci")
         changed = (await owner.export_config()).text
         count = len(await owner.history())
-    async with embedded(config) as endpoint:
+    async with embedded_server(config) as endpoint:
         owner = ControlClient(endpoint)
         for _ in range(count):
             await owner.undo()

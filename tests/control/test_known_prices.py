@@ -110,7 +110,7 @@ async def test_models_that_are_listed_later_are_priced_unless_the_owner_did(
     await owner.set_price("gpt-4.1-mini", {"input": 1, "output": 1})
     listed = [{"id": name} for name in ("gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano")]
     provider.on("/v1/models", reply({"data": listed}))
-    await model_lists.refreshed(ConfigEdits(gateway.engine), gateway.engine.catalog.channel("openai"))
+    await model_lists.refresh(ConfigEdits(gateway.engine), gateway.engine.catalog.channel("openai"))
     found = await rates(owner)
     assert (found["gpt-4.1"], found["gpt-4.1-mini"], found["gpt-4.1-nano"]) == (None, 1, DOLLAR // 10)
 

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.control.model_lists import HOUR_MS, RETRY_MS, due, refresh_due
-from gateway.domain.channel import Dialect, Served, UpstreamModels
+from gateway.domain.channel import Dialect, ServedModel, UpstreamModels
 from gateway.domain.errors import BadRequest, UpstreamError
 from gateway.domain.settings import Settings
 from gateway.domain.units import ChannelId, Millis
@@ -250,7 +250,7 @@ async def test_a_first_list_that_fails_is_waited_for(
 
 
 async def test_a_channel_that_waits_for_its_first_list_can_be_edited(owner: ControlClient, gateway: Gateway) -> None:
-    was = (Served(name="gpt-was", live=True),)
+    was = (ServedModel(name="gpt-was", live=True),)
     gateway.channel("http://127.0.0.1:1/v1", name="off", patterns=("*",), models=was)
     for patch in ({"priority": 5}, {"enabled": False}, {"key": "another"}, {"patterns": ["gpt-*"]}):
         await owner.edit_channel("off", patch)
@@ -294,7 +294,7 @@ def test_what_is_due(more: dict[str, Any], listed: dict[str, Any] | None, asked:
 async def test_all_that_is_due_is_fetched_and_a_dead_one_delays_no_other(gateway: Gateway, provider: Provider) -> None:
     provider.on("/v1/models", lists(*NAMES))
     gateway.channel("http://127.0.0.1:1/v1", "old", name="dead", patterns=("*",))
-    gateway.channel(provider.base_url, name="alive", patterns=("gpt-*",), models=(Served(name="was", live=True),))
+    gateway.channel(provider.base_url, name="alive", patterns=("gpt-*",), models=(ServedModel(name="was", live=True),))
     async with asyncio.timeout(10):
         await refresh_due(gateway.engine)
     registry = gateway.engine.catalog.registry

@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.domain.channel import Served, UpstreamPrices
+from gateway.domain.channel import ServedModel, UpstreamPrices
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.group import Fallback
 from gateway.domain.limits import Limits
@@ -132,7 +132,7 @@ async def test_what_is_of_one_channel_or_vendor_is_requested_by_its_name(
 
 async def test_what_is_in_no_list_costs_what_its_upstream_tells(owner: ControlClient, gateway: Gateway) -> None:
     told = UpstreamPrices(input=Nanos(DOLLAR), output=Nanos(2 * DOLLAR), cached_input=Nanos(DOLLAR // 10))
-    gateway.channel("http://127.0.0.1:9/v1", name="router", models=(Served(name="rare", told=told),))
+    gateway.channel("http://127.0.0.1:9/v1", name="router", models=(ServedModel(name="rare", told=told),))
     (proposal,) = await owner.import_prices(apply=True)
     assert (proposal.model, proposal.listed.source, proposal.applied) == ("rare", "the list of router", True)
     (model,) = (m for m in await owner.models() if m.name == "rare")

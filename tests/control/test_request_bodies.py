@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.control.request_bodies import fields, members, patched, query, required
+from gateway.control.request_bodies import fields, members, patch, query, require_fields
 from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Channel, Dialect, Timeouts
 from gateway.domain.errors import BadRequest
@@ -36,7 +36,7 @@ def test_an_empty_body_changes_nothing() -> None:
 
 def test_a_patch_leaves_the_other_fields_alone() -> None:
     token = Token(id=TokenId("t"), name="old", group="g", digest="d", hint="h", note="kept")
-    assert patched(token, b'{"name":"new"}', EDITABLE) == msgspec.structs.replace(token, name="new")
+    assert patch(token, b'{"name":"new"}', EDITABLE) == msgspec.structs.replace(token, name="new")
 
 
 @pytest.mark.parametrize("data", [b"[]", b'"x"', b"1", b"{", b'{"a":}', b"\xff", b'{"a":1}x', b"null", b"NaN"])
@@ -111,7 +111,7 @@ def test_what_strangers_wrote_is_repeated_harmlessly() -> None:
 
 def test_missing_fields_are_named() -> None:
     with pytest.raises(BadRequest) as caught:
-        required(b'{"a":1}', "a", "b")
+        require_fields(b'{"a":1}', "a", "b")
     assert (caught.value.code, caught.value.param) == ("missing_required_parameter", "b")
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gateway.control import prices, request_bodies, validation
 from gateway.domain.account import Account, AccountFields
 from gateway.domain.budget import Budget, Window
-from gateway.domain.channel import Channel, ChannelFields, Dialect, Overrides, Served, Timeouts
+from gateway.domain.channel import Channel, ChannelFields, Dialect, Overrides, ServedModel, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.limits import Limits
@@ -118,15 +118,15 @@ def test_groups(more: dict[str, object], field: str | None) -> None:
     [
         ({}, None),
         ({"groups": ()}, None),
-        ({"key": "sk-abc", "headers": {"X-Org": "env:ORG"}, "models": (Served(name="org/m:1"),)}, None),
+        ({"key": "sk-abc", "headers": {"X-Org": "env:ORG"}, "models": (ServedModel(name="org/m:1"),)}, None),
         ({"dialect": Dialect.MOCK, "base_url": ""}, None),
         ({"dialect": Dialect.MOCK}, "base_url"),
         ({"base_url": ""}, "base_url"),
         ({"base_url": "http://169.254.169.254"}, "base_url"),
         ({"groups": ("default", "nobody")}, "groups"),
         ({"groups": ("home", "home")}, "groups"),
-        ({"models": (Served(name="a"), Served(name="a"))}, "models"),
-        ({"models": (Served(name="a", upstream="b\x07"),)}, "models"),
+        ({"models": (ServedModel(name="a"), ServedModel(name="a"))}, "models"),
+        ({"models": (ServedModel(name="a", upstream="b\x07"),)}, "models"),
         ({"weight": -1}, "weight"),
         ({"key": "two\nlines"}, "key"),
         ({"key": "env:"}, "key"),
@@ -240,9 +240,9 @@ def test_any_body_is_accepted_whole_or_refused_with_its_field(
     fields = {name: JSON | st.just(good.get(name)) for name in editable}
     body = data.draw(st.fixed_dictionaries({}, optional=fields))
     text = msgspec.json.encode(body)
-    field = fault(lambda: check(request_bodies.patched(entity, text, editable)))
+    field = fault(lambda: check(request_bodies.patch(entity, text, editable)))
     if field is None:
-        changed = request_bodies.patched(entity, text, editable)
+        changed = request_bodies.patch(entity, text, editable)
         assert msgspec.json.decode(msgspec.json.encode(changed), type=type(entity)) == changed
     else:
         assert field.partition(".")[0].partition("[")[0] in editable

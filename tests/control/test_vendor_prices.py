@@ -7,8 +7,8 @@ from genai_prices.types import Tier as ListTier
 from genai_prices.types import TieredPrices
 
 from gateway.control import vendor_prices
-from gateway.control.vendor_prices import load, price_of, proposed
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.control.vendor_prices import load, price_of, propose_prices
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
@@ -32,7 +32,7 @@ def price(listed: Any) -> Price | None:
 
 
 def channel(name: str = "c", *models: str, url: str = "https://api.openai.com/v1", priority: int = 0) -> Channel:
-    served = tuple(Served(name=model) for model in models)
+    served = tuple(ServedModel(name=model) for model in models)
     return Channel(
         id=ChannelId(name), name=name, dialect=Dialect.OPENAI, base_url=url, models=served, priority=priority
     )
@@ -71,7 +71,7 @@ def test_a_model_without_both_rates_has_no_price(missing: str) -> None:
 
 async def test_a_vendor_is_known_by_its_address_and_a_model_by_its_name_there() -> None:
     find = await load()
-    found = find(channel(), Served(name="mine", upstream="gpt-4.1"), NOW)
+    found = find(channel(), ServedModel(name="mine", upstream="gpt-4.1"), NOW)
     assert found is not None
     assert found.model == "mine"
     assert found.source.startswith("genai-prices ")
@@ -83,16 +83,16 @@ async def test_a_vendor_is_known_by_its_address_and_a_model_by_its_name_there() 
     [("https://api.openai.com/v1", "no-such-model"), ("http://127.0.0.1:11434/v1", "gpt-4.1"), ("", "gpt-4.1")],
 )
 async def test_nothing_is_guessed(url: str, model: str) -> None:
-    assert (await load())(channel(url=url), Served(name=model), NOW) is None
+    assert (await load())(channel(url=url), ServedModel(name=model), NOW) is None
 
 
 def test_the_channel_asked_first_decides() -> None:
     late, early = channel("late", "m", "n", url="x"), channel("early", "m", url="y", priority=5)
 
-    def find(channel: Channel, served: Served, now: Millis) -> Price:
+    def find(channel: Channel, served: ServedModel, now: Millis) -> Price:
         return Price(model=served.name, input=Nanos(1), output=Nanos(1), source=channel.name)
 
-    assert [(c.name, p.model) for c, p in proposed([late, early], registry(), find, NOW)] == [
+    assert [(c.name, p.model) for c, p in propose_prices([late, early], registry(), find, NOW)] == [
         ("early", "m"),
         ("late", "n"),
     ]
@@ -117,5 +117,5 @@ def test_a_model_for_embeddings_needs_no_price_for_output() -> None:
 
 async def test_the_list_prices_embedding_models() -> None:
     models = ("text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002")
-    found = proposed([channel("c", *models)], registry(), await load(), NOW)
+    found = propose_prices([channel("c", *models)], registry(), await load(), NOW)
     assert {p.model: (p.output, p.free) for _, p in found} == dict.fromkeys(models, (0, False))

@@ -13,7 +13,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
 from gateway.domain.long_strings import Buffer
 from gateway.upstream import failures
-from gateway.upstream.adapter import AnswerStream, AttemptFailed, Memory, Prepared, Reply, Signs
+from gateway.upstream.adapter import AnswerStream, AttemptFailed, Memory, PreparedRequest, Reply, SignsOfLife
 from gateway.upstream.redaction.redaction import Redaction
 
 Piece = bytes | BaseException | asyncio.Event | Callable[[], None]
@@ -74,7 +74,7 @@ class FakeReply:
             await memory.wait(len(body))
         return body
 
-    async def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
+    async def chunks(self, signs: SignsOfLife | None = None) -> AsyncIterator[bytes]:
         for piece in self._pieces:
             await asyncio.sleep(0)
             if isinstance(piece, bytes):
@@ -103,7 +103,7 @@ class FakeUpstreams(AnswerSender):
 
     def __init__(self) -> None:
         self.redaction = Redaction({})
-        self.asked: list[tuple[str, Prepared]] = []
+        self.asked: list[tuple[str, PreparedRequest]] = []
         self.replies: list[FakeReply] = []
         self._behaviours: dict[str, deque[Callable[[], Behaviour]]] = {}
 
@@ -116,7 +116,7 @@ class FakeUpstreams(AnswerSender):
         """Which channels were asked, in order."""
         return [name for name, _ in self.asked]
 
-    async def send(self, channel: Channel, prepared: Prepared, *, stream: bool) -> Reply:
+    async def send(self, channel: Channel, prepared: PreparedRequest, *, stream: bool) -> Reply:
         self.asked.append((channel.name, prepared))
         await asyncio.sleep(0)
         behaviours = self._behaviours[channel.name]

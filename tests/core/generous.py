@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gateway.domain.channel import Channel, Dialect
-from gateway.upstream.adapter import Prepared
+from gateway.upstream.adapter import PreparedRequest
 from tests.core.ends import FakeReply, error_body
 
 Doc = dict[str, Any]
@@ -47,7 +47,7 @@ class GenerousUpstream:
         self.bounded = False
         """The last request had a cap."""
 
-    def reply(self, channel: Channel, prepared: Prepared) -> FakeReply:
+    def reply(self, channel: Channel, prepared: PreparedRequest) -> FakeReply:
         """The answer to a request."""
         if channel.name in self.broken:
             return FakeReply(error_body(), status=500)

@@ -6,7 +6,7 @@ from typing import Any
 from gateway.core.catalog import Catalog, Route
 from gateway.core.group_policy import Rank
 from gateway.domain.account import Account, Grant
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.group import Group
 from gateway.domain.price import Price
 from gateway.domain.registry import Registry
@@ -23,7 +23,7 @@ PRICE = Price(model="m", input=Nanos(2_500_000_000), output=Nanos(10_000_000_000
 def channel(name: str = "up", *models: str, **fields: Any) -> Channel:
     """A model is ``public`` or ``public=upstream``."""
     pairs = [model.partition("=") for model in models or ("m",)]
-    served = tuple(Served(name=public, upstream=upstream) for public, _, upstream in pairs)
+    served = tuple(ServedModel(name=public, upstream=upstream) for public, _, upstream in pairs)
     usual = {"base_url": f"https://{name}.example/v1", "key": "sk-upstream-canary", "dialect": Dialect.OPENAI}
     return Channel(id=ChannelId(f"ch_{name}"), name=name, models=served, **{**usual, **fields})
 

@@ -12,7 +12,7 @@ from gateway.config import Config
 from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, new_call_id
-from gateway.core.call import Visit
+from gateway.core.call import CallOrigin
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.chooser import ChannelLimits, Chooser, StickyRoutes
@@ -141,7 +141,7 @@ class Rig:
     async def run(self, body: bytes, client: FakeClient | None = None) -> Answered:
         clock = self.watch.clock
         now = clock.wall()
-        visit = Visit(id=new_call_id(now), api=CHAT, key="", app="test", retry=0, ts=now, began=clock.mono())
+        visit = CallOrigin(id=new_call_id(now), api=CHAT, key="", app="test", retry=0, ts=now, began=clock.mono())
         client = client or self.client
         await self.pipeline.run(visit, self.token, HttpRequest(body=body, target="/", headers={}), client)
         return client.whole

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from gateway.core.admission import NAMED_MODELS, admit, group_of, today_of, visible_entry
-from gateway.core.call import Call, CallContext, Visit
+from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.catalog import Catalog
-from gateway.core.ratelimit import Limiter, Used
+from gateway.core.ratelimit import Limiter, UsedToday
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, Window, window_end, window_start
 from gateway.domain.channel import Overrides
@@ -25,7 +25,7 @@ from tests.core.test_quota import Amount, Purse
 
 
 def call_of(token: Token, catalog: Catalog, model: str = "m", **fields: Any) -> Call:
-    visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
+    visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
     return Call(CallContext(visit, kit.ask(model, **fields), FakeClient(), catalog, token, group_of(token, catalog)))
 
 
@@ -35,7 +35,7 @@ def offered(*models: str, **fields: Any) -> Catalog:
 
 @pytest.fixture
 def limiter() -> Limiter:
-    return Limiter(Mono(), lambda _: Used(0, 0, 0.0))
+    return Limiter(Mono(), lambda _: UsedToday(0, 0, 0.0))
 
 
 def refusal(

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.quota import Need, effects_of, need_of, with_limit
-from gateway.domain.channel import Channel, Dialect, Overrides, Served
+from gateway.core.quota import CallNeed, effects_of, need_of, with_limit
+from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import BadRequest, QuotaExceeded
 from gateway.domain.estimate import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, MILLION, Nanos
-from gateway.upstream.adapter import Learned, Order, Prepared
+from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.dialects import output_limit
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.output_limit import LEAST_OUTPUT, MOST_NAMES, MOST_TOKENS
@@ -25,17 +25,17 @@ from tests.core.ends import FakeReply
 from tests.core.generous import GenerousUpstream
 from tests.core.rig import Rig
 
-OPUS = Served(name="m", upstream="claude-opus-5-5")
-OLD_OPUS = Served(name="m", upstream="claude-3-opus")
+OPUS = ServedModel(name="m", upstream="claude-opus-5-5")
+OLD_OPUS = ServedModel(name="m", upstream="claude-3-opus")
 
 
-def needed(*offers: tuple[Channel, Served], price: Price | None = kit.PRICE, **fields: Any) -> Need:
+def needed(*offers: tuple[Channel, ServedModel], price: Price | None = kit.PRICE, **fields: Any) -> CallNeed:
     """What a call needs at these channels, or at one of OpenAI's dialect."""
-    found = offers or ((kit.channel(), Served(name="m")),)
+    found = offers or ((kit.channel(), ServedModel(name="m")),)
     return need_of(kit.ask(**fields), effects_of(found), price, MILLION)
 
 
-def output(*offers: tuple[Channel, Served], **fields: Any) -> tuple[int, int]:
+def output(*offers: tuple[Channel, ServedModel], **fields: Any) -> tuple[int, int]:
     """Output tokens that must be paid for, and those that are held for if possible."""
     found = needed(*offers, **fields)
     return found.capped, found.output
@@ -52,13 +52,13 @@ def test_the_larger_of_two_caps_is_held_for() -> None:
 
 @pytest.mark.parametrize("preset", ["ollama", "mistral", "deepseek"])
 def test_where_one_of_two_caps_goes_out_that_one_is_held_for(preset: str) -> None:
-    offer = (kit.channel(preset=preset), Served(name="m"))
+    offer = (kit.channel(preset=preset), ServedModel(name="m"))
     assert output(offer, max_completion_tokens=10, max_tokens=50_000) == capped(10)
 
 
 @pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI])
 def test_dialects_with_one_cap_send_the_newer_one(dialect: Dialect) -> None:
-    offer = (kit.channel(dialect=dialect), Served(name="m"))
+    offer = (kit.channel(dialect=dialect), ServedModel(name="m"))
     assert output(offer, max_completion_tokens=10, max_tokens=50_000, num_predict=90) == capped(10)
 
 
@@ -129,21 +129,21 @@ def test_a_cap_that_an_upstream_may_not_know_bounds_nothing_but_must_be_paid() -
 def test_without_a_cap_the_usual_is_held_or_what_the_dialect_puts_there_itself() -> None:
     assert output() == (0, DEFAULT_OUTPUT)
     assert output(n=3) == (0, 3 * DEFAULT_OUTPUT)
-    assert output((kit.channel(dialect=Dialect.GEMINI), Served(name="m")), n=3) == (0, 3 * DEFAULT_OUTPUT)
+    assert output((kit.channel(dialect=Dialect.GEMINI), ServedModel(name="m")), n=3) == (0, 3 * DEFAULT_OUTPUT)
     assert output((kit.channel(dialect=Dialect.ANTHROPIC), OPUS)) == (0, 32_000)
 
 
 @pytest.mark.parametrize(("effort", "budget"), [("high", 24_576), ("low", 1024), ("none", 128), ("odd", 0)])
 def test_thinking_that_the_gateway_allows_in_tokens_is_held_for(effort: str, budget: int) -> None:
-    offer = kit.channel(dialect=Dialect.GEMINI), Served(name="m", upstream="gemini-2.5-pro")
+    offer = kit.channel(dialect=Dialect.GEMINI), ServedModel(name="m", upstream="gemini-2.5-pro")
     assert output(offer, reasoning_effort=effort) == (0, DEFAULT_OUTPUT + budget)
     assert output(offer, reasoning_effort=effort, max_tokens=90) == capped(90)
     own = kit.channel(dialect=Dialect.GEMINI, overrides=Overrides(default={"reasoning_effort": effort}))
     assert output((own, offer[1])) == (0, DEFAULT_OUTPUT + budget)
 
 
-def edited(**edits: Any) -> tuple[Channel, Served]:
-    return kit.channel(overrides=Overrides(**edits)), Served(name="m")
+def edited(**edits: Any) -> tuple[Channel, ServedModel]:
+    return kit.channel(overrides=Overrides(**edits)), ServedModel(name="m")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_default_of_the_owner_is_a_cap() -> None:
 
 def test_of_several_channels_the_one_that_allows_most_counts() -> None:
     plain, free, long = (
-        (kit.channel(), Served(name="m")),
+        (kit.channel(), ServedModel(name="m")),
         edited(remove=("max_tokens",)),
         edited(set={"max_tokens": 70}),
     )
@@ -199,16 +199,16 @@ def test_what_the_owner_adds_to_the_input(edits: dict[str, Any], tokens: int) ->
 
 
 def test_a_limit_of_the_model_bounds_the_cap_that_goes_out_and_so_the_hold() -> None:
-    small, large = Served(name="m", max_output=100), Served(name="m", max_output=900)
+    small, large = ServedModel(name="m", max_output=100), ServedModel(name="m", max_output=900)
     up, other = kit.channel(), kit.channel("other")
     assert output((up, small), max_tokens=50_000) == capped(100)
     assert output((up, small), (other, large), max_tokens=50_000) == capped(900)
-    assert output((up, small), (other, Served(name="m")), max_tokens=50_000) == capped(50_000)
+    assert output((up, small), (other, ServedModel(name="m")), max_tokens=50_000) == capped(50_000)
     assert output((up, small), max_completion_tokens=5, max_tokens=50_000) == capped(100)
 
 
 def test_a_limit_bounds_nothing_that_goes_out_beside_it() -> None:
-    small = (kit.channel(), Served(name="m", max_output=100))
+    small = (kit.channel(), ServedModel(name="m", max_output=100))
     assert output(small, max_tokens=50_000, num_predict=50_000) == capped(50_000)
     assert output(small) == (0, DEFAULT_OUTPUT)
 
@@ -217,14 +217,16 @@ def test_a_limit_bounds_nothing_that_goes_out_beside_it() -> None:
     ("dialect", "served", "price", "limit"),
     [
         (Dialect.ANTHROPIC, OLD_OPUS, None, 4096),
-        (Dialect.ANTHROPIC, Served(name="m", upstream="claude-3-opus", max_output=9), None, 9),
-        (Dialect.GEMINI, Served(name="gemini-2.5-pro"), None, 65_536),
+        (Dialect.ANTHROPIC, ServedModel(name="m", upstream="claude-3-opus", max_output=9), None, 9),
+        (Dialect.GEMINI, ServedModel(name="gemini-2.5-pro"), None, 65_536),
         (Dialect.OPENAI, OLD_OPUS, None, None),
-        (Dialect.OPENAI, Served(name="m"), msgspec.structs.replace(kit.PRICE, context=128_000), 128_000),
+        (Dialect.OPENAI, ServedModel(name="m"), msgspec.structs.replace(kit.PRICE, context=128_000), 128_000),
         (Dialect.ANTHROPIC, OLD_OPUS, msgspec.structs.replace(kit.PRICE, context=200_000), 4096),
     ],
 )
-def test_where_a_limit_comes_from(dialect: Dialect, served: Served, price: Price | None, limit: int | None) -> None:
+def test_where_a_limit_comes_from(
+    dialect: Dialect, served: ServedModel, price: Price | None, limit: int | None
+) -> None:
     assert with_limit(kit.channel(dialect=dialect), served, price).max_output == limit
 
 
@@ -247,7 +249,7 @@ def test_a_name_that_occurs_twice_in_an_object_is_refused(options: bytes) -> Non
     """One upstream would obey the first, another the last."""
     fields = kit.ask(max_tokens=1).fields | {"options": msgspec.Raw(options)}
     with pytest.raises(BadRequest, match="twice"):
-        output_limit(fields, kit.channel(), Served(name="m"))
+        output_limit(fields, kit.channel(), ServedModel(name="m"))
 
 
 def test_colons_and_braces_in_texts_are_not_names() -> None:
@@ -293,7 +295,7 @@ def test_tools_that_a_dialect_makes_up_are_held_for() -> None:
 def test_names_that_a_dialect_puts_beside_results_are_held_for() -> None:
     """A long name stands once in the request, at the call, and then goes out with every result."""
     turns = [*kit.MESSAGES, *[{"role": "tool", "tool_call_id": "c", "content": ""}] * 9]
-    offer = (kit.channel(dialect=Dialect.GEMINI), Served(name="m"))
+    offer = (kit.channel(dialect=Dialect.GEMINI), ServedModel(name="m"))
     assert needed(offer, messages=turns).input == needed(messages=turns).input + 9 * BOUND_NAME_TOKENS
     assert needed(offer).input == needed().input
 
@@ -324,7 +326,7 @@ async def test_a_cap_that_the_gateway_chooses_is_one_that_the_hold_pays_for(
     dialect: Dialect, upstream_name: str, fields: dict[str, Any], rig: Rig
 ) -> None:
     up = rig.channel(dialect=dialect)
-    rig.put("channels", up.id, msgspec.structs.replace(up, models=(Served(name="m", upstream=upstream_name),)))
+    rig.put("channels", up.id, msgspec.structs.replace(up, models=(ServedModel(name="m", upstream=upstream_name),)))
     upstream = GenerousUpstream()
     rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
     rig.grant(DOLLAR // 20 - rig.books.available())
@@ -342,7 +344,7 @@ async def test_a_cap_that_would_be_too_small_to_be_of_use_is_not_chosen(fields: 
     up = rig.channel(dialect=Dialect.ANTHROPIC)
     upstream = GenerousUpstream()
     rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
-    need = needed((up, Served(name="m")), **fields)
+    need = needed((up, ServedModel(name="m")), **fields)
     assert (need.capped, need.minimum) == (0, LEAST_OUTPUT + (2000 if fields else 0))
     rig.grant(need.least - 1 - rig.books.available())
     with pytest.raises(QuotaExceeded):
@@ -354,7 +356,7 @@ async def test_a_cap_that_would_be_too_small_to_be_of_use_is_not_chosen(fields: 
 
 async def test_a_limit_lowers_the_cap_in_the_request_which_is_reported(rig: Rig) -> None:
     up = rig.channel()
-    rig.put("channels", up.id, msgspec.structs.replace(up, models=(Served(name="m", max_output=100),)))
+    rig.put("channels", up.id, msgspec.structs.replace(up, models=(ServedModel(name="m", max_output=100),)))
     upstream = GenerousUpstream()
     rig.upstreams.on("up", lambda: upstream.reply(up, rig.upstreams.asked[-1][1]))
     answered = await rig.call(max_tokens=50_000)
@@ -394,7 +396,7 @@ async def test_thoughts_that_are_put_back_into_a_request_are_held_for(times: int
 @pytest.mark.parametrize("cap", [None, 70, 70_000])
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
 def test_the_quick_way_to_the_limit_is_the_same_as_the_long_one(dialect: Dialect, cap: int | None, name: str) -> None:
-    offer = (kit.channel(dialect=dialect), Served(name="m", max_output=5000))
+    offer = (kit.channel(dialect=dialect), ServedModel(name="m", max_output=5000))
     fields: dict[str, Any] = {name: cap}
     limit = output_limit(kit.ask(**fields).fields, *offer)
     assert output(offer, **fields) == (limit.capped_total, limit.total)
@@ -434,8 +436,8 @@ def test_a_cap_that_the_owner_removes_is_not_put_back() -> None:
     assert b"max_" not in prepared_for(kit.channel(), None).body
 
 
-def prepared_for(channel: Channel, output_budget: int | None, **fields: Any) -> Prepared:
+def prepared_for(channel: Channel, output_budget: int | None, **fields: Any) -> PreparedRequest:
     """What goes out where the hold pays for so much output."""
     asked = msgspec.json.decode(kit.body(**fields), type=dict[str, msgspec.Raw])
     order = Order(fields=asked, model="m", answer_id="x", created=0, output_budget=output_budget)
-    return OpenAIDialect().prepare(order, channel, channel.models[0], Learned())
+    return OpenAIDialect().prepare(order, channel, channel.models[0], LearnedRefusals())

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway.core.answer_headers import answer_headers
-from gateway.core.call import Call, CallContext, Visit
+from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.domain.call import Outcome
 from gateway.domain.group import Group
 from gateway.domain.units import CallId, Nanos
@@ -17,7 +17,7 @@ from tests.core.ends import FakeClient
 
 
 def call(*, stream: bool = False) -> Call:
-    visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="curl", retry=0, ts=NOON, began=100.0)
+    visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="curl", retry=0, ts=NOON, began=100.0)
     return Call(
         CallContext(visit, kit.ask(stream=stream), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
     )

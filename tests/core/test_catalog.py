@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.core.catalog import Catalog
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.units import ChannelId, Millis
@@ -51,7 +51,7 @@ def test_routes_are_in_routing_order() -> None:
 
 def test_an_entry_knows_since_when_and_how_long_a_context() -> None:
     def serving(name: str, created: int, context: int | None, made: int = 9) -> Channel:
-        served = Served(name="m", created=Millis(created), context=context)
+        served = ServedModel(name="m", created=Millis(created), context=context)
         return Channel(
             id=ChannelId(name),
             name=name,

@@ -3,8 +3,8 @@ import tomllib
 import msgspec
 import pytest
 
-from gateway.core.config_export import export_text, form, hidden, notes, restored, variables
-from gateway.domain.channel import Channel, Served
+from gateway.core.config_export import export_text, form, hide_secrets, notes, restore_secrets, variables
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.config_codec import INNER, SECTIONS, Section
 from gateway.domain.settings import Settings
 from tests.core import kit
@@ -17,7 +17,7 @@ def test_every_field_that_can_be_set_is_exported(section: Section) -> None:
     """Also one that was added today, unless it is marked as this home's own."""
     entity = whole(section.kind)
     if isinstance(entity, Channel):
-        entity = msgspec.structs.replace(entity, models=(Served(name="named by the owner"),))
+        entity = msgspec.structs.replace(entity, models=(ServedModel(name="named by the owner"),))
     assert len(form(entity, section)) == len(section.kind.__struct_fields__) - len(
         {section.title, *section.omit} - {""}
     )
@@ -67,7 +67,7 @@ def test_what_to_do_elsewhere_is_reported() -> None:
 
 
 def test_models_that_patterns_let_in_are_not_named() -> None:
-    models = (Served(name="mine", context=5), Served(name="theirs", live=True))
+    models = (ServedModel(name="mine", context=5), ServedModel(name="theirs", live=True))
     channel = msgspec.structs.replace(kit.channel("up"), models=models, patterns=("the*",))
     found = tomllib.loads(export_text(kit.registry(channel)))["channels"]["up"]
     assert (found["models"], found["patterns"]) == ([{"name": "mine", "context": 5}], ["the*"])
@@ -84,7 +84,7 @@ def with_secrets(name: str = "openai") -> Channel:
 
 
 def test_secrets_become_references_and_nothing_else_changes() -> None:
-    found = hidden(with_secrets())
+    found = hide_secrets(with_secrets())
     assert found.all_keys == ("env:TOLLKEEPER_KEY_OPENAI", "env:MINE", "env:TOLLKEEPER_KEY_OPENAI__3")
     assert found.headers["X-Title"] == "open"
     assert found.headers["X-Ref"] == "env:OTHER"
@@ -95,7 +95,7 @@ def test_secrets_become_references_and_nothing_else_changes() -> None:
 
 
 def test_a_proxy_without_a_password_is_not_a_secret() -> None:
-    assert hidden(channel(proxy="http://proxy:3128")).proxy == "http://proxy:3128"
+    assert hide_secrets(channel(proxy="http://proxy:3128")).proxy == "http://proxy:3128"
 
 
 def test_the_variables_are_reported() -> None:
@@ -105,14 +105,14 @@ def test_the_variables_are_reported() -> None:
 
 def test_the_same_home_has_its_secrets_back() -> None:
     own = with_secrets()
-    assert restored(hidden(own), own) == own
+    assert restore_secrets(hide_secrets(own), own) == own
 
 
 def test_another_home_keeps_the_references() -> None:
-    shown = hidden(with_secrets())
-    assert restored(shown, channel("openai", key="sk-another")).all_keys == ("sk-another", *shown.keys)
-    assert restored(shown, channel("openai", key="")) == shown
-    assert hidden(shown) == shown
+    shown = hide_secrets(with_secrets())
+    assert restore_secrets(shown, channel("openai", key="sk-another")).all_keys == ("sk-another", *shown.keys)
+    assert restore_secrets(shown, channel("openai", key="")) == shown
+    assert hide_secrets(shown) == shown
 
 
 @pytest.mark.parametrize(

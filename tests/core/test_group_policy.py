@@ -14,7 +14,7 @@ from gateway.core.channel_health import ChannelHealth
 from gateway.core.group_policy import helps, is_local, models_after
 from gateway.core.routing import RouteChoice, choose
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect, Served, UpstreamPrices
+from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamPrices
 from gateway.domain.errors import NoChannel, NotFound, UpstreamError
 from gateway.domain.group import Fallback, Group, Policy
 from gateway.domain.limits import Limits
@@ -94,7 +94,7 @@ def test_a_channel_may_ask_less_than_the_price() -> None:
 
 
 def test_an_upstream_s_report_of_its_price_goes_first() -> None:
-    told = Served(name="m", told=UpstreamPrices(input=Nanos(DOLLAR), output=Nanos(DOLLAR)))
+    told = ServedModel(name="m", told=UpstreamPrices(input=Nanos(DOLLAR), output=Nanos(DOLLAR)))
     prices = (price("m", 2),)
     assert House(Policy.CHEAPEST, up("a"), replace(up("b"), models=(told,)), prices=prices).order == ["b", "a"]
 
@@ -377,7 +377,7 @@ async def test_a_filtered_prompt_is_put_to_no_other_model(rig: Rig) -> None:
 async def test_a_prompt_that_is_too_long_goes_to_a_model_with_a_longer_context(rig: Rig) -> None:
     pair(rig, status(400, "too long", code="context_length_exceeded"))
     made = rig.channel("b", "n")
-    rig.put("channels", made.id, replace(made, models=(Served(name="n", context=200_000),)))
+    rig.put("channels", made.id, replace(made, models=(ServedModel(name="n", context=200_000),)))
     await rig.call()
     assert rig.upstreams.order == ["a", "b"]
 

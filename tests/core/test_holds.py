@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from gateway.core.admission import admit, demand, group_of, visible_entry
 from gateway.core.attempts import Attempts
-from gateway.core.call import Call, CallContext, Visit
+from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.chooser import ChannelLimits, Chooser, StickyRoutes
 from gateway.core.memory import AnswerMemory
 from gateway.core.preparation import Preparer, Worker
-from gateway.core.ratelimit import Limiter, Used
+from gateway.core.ratelimit import Limiter, UsedToday
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter, record_of
 from gateway.domain.budget import Budget, Window
-from gateway.domain.channel import Dialect, Overrides, Served, TokenLimitField
+from gateway.domain.channel import Dialect, Overrides, ServedModel, TokenLimitField
 from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Fallback, Group
 from gateway.domain.price import Price, Tier
@@ -28,7 +28,7 @@ from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.inbound.chat.api import CHAT
 from gateway.upstream import dialects
-from gateway.upstream.adapter import Order, Whole
+from gateway.upstream.adapter import Order, WholeAnswer
 from gateway.upstream.learned_params import LearnedParams
 from tests.core import kit
 from tests.core.clocks import NOON, Watch
@@ -137,7 +137,7 @@ class StorelessGateway(GenerousUpstream):
         self.upstreams = FakeUpstreams()
         clock = self.clock = Watch().clock
         self.catalog, self.meter = catalog, Meter()
-        self.limiter = Limiter(clock.mono, lambda _: Used(0, 0, 0.0))
+        self.limiter = Limiter(clock.mono, lambda _: UsedToday(0, 0, 0.0))
         health, rooms = ChannelHealth(clock.mono, lambda: None), ChannelLimits(self.limiter)
         adapter_of = dialects.adapters()
         self.attempts = Attempts(
@@ -164,7 +164,7 @@ class StorelessGateway(GenerousUpstream):
 
         ``left``: percent of the money and of the tokens that are there between the least that the call needs, and all.
         """
-        visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
+        visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
         asked = kit.ask(**request)
         token = kit.token()
         call = Call(CallContext(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
@@ -181,7 +181,7 @@ class StorelessGateway(GenerousUpstream):
         call.begin_attempt(first.route, first.why, 1)
         order = Order(fields=asked.fields, body=asked.body, model=asked.model)
         got = await self.attempts.answer(call, admission.entry, order, first)
-        assert isinstance(got, Whole)
+        assert isinstance(got, WholeAnswer)
         call.result.usage = self.meter.usage(call, got)
         assert call.result.usage.source is UsageSource.REPORTED
         record = record_of(call, 200, mono=self.clock.mono())
@@ -210,7 +210,7 @@ def configured(channels: list[Any], prices: list[Price], multiplier: int) -> Cat
     made = []
     for number, (place, edits, field, limit) in enumerate(channels):
         dialect, preset, upstream_name = place
-        served = Served(name="mn"[number % 2], upstream=upstream_name, max_output=limit)
+        served = ServedModel(name="mn"[number % 2], upstream=upstream_name, max_output=limit)
         more = {"dialect": dialect, "preset": preset, "overrides": edits, "token_limit_field": field}
         channel = kit.channel(f"c{number}", "m", groups=("home",), priority=-number, **more)
         made.append(msgspec.structs.replace(channel, models=(served,)))

@@ -11,7 +11,7 @@ from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.errors import BadRequest, NotFound, Unavailable, UpstreamError
 from gateway.inbound.api import LARGE, InboundRequest
 from gateway.inbound.chat.api import parse_large_chat_request
-from gateway.upstream.http.connection import Heads, target_of
+from gateway.upstream.http.connection import RequestHeads, target_of
 from tests.core.ends import FakeReply, error_body, whole
 from tests.core.rig import Rig
 from tests.core.test_pipeline import until
@@ -82,7 +82,7 @@ async def test_it_goes_out_whole(up: Rig, shape: str, overrides: Overrides | Non
     prepared = up.upstreams.asked[0][1]
     sent, wanted = json.loads(b"".join(prepared.content)), json.loads(BODIES[shape])
     assert sent == (wanted if overrides is None else {**wanted, "temperature": 0.5})
-    head = Heads({}).head("POST", target_of(prepared.url), prepared)
+    head = RequestHeads({}).head("POST", target_of(prepared.url), prepared)
     assert f"Content-Length: {sum(map(len, prepared.content))}\r\n".encode() in head
     assert (up.record.status, up.record.input) == (200, 9)
 

@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from gateway.core.call import Call, CallContext, Visit
+from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.event_bus import EventBus, ProgressNotice
 from gateway.core.live_calls import GAP_S, BudgetExhausted, CallDeadlines, ProgressReporter
 from gateway.domain.account import Account
@@ -182,7 +182,7 @@ def facts_in(body: bytes) -> dict[str, str]:
 
 async def test_a_settled_call_gets_no_head_from_here(rig: Rig) -> None:
     """Its answer is on its way elsewhere: two heads would tear the connection."""
-    visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
+    visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
     call = Call(CallContext(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
     call.result.settled = True
     await rig.live._breathe(call)  # noqa: SLF001 - the moment is not visible from outside
@@ -328,7 +328,9 @@ class Desk:
         self.bus = EventBus(self.watch.clock.mono)
         self.books = Books(available)
         self.teller = ProgressReporter(self.bus, self.books, self.watch.clock)
-        visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.watch.clock.mono())
+        visit = CallOrigin(
+            id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.watch.clock.mono()
+        )
         catalog = kit.catalog(account=account)
         asked = kit.ask(stream=True)
         self.call = Call(CallContext(visit, asked, FakeClient(), catalog, token or kit.token(), Group(name="home")))

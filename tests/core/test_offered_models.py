@@ -2,16 +2,16 @@
 
 from msgspec.structs import replace
 
-from gateway.core.offered_models import chosen_by_hand, fixed, newly_listed, offered_models
-from gateway.domain.channel import Channel, Served, UpstreamModels, UpstreamPrices
+from gateway.core.offered_models import chosen_by_hand, fix_models, newly_listed, offered_models
+from gateway.domain.channel import Channel, ServedModel, UpstreamModels, UpstreamPrices
 from gateway.domain.units import Millis, Nanos
 from tests.core import kit
 
 NOW = Millis(9_000)
-LIST = tuple(Served(name=name) for name in ("gpt-5", "gpt-5-preview", "o3"))
+LIST = tuple(ServedModel(name=name) for name in ("gpt-5", "gpt-5-preview", "o3"))
 
 
-def up(*patterns: str, models: tuple[Served, ...] = ()) -> Channel:
+def up(*patterns: str, models: tuple[ServedModel, ...] = ()) -> Channel:
     return replace(kit.channel("up"), patterns=patterns, models=models)
 
 
@@ -21,33 +21,35 @@ def names(channel: Channel) -> list[str]:
 
 def test_patterns_let_in_only_what_is_listed() -> None:
     found = offered_models(up("gpt-*", "!*-preview", "claude-*"), LIST, NOW)
-    assert found.models == (Served(name="gpt-5", live=True, created=NOW),)
+    assert found.models == (ServedModel(name="gpt-5", live=True, created=NOW),)
 
 
 def test_without_patterns_nothing_is_let_in() -> None:
-    assert names(offered_models(up(models=(Served(name="mine"),)), LIST, NOW)) == ["mine"]
+    assert names(offered_models(up(models=(ServedModel(name="mine"),)), LIST, NOW)) == ["mine"]
 
 
 def test_what_is_no_longer_listed_goes_except_for_what_was_named() -> None:
-    before = up("*", models=(Served(name="mine"), Served(name="old", live=True), Served(name="o3", live=True)))
+    before = up(
+        "*", models=(ServedModel(name="mine"), ServedModel(name="old", live=True), ServedModel(name="o3", live=True))
+    )
     assert names(offered_models(before, LIST, NOW)) == ["mine", "gpt-5", "gpt-5-preview", "o3"]
 
 
 def test_a_name_of_the_owner_s_wins() -> None:
-    mine = Served(name="o3", upstream="gpt-5")
+    mine = ServedModel(name="o3", upstream="gpt-5")
     assert offered_models(up("o*", models=(mine,)), LIST, NOW).models == (mine,)
 
 
 def test_a_model_keeps_the_time_it_was_first_served() -> None:
-    before = up("*", models=(Served(name="o3", live=True, created=Millis(5)),))
-    made = Served(name="gpt-5", created=Millis(7))
+    before = up("*", models=(ServedModel(name="o3", live=True, created=Millis(5)),))
+    made = ServedModel(name="gpt-5", created=Millis(7))
     assert [m.created for m in offered_models(before, (LIST[2], made, LIST[1]), NOW).models] == [5, 7, 9_000]
 
 
 def test_what_the_upstream_reports_is_shown_beside_a_mapped_name() -> None:
     told = UpstreamPrices(input=Nanos(1), output=Nanos(2))
-    before = up(models=(Served(name="fast", upstream="o3", context=1),))
-    (found,) = offered_models(before, (Served(name="o3", context=200, told=told),), NOW).models
+    before = up(models=(ServedModel(name="fast", upstream="o3", context=1),))
+    (found,) = offered_models(before, (ServedModel(name="o3", context=200, told=told),), NOW).models
     assert (found.name, found.context, found.told, found.live) == ("fast", 200, told, False)
 
 
@@ -68,18 +70,20 @@ def test_new_patterns_are_taken_as_they_are() -> None:
     before = offered_models(up("*"), LIST, NOW)
     after = replace(before, patterns=("o*",), models=())
     assert chosen_by_hand(before, after) is after
-    assert fixed(after) is after
+    assert fix_models(after) is after
 
 
 def test_a_model_that_was_mapped_by_hand_is_the_owner_s() -> None:
-    before = up("*", models=(Served(name="o3", upstream="gpt-5", live=True), Served(name="gpt-5", live=True)))
-    assert [model.live for model in fixed(before).models] == [False, True]
+    before = up("*", models=(ServedModel(name="o3", upstream="gpt-5", live=True), ServedModel(name="gpt-5", live=True)))
+    assert [model.live for model in fix_models(before).models] == [False, True]
 
 
 def test_a_list_tells_what_is_new_and_gone_until_it_changes_again() -> None:
     first = newly_listed(None, up(), LIST, NOW)
     assert first == UpstreamModels(channel=up().id, time=NOW, models=LIST)
-    second = newly_listed(replace(first, error="down", tried=NOW), up(), (LIST[0], Served(name="x")), Millis(10_000))
+    second = newly_listed(
+        replace(first, error="down", tried=NOW), up(), (LIST[0], ServedModel(name="x")), Millis(10_000)
+    )
     assert (second.new, second.gone, second.error) == (("x",), ("gpt-5-preview", "o3"), "")
     third = newly_listed(second, up(), second.models, Millis(11_000))
     assert (third.new, third.gone, third.time) == (second.new, second.gone, 11_000)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gateway.core.open_files import LEAST_RESERVE, OpenFiles, Shares, shared, wanted
+from gateway.core.open_files import LEAST_RESERVE, OpenFiles, Shares, share_files, wanted_files
 from gateway.domain.settings import Settings
 from tests.house import ROOT
 
@@ -24,19 +24,19 @@ from tests.house import ROOT
     ],
 )
 def test_what_clients_and_upstreams_may_take(limit: int, connections: int, found: Shares) -> None:
-    assert shared(limit, connections) == found
+    assert share_files(limit, connections) == found
 
 
 @pytest.mark.parametrize("limit", [64, 100, 256, 1024, 4096, 65_536])
 @pytest.mark.parametrize("connections", [0, 1, 50, 2048])
 def test_something_is_left_for_the_store_and_every_client_has_an_upstream(limit: int, connections: int) -> None:
-    found = shared(limit, connections)
+    found = share_files(limit, connections)
     assert found.clients + found.upstreams <= limit - LEAST_RESERVE
     assert 0 < found.clients <= found.upstreams
 
 
 def test_as_many_as_are_wanted_are_enough() -> None:
-    assert shared(wanted(2048), 2048).clients == 2048
+    assert share_files(wanted_files(2048), 2048).clients == 2048
 
 
 def test_a_setting_that_changes_raises_the_limit_again() -> None:
@@ -50,7 +50,7 @@ def test_a_setting_that_changes_raises_the_limit_again() -> None:
     assert [(files.clients(), files.short) for _ in range(2)] == [(10, False)] * 2
     settings[0] = Settings(connections=2048)
     assert (files.clients(), files.upstreams(), files.short, files.limit) == (448, 448, True, 1024)
-    assert goals == [wanted(10), wanted(2048)]
+    assert goals == [wanted_files(10), wanted_files(2048)]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")

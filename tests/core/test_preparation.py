@@ -24,7 +24,7 @@ from gateway.inbound.chat.api import parse_chat_request, parse_large_chat_reques
 from gateway.inbound.json_body import unmask
 from gateway.inbound.large_body import read_large
 from gateway.upstream import dialects
-from gateway.upstream.adapter import AttemptFailed, Learned, Order
+from gateway.upstream.adapter import AttemptFailed, LearnedRefusals, Order
 from gateway.upstream.output_limit import STANDARD_FIELDS
 from gateway.upstream.overrides import apply_overrides
 from tests.core import kit
@@ -169,10 +169,10 @@ def sent(request: InboundRequest, channel: Channel) -> object:
             order = apply_overrides(order, channel.overrides)
         adapter = dialects.adapters()(channel.dialect)
         if request.prompt is not None:
-            prepared = prepare_large(adapter, order, route, Learned(), request.mask)
+            prepared = prepare_large(adapter, order, route, LearnedRefusals(), request.mask)
             body = b"".join(prepared.parts)
         else:
-            prepared = adapter.prepare(order, channel, route.served, Learned())
+            prepared = adapter.prepare(order, channel, route.served, LearnedRefusals())
             body = unmask(prepared.body, request.mask) if request.mask else prepared.body
     except GatewayError as error:
         return error.code, error.param

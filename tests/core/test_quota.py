@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gateway.core.quota import (
     ACCOUNT,
+    CallNeed,
     HoldPlan,
-    Need,
     Scope,
     affordable_output,
     effects_of,
@@ -22,7 +22,7 @@ from gateway.core.quota import (
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, Window, window_start
 from gateway.domain.call import Running
-from gateway.domain.channel import Dialect, Served
+from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.limits import DEFAULT_OUTPUT
@@ -67,7 +67,7 @@ TOKEN: Scope = ("token", "tok_1")
 GROUP: Scope = ("group", "home")
 
 
-def take(purse: Purse, need: Need, **budgets: Budget) -> HoldPlan:
+def take(purse: Purse, need: CallNeed, **budgets: Budget) -> HoldPlan:
     """The grip of a call with a budget of the account, group or token."""
 
     def of(name: str) -> tuple[Budget, ...]:
@@ -86,13 +86,13 @@ def need(
     price: Price | None = PRICE,
     multiplier: int = MILLION,
     hold_output: int = 0,
-) -> Need:
-    effects = effects_of([(kit.channel(), Served(name="m"))])
+) -> CallNeed:
+    effects = effects_of([(kit.channel(), ServedModel(name="m"))])
     asked = msgspec.structs.replace(kit.ask(max_tokens=cap, n=choices), input_bound=input)
     return need_of(asked, effects, price, multiplier, hold_output=hold_output)
 
 
-def refusal(purse: Purse, what: Need, **budgets: Budget) -> QuotaExceeded:
+def refusal(purse: Purse, what: CallNeed, **budgets: Budget) -> QuotaExceeded:
     with pytest.raises(QuotaExceeded) as caught:
         take(purse, what, **budgets)
     return caught.value
@@ -299,7 +299,7 @@ def test_what_is_held_of_a_cap_must_fit_whole(available: int, fits: bool) -> Non
 
 
 def test_a_cap_that_the_gateway_chooses_is_not_higher_than_what_the_owner_holds() -> None:
-    effects = effects_of([(kit.channel(dialect=Dialect.ANTHROPIC), Served(name="claude-opus-4-5"))])
+    effects = effects_of([(kit.channel(dialect=Dialect.ANTHROPIC), ServedModel(name="claude-opus-4-5"))])
     what = need_of(kit.ask(), effects, PRICE, MILLION, hold_output=3000)
     plan = take(Purse(10**9), what)
     assert plan.tokens == what.input + 3000
@@ -310,7 +310,7 @@ def test_a_cap_that_the_gateway_chooses_is_not_higher_than_what_the_owner_holds(
 
 def test_without_output_nothing_is_held_for_it() -> None:
     request = parse_embeddings_request(b'{"model":"m","input":"Hi"}')
-    effects = effects_of([(kit.channel(), Served(name="m"))])
+    effects = effects_of([(kit.channel(), ServedModel(name="m"))])
     assert need_of(request, effects, PRICE, MILLION, hold_output=8000).output == 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.core.rate_scopes import CallScopes, RateScope, Scope, channel_scope, group_scope, scopes_of, token_scope
-from gateway.core.ratelimit import Limiter, Ticket, Used, duration, headers_of
+from gateway.core.ratelimit import Limiter, Ticket, UsedToday, duration, headers_of
 from gateway.domain.errors import RateLimited
 from gateway.domain.group import Group
 from gateway.domain.limits import LimitReading, Limits
@@ -17,13 +17,13 @@ from gateway.domain.settings import Settings
 from tests.core import kit
 from tests.core.clocks import Mono
 
-FRESH = Used(0, 0, 3600.0)
+FRESH = UsedToday(0, 0, 3600.0)
 
 
-class Days(dict[Scope, Used]):
+class Days(dict[Scope, UsedToday]):
     """What each party has used today; nothing if it is not said."""
 
-    def __missing__(self, key: Scope) -> Used:
+    def __missing__(self, key: Scope) -> UsedToday:
         return FRESH
 
 
@@ -164,15 +164,15 @@ def test_a_limit_of_nothing_refuses_everything(limiter: Limiter) -> None:
 @pytest.mark.parametrize(
     ("limits", "used", "tokens", "fits"),
     [
-        ({"rpd": 10}, Used(9, 0, 60.0), 0, True),
-        ({"rpd": 10}, Used(10, 0, 60.0), 0, False),
-        ({"tpd": 100}, Used(0, 90, 60.0), 10, True),
-        ({"tpd": 100}, Used(0, 90, 60.0), 11, False),
-        ({"tpd": 100, "tpm": 50}, Used(0, 90, 60.0), 11, False),
+        ({"rpd": 10}, UsedToday(9, 0, 60.0), 0, True),
+        ({"rpd": 10}, UsedToday(10, 0, 60.0), 0, False),
+        ({"tpd": 100}, UsedToday(0, 90, 60.0), 10, True),
+        ({"tpd": 100}, UsedToday(0, 90, 60.0), 11, False),
+        ({"tpd": 100, "tpm": 50}, UsedToday(0, 90, 60.0), 11, False),
     ],
 )
 def test_days_are_counted_by_the_books(
-    limiter: Limiter, days: Days, limits: dict[str, Any], used: Used, tokens: int, fits: bool
+    limiter: Limiter, days: Days, limits: dict[str, Any], used: UsedToday, tokens: int, fits: bool
 ) -> None:
     one = bound(**limits)
     days[one.key] = used
@@ -190,7 +190,7 @@ def test_a_call_larger_than_a_day_is_reported(limiter: Limiter) -> None:
 
 def test_the_tightest_limits_are_read(limiter: Limiter, mono: Mono, days: Days) -> None:
     wide, tight = bound("wide", rpm=100, tpm=1000), bound("tight", rpm=4, tpd=1000)
-    days[tight.key] = Used(0, 950, 7.0)
+    days[tight.key] = UsedToday(0, 950, 7.0)
     spend(limiter, wide, tight, tokens=10)
     mono.now += 15
     assert limiter.readings([wide, tight]) == (LimitReading(4, 3, 45.0), LimitReading(1000, 50, 7.0))
@@ -262,7 +262,7 @@ def test_what_binds_is_reported_in_headers() -> None:
 
 def test_of_several_limits_the_longest_wait_is_reported_and_never_is_longest(limiter: Limiter, days: Days) -> None:
     one = bound(rpm=1, rpd=5, tpm=10)
-    days[one.key] = Used(5, 0, 900.0)
+    days[one.key] = UsedToday(5, 0, 900.0)
     spend(limiter, bound(rpm=1))
     assert refusal(limiter, one).details["limit_name"] == "requests a day"
     assert refusal(limiter, one, tokens=11).code == "request_too_large_for_limit"
@@ -281,11 +281,11 @@ class Party:
     bound: RateScope
     calls: list["Taken"] = field(default_factory=list)
 
-    def used(self, now: float) -> Used:
+    def used(self, now: float) -> UsedToday:
         """What the books would say: a call belongs to the day on which it began, while it runs with its estimate."""
         began = now // DAY_S * DAY_S
         today = [call for call in self.calls if call.at >= began]
-        return Used(len(today), sum(call.tokens for call in today), began + DAY_S - now)
+        return UsedToday(len(today), sum(call.tokens for call in today), began + DAY_S - now)
 
     def admits(self, now: float, tokens: int) -> bool:
         limits, recent = self.bound.limits, [call for call in self.calls if call.at > now - 60]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.core.call import Visit
+from gateway.core.call import CallOrigin
 from gateway.core.event_bus import EventBus, RepeatedNotice, SettledNotice
 from gateway.core.refusal_log import BURST, GAP_S, KINDS_KEPT, LONG_FLOOD, LONG_GAP_S, SHOWN_GAP_S, STRANGERS, Refusals
 from gateway.domain.call import Outcome, Record
@@ -53,7 +53,7 @@ class Desk:
         app: str = "curl",
         request: str = "",
     ) -> None:
-        visit = Visit(
+        visit = CallOrigin(
             id=CallId("req_1"),
             api=CHAT,
             request=request,

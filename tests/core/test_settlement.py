@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.call import Call, CallContext, Visit
+from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.quota import effects_of, need_of
 from gateway.core.settlement import LEARN_FIRST, Meter, billed_unseen, kept_id, outcome_of, record_of
 from gateway.domain.call import Attempt, FailureKind, Outcome
@@ -17,7 +17,7 @@ from gateway.domain.price import Price, Rates, Tier
 from gateway.domain.units import MILLION, CallId, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream.adapter import AnswerStream, Order, OutputCounter, Whole
+from gateway.upstream.adapter import AnswerStream, Order, OutputCounter, WholeAnswer
 from gateway.upstream.dialects import adapter
 from tests.core import kit
 from tests.core.clocks import NOON
@@ -29,7 +29,7 @@ REPORTED = Usage(input=9, output=12, source=UsageSource.REPORTED)
 
 
 def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Call:
-    visit = Visit(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
+    visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
     asked = kit.ask(messages=[{"role": "user", "content": prompt}], **fields)
     made = Call(CallContext(visit, asked, FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
     made.begin_attempt(kit.route(channel.name), "", 1)
@@ -37,11 +37,11 @@ def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Ca
     return made
 
 
-def answer(text: str, reported: Usage | None) -> Whole:
+def answer(text: str, reported: Usage | None) -> WholeAnswer:
     tally = OutputCounter()
     if text:
         tally.add(text)
-    return Whole(body=b"{}", reported=reported, finish="stop", upstream_id="up", tally=tally)
+    return WholeAnswer(body=b"{}", reported=reported, finish="stop", upstream_id="up", tally=tally)
 
 
 def stream(*events: bytes) -> AnswerStream:
@@ -152,7 +152,7 @@ def test_no_estimate_of_a_prompt_is_above_what_was_held_for_it() -> None:
 
 def settled_call(**fields: object) -> Call:
     """A call that began at second 100. The fields are those of its parts."""
-    visit = Visit(id=CallId("req_1"), api=CHAT, key="secret", app="curl", retry=1, ts=NOON, began=100.0)
+    visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="secret", app="curl", retry=1, ts=NOON, began=100.0)
     context = CallContext(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
     made = Call(msgspec.structs.replace(context, **{n: v for n, v in fields.items() if hasattr(context, n)}))
     made.attempt.price = kit.PRICE

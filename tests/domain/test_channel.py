@@ -8,7 +8,7 @@ from gateway.domain.channel import (
     Channel,
     Dialect,
     Overrides,
-    Served,
+    ServedModel,
     Timeouts,
     UpstreamModels,
     check_overrides,
@@ -48,7 +48,7 @@ def test_good_ones_are_not() -> None:
 
 @pytest.mark.parametrize(("upstream", "asked"), [("", "fast"), ("gpt-4o-mini", "gpt-4o-mini")])
 def test_a_model_is_requested_by_the_upstreams_name(upstream: str, asked: str) -> None:
-    assert Served(name="fast", upstream=upstream).upstream_name == asked
+    assert ServedModel(name="fast", upstream=upstream).upstream_name == asked
 
 
 def test_a_new_channel_finishes_what_was_abandoned_and_serves_the_default_group() -> None:
@@ -68,7 +68,7 @@ def test_two_channels_share_no_dictionary() -> None:
 
 
 def test_a_list_that_is_fresh_says_nothing_of_failures() -> None:
-    listed = UpstreamModels(channel=ChannelId("ch_1"), time=Millis(5), models=(Served(name="m"),))
+    listed = UpstreamModels(channel=ChannelId("ch_1"), time=Millis(5), models=(ServedModel(name="m"),))
     data = msgspec.json.encode(listed)
     assert data == b'{"channel":"ch_1","time":5,"models":[{"name":"m"}]}'
     assert msgspec.json.decode(data, type=UpstreamModels) == listed

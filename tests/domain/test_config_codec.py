@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gateway.domain.account import Account
 from gateway.domain.budget import Budget, Window
-from gateway.domain.channel import Channel, Overrides, Served
-from gateway.domain.config_codec import INNER, SECTIONS, inline, read, table, written
+from gateway.domain.channel import Channel, Overrides, ServedModel
+from gateway.domain.config_codec import INNER, SECTIONS, inline, read, table, write_fields
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
 from gateway.domain.price import Price, Tier
@@ -63,7 +63,7 @@ KINDS = (Settings, Account, Group, Channel, Token, Price)
 def test_every_field_is_written_and_read_back(kind: type[msgspec.Struct]) -> None:
     """Also a field that was added today: it is read off the struct."""
     entity = whole(kind)
-    form = written(entity)
+    form = write_fields(entity)
     assert len(form) == len(kind.__struct_fields__)
     text = table(["x"], form)
     assert read(kind, tomllib.loads(text)["x"], "x", {}) == entity
@@ -72,24 +72,24 @@ def test_every_field_is_written_and_read_back(kind: type[msgspec.Struct]) -> Non
 @pytest.mark.parametrize("kind", KINDS)
 def test_defaults_are_left_out(kind: type[msgspec.Struct]) -> None:
     needed = {f.name: getattr(whole(kind), f.name) for f in msgspec.structs.fields(kind) if f.required}
-    assert set(written(kind(**needed))) == set(needed)
+    assert set(write_fields(kind(**needed))) == set(needed)
 
 
 def test_money_is_in_dollars_and_factors_are_factors() -> None:
     group = Group(name="g", multiplier=1_500_000, budgets=(Budget(window=Window.DAY, nanos=Nanos(5_000_000_001)),))
-    assert written(group) == {
+    assert write_fields(group) == {
         "name": "g",
         "multiplier": "1.5",
         "budgets": [{"window": "day", "dollars": "5.000000001"}],
     }
     price = Price(model="m", input=Nanos(0), output=Nanos(1), tiers=(Tier(above=5, input=Nanos(0), output=Nanos(2)),))
-    assert written(price)["tiers"] == [{"above": 5, "input": "0.00", "output": "0.000000002"}]
+    assert write_fields(price)["tiers"] == [{"above": 5, "input": "0.00", "output": "0.000000002"}]
 
 
 def test_a_struct_that_is_just_a_name_is_that_name() -> None:
     channel = whole(Channel)
-    models = (Served(name="a"), Served(name="b", upstream="c"))
-    form = written(msgspec.structs.replace(channel, models=models))
+    models = (ServedModel(name="a"), ServedModel(name="b", upstream="c"))
+    form = write_fields(msgspec.structs.replace(channel, models=models))
     assert form["models"] == ["a", {"name": "b", "upstream": "c"}]
     assert read(Channel, form, "x", {}).models == models
 
@@ -97,7 +97,7 @@ def test_a_struct_that_is_just_a_name_is_that_name() -> None:
 def test_moments_are_exact_to_the_millisecond() -> None:
     for moment in range(1_795_263_905_000, 1_795_263_906_000, 7):
         token = msgspec.structs.replace(whole(Token), expires=Millis(moment))
-        assert read(Token, written(token), "x", {}) == token
+        assert read(Token, write_fields(token), "x", {}) == token
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_moments_are_exact_to_the_millisecond() -> None:
 )
 def test_json_of_the_owner_s_is_kept_whatever_it_is(value: Any) -> None:
     overrides = Overrides(set={"p": value, "q": 5})
-    text = table(["x"], written(overrides))
+    text = table(["x"], write_fields(overrides))
     found = read(Overrides, tomllib.loads(text)["x"], "x", {})
     assert msgspec.json.encode(found) == msgspec.json.encode(overrides)
 
@@ -150,7 +150,7 @@ def test_choices_are_named() -> None:
 
 def test_what_a_home_knows_by_itself_is_neither_written_nor_read() -> None:
     entity = whole(Account)
-    assert "created" not in written(entity, ("created",))
+    assert "created" not in write_fields(entity, ("created",))
     with pytest.raises(BadRequest, match="created: is unknown"):
         read(Account, {"created": "2026-01-01"}, "x", {"created": Millis(5)})
 

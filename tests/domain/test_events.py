@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gateway.domain.call import Record, Running
-from gateway.domain.events import AnyEvent, Beat, CallProgress, CallSettled, CallStarted, Stopping
+from gateway.domain.events import AnyEvent, CallProgress, CallSettled, CallStarted, Heartbeat, Stopping
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import call_view
 
@@ -13,7 +13,7 @@ EVENTS: list[tuple[AnyEvent, bytes]] = [
     (CallStarted(seq=1, call=RUNNING), b"started"),
     (CallProgress(seq=2, call=RUNNING), b"progress"),
     (CallSettled(seq=3, call=call_view(Record(id=CallId("req_1"), ts=Millis(5)))), b"settled"),
-    (Beat(seq=4, time_ms=Millis(9)), b"beat"),
+    (Heartbeat(seq=4, time_ms=Millis(9)), b"beat"),
     (Stopping(seq=5, until_ms=Millis(9), running=[CallId("req_1")]), b"stopping"),
 ]
 

@@ -13,7 +13,7 @@ from gateway.domain.human_values import (
     brief_span,
     calendar_of,
     count_of,
-    counted,
+    count_text,
     future_of,
     local_time,
     multiplier_of,
@@ -106,7 +106,7 @@ def test_the_ends_of_the_calendar_do_not_crash(text: str) -> None:
     ],
 )
 def test_counts_have_their_noun(number: int, noun: str, text: str) -> None:
-    assert counted(number, noun) == text
+    assert count_text(number, noun) == text
 
 
 @pytest.mark.parametrize(

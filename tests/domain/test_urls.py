@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.urls import Proxy, base_url_warning, checked_base_url, is_near, proxy_of, shown
+from gateway.domain.urls import Proxy, base_url_warning, checked_base_url, is_near, proxy_of, shown_proxy
 
 
 @pytest.mark.parametrize(
@@ -136,4 +136,4 @@ def test_what_is_not_a_proxy_is_refused_without_repeating_it(text: str) -> None:
     ],
 )
 def test_passwords_are_not_shown(text: str, seen: str) -> None:
-    assert shown(text) == seen
+    assert shown_proxy(text) == seen

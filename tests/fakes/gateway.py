@@ -18,7 +18,7 @@ from gateway.core.live_calls import CallDeadlines
 from gateway.core.memory import resident
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.group import Group
 from gateway.domain.price import Price
 from gateway.domain.registry import Change
@@ -57,7 +57,7 @@ class Gateway:
     def channel(self, base_url: str, *models: str, name: str = "up", **fields: Any) -> Channel:
         """Add or replace a channel; a model is ``public`` or ``public=upstream``."""
         pairs = [model.partition("=") for model in models or ("m",)]
-        served = tuple(Served(name=public, upstream=upstream) for public, _, upstream in pairs)
+        served = tuple(ServedModel(name=public, upstream=upstream) for public, _, upstream in pairs)
         channel = Channel(
             id=ChannelId(f"ch_{name}"),
             name=name,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import ChannelId
 from tests.control.conftest import SECRET, opened
@@ -52,7 +52,7 @@ class CanaryRun:
             "name": "up",
             "dialect": dialect,
             "base_url": root,
-            "models": (Served(name="m", upstream=MODEL.get(dialect, "")),),
+            "models": (ServedModel(name="m", upstream=MODEL.get(dialect, "")),),
             "key": key,
             "headers": {"x-team": header, "x-pass": f"Bearer {bearer}"},
             **more,

@@ -11,7 +11,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from gateway.domain.channel import Served, Timeouts
+from gateway.domain.channel import ServedModel, Timeouts
 from gateway.domain.group import Fallback
 from gateway.domain.units import DOLLAR, Nanos
 from tests.conformance.shapes import completion_faults, error_faults, stream_faults
@@ -45,7 +45,7 @@ class Stage:
         self.backup = f"{self.name}-backup"
         patience = Timeouts(connect=5, head=LIMIT_S, idle=LIMIT_S, total=60)
         for which, model, context in (("first", self.name, 8_000), ("second", self.backup, 200_000)):
-            served = (Served(name=model, context=context),)
+            served = (ServedModel(name=model, context=context),)
             self.gateway.channel(self.provider.base_url, name=f"{self.name} {which}", models=served, timeouts=patience)
         self.gateway.price(self.name)
         self.gateway.price(self.backup, Nanos(5 * DOLLAR), Nanos(20 * DOLLAR))

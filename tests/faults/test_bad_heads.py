@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from gateway.domain.channel import Dialect, Served
+from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.units import Millis
 from tests.fakes.client import HELLO, Client, read_answer
 from tests.fakes.gateway import Gateway
@@ -235,7 +235,7 @@ async def test_b19_a_model_name_cannot_leave_its_place_in_a_path(
     gateway: Gateway, provider: Provider, name: str, stream: bool
 ) -> None:
     """Gemini's own interface names the model in the path."""
-    gateway.channel(provider.base_url, dialect=Dialect.GEMINI, models=(Served(name="m", upstream=name),))
+    gateway.channel(provider.base_url, dialect=Dialect.GEMINI, models=(ServedModel(name="m", upstream=name),))
     provider.other = fail(400, "seen")
     assert "seen" in (await gateway.client.chat(stream=stream)).error["message"]
     path, _, query = provider.last.path.partition("?")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.domain.channel import Channel, Dialect, Served, Timeouts
+from gateway.domain.channel import Channel, Dialect, ServedModel, Timeouts
 from gateway.domain.units import ChannelId
 from tests.control.conftest import opened
 from tests.fakes.replies import dumps
@@ -28,7 +28,7 @@ LISTS: dict[Dialect, Callable[[str], dict[str, Any]]] = {
         ]
     },
 }
-ECHO = (Served(name="demo-echo"),)
+ECHO = (ServedModel(name="demo-echo"),)
 ERRORS = ("message", "long message", "string", "html", "text", "field code", "raw", "half json")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.units import ChannelId
 from tests.cases.same import PLAIN, STREAMED
 from tests.fakes.client import Answer
@@ -150,7 +150,7 @@ def _channel(gateway: Gateway, provider: Provider, dialect: Dialect, upstream: s
     provider.other = script
     root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
     name = f"up-{dialect}"
-    served = (Served(name=dialect.value, upstream=upstream),)
+    served = (ServedModel(name=dialect.value, upstream=upstream),)
     made = Channel(id=ChannelId(name), name=name, dialect=dialect, base_url=root, models=served, key="sk-x")
     gateway.change("channels", name, made)
     gateway.price(dialect.value)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.units import ChannelId
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
@@ -175,7 +175,7 @@ def _cut_off(sent: Bodies) -> Callable[[Exchange], Any]:
 
 def _channel(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
-    served = (Served(name=dialect.value, upstream=MODELS[dialect]),)
+    served = (ServedModel(name=dialect.value, upstream=MODELS[dialect]),)
     made = Channel(
         id=ChannelId(f"up-{dialect}"), name=f"up-{dialect}", dialect=dialect, base_url=root, models=served, key="sk-x"
     )

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.units import ChannelId
 from tests.cases.same import PLAIN, STREAMED
 from tests.fakes.client import Answer
@@ -86,7 +86,7 @@ def _channel(
         name=f"up-{model}",
         dialect=dialect,
         base_url=root,
-        models=(Served(name=model, upstream=upstream),),
+        models=(ServedModel(name=model, upstream=upstream),),
         key="sk-x",
         preset=preset or ("cerebras" if dialect is Dialect.OPENAI else ""),
     )

@@ -20,7 +20,7 @@ from gateway.inbound.events import (
     RefusalPiece,
     TextPiece,
     ToolCallBegan,
-    joined,
+    join_strings,
 )
 from gateway.inbound.sealed import Seal, SealKind
 from gateway.upstream import rawjson
@@ -154,7 +154,7 @@ def test_a_whole_answer_means_the_same_as_its_stream() -> None:
 
 
 def test_pieces_join_to_one_json_string() -> None:
-    assert json.loads(joined([b'"a\\n"', b'"\\ud83d"', b'"\\ude00"'])) == "a\n\U0001f600"
+    assert json.loads(join_strings([b'"a\\n"', b'"\\ud83d"', b'"\\ude00"'])) == "a\n\U0001f600"
 
 
 def test_a_regular_chunk_is_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.core.quota import effects_of, need_of
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.inbound.api import HttpRequest, InboundApi
@@ -173,7 +173,7 @@ def _try(api: InboundApi, body: bytes) -> None:
     api.prompt_tokens(found)
     for url, dialect, model in UPSTREAMS:
         channel = Channel(id=ChannelId("c"), name="up", dialect=dialect, base_url=url, key="k")
-        served = Served(name="m", upstream=model, max_output=4096)
+        served = ServedModel(name="m", upstream=model, max_output=4096)
         need_of(found, effects_of([(channel, served)]), None, 1_000_000)
         order = api.order(found, CallId("req_0123456789abcdef01234567"), Millis(5))
         for lacking in (False, True):

@@ -16,9 +16,9 @@ from gateway.domain.errors import InternalError, Unavailable
 from gateway.domain.price import Rates
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos
 from gateway.store import files
-from gateway.store.books import ACCOUNT, BACKLOG, Held, Spent
+from gateway.store.books import ACCOUNT, BACKLOG, HeldAmounts, SpentAmounts
 from gateway.store.errors import StoreError
-from gateway.store.inflight import lost, refusal, withheld
+from gateway.store.inflight import lost_record, refusal, withheld
 from gateway.store.store import Store
 from gateway.store.verify import verify
 from tests.store.samples import T0, grant, record, running, segments, settle, stock, store_of, token
@@ -42,14 +42,14 @@ def test_a_hold_is_not_available_and_not_spent(store: Store) -> None:
     store.books.open(running(1, held=700))
     assert store.books.balance() == 10 * DOLLAR
     assert store.books.available() == 10 * DOLLAR - 700
-    assert store.books.held(("token", "tok_1")) == Held(Nanos(700), 200, 1)
+    assert store.books.held(("token", "tok_1")) == HeldAmounts(Nanos(700), 200, 1)
 
 
 def test_settling_ends_the_hold_and_charges_the_cost(store: Store) -> None:
     store.books.open(running(1, held=700))
     settled = store.books.settle(record(1, cost=500))
     assert settled.balance == store.books.balance() == store.books.available() == 10 * DOLLAR - 500
-    assert store.books.spent(ACCOUNT) == Spent(Nanos(500), 112, 1)
+    assert store.books.spent(ACCOUNT) == SpentAmounts(Nanos(500), 112, 1)
     assert store.calls.get(settled.id) == settled
 
 
@@ -163,7 +163,7 @@ def test_a_good_answer_whose_record_is_refused_costs_nothing(store: Store, monke
         ]
         assert [one.balance for one in (kept, failed, later)] == [10 * DOLLAR, 10 * DOLLAR - 30, 10 * DOLLAR - 30]
         assert store.books.balance() == store.books.available() == 10 * DOLLAR - 30
-        assert store.books.spent(("token", "tok_1"), Millis(T0 - 5)) == Spent(Nanos(0), 0, 1)
+        assert store.books.spent(("token", "tok_1"), Millis(T0 - 5)) == SpentAmounts(Nanos(0), 0, 1)
         assert verify(store).difference == ""
     store.books.sync()
     assert store.calls.newest(9) == [later, failed, kept]
@@ -260,7 +260,7 @@ def test_calls_that_a_crash_cut_off_are_lost_once(home: Path) -> None:
 
 
 def test_a_lost_call_costs_nothing_and_is_possible_cost_of_its_channel() -> None:
-    found = lost(running(2, held=700))
+    found = lost_record(running(2, held=700))
     assert (found.cost, found.possible, found.held, found.status) == (0, 700, 700, 0)
     assert (found.channel, found.outcome) == ("ch_0", Outcome.LOST)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.domain.call import Outcome, Record
 from gateway.domain.units import Millis, Nanos
-from gateway.store.books import ACCOUNT, MOMENTS, Counters, Scope, Spent, scopes
+from gateway.store.books import ACCOUNT, MOMENTS, Counters, Scope, SpentAmounts, scopes
 from gateway.store.calls import CallLog
 from gateway.store.rollup import HOUR
 from tests.store.samples import T0, busy, log_of, record, seal, token
@@ -21,9 +21,9 @@ def counters_of(calls: CallLog, *waiting: Record) -> Counters:
     return Counters(calls, lambda: list(waiting), nullcontext())
 
 
-def added(calls: CallLog, scope: Scope, since: int) -> Spent:
+def added(calls: CallLog, scope: Scope, since: int) -> SpentAmounts:
     mine = [call for call in calls.newest(10_000) if call.ts >= since and scope in scopes(call)]
-    return Spent(Nanos(sum(c.cost for c in mine)), sum(c.input + c.output for c in mine), len(mine))
+    return SpentAmounts(Nanos(sum(c.cost for c in mine)), sum(c.input + c.output for c in mine), len(mine))
 
 
 def test_the_first_answer_comes_from_the_log(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tinydb import TinyDB, where
 
 from gateway.domain.account import Account, AccountStatus, Grant
 from gateway.domain.budget import Budget, Window
-from gateway.domain.channel import Channel, Dialect, Served, UpstreamModels
+from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamModels
 from gateway.domain.errors import InternalError, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
@@ -28,7 +28,7 @@ CHANNEL = Channel(
     id=ChannelId("ch_1"),
     name="up",
     dialect=Dialect.OPENAI,
-    models=(Served(name="m", upstream="m-1"),),
+    models=(ServedModel(name="m", upstream="m-1"),),
     headers={"a": "b"},
 )
 TOKEN = Token(
@@ -53,7 +53,7 @@ ALL: list[Change] = [
     Change(
         "lists",
         "ch_1",
-        UpstreamModels(channel=ChannelId("ch_1"), time=Millis(5), models=(Served(name="m"),), new=("m",)),
+        UpstreamModels(channel=ChannelId("ch_1"), time=Millis(5), models=(ServedModel(name="m"),), new=("m",)),
     ),
     Change("grants", "g1", Grant(id="g1", nanos=Nanos(10**15), time=Millis(1))),
 ]

@@ -9,12 +9,12 @@ from tinydb import TinyDB
 from gateway.store import files
 from gateway.store.errors import StoreDamaged, StoreTooNew
 from gateway.store.ledger import HOURLY_DAYS, Ledger, check_complete
-from gateway.store.rollup import DAY, Sealed
+from gateway.store.rollup import DAY, SealedSegment
 from gateway.store.segment import Segment
 from tests.store.samples import T0, log_of, segments
 
 
-def sealed(folder: Path, number: int = 0, *, t1: int = T0) -> Sealed:
+def sealed(folder: Path, number: int = 0, *, t1: int = T0) -> SealedSegment:
     """The sums of ten calls under the name of a segment."""
     log_of(folder / f"calls{number}", 10).log.close()
     segment = Segment(segments(folder / f"calls{number}")[0])

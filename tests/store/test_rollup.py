@@ -14,7 +14,7 @@ from gateway.store.rollup import (
     Dimension,
     Rollup,
     RollupEntry,
-    Sealed,
+    SealedSegment,
     coarse,
     tables_of,
     totals_of,
@@ -32,8 +32,8 @@ def rollup() -> Rollup:
     return sums
 
 
-def sealed(sums: Rollup) -> Sealed:
-    return Sealed(
+def sealed(sums: Rollup) -> SealedSegment:
+    return SealedSegment(
         name="calls-20251120-0000.json",
         n=len(CALLS),
         first=1,
@@ -93,7 +93,7 @@ def test_totals_and_tables_are_the_sums_of_the_calls(by: Dimension) -> None:
 @pytest.mark.parametrize("by", DIMENSIONS)
 def test_sealing_and_writing_keeps_every_sum(by: Dimension) -> None:
     sums = rollup()
-    kept = msgspec.json.decode(msgspec.json.encode(sealed(sums)), type=Sealed)
+    kept = msgspec.json.decode(msgspec.json.encode(sealed(sums)), type=SealedSegment)
     assert (kept.totals(by), kept.table(by), kept.step(by)) == (sums.totals(by), sums.table(by), sums.step(by))
 
 

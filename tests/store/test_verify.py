@@ -8,8 +8,8 @@ import pytest
 
 from gateway.domain.call import Outcome
 from gateway.domain.units import Millis, Nanos
-from gateway.store.books import Spent
-from gateway.store.rollup import DAY, Counts, Rollup, Sealed
+from gateway.store.books import SpentAmounts
+from gateway.store.rollup import DAY, Counts, Rollup, SealedSegment
 from gateway.store.store import Store
 from gateway.store.verify import check, take, verify
 from tests.store.samples import HURTS, T0, busy, grant, log_of, record, running, segments, settle, store_of
@@ -133,8 +133,8 @@ def test_a_wrong_number_of_calls_is_found(store: Store) -> None:
 
 
 def test_wrong_sums_are_found(store: Store) -> None:
-    sealed = next(s for s in store.calls.log.segments if isinstance(s.sums, Sealed))
-    assert isinstance(sealed.sums, Sealed)
+    sealed = next(s for s in store.calls.log.segments if isinstance(s.sums, SealedSegment))
+    assert isinstance(sealed.sums, SealedSegment)
     wrong = sealed.sums.totals("app")
     wrong["curl"].ttft += 1
     sealed.sums.all["app"] = msgspec.Raw(msgspec.json.encode(wrong))
@@ -150,11 +150,11 @@ def test_sums_of_an_earlier_version_do_not_count_aborts(home: Path) -> None:
     store.books.sync()
     assert verify(store).equal
     for segment in store.calls.log.segments:
-        if isinstance(sums := segment.sums, Sealed):
+        if isinstance(sums := segment.sums, SealedSegment):
             totals = {by: _without_aborts(raw, in_time=False) for by, raw in sums.all.items()}
             tables = {by: _without_aborts(raw, in_time=True) for by, raw in sums.tables.items()}
             segment.sums = msgspec.structs.replace(sums, aborts_counted=False, all=totals, tables=tables)
-    assert any(isinstance(segment.sums, Sealed) for segment in store.calls.log.segments)
+    assert any(isinstance(segment.sums, SealedSegment) for segment in store.calls.log.segments)
     assert verify(store).difference == ""
     store.close()
 
@@ -183,7 +183,7 @@ def test_wrong_counters_are_found(store: Store) -> None:
 def test_a_wrong_window_is_found(store: Store) -> None:
     snapshot = take(store)
     scope = ("token", "tok_1")
-    wrong = [(s, since, Spent() if s == scope else spent) for s, since, spent in snapshot.counters]
+    wrong = [(s, since, SpentAmounts() if s == scope else spent) for s, since, spent in snapshot.counters]
     assert "what token tok_1 spent since" in check(snapshot._replace(counters=wrong)).difference
 
 

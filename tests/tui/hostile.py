@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain.call import Attempt, FailureKind
-from gateway.domain.channel import Check, Served
+from gateway.domain.channel import Check, ServedModel
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallView, ChannelView
 from tests.tui.owner import Owner
@@ -66,7 +66,7 @@ def owner(texts: Sequence[str]) -> Owner:
 
 def _channel(number: int, text: str) -> ChannelView:
     texts: dict[str, Any] = dict.fromkeys(("name", "base_url", "key", "preset", "dialect", "reason", "note"), text)
-    texts |= {"groups": [text], "headers": {text: text}, "options": {text: text}, "models": [Served(name=text)]}
+    texts |= {"groups": [text], "headers": {text: text}, "options": {text: text}, "models": [ServedModel(name=text)]}
     check = Check(time=NOW, ok=False, ms=Millis(1), text=text)
     made = channel("a", id=f"ch_{number}", state="cooling", last_check=check)
     return msgspec.structs.replace(made, **texts)

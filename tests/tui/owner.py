@@ -13,10 +13,10 @@ from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from gateway.domain.channel import Check, Served
+from gateway.domain.channel import Check, ServedModel
 from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import BadRequest
-from gateway.domain.events import Changed, Snapshot
+from gateway.domain.events import EntityChanged, Snapshot
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal
@@ -108,7 +108,7 @@ class Owner(FakeClient):
     def changed(self) -> None:
         """Notify the tables."""
         self.tell(
-            Changed(
+            EntityChanged(
                 seq=0,
                 account=self.account_now,
                 tokens=list(self.tokens_now),
@@ -182,7 +182,7 @@ class Owner(FakeClient):
 
     async def add_channel(self, body: Any) -> SavedChannel:
         self.note("add_channel", body)
-        served = [Served(name="model-a"), Served(name="model-b")]
+        served = [ServedModel(name="model-a"), ServedModel(name="model-b")]
         self.channels_now.append(made := channel(body["name"], models=served))
         self.changed()
         return self.saved(made)

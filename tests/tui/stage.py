@@ -19,7 +19,7 @@ from gateway.config import Config
 from gateway.domain.account import AccountStatus, Grant
 from gateway.domain.budget import Window
 from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind, Outcome, Record, Running
-from gateway.domain.channel import Check, Dialect, Served, Timeouts
+from gateway.domain.channel import Check, Dialect, ServedModel, Timeouts
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
 from gateway.domain.group import Policy
@@ -257,7 +257,7 @@ def group(name: str, **changes: Any) -> GroupView:
 
 
 def channel(name: str, **changes: Any) -> ChannelView:
-    models = [Served(name=model, context=200_000) for model, (at, _, _) in PRICES.items() if at == name]
+    models = [ServedModel(name=model, context=200_000) for model, (at, _, _) in PRICES.items() if at == name]
     fields: dict[str, Any] = {
         "id": f"ch_{name}",
         "name": name,

@@ -2,11 +2,11 @@ import msgspec
 
 from gateway.domain.events import (
     Balance,
-    Beat,
     CallProgress,
     CallSettled,
     CallStarted,
-    Changed,
+    EntityChanged,
+    Heartbeat,
     IncidentChanged,
     Stopping,
     StoreChanged,
@@ -53,7 +53,7 @@ def test_settled_calls_are_added_to_what_was_spent_today() -> None:
 def test_tables_are_replaced_whole() -> None:
     made = board()
     before = made.tables
-    made.apply(Changed(seq=1, account=account(), tokens=[token("new")], groups=[], channels=[], models=[]))
+    made.apply(EntityChanged(seq=1, account=account(), tokens=[token("new")], groups=[], channels=[], models=[]))
     assert [one.name for one in made.tokens] == ["new"]
     assert made.tables == before + 1
 
@@ -68,7 +68,7 @@ def test_money_moves_alone() -> None:
 def test_a_beat_changes_nothing_but_the_version() -> None:
     made = board()
     before = made.version
-    made.apply(Beat(seq=1, time_ms=NOW))
+    made.apply(Heartbeat(seq=1, time_ms=NOW))
     assert made.version == before + 1
 
 

@@ -67,41 +67,41 @@ def drawn(rows: list[list[charts.ChartCell]]) -> list[str]:
 
 
 def test_without_colours_stacked_bars_tell_series_by_their_fill() -> None:
-    rows = charts.stacked([[2, 2], [4, 0]], 2, UNICODE, patterns=True)
+    rows = charts.stack_bars([[2, 2], [4, 0]], 2, UNICODE, patterns=True)
     assert drawn(rows) == ["░█", "██"]
     assert [[cell.series for cell in row] for row in rows] == [[1, 0], [0, 0]]
-    assert drawn(charts.stacked([[2, 2], [4, 0]], 2, ASCII, patterns=True)) == [":#", "##"]
+    assert drawn(charts.stack_bars([[2, 2], [4, 0]], 2, ASCII, patterns=True)) == [":#", "##"]
 
 
 def test_with_colours_all_fills_are_alike() -> None:
     for glyphs, full in ((UNICODE, "█"), (ASCII, "#")):
-        assert drawn(charts.stacked([[2, 2], [4, 0]], 2, glyphs)) == [full * 2, full * 2]
+        assert drawn(charts.stack_bars([[2, 2], [4, 0]], 2, glyphs)) == [full * 2, full * 2]
 
 
 def test_with_colours_a_cell_shows_two_series() -> None:
-    (row,) = charts.stacked([[3, 5], [8, 0], [0, 8]], 1, UNICODE)
+    (row,) = charts.stack_bars([[3, 5], [8, 0], [0, 8]], 1, UNICODE)
     assert row == [charts.ChartCell("▃", 0, 1), charts.ChartCell("█", 0), charts.ChartCell("█", 1)]
 
 
 def test_the_top_of_a_stack_is_drawn_in_eighths() -> None:
-    rows = charts.stacked([[1, 0.5], [4, 0]], 4, UNICODE)
+    rows = charts.stack_bars([[1, 0.5], [4, 0]], 4, UNICODE)
     assert [row[0].text for row in rows] == [" ", " ", "▄", "█"]
     assert [row[0].series for row in rows] == [-1, -1, 1, 0]
 
 
 def test_the_end_of_a_bar_has_the_colour_of_its_larger_part() -> None:
-    (row,) = charts.stacked([[4, 1, 0]], 1, UNICODE, top=8)
+    (row,) = charts.stack_bars([[4, 1, 0]], 1, UNICODE, top=8)
     assert row == [charts.ChartCell("▅", 0)]
 
 
 def test_little_is_more_than_nothing() -> None:
-    (row,) = charts.stacked([[0, 0.01], [0, 0]], 1, UNICODE, top=8)
+    (row,) = charts.stack_bars([[0, 0.01], [0, 0]], 1, UNICODE, top=8)
     assert row == [charts.ChartCell("▁", 1), charts.BLANK]
 
 
 def test_an_empty_stack_is_empty() -> None:
     for patterns in (False, True):
-        rows = charts.stacked([[], [0, 0]], 2, UNICODE, patterns=patterns)
+        rows = charts.stack_bars([[], [0, 0]], 2, UNICODE, patterns=patterns)
         assert drawn(rows) == ["  ", "  "]
 
 

@@ -10,7 +10,7 @@ from textual.app import App
 from tests.tui.owner import press, screen, shown
 from tests.tui.stage import words
 from tui import clipboard
-from tui.clipboard import LIMIT, CopyByHand, accepts_osc52, clipboard_programs, copied
+from tui.clipboard import LIMIT, CopyByHand, accepts_osc52, clipboard_programs, copy_text
 from tui.glyphs import UNICODE
 
 PROGRAMS = ("pbcopy", "clip.exe", "wl-copy", "xclip", "tmux")
@@ -73,7 +73,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
 async def test_a_terminal_that_takes_it_gets_it_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown("live") as (app, pilot, _):
         environment(monkeypatch, TERM="xterm-kitty")
-        copied(app.page, "text", "Copied: text")
+        copy_text(app.page, "text", "Copied: text")
         await press(app, pilot)
         assert (app.clipboard, words(app)) == ("text", ["Copied: text"])
 
@@ -81,7 +81,7 @@ async def test_a_terminal_that_takes_it_gets_it_in_silence(monkeypatch: pytest.M
 async def test_where_it_cannot_be_known_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown("live") as (app, pilot, _):
         environment(monkeypatch, TERM="xterm-256color")
-        copied(app.page, "text", "Copied: text")
+        copy_text(app.page, "text", "Copied: text")
         await press(app, pilot)
         assert words(app) == [f"Copied: text\n{clipboard.NOTE}"]
 
@@ -90,7 +90,7 @@ async def test_where_it_cannot_be_known_the_way_out_is_named(monkeypatch: pytest
 async def test_what_cannot_be_copied_is_shown(text: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown("live") as (app, pilot, _):
         environment(monkeypatch, TERM="linux")
-        copied(app.page, text, "Copied")
+        copy_text(app.page, text, "Copied")
         await press(app, pilot)
         assert isinstance(app.screen, CopyByHand)
         assert why in screen(app)

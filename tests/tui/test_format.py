@@ -72,7 +72,7 @@ def test_prices_have_no_needless_zeros() -> None:
 
 
 def test_nouns_agree_with_their_number() -> None:
-    assert [fmt.counted(number, "call") for number in (0, 1, 3_455)] == ["0 calls", "1 call", "3,455 calls"]
+    assert [fmt.count_text(number, "call") for number in (0, 1, 3_455)] == ["0 calls", "1 call", "3,455 calls"]
 
 
 def test_a_channels_state_is_one_family_of_words() -> None:

@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widgets import Input
 
-from gateway.domain.channel import Served
+from gateway.domain.channel import ServedModel
 from gateway.domain.views import Offer
 from tests.tui.owner import Owner, press, settle, until
 from tests.tui.stage import console
@@ -99,7 +99,7 @@ async def test_every_page_and_dialog(snapshot: SnapshotAssertion, size: tuple[in
 def owner() -> Owner:
     """The usual one, with something to be found on its machine."""
     made = Owner()
-    served = [Served(name="qwen3:8b")]
+    served = [ServedModel(name="qwen3:8b")]
     url = "http://127.0.0.1:11434/v1"
     made.offered = [Offer(name="ollama", dialect="openai", preset="ollama", base_url=url, key="", models=served)]
     return made

@@ -15,7 +15,7 @@ from tui.key_advice import key_advice
 from tui.keymap import Keymap
 from tui.pages.doctor import DoctorPage
 from tui.receipt import receipt
-from tui.widgets.form import Field, Form, FormPlan, Values
+from tui.widgets.form import Form, FormField, FormPlan, Values
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_complaints_of_a_form_name_keys(param: str, place: str) -> None:
         raise BadRequest(ADVICE, param=param)
 
     async with shown("tokens", keymap=OWN) as (app, pilot, _):
-        app.push_screen(Form(FormPlan(title="T", fields=[Field(id="a", label="A")], save=save)))
+        app.push_screen(Form(FormPlan(title="T", fields=[FormField(id="a", label="A")], save=save)))
         await press(app, pilot, "enter")
         assert said(app, place) == "no channel takes calls; f9 on page 4 (Channels) tries it"
 

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from gateway.domain.channel import Served
+from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Nanos
 from gateway.domain.views import ChannelView, Offer
@@ -19,7 +19,7 @@ OFFER = Offer(
     preset="ollama",
     base_url="http://127.0.0.1:11434/v1",
     key="",
-    models=[Served(name="qwen3:8b")],
+    models=[ServedModel(name="qwen3:8b")],
 )
 
 
@@ -64,9 +64,9 @@ def test_names_lengths_and_prices_of_models_are_columns() -> None:
     made = msgspec.structs.replace(
         channel("made"),
         models=(
-            Served(name="claude-sonnet-4-5", context=200_000),
-            Served(name="gpt-5-mini"),
-            Served(name="\u65e5\u672c", context=8_192),
+            ServedModel(name="claude-sonnet-4-5", context=200_000),
+            ServedModel(name="gpt-5-mini"),
+            ServedModel(name="\u65e5\u672c", context=8_192),
         ),
     )
     session = console().session
@@ -102,7 +102,7 @@ def test_a_channel_is_named_after_its_host(url: str, name: str) -> None:
 def fresh() -> Owner:
     """A home in which nothing was done yet."""
     owner = Owner(0)
-    owner.channels_now = [channel("demo", dialect="mock", models=[Served(name="claude-sonnet-4-5")])]
+    owner.channels_now = [channel("demo", dialect="mock", models=[ServedModel(name="claude-sonnet-4-5")])]
     owner.tokens_now = [token("first", last_used_ms=None)]
     owner.now_running = []
     return owner
@@ -182,7 +182,7 @@ async def test_known_prices_are_shown_beside_the_models_to_choose_from() -> None
 async def test_what_is_found_on_this_machine_comes_first() -> None:
     owner = fresh()
     local, key = "http://127.0.0.1:11434/v1", "env:OPENAI_API_KEY"
-    served = [Served(name="qwen3:8b")]
+    served = [ServedModel(name="qwen3:8b")]
     owner.offered = [
         Offer(name="ollama", dialect="openai", preset="ollama", base_url=local, key="", models=served),
         Offer(

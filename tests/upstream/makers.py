@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.channel import Channel, Dialect, Served
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import ChannelId
 from gateway.upstream.adapter import AttemptFailed, Failure, Order
 from gateway.upstream.redaction.redaction import Redaction
 
-SERVED = Served(name="m")
+SERVED = ServedModel(name="m")
 
 
 def channel(base_url: str = "http://127.0.0.1:9/v1", **more: Any) -> Channel:

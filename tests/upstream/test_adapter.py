@@ -4,13 +4,13 @@ import json
 
 from gateway.domain.call import FailureKind
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.adapter import AttemptFailed, Failure, OutputCounter, UpstreamText, Whole, as_object
+from gateway.upstream.adapter import AttemptFailed, Failure, OutputCounter, UpstreamText, WholeAnswer, as_object
 
 USAGE = Usage(input=9, cached=4, cache_write=1, output=5, reasoning=2)
 
 
-def _whole(reported: Usage | None) -> Whole:
-    return Whole(body=b'{"id":"x"}', reported=reported, finish="stop", upstream_id="", tally=OutputCounter())
+def _whole(reported: Usage | None) -> WholeAnswer:
+    return WholeAnswer(body=b'{"id":"x"}', reported=reported, finish="stop", upstream_id="", tally=OutputCounter())
 
 
 def test_text_of_an_upstream_cannot_be_read_by_accident() -> None:

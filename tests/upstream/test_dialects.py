@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.domain.channel import Dialect, Served
+from gateway.domain.channel import Dialect, ServedModel
 from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.anthropic.dialect import AnthropicListing
 from gateway.upstream.dialects import REMEMBERING, adapter, adapters, listing, vendor_url
@@ -94,7 +94,7 @@ def _with(doc: Any, place: tuple[Any, ...], value: Any) -> Any:
 @given(DIALECTS, MODELS, st.sampled_from(_places(FULL)[1:]), ODD)
 def test_an_odd_request_is_translated_or_refused(dialect: Dialect, model: str, place: Any, value: Any) -> None:
     asked = order(_with(FULL, place, value))
-    served = Served(name="m", upstream=model)
+    served = ServedModel(name="m", upstream=model)
     with suppress(AttemptFailed):
         assert json.loads(adapter(dialect).prepare(asked, channel(), served, NOTHING).body).keys()
 

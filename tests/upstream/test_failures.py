@@ -191,7 +191,7 @@ def test_our_own_words() -> None:
     lost = failures.unreachable(UP, "Connection refused", sent=False)
     assert (lost.kind, error_of(lost).code, error_of(lost).status) == (K.NETWORK, "upstream_unreachable", 0)
     assert error_of(failures.bad_response(UP, "x")).code == "upstream_bad_response"
-    assert error_of(failures.truncated(UP, "x")).code == "upstream_stream_truncated"
+    assert error_of(failures.truncation(UP, "x")).code == "upstream_stream_truncated"
 
 
 @pytest.mark.parametrize("name", ["x-request-id", "request-id", "x-generation-id", "mistral-correlation-id"])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gateway.domain.channel import Timeouts
-from gateway.upstream.http.reply import Due, IdleTimeout
+from gateway.upstream.http.reply import IdleTimeout, NextDeadline
 
 TIMEOUTS = Timeouts(head=20, idle=30, comments=100)
 
@@ -19,7 +19,7 @@ def _watch(seen: Seen) -> IdleTimeout:
 
 
 def test_at_first_the_head_deadline_runs_on() -> None:
-    assert _watch(Seen()).due() == Due("first event", 20, 1020)
+    assert _watch(Seen()).due() == NextDeadline("first event", 20, 1020)
 
 
 def test_a_look_without_signs_changes_nothing() -> None:
@@ -33,13 +33,13 @@ def test_an_event_starts_the_idle_deadline() -> None:
     watch = _watch(seen)
     seen.events = 1
     watch.look(1010)
-    assert watch.due() == Due("idle", 30, 1040)
+    assert watch.due() == NextDeadline("idle", 30, 1040)
 
 
 def test_time_that_is_not_the_upstreams_is_not_counted() -> None:
     watch = _watch(Seen())
     watch.skip(100)
-    assert watch.due() == Due("first event", 20, 1120)
+    assert watch.due() == NextDeadline("first event", 20, 1120)
 
 
 def test_a_comment_puts_the_deadline_off() -> None:
@@ -47,7 +47,7 @@ def test_a_comment_puts_the_deadline_off() -> None:
     watch = _watch(seen)
     seen.comments = 1
     watch.look(1010)
-    assert watch.due() == Due("first event", 20, 1030)
+    assert watch.due() == NextDeadline("first event", 20, 1030)
 
 
 def test_but_not_for_ever() -> None:
@@ -56,7 +56,7 @@ def test_but_not_for_ever() -> None:
     for moment in range(1000, 1096, 5):
         seen.comments += 1
         watch.look(moment)
-    assert watch.due() == Due("comments only", 100, 1100)
+    assert watch.due() == NextDeadline("comments only", 100, 1100)
 
 
 def test_an_event_after_comments_starts_over() -> None:
@@ -66,4 +66,4 @@ def test_an_event_after_comments_starts_over() -> None:
     watch.look(1050)
     seen.events = 1
     watch.look(1060)
-    assert watch.due() == Due("idle", 30, 1090)
+    assert watch.due() == NextDeadline("idle", 30, 1090)

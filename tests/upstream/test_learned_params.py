@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Served, TokenLimitField
+from gateway.domain.channel import ServedModel, TokenLimitField
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.adapter import NO_TEXT, Failure
 from gateway.upstream.learned_params import KEEP_MS, NOTHING, LearnedParams
@@ -87,7 +87,7 @@ def test_names_of_the_upstream_are_translated_back() -> None:
 def test_models_and_channels_are_kept_apart() -> None:
     lessons = LearnedParams()
     _learn(lessons, "seed")
-    assert lessons.of(UP, Served(name="other"), NOW) is NOTHING
+    assert lessons.of(UP, ServedModel(name="other"), NOW) is NOTHING
     lessons.forget(ChannelId("elsewhere"))
     assert lessons.of(UP, SERVED, NOW) is not NOTHING
     lessons.forget(UP)

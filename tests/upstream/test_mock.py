@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.estimate import estimate, prompt_tokens
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Prepared, Reply, Unlimited
+from gateway.upstream.adapter import PreparedRequest, Reply, UnlimitedMemory
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.mock import HELP, NO_TOOLS, STORY, Mock
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -42,13 +42,13 @@ def _demo(**options: Any) -> Channel:
 
 async def _reply(sleep: Sleeper, text: object, *, up: Channel | None = None, **more: Any) -> Reply:
     doc = {"model": "demo-echo", "messages": [{"role": "user", "content": text}], **more}
-    served = Served(name=str(doc["model"]))
+    served = ServedModel(name=str(doc["model"]))
     demo = up or _demo()
     return await Mock(sleep).answer(demo, DIALECT.prepare(order(doc), demo, served, NOTHING))
 
 
 async def _whole(sleep: Sleeper, text: object, **more: Any) -> Doc:
-    doc = json.loads(await (await _reply(sleep, text, **more)).read(100_000, Unlimited()))
+    doc = json.loads(await (await _reply(sleep, text, **more)).read(100_000, UnlimitedMemory()))
     assert isinstance(doc, dict)
     return doc
 
@@ -105,19 +105,19 @@ async def test_limits_and_several_choices_are_kept(sleep: Sleeper) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 async def test_it_fails_as_asked(sleep: Sleeper, status: int, *, stream: bool) -> None:
     reply = await _reply(sleep, f"please !{status} now", stream=stream)
-    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000, Unlimited()))
+    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000, UnlimitedMemory()))
     assert (reply.status, error_of(failure).status) == (status, status)
 
 
 async def test_it_says_when_to_come_back(sleep: Sleeper) -> None:
     reply = await _reply(sleep, "!429 retry-after=2")
-    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000, Unlimited()))
+    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000, UnlimitedMemory()))
     assert (failure.kind, failure.retry_after_s) == (FailureKind.RATE, 2)
 
 
 async def test_it_refuses_the_key_for_the_model(sleep: Sleeper) -> None:
     reply = await _reply(sleep, "!auth")
-    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000, Unlimited()))
+    failure = DIALECT.failure(channel(), reply.status, reply.headers, await reply.read(10_000, UnlimitedMemory()))
     assert (reply.status, failure.kind) == (401, FailureKind.MISSING)
 
 
@@ -132,7 +132,7 @@ async def test_what_is_cut_off_has_no_good_end(sleep: Sleeper, text: str) -> Non
     stream, _ = await _stream(sleep, text)
     assert (stream.failure and stream.failure.code) == "upstream_stream_truncated"
     with attempt_fails("was cut off"):
-        await (await _reply(sleep, text)).read(100, Unlimited())
+        await (await _reply(sleep, text)).read(100, UnlimitedMemory())
 
 
 @pytest.mark.parametrize(("text", "deadline"), [("!silence", "first event"), ("!silence=2 x y", "idle")])
@@ -144,13 +144,13 @@ async def test_it_falls_silent_until_the_deadline(sleep: Sleeper, text: str, dea
 
 async def test_a_plain_call_falls_silent_too(sleep: Sleeper) -> None:
     with attempt_fails("total"):
-        await (await _reply(sleep, "!silence")).read(100, Unlimited())
+        await (await _reply(sleep, "!silence")).read(100, UnlimitedMemory())
 
 
 async def test_half_an_emoji_is_not_said_again(sleep: Sleeper) -> None:
     body = b'{"model":"demo-echo","messages":[{"role":"user","content":"so \\ud83d"}]}'
-    reply = await Mock(sleep).answer(_demo(), Prepared(url="", headers={}, body=body))
-    assert json.loads(await reply.read(1000, Unlimited()))["choices"][0]["message"]["content"] == "so ?"
+    reply = await Mock(sleep).answer(_demo(), PreparedRequest(url="", headers={}, body=body))
+    assert json.loads(await reply.read(1000, UnlimitedMemory()))["choices"][0]["message"]["content"] == "so ?"
 
 
 async def test_it_hides_its_usage(sleep: Sleeper) -> None:
@@ -162,7 +162,7 @@ async def test_it_hides_its_usage(sleep: Sleeper) -> None:
 async def test_it_garbles(sleep: Sleeper) -> None:
     reply = await _reply(sleep, "!bad-json")
     with attempt_fails("not valid JSON"):
-        DIALECT.whole(await reply.read(10_000, Unlimited()), order(), channel())
+        DIALECT.whole(await reply.read(10_000, UnlimitedMemory()), order(), channel())
     stream, _ = await _stream(sleep, "!bad-json")
     assert (stream.failure and stream.failure.code) == "upstream_bad_response"
 
@@ -220,5 +220,5 @@ def test_it_lists_its_models() -> None:
 async def test_it_does_not_read_more_than_a_mebibyte(sleep: Sleeper) -> None:
     """It runs in the gateway's process: every call would wait for it."""
     reply = await _reply(sleep, ["x" * 1000] * 1100)
-    error = json.loads(await reply.read(10_000, Unlimited()))["error"]
+    error = json.loads(await reply.read(10_000, UnlimitedMemory()))["error"]
     assert (reply.status, error["code"]) == (400, "context_length_exceeded")

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from gateway.domain.channel import Served, UpstreamPrices
+from gateway.domain.channel import ServedModel, UpstreamPrices
 from gateway.domain.units import Millis, Nanos
 from gateway.upstream.model_list import MODELS_LIMIT, ModelPage, PlainModelListing, read_models
 from tests.upstream.makers import channel
 
 
-def _read(doc: object) -> list[Served] | None:
+def _read(doc: object) -> list[ServedModel] | None:
     page = read_models(json.dumps(doc).encode())
     return None if page is None else page.models
 
@@ -18,8 +18,8 @@ def _read(doc: object) -> list[Served] | None:
 def test_reads_names_times_and_contexts_in_order() -> None:
     data = [{"id": "b", "created": 1_700_000_000}, {"id": "a", "context_length": 8192, "owned_by": "x"}]
     assert _read({"object": "list", "data": data}) == [
-        Served(name="b", created=Millis(1_700_000_000_000)),
-        Served(name="a", context=8192, max_output=8192),
+        ServedModel(name="b", created=Millis(1_700_000_000_000)),
+        ServedModel(name="a", context=8192, max_output=8192),
     ]
 
 
@@ -28,20 +28,20 @@ def test_a_list_that_is_null_is_empty() -> None:
 
 
 def test_a_list_beside_it_is_not_read() -> None:
-    assert _read({"models": [{"name": "x"}], "data": [{"id": "m"}]}) == [Served(name="m")]
+    assert _read({"models": [{"name": "x"}], "data": [{"id": "m"}]}) == [ServedModel(name="m")]
 
 
 def test_a_bare_list_is_read() -> None:
-    assert _read([{"id": "m"}]) == [Served(name="m")]
+    assert _read([{"id": "m"}]) == [ServedModel(name="m")]
 
 
 def test_geminis_prefix_is_left_out() -> None:
-    assert _read({"data": [{"id": "models/gemini"}]}) == [Served(name="gemini")]
+    assert _read({"data": [{"id": "models/gemini"}]}) == [ServedModel(name="gemini")]
 
 
 @pytest.mark.parametrize("name", ["max_model_len", "context_window", "max_context_length"])
 def test_the_context_has_many_names(name: str) -> None:
-    assert _read({"data": [{"id": "m", name: 5}]}) == [Served(name="m", context=5, max_output=5)]
+    assert _read({"data": [{"id": "m", name: 5}]}) == [ServedModel(name="m", context=5, max_output=5)]
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_the_output_limit_is_the_models_own_or_its_context_but_not_that_of_its_t
 
 @pytest.mark.parametrize("value", [-5, 0, "5", 1.5, True, 10**12, None])
 def test_a_context_that_is_none_is_left_out(value: object) -> None:
-    assert _read({"data": [{"id": "m", "context_length": value}]}) == [Served(name="m")]
+    assert _read({"data": [{"id": "m", "context_length": value}]}) == [ServedModel(name="m")]
 
 
 @pytest.mark.parametrize("name", [None, 5, "", "a\x1b[31m", "x" * 300, "a\nb"])
 def test_a_name_that_is_none_is_left_out(name: object) -> None:
-    assert _read({"data": [{"id": name}, {"id": "m"}, "x"]}) == [Served(name="m")]
+    assert _read({"data": [{"id": name}, {"id": "m"}, "x"]}) == [ServedModel(name="m")]
 
 
 def test_a_name_said_twice_is_there_once() -> None:
-    assert _read({"data": [{"id": "m"}, {"id": "m"}]}) == [Served(name="m")]
+    assert _read({"data": [{"id": "m"}, {"id": "m"}]}) == [ServedModel(name="m")]
 
 
 def test_an_endless_list_is_cut() -> None:
@@ -111,7 +111,7 @@ CHEAP = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
     ],
 )
 def test_the_price_is_read_where_the_upstream_tells_it(pricing: object, told: UpstreamPrices | None) -> None:
-    assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [Served(name="m", told=told)]
+    assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [ServedModel(name="m", told=told)]
 
 
 def test_questions() -> None:
@@ -119,7 +119,7 @@ def test_questions() -> None:
 
 
 def test_a_page() -> None:
-    assert PlainModelListing().read(b'{"data":[{"id":"a"}]}') == ModelPage(models=[Served(name="a")])
+    assert PlainModelListing().read(b'{"data":[{"id":"a"}]}') == ModelPage(models=[ServedModel(name="a")])
 
 
 def test_what_is_not_a_list() -> None:
@@ -129,4 +129,4 @@ def test_what_is_not_a_list() -> None:
 def test_what_has_no_usable_name_is_counted() -> None:
     entries = [{"id": "a"}, {"id": "b\x1b[2J"}, {"id": "x" * 201}, {"name": "no id"}, {"id": "a"}]
     page = read_models(json.dumps({"data": entries}).encode())
-    assert page == ModelPage(models=[Served(name="a")], unreadable=3)
+    assert page == ModelPage(models=[ServedModel(name="a")], unreadable=3)

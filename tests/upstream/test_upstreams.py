@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import UpstreamError
-from gateway.upstream.adapter import Prepared, Reply, Unlimited
+from gateway.upstream.adapter import PreparedRequest, Reply, UnlimitedMemory
 from gateway.upstream.http.pool import Pool
 from gateway.upstream.http.reply import HttpReply
 from gateway.upstream.upstreams import Upstreams
@@ -25,8 +25,8 @@ async def upstreams() -> AsyncIterator[Upstreams]:
     await clients.close()
 
 
-def _prepared(up: Channel) -> Prepared:
-    return Prepared(url=f"{up.base_url}/chat/completions", headers={"Accept": "application/json"}, body=ASKED)
+def _prepared(up: Channel) -> PreparedRequest:
+    return PreparedRequest(url=f"{up.base_url}/chat/completions", headers={"Accept": "application/json"}, body=ASKED)
 
 
 async def _send(upstreams: Upstreams, up: Channel) -> Reply:
@@ -37,7 +37,7 @@ async def test_the_request_arrives_as_prepared(upstreams: Upstreams, provider: P
     provider.on("m", speak())
     answer = await _send(upstreams, channel(provider.base_url, key="sk-1", headers={"X-Title": "me", "Cookie": "no"}))
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-    assert b"Hello" in await answer.read(10_000, Unlimited())
+    assert b"Hello" in await answer.read(10_000, UnlimitedMemory())
     head = provider.last.head
     assert (head.line, provider.last.body) == ("POST /v1/chat/completions HTTP/1.1", ASKED)
     assert (head.get("authorization"), head.get("x-title"), head.get("cookie")) == ("Bearer sk-1", "me", "")
@@ -52,14 +52,14 @@ async def test_in65_a_plain_answer_may_take_nine_minutes(
     asked: list[float] = []
     send = Pool.send
 
-    async def noting(pool: Pool, method: str, prepared: Prepared, head_s: float) -> HttpReply:
+    async def noting(pool: Pool, method: str, prepared: PreparedRequest, head_s: float) -> HttpReply:
         asked.append(head_s)
         return await send(pool, method, prepared, head_s)
 
     monkeypatch.setattr(Pool, "send", noting)
     up = channel(provider.base_url)
     for stream in (False, True):
-        await (await upstreams.send(up, _prepared(up), stream=stream)).read(10_000, Unlimited())
+        await (await upstreams.send(up, _prepared(up), stream=stream)).read(10_000, UnlimitedMemory())
     assert asked == [600, 120]
 
 
@@ -67,12 +67,12 @@ async def test_headers_are_read_in_lower_case(upstreams: Upstreams, provider: Pr
     provider.on("m", reply({}, headers={"X-Request-ID": "r1"}))
     answer = await _send(upstreams, channel(provider.base_url))
     assert answer.headers["x-request-id"] == "r1"
-    await answer.read(100, Unlimited())
+    await answer.read(100, UnlimitedMemory())
 
 
 async def test_keys_may_be_in_the_environment(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("m", speak())
-    await (await _send(upstreams, channel(provider.base_url, key="env:UP_KEY"))).read(10_000, Unlimited())
+    await (await _send(upstreams, channel(provider.base_url, key="env:UP_KEY"))).read(10_000, UnlimitedMemory())
     assert provider.last.head.get("authorization") == "Bearer sk-from-environment"
 
 
@@ -88,7 +88,7 @@ async def test_a_missing_variable_is_named(upstreams: Upstreams, provider: Provi
 
 async def test_azure_wants_its_own_header(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("m", speak())
-    await (await _send(upstreams, channel(provider.base_url, preset="azure", key="k"))).read(10_000, Unlimited())
+    await (await _send(upstreams, channel(provider.base_url, preset="azure", key="k"))).read(10_000, UnlimitedMemory())
     assert (provider.last.head.get("api-key"), provider.last.head.get("authorization")) == ("k", "")
 
 
@@ -96,7 +96,7 @@ async def test_a_connection_is_used_again(upstreams: Upstreams, provider: Provid
     provider.on("m", speak())
     up = channel(provider.base_url)
     for _ in range(3):
-        await (await _send(upstreams, up)).read(10_000, Unlimited())
+        await (await _send(upstreams, up)).read(10_000, UnlimitedMemory())
     assert [exchange.reused for exchange in provider.exchanges] == [False, True, True]
 
 
@@ -104,17 +104,17 @@ async def test_a_changed_channel_connects_again_beside_running_calls(upstreams: 
     provider.on("m", speak())
     first = await _send(upstreams, channel(provider.base_url, key="a"))
     second = await _send(upstreams, channel(provider.base_url, key="b"))
-    assert b"Hello" in await first.read(10_000, Unlimited())
-    assert b"Hello" in await second.read(10_000, Unlimited())
+    assert b"Hello" in await first.read(10_000, UnlimitedMemory())
+    assert b"Hello" in await second.read(10_000, UnlimitedMemory())
     assert [e.head.get("authorization") for e in provider.exchanges] == ["Bearer a", "Bearer b"]
 
 
 async def test_a_forgotten_channel_gives_its_connections_back(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("m", speak())
     up = channel(provider.base_url)
-    await (await _send(upstreams, up)).read(10_000, Unlimited())
+    await (await _send(upstreams, up)).read(10_000, UnlimitedMemory())
     upstreams.forget(up.id)
-    await (await _send(upstreams, up)).read(10_000, Unlimited())
+    await (await _send(upstreams, up)).read(10_000, UnlimitedMemory())
     await provider.exchanges[0].left()
     assert not provider.exchanges[1].gone.is_set()
 
@@ -122,16 +122,16 @@ async def test_a_forgotten_channel_gives_its_connections_back(upstreams: Upstrea
 async def test_a_change_that_is_none_for_the_connection_keeps_it(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("m", speak())
     for note in ("a", "b"):
-        await (await _send(upstreams, channel(provider.base_url, note=note))).read(10_000, Unlimited())
+        await (await _send(upstreams, channel(provider.base_url, note=note))).read(10_000, UnlimitedMemory())
     assert provider.last.reused
 
 
-B = Served(name="b", context=5, max_output=5)
+B = ServedModel(name="b", context=5, max_output=5)
 
 
 async def test_models_are_listed(upstreams: Upstreams, provider: Provider) -> None:
     provider.on("/v1/models", reply({"object": "list", "data": [{"id": "models/a"}, {"id": "b", "context_length": 5}]}))
-    assert await upstreams.fetch_models(channel(provider.base_url)) == [Served(name="a"), B]
+    assert await upstreams.fetch_models(channel(provider.base_url)) == [ServedModel(name="a"), B]
     assert provider.last.head.line == "GET /v1/models HTTP/1.1"
 
 
@@ -139,7 +139,7 @@ async def test_models_that_cannot_be_named_are_in_the_log(
     upstreams: Upstreams, provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.on("/v1/models", reply({"object": "list", "data": [{"id": "a"}, {"id": "b\x1b[2J"}]}))
-    assert await upstreams.fetch_models(channel(provider.base_url)) == [Served(name="a")]
+    assert await upstreams.fetch_models(channel(provider.base_url)) == [ServedModel(name="a")]
     assert list(upstreams.unnamed.values()) == [1]
     assert "1 model has no name, or one that is too long or has control characters; left out" in caplog.text
     assert "\x1b" not in caplog.text
@@ -166,7 +166,7 @@ async def test_the_root_is_found_with_or_without_v1(
 ) -> None:
     provider.on("/v1/models", reply({"data": [{"id": "a"}]}))
     root = provider.base_url.removesuffix("/v1")
-    assert await upstreams.discover_root(channel(root + given)) == (root + found, [Served(name="a")])
+    assert await upstreams.discover_root(channel(root + given)) == (root + found, [ServedModel(name="a")])
 
 
 async def test_the_root_is_found_above_v1(upstreams: Upstreams, provider: Provider) -> None:
@@ -191,8 +191,8 @@ async def test_a_native_dialect_is_not_looked_for(upstreams: Upstreams, provider
 async def test_the_mock_needs_no_connection(upstreams: Upstreams) -> None:
     demo = channel("", dialect="mock")
     body = b'{"model":"demo-echo","messages":[{"role":"user","content":"Hi"}]}'
-    answer = await upstreams.send(demo, Prepared(url="", headers={}, body=body), stream=False)
-    assert b'"Hi"' in await answer.read(10_000, Unlimited())
+    answer = await upstreams.send(demo, PreparedRequest(url="", headers={}, body=body), stream=False)
+    assert b'"Hi"' in await answer.read(10_000, UnlimitedMemory())
     assert "demo-echo" in [model.name for model in await upstreams.fetch_models(demo)]
 
 

@@ -152,7 +152,7 @@ class Envelope(ChatCompletions):
 async def test_an_error_has_the_form_of_its_path(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str, status: int, enveloped: bool
 ) -> None:
-    row = endpoints.Endpoint(path="/v1/letters/", api=Envelope())
+    row = endpoints.EndpointRow(path="/v1/letters/", api=Envelope())
     monkeypatch.setattr(endpoints, "PREFIXES", (row, *endpoints.PREFIXES))
     answer = await ask(gateway, "GET", path)
     assert (answer.status, answer.json.get("type") == "error") == (status, enveloped)

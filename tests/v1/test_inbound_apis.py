@@ -11,7 +11,7 @@ from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import GatewayError
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
-from gateway.upstream.adapter import Adapter, Order, Whole
+from gateway.upstream.adapter import Adapter, Order, WholeAnswer
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.v1 import endpoints
 from gateway.v1.call import answer_call
@@ -26,7 +26,7 @@ PATH = "/v1/shout"
 class ShoutAdapter(OpenAIDialect):
     """Writes whole answers in upper case."""
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         answer = super().whole(body, order, channel)
         text = json.loads(answer.body)["choices"][0]["message"]["content"]
         return msgspec.structs.replace(answer, body=json.dumps({"shout": text.upper()}).encode())
@@ -54,7 +54,7 @@ class Shout(ChatCompletions):
         return json.dumps({"oh": error.code}).encode()
 
 
-SHOUT = endpoints.Endpoint(path=PATH, handlers={"POST": answer_call}, api=Shout())
+SHOUT = endpoints.EndpointRow(path=PATH, handlers={"POST": answer_call}, api=Shout())
 
 
 async def shout(gateway: Gateway, headers: Mapping[str, str | None]) -> Answer:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.channel import Dialect, Overrides, Served
+from gateway.domain.channel import Dialect, Overrides, ServedModel
 from gateway.domain.limits import Limits
 from gateway.domain.units import MILLION, ChannelId, Nanos
 from tests.fakes.client import Answer, Client, read_answer
@@ -187,7 +187,7 @@ async def test_in9_the_owners_overrides_are_in_native_words(gateway: Gateway, pr
 
 
 async def test_a_cap_above_the_models_limit_is_lowered(gateway: Gateway, provider: Provider) -> None:
-    served = Served(name="m", max_output=50)
+    served = ServedModel(name="m", max_output=50)
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
     channel = gateway.engine.catalog.registry.channels[ChannelId("ch_up")]
     gateway.change("channels", channel.id, msgspec.structs.replace(channel, models=(served,)))

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from gateway.core.catalog import Catalog
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.price import Price
 from gateway.domain.units import DOLLAR, Millis, Nanos
-from gateway.v1.models import ModelsPage, listing, one
+from gateway.v1.models import ModelListPage, listing, one
 from tests.core import kit
 
 TOKEN = kit.token()
@@ -53,7 +53,7 @@ def test_the_context_in_the_price_list_is_not_given_as_the_longest_answer() -> N
     price = Price(model="x", input=Nanos(DOLLAR), output=Nanos(DOLLAR), context=128_000)
     (model,) = listed(offered(up("x"), prices=(price,)))
     assert (model["max_tokens"], model["id"]) == (None, "x")
-    known = msgspec.structs.replace(up("x"), models=(Served(name="x", max_output=16_384),))
+    known = msgspec.structs.replace(up("x"), models=(ServedModel(name="x", max_output=16_384),))
     (model,) = listed(offered(known, prices=(price,)))
     assert model["max_tokens"] == 16_384
 
@@ -61,21 +61,21 @@ def test_the_context_in_the_price_list_is_not_given_as_the_longest_answer() -> N
 @pytest.mark.parametrize(
     ("page", "names", "more"),
     [
-        (ModelsPage(2), ["a", "b"], True),
-        (ModelsPage(2, after="b"), ["c", "d"], False),
-        (ModelsPage(after="d"), [], False),
-        (ModelsPage(1, before="c"), ["b"], True),
-        (ModelsPage(9, before="c"), ["a", "b"], False),
+        (ModelListPage(2), ["a", "b"], True),
+        (ModelListPage(2, after="b"), ["c", "d"], False),
+        (ModelListPage(after="d"), [], False),
+        (ModelListPage(1, before="c"), ["b"], True),
+        (ModelListPage(9, before="c"), ["a", "b"], False),
     ],
 )
-def test_a_page_of_the_list(page: ModelsPage, names: list[str], more: bool) -> None:
+def test_a_page_of_the_list(page: ModelListPage, names: list[str], more: bool) -> None:
     doc = json.loads(listing(TOKEN, offered(up("a", "b", "c", "d")), page))
     assert ([model["id"] for model in doc["data"]], doc["has_more"]) == (names, more)
     assert (doc["first_id"], doc["last_id"]) == ((names[0], names[-1]) if names else (None, None))
 
 
 def test_context_and_price_are_shown_beside_it() -> None:
-    served = Served(name="x", context=8192, created=Millis(5_000))
+    served = ServedModel(name="x", context=8192, created=Millis(5_000))
     channel = Channel(id=kit.channel().id, name="up", dialect=kit.channel().dialect, models=(served,), groups=("home",))
     price = Price(model="x", input=Nanos(2_500_000_000), output=Nanos(1_200 * DOLLAR))
     (model,) = listed(offered(channel, prices=(price,)))
@@ -98,7 +98,7 @@ def test_claude_code_finds_every_model_by_a_name_that_it_offers() -> None:
     catalog = offered(up("claude-x", "anthropic/y", "gpt", "qwen", "claude/qwen"))
     ids = [model["id"] for model in json.loads(listing(TOKEN, catalog, aliases=True))["data"]]
     assert ids == ["anthropic/y", "claude-x", "claude/gpt", "claude/qwen", "gpt", "qwen"]
-    page = json.loads(listing(TOKEN, catalog, ModelsPage(2, after="claude-x"), aliases=True))
+    page = json.loads(listing(TOKEN, catalog, ModelListPage(2, after="claude-x"), aliases=True))
     assert ([model["id"] for model in page["data"]], page["has_more"]) == (["claude/gpt", "claude/qwen"], True)
     entry, alias = (json.loads(one(name, TOKEN, catalog, aliases=True)) for name in ("gpt", "claude/gpt"))
     assert alias == {**entry, "id": "claude/gpt"}

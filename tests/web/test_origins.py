@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.errors import Refused
+from gateway.domain.errors import RequestRefused
 from gateway.domain.settings import Settings
 from gateway.web.origins import check_host, check_origin, preflight, readable_by, split_host
 
@@ -15,7 +15,7 @@ OWNERS = ("gateway.lan", "tunnel.example:443", "10.0.0.7")
 def accepted(header: str, bound: str = "127.0.0.1", allowed: tuple[str, ...] = OWNERS) -> bool:
     try:
         check_host(header, bound, allowed, PORT)
-    except Refused as refused:
+    except RequestRefused as refused:
         return refused.code != "wrong_host"
     return True
 
@@ -124,7 +124,7 @@ def test_no_header_breaks_the_check(header: str) -> None:
 
 
 def test_a_refusal_shows_the_header_harmlessly_and_the_right_address() -> None:
-    with pytest.raises(Refused, match=r"use http://127\.0\.0\.1:8655/v1") as caught:
+    with pytest.raises(RequestRefused, match=r"use http://127\.0\.0\.1:8655/v1") as caught:
         check_host("\x1b[2J\u202e" * 99, "127.0.0.1", (), PORT)
     assert caught.value.message.isprintable()
 
@@ -151,7 +151,7 @@ LISTED = Settings(origins=("https://other.example", "https://app.example"))
 
 def test_a_listed_origin_passes_until_it_is_taken_off_the_list() -> None:
     check_origin("https://app.example", LISTED)
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         check_origin("https://app.example", Settings(origins=("https://other.example",)))
 
 
@@ -160,7 +160,7 @@ def test_a_listed_origin_passes_until_it_is_taken_off_the_list() -> None:
     ["", "null", "https://app.example.evil", "http://app.example", "https://app.example:8443", "http://127.0.0.1:8655"],
 )
 def test_every_other_origin_is_refused(origin: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         check_origin(origin, LISTED)
     assert caught.value.code == "origin_not_allowed"
 
@@ -206,7 +206,7 @@ STRANGERS = [
 def permitted(origin: str, settings: Settings) -> bool:
     try:
         check_origin(origin, settings)
-    except Refused:
+    except RequestRefused:
         return False
     return True
 
@@ -233,18 +233,18 @@ def test_each_switch_permits_its_kind(origins: list[str], apps: bool, pages: boo
     ],
 )
 def test_a_refusal_names_the_command_that_permits_it(origin: str, commands: list[str]) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         check_origin(origin, Settings())
     assert all(command in caught.value.message for command in commands)
 
 
 def test_what_a_stranger_sends_is_harmless_in_a_command() -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         check_origin("https://a;rm -rf ~ \x1b[2J$(id)", Settings())
     command = caught.value.message.partition("--add-origin ")[2]
     assert command.isprintable()
     assert command.startswith("'https://a;rm")
-    with pytest.raises(Refused, match=r"--add-host gateway\.lan:8655'"):
+    with pytest.raises(RequestRefused, match=r"--add-host gateway\.lan:8655'"):
         check_host("Gateway.LAN:8655", "127.0.0.1", (), PORT)
 
 

@@ -25,7 +25,7 @@ from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
 from tui.trends import DAY_MS, Trends, days, trends
 from tui.widgets.dialogs import toast
-from tui.widgets.form import Field, Form, FormPlan, Values
+from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.text_block import TextBlock
 
 USUAL = "10"
@@ -43,8 +43,8 @@ async def grant(page: AnyPage) -> None:
     plan = FormPlan(
         title="Add money",
         fields=[
-            Field(id="nanos", label="Dollars", value=USUAL, hint="10, or -2.50 to correct", parse=_amount),
-            Field(id="note", label="Note", hint="why"),
+            FormField(id="nanos", label="Dollars", value=USUAL, hint="10, or -2.50 to correct", parse=_amount),
+            FormField(id="note", label="Note", hint="why"),
         ],
         save=lambda values: session.client.grant(values["nanos"], values["note"]),
         command=lambda values: cli_command("account", "grant", values["nanos"], note=values["note"].strip() or None),

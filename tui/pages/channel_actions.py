@@ -22,7 +22,7 @@ from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.dialogs import Busy, toast
-from tui.widgets.form import LABEL_WIDTH, Field, Form, FormPlan, Values
+from tui.widgets.form import LABEL_WIDTH, Form, FormField, FormPlan, Values
 from tui.widgets.text_block import Detail, IncidentList
 
 HEALTHY = ("ok", "off")
@@ -111,7 +111,7 @@ async def test(page: AnyPage) -> None:
             "channel", "test", channel.name, model=None if values["model"] == NO_CALL else values["model"]
         )
 
-    asked = Field(id="model", label="Test", value=NO_CALL, options=models)
+    asked = FormField(id="model", label="Test", value=NO_CALL, options=models)
     plan = FormPlan(title=f"Test {channel.name}", fields=[asked], save=save, command=command, verb="Test", asks=False)
     model = await page.ask(Form(plan))
     if model is None:
@@ -167,7 +167,7 @@ async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingVie
         return
     view = await session.client.edit_channel(channel.id, channel_fields.offering_with(channel, listing, on).patch())
     news = channel_fields.price_news(view) if view.new_prices else ""
-    toast(page, f"{channel.name} now offers {fmt.counted(len(view.models), 'model')}. {page.undo_hint}{news}")
+    toast(page, f"{channel.name} now offers {fmt.count_text(len(view.models), 'model')}. {page.undo_hint}{news}")
 
 
 async def discover(page: AnyPage) -> None:
@@ -263,7 +263,7 @@ async def _create(page: AnyPage, like: ChannelView | None) -> None:
     made = await page.ask(Form(plan))
     if made is not None:
         select_row(page, made.id)
-        count = fmt.counted(len(made.models), "model")
+        count = fmt.count_text(len(made.models), "model")
         news = channel_fields.price_news(made)
         test_key, undo_key = session.key("channels.test"), session.key("app.undo")
         toast(page, f"Channel {made.name} created with {count}. Press {test_key} to test it, {undo_key} to undo.{news}")
@@ -303,7 +303,7 @@ def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
         ),
         fields=[
             *map(_field, channel.keys),
-            Field(id="key", label="Add a key", hint="the key, or env:NAME for a variable", secret=True),
+            FormField(id="key", label="Add a key", hint="the key, or env:NAME for a variable", secret=True),
         ],
         save=lambda values: save_keys(session, channel, values),
         command=lambda values: keys_command(channel, values),
@@ -349,9 +349,9 @@ def _trouble(key: KeyView, session: ConsoleSession) -> str:
     return safe(f"{key.number} {key.key} {state}{why}")
 
 
-def _field(key: KeyView) -> Field:
+def _field(key: KeyView) -> FormField:
     options = (KEEP, REMOVE) if key.state == "ok" else (KEEP, RESUME, REMOVE)
-    return Field(id=_id(key), label=safe(f"{key.number} {key.key}", LABEL_WIDTH - 2), value=KEEP, options=options)
+    return FormField(id=_id(key), label=safe(f"{key.number} {key.key}", LABEL_WIDTH - 2), value=KEEP, options=options)
 
 
 def _id(key: KeyView) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Dialect, Served
+from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_context, plural
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, REFERENCE
@@ -29,9 +29,9 @@ STATE_NAMES = {"new": "new", "gone": "gone", "kept_out": "not offered", "offered
 class Offering(msgspec.Struct, frozen=True):
     """Models by name, and patterns that select from the upstream's list."""
 
-    models: list[Served]
+    models: list[ServedModel]
     patterns: list[str]
-    live: list[Served] = []
+    live: list[ServedModel] = []
     """Models that patterns selected and that stay; the server drops those missing here."""
 
     def patch(self) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Offering(msgspec.Struct, frozen=True):
         return {"models": msgspec.to_builtins(models), "patterns": self.patterns}
 
 
-def read_offering(text: str, known: Sequence[Served] = ()) -> Offering:
+def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
     """``a, name=upstream, gpt-*, !*-preview``; known data of a model that stays is kept. Raises BadRequest."""
     there = {model.name: model for model in known}
     own = {model.name for model in known if not model.live}
@@ -50,7 +50,7 @@ def read_offering(text: str, known: Sequence[Served] = ()) -> Offering:
         if not upstream and is_pattern(name) and name not in own:
             patterns.append(name)
             continue
-        model = there.get(name, Served(name=name))
+        model = there.get(name, ServedModel(name=name))
         models.append(msgspec.structs.replace(model, upstream="" if upstream == name else upstream, live=False))
     named = {model.name for model in models}
     return Offering(models, patterns, [model for model in known if model.live and model.name not in named])
@@ -68,7 +68,7 @@ def offering_text(found: Offering) -> str:
     return ", ".join([*named, *(quote_name(pattern, "=") for pattern in found.patterns)])
 
 
-def models_options(found: Offering, known: Sequence[Served] = ()) -> list[str]:
+def models_options(found: Offering, known: Sequence[ServedModel] = ()) -> list[str]:
     """The option that offers the same. Raises BadRequest if none can.
 
     The command keeps the upstream name of a model that stays; where the form drops it, ``name=name`` does so, too.
@@ -80,7 +80,7 @@ def models_options(found: Offering, known: Sequence[Served] = ()) -> list[str]:
     return ["--models", comma_list([*named, *map(_single, found.patterns)]) or "*"]
 
 
-def _pair(model: Served) -> str:
+def _pair(model: ServedModel) -> str:
     return f"{_single(model.name)}={_single(model.upstream_name)}"
 
 
@@ -113,7 +113,7 @@ def offering_with(view: ChannelView, listing: ListingView, on: Collection[str]) 
     models = [one for one in now.models if one.upstream_name not in rows or one.upstream_name in on]
     kept_out = {pattern.removeprefix(NOT) for pattern in now.patterns if pattern.startswith(NOT)}
     models += [
-        Served(name=one.name, context=one.context, max_output=one.max_output, told=one.told)
+        ServedModel(name=one.name, context=one.context, max_output=one.max_output, told=one.told)
         for one in listing.models
         if one.name in on and not one.served and one.state != "gone" and one.name not in kept_out
     ]
@@ -144,7 +144,7 @@ def price_news(*saved: SavedChannel) -> str:
         text += f"\nPrices from {sources}: {safe(first.model, 40)} {rates}{more}. Page 5 changes them."
     if unpriced:
         verb = "has" if len(unpriced) == 1 else "have"
-        text += f"\n{fmt.counted(len(unpriced), 'model')} {verb} no price: counted, not charged. Page 5 sets prices."
+        text += f"\n{fmt.count_text(len(unpriced), 'model')} {verb} no price: counted, not charged. Page 5 sets prices."
     return text
 
 

@@ -28,7 +28,7 @@ from tui.pages.channel_fields import (
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.combobox import Suggestion
-from tui.widgets.form import Field, Values, text_line
+from tui.widgets.form import FormField, Values, text_line
 
 
 class ChannelForm:
@@ -53,7 +53,7 @@ class ChannelForm:
             source = msgspec.structs.replace(channel, name=name, headers=headers)
         self._form = EntityForm("channel", CHANNEL, blank, session, edited=self._edited, source=source)
 
-    def fields(self) -> list[Field]:
+    def fields(self) -> list[FormField]:
         """The inputs."""
         view, edited = self._like, self._edited
         preset = {
@@ -70,7 +70,7 @@ class ChannelForm:
         dialects = tuple(one.value for one in Dialect)
         return [
             *first[:2],
-            Field(
+            FormField(
                 id="dialect",
                 label="Dialect",
                 value=view.dialect if view else "openai",
@@ -79,7 +79,7 @@ class ChannelForm:
             ),
             first[2],
             self._key_field(),
-            Field(
+            FormField(
                 id="models",
                 label="Models",
                 value=offering_text(offering_of(view)) if view else "",
@@ -89,11 +89,11 @@ class ChannelForm:
             *by_id.values(),
         ]
 
-    def _key_field(self) -> Field:
+    def _key_field(self) -> FormField:
         view = self._like
         known = view is not None and view.key.startswith(REFERENCE)
         lost = view is not None and self._edited is None and bool(view.key) and not known
-        return Field(
+        return FormField(
             id="key",
             label="Key",
             value=view.key if view and known else "",

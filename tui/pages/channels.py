@@ -130,7 +130,7 @@ class ChannelListing(TrendListing[ChannelRow]):
         groups = ", ".join(map(safe, channel.groups)) or "none: no token can use it"
         card.row("groups", f"{groups}   priority {channel.priority}   weight {channel.weight}")
         card.row("24 h", *self._day(row))
-        counts = f"{fmt.counted(channel.calls, 'call')}, {fmt.counted(channel.errors, 'error')}"
+        counts = f"{fmt.count_text(channel.calls, 'call')}, {fmt.count_text(channel.errors, 'error')}"
         maybe = (
             f"; possibly billed upstream but not charged here: {dollars(channel.possible_nanos)}"
             if channel.possible_nanos
@@ -171,7 +171,7 @@ class ChannelListing(TrendListing[ChannelRow]):
             return
         yield spark(row.waits, 24, self.session.glyphs), "live"
         yield f" first token {fmt.seconds(row.first_byte_ms)}", ""
-        failed = f"{fmt.percent(row.errors or 0)} of {fmt.counted(row.day.calls, 'call')} failed"
+        failed = f"{fmt.percent(row.errors or 0)} of {fmt.count_text(row.day.calls, 'call')} failed"
         ended = f", {row.day.aborts:,} cancelled" if row.day.aborts else ""
         yield f", {failed}{ended}, {fmt.dollar_amount(row.day.cost_nanos)}", ""
 

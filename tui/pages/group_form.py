@@ -31,4 +31,4 @@ def visible_models(session: ConsoleSession, group: GroupView | None, values: Val
     found = [name for name in offered if matches(name, tuple(values["models"]))]
     if group is None:
         return no_channel(session)
-    return f"its tokens see {len(found)} of the {fmt.counted(len(offered), 'model')} that its channels offer"
+    return f"its tokens see {len(found)} of the {fmt.count_text(len(offered), 'model')} that its channels offer"

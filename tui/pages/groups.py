@@ -31,7 +31,7 @@ from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, fitting, lines, safe
 from tui.widgets.dialogs import toast
-from tui.widgets.form import Field, Form, FormPlan
+from tui.widgets.form import Form, FormField, FormPlan
 
 GAUGE = 8
 SHOWN = 12
@@ -99,7 +99,7 @@ class GroupListing(PageListing[GroupRow]):
             text = forecast(budget, now, group.created_ms)
             card.row(budget.window.value, *budget_parts(budget, GAUGE, session.glyphs, text))
         card.row("limits", limits_text(group.limits) or ("none of its own", "dim"))
-        card.row("total", f"{fmt.counted(group.calls, 'call')}, {dollars(group.spent_nanos)}")
+        card.row("total", f"{fmt.count_text(group.calls, 'call')}, {dollars(group.spent_nanos)}")
         add_details(card, details(GROUP, group, *DRAWN))
         return card.content()
 
@@ -138,7 +138,7 @@ def _route_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         ("sees", "Models", 3, lambda r: len(r.view.sees)),
     )
     for id_, title, rank, count in counts:
-        yield Column(id_, title, 6, partial(_counted, count, glyphs), right=True, rank=rank, sort=count)
+        yield Column(id_, title, 6, partial(_count_cell, count, glyphs), right=True, rank=rank, sort=count)
     yield Column(
         "route",
         "Channels",
@@ -205,7 +205,7 @@ def _order(group: GroupView) -> str:
     return next(field.show(group.policy) for field in GROUP if field.name == "policy")
 
 
-def _counted(count: Callable[[GroupRow], int], glyphs: Glyphs, row: GroupRow) -> str:
+def _count_cell(count: Callable[[GroupRow], int], glyphs: Glyphs, row: GroupRow) -> str:
     return str(count(row) or glyphs.nothing)
 
 
@@ -308,7 +308,7 @@ async def delete(page: AnyPage) -> None:
         plan = FormPlan(
             title=f"Delete group {group.name}?",
             intro=f"Used by {users}, which move to another group. History is kept.",
-            fields=[Field(id="move", label="Move them to", options=others, value=others[0])],
+            fields=[FormField(id="move", label="Move them to", options=others, value=others[0])],
             save=lambda values: _remove(session, group, values["move"]),
             command=lambda values: cli_command("group", "remove", group.name, move=values["move"]),
             verb="Delete",

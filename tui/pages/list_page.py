@@ -14,7 +14,7 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import Millis
 from tui import clipboard
 from tui import export as files
-from tui.format import counted
+from tui.format import count_text
 from tui.listing import Column, ListRows, PageListing, RowSource, fit_columns, row_filter, sortable_columns
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.saved_state import PageState
@@ -121,12 +121,12 @@ async def export_rows(page: AnyPage, note: str = "") -> None:
     """The same; ``note`` says which rows those are."""
     shown = (page.source.row(i) for i in range(page.source.count))
     rows = [page.listing.exported(row) for row in shown if row is not None]
-    title = f"Export {counted(len(rows), 'row')} to a file{note}"
+    title = f"Export {count_text(len(rows), 'row')} to a file{note}"
     path = await page.ask(Prompt(title, f"{page.listing.noun}s.csv or {page.listing.noun}s.jsonl", _path_error))
     if path:
         file = files.export_path(path)
         count = await to_thread(files.write, file, rows)
-        toast(page, f"{counted(count, 'row')} written to {file}")
+        toast(page, f"{count_text(count, 'row')} written to {file}")
 
 
 def _path_error(text: str) -> str:
@@ -141,14 +141,14 @@ def copy_name(page: AnyPage) -> None:
     """Copy the row's name or id."""
     if (row := page.table.current) is not None:
         name = page.listing.name(row)
-        clipboard.copied(page, name, f"Copied: {name}")
+        clipboard.copy_text(page, name, f"Copied: {name}")
 
 
 def copy_command(page: AnyPage) -> None:
     """Copy the command that does the same."""
     if (row := page.table.current) is not None:
         command = page.listing.command(row)
-        clipboard.copied(page, command, f"Copied:\n{command}")
+        clipboard.copy_text(page, command, f"Copied:\n{command}")
 
 
 def back(page: AnyPage) -> None:

@@ -1,4 +1,7 @@
-"""Live page: every call as it happens and what it costs; running calls change in place, old ones are a scroll away."""
+"""Live page: every call as it happens and what it costs; running calls change in place, old ones are a scroll away.
+
+A new column is a line in ``columns``; it can be sorted by if its id is in ``SORT_KEYS`` of ``domain.query``.
+"""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
@@ -301,7 +304,7 @@ class LivePage(ListPage[CallView]):
     def standing(self) -> Content:
         """Whether it follows, how many calls there are, and what is out of sight."""
         glyphs, table, calls = self.session.glyphs, self.table, self.calls
-        count = fmt.counted(calls.count, "call")
+        count = fmt.count_text(calls.count, "call")
         if calls.paused:
             return content((f" {glyphs.pause} paused", "warn"), f"  {count}{self.searching()}{self.new()}")
         if self.shows_marked:
@@ -325,7 +328,7 @@ class LivePage(ListPage[CallView]):
 
     def searching(self, *, sorts: bool = False) -> str:
         """How far back a filter or a sort has searched; after ``the first 2,000 calls of`` which those are."""
-        search, every = self.calls.search, fmt.counted(self.session.board.calls.total, "call")
+        search, every = self.calls.search, fmt.count_text(self.session.board.calls.total, "call")
         if self.calls.query is None and not self.view.sort:
             return ""
         if search.done and self.calls.query is None:

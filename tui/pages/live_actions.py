@@ -11,7 +11,7 @@ from gateway.domain.errors import BadRequest, GatewayError, NotFound
 from gateway.domain.human_values import past_of
 from gateway.domain.units import Millis
 from tui.calls import RunningView, failed
-from tui.format import counted
+from tui.format import count_text
 from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import export_rows
 from tui.pages.live_source import load_found
@@ -92,7 +92,7 @@ async def export(page: AnyPage) -> None:
         if found is None:
             return
     if calls.query is None and plain and calls.records:
-        await export_rows(page, f", those loaded of {counted(calls.count, 'call')}; {all_of_them}")
+        await export_rows(page, f", those loaded of {count_text(calls.count, 'call')}; {all_of_them}")
     elif calls.search.cut or calls.search.cursor:
         await export_rows(page, f", the first of more; {all_of_them}")
     else:

@@ -76,7 +76,7 @@ class LiveSource:
         """What is shown of the ring, oldest first."""
         self._below = 0
         self._ordered: list[CallView] | None = None
-        self.history = History()
+        self.history = CallHistory()
         self.found: list[CallView] = []
         """What the filter found below the ring, newest first."""
         self.search = SearchProgress()
@@ -284,7 +284,7 @@ class HistoryRequest(msgspec.Struct, frozen=True):
     limit: int
 
 
-class History:
+class CallHistory:
     """The records that were fetched, and which to fetch next."""
 
     def __init__(self, page: int = PAGE, pages: int = PAGES) -> None:

@@ -29,7 +29,7 @@ _NONE = ("none", "never")
 _BUDGET = next(field for field in TOKEN if field.name == "budgets")
 
 
-class Kind(msgspec.Struct, frozen=True):
+class MarkedKind(msgspec.Struct, frozen=True):
     """What can be done to the rows of a page, by the name of the server's table."""
 
     table: str
@@ -37,18 +37,18 @@ class Kind(msgspec.Struct, frozen=True):
     acts: tuple[str, ...]
 
 
-_KINDS: Mapping[str, Kind] = {
-    "tokens": Kind("tokens", "token", ("enable", "disable", "move", "limits", "budgets", "delete")),
-    "groups": Kind("groups", "group", ("limits", "budgets", "delete")),
-    "channels": Kind("channels", "channel", ("enable", "disable", "move", "limits", "delete")),
-    "models": Kind("prices", "price", ("free", "delete")),
+_KINDS: Mapping[str, MarkedKind] = {
+    "tokens": MarkedKind("tokens", "token", ("enable", "disable", "move", "limits", "budgets", "delete")),
+    "groups": MarkedKind("groups", "group", ("limits", "budgets", "delete")),
+    "channels": MarkedKind("channels", "channel", ("enable", "disable", "move", "limits", "delete")),
+    "models": MarkedKind("prices", "price", ("free", "delete")),
 }
 _ACTS: Mapping[str, tuple[str, str]] = {
     "enable": ("Enable", ""),
     "disable": ("Disable", ""),
     "move": ("Move", "to a group"),
     "limits": ("Limit", "requests, tokens and calls at once"),
-    "budgets": ("Budget", "dollars per day, week, month or for ever"),
+    "budgets": ("Budget", "dollars in a window of time"),
     "free": ("Free", "a price of zero"),
     "delete": ("Delete", ""),
 }
@@ -65,7 +65,7 @@ async def bulk(page: AnyPage) -> None:
         return
     named = {act: _UNPRICE if (act, page.id) == ("delete", "models") else _ACTS[act] for act in kind.acts}
     ids = {name: act for act, (name, _) in named.items()}
-    chosen = await page.ask(ChooseOne(f"{_counted(page, views)}: {_listed(views)}", [*named.values()], ""))
+    chosen = await page.ask(ChooseOne(f"{_count_text(page, views)}: {_list_names(views)}", [*named.values()], ""))
     if chosen is not None:
         await _do(page, ids[chosen], views)
 
@@ -83,14 +83,14 @@ async def acts_on_marks(page: AnyPage, verb: str) -> bool:
 
 
 async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
-    planned = await _planned(page, act, views)
+    planned = await _plan(page, act, views)
     if planned is None:
         return
     patches, what, effect = planned
     verb = what.partition(" ")[0]
-    count = _counted(page, views)
+    count = _count_text(page, views)
     question = f"{what.replace('{}', count)}?"
-    if not await page.confirm(question, f"{_listed(views)}\n\n{effect}".strip(), verb):
+    if not await page.confirm(question, f"{_list_names(views)}\n\n{effect}".strip(), verb):
         return
     done = await page.session.client.batch(_KINDS[page.id].table, patches)
     page.table.marks.clear()
@@ -101,7 +101,7 @@ async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
     toast(page, f"{done[:1].upper()}{done[1:]}. {page.undo_hint}")
 
 
-async def _planned(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
+async def _plan(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
     """What each row gets, the question with ``{}`` for the rows, and what follows; None if cancelled."""
     if act in ("enable", "disable"):
         patches = {_ref(page, view): {"enabled": act == "enable"} for view in views}
@@ -119,17 +119,17 @@ async def _planned(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patch
         return {view.name: None for view in priced}, "Remove the price of {}", effect
     if act == "delete":
         return {_ref(page, view): None for view in views}, "Delete {}", _effect(page, act, views)
-    asks = {"move": _moved, "limits": _limited, "budgets": _budgeted}
+    asks = {"move": _plan_move, "limits": _plan_limit, "budgets": _plan_budget}
     return await asks[act](page, views)
 
 
-async def _moved(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
+async def _plan_move(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
     there = {frozenset(view.groups if page.id == "channels" else [view.group]) for view in views}
     names = sorted(group.name for group in page.session.board.groups if there != {frozenset([group.name])})
     if not names:
         toast(page, f"There is no other group. Page 3 ({page.session.key('entity.new')}) creates one.")
         return None
-    group = await page.ask(ChooseOne(f"Move {_counted(page, views)} to group", [(name, "") for name in names], ""))
+    group = await page.ask(ChooseOne(f"Move {_count_text(page, views)} to group", [(name, "") for name in names], ""))
     if group is None:
         return None
     patch = {"groups": [group]} if page.id == "channels" else {"group": group}
@@ -137,12 +137,12 @@ async def _moved(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str
     return {_ref(page, view): patch for view in views}, f"Move {{}} to group {safe(group)}", effect
 
 
-async def _limited(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
+async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
     names = CHANNEL_LIMITS if page.id == "channels" else CLIENT_LIMITS
     example = "rpm=60 tpm=200k; rpm=none removes one, none removes all"
     text = await page.ask(
         Prompt(
-            f"Rate limits of {_counted(page, views)}",
+            f"Rate limits of {_count_text(page, views)}",
             example,
             _complaint(lambda text: limits_of(text, names, Limits())),
         )
@@ -154,11 +154,11 @@ async def _limited(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, s
     return patches, f"Set limits of {{}} to {safe(text)}", "Other limits stay as they are."
 
 
-async def _budgeted(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
+async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
     example = "day=5 month=50 (dollars); day=none removes one, none removes all"
     now = page.session.now()
     text = await page.ask(
-        Prompt(f"Budget of {_counted(page, views)}", example, _complaint(lambda text: budgets_of(text, (), now)))
+        Prompt(f"Budget of {_count_text(page, views)}", example, _complaint(lambda text: budgets_of(text, (), now)))
     )
     if text is None:
         return None
@@ -210,12 +210,12 @@ def _ref(page: AnyPage, view: Any) -> str:
     return str(view.id if page.id in ("tokens", "channels") else view.name)
 
 
-def _counted(page: AnyPage, views: Sequence[Any]) -> str:
+def _count_text(page: AnyPage, views: Sequence[Any]) -> str:
     noun = page.id.removesuffix("s")
-    return fmt.counted(len(views), noun)
+    return fmt.count_text(len(views), noun)
 
 
-def _listed(views: Sequence[Any]) -> str:
+def _list_names(views: Sequence[Any]) -> str:
     more = f" and {len(views) - NAMED} more" if len(views) > NAMED else ""
     return ", ".join(safe(view.name, 40) for view in views[:NAMED]) + more
 
@@ -226,7 +226,7 @@ def _effect(page: AnyPage, act: str, views: Sequence[Any]) -> str:
         return ""
     if page.id == "tokens":
         calls = sum(view.calls for view in views)
-        used = f" They made {fmt.counted(calls, 'call')}." if calls else " They have never been used."
+        used = f" They made {fmt.count_text(calls, 'call')}." if calls else " They have never been used."
         return f"Their clients get 401 immediately.{used}"
     if page.id == "channels":
         names = {view.name for view in views}

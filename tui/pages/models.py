@@ -25,7 +25,7 @@ from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.combobox import Suggestion
 from tui.widgets.dialogs import Busy, toast
-from tui.widgets.form import Field, Form, FormPlan, Values, optional
+from tui.widgets.form import Form, FormField, FormPlan, Values, optional
 from tui.widgets.why import WhyScreen
 
 CHANGE_NAMES = {"new": "new", "up": "higher", "down": "lower"}
@@ -118,8 +118,8 @@ async def edit(page: AnyPage) -> None:
         toast(page, f"Price of {model.name} saved. {page.undo_hint}")
 
 
-def _like_field(others: Sequence[str]) -> Field:
-    return Field(
+def _like_field(others: Sequence[str]) -> FormField:
+    return FormField(
         id="like",
         label="Same as",
         hint="another model: gpt-4o, groq/llama-3.3-70b-versatile; or enter amounts",
@@ -127,7 +127,7 @@ def _like_field(others: Sequence[str]) -> Field:
     )
 
 
-def _optional_rate(field: Field) -> Field:
+def _optional_rate(field: FormField) -> FormField:
     """Input and output may be left empty if the price is another model's."""
     return msgspec.structs.replace(field, parse=optional(field.parse)) if field.id in ("input", "output") else field
 
@@ -218,18 +218,18 @@ async def import_prices(page: AnyPage) -> None:
     rows = price_changes(found)
     if not rows:
         what = price_list_summary(found) if found else "no list has a price for these models."
-        toast(page, f"Nothing to import: {what}{_unlisted(session, found)}")
+        toast(page, f"Nothing to import: {what}{_unlisted_models(session, found)}")
         return
-    text = f"{price_list_summary(found)}{_unlisted(session, found)}\n\n$ tollkeeper price import --dry-run"
+    text = f"{price_list_summary(found)}{_unlisted_models(session, found)}\n\n$ tollkeeper price import --dry-run"
     on = await page.ask(MultiSelect("List prices", text, price_options(rows), preselected_prices(rows)))
     if on:
         accept = guard_prices(rows, on)
         done = await session.client.import_prices(sorted(on), apply=True, accept=accept)
         count = sum(one.applied for one in done)
-        toast(page, f"{fmt.counted(count, 'price')} imported. {page.undo_hint}")
+        toast(page, f"{fmt.count_text(count, 'price')} imported. {page.undo_hint}")
 
 
-def _unlisted(session: ConsoleSession, found: Sequence[PriceProposal]) -> str:
+def _unlisted_models(session: ConsoleSession, found: Sequence[PriceProposal]) -> str:
     """Which models have no price, and are on no list."""
     names = sorted(session.board.unpriced - {one.model for one in found})
     if not names:

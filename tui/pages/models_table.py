@@ -120,7 +120,7 @@ class ModelsListing(TrendListing[ModelRow]):
         costs = self.trends.values(model.name, lambda one: one.cost_nanos or one.calls)
         text = f" {fmt.dollar_amount(row.month)}, {fmt.short_count(row.tokens)} tok"
         card.row("30 days", (spark(costs, min(30, max(10, width - 40)), session.glyphs), "live"), text)
-        card.row("total", f"{fmt.counted(model.calls, 'call')}, {dollars(model.spent_nanos)}")
+        card.row("total", f"{fmt.count_text(model.calls, 'call')}, {dollars(model.spent_nanos)}")
         return card.content()
 
     def empty(self) -> Content:
@@ -239,7 +239,7 @@ def _use_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
         "served",
         "Served by",
         16,
-        lambda r: _served(r, glyphs),
+        lambda r: _serving_channel(r, glyphs),
         flex=True,
         rank=2,
         tone=_served_tone,
@@ -284,7 +284,7 @@ def _source_tone(row: ModelRow) -> str:
     return "warn" if row.view.price is None or row.view.price.stale else "dim"
 
 
-def _served(row: ModelRow, glyphs: Glyphs) -> str:
+def _serving_channel(row: ModelRow, glyphs: Glyphs) -> str:
     """The channel tried first, with a mark if it is unavailable."""
     marks = {"ok": "", "off": f" {glyphs.off}", "attention": f" {glyphs.failed}"}
     return ", ".join(f"{safe(name)}{marks.get(state, f' {glyphs.warning}')}" for name, state in row.states) or "nobody"

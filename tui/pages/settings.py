@@ -101,15 +101,15 @@ async def _edit_field(page: AnyPage, field: Field) -> None:
     )
     saved: Settings | None = await page.ask(Form(plan))
     if saved is not None:
-        _saved(page, field, saved, changed=saved != there)
+        _notify_saved(page, field, saved, changed=saved != there)
 
 
 async def _save(page: AnyPage, field: Field, value: Any) -> None:
     saved = await page.session.client.set_settings({field.name: field.kind.body(value)})
-    _saved(page, field, saved, changed=True)
+    _notify_saved(page, field, saved, changed=True)
 
 
-def _saved(page: AnyPage, field: Field, saved: Settings, *, changed: bool) -> None:
+def _notify_saved(page: AnyPage, field: Field, saved: Settings, *, changed: bool) -> None:
     page.listing.settings = saved
     page.renew()
     if changed:

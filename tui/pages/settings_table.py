@@ -14,7 +14,7 @@ from gateway.domain.field_kinds import Option
 from gateway.domain.fields import SETTINGS
 from gateway.domain.settings import Settings
 from tui import global_actions, preferences, themes
-from tui.format import counted
+from tui.format import count_text
 from tui.listing import Column, PageListing, RowCache
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, safe
@@ -144,7 +144,7 @@ def console_rows(app: Any) -> Rows:
             changed=value != default,
         )
     own: preferences.Preferences = app.session.preferences
-    counts = [counted(len(own.keymap.changed), "key"), counted(len(own.themes), "theme")]
+    counts = [count_text(len(own.keymap.changed), "key"), count_text(len(own.themes), "theme")]
     create = f"{app.session.key('settings.edit')} creates it with examples"
     problems = f"{len(own.problems)} ignored" if own.problems else ""
     yield SettingRow(

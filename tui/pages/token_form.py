@@ -13,7 +13,7 @@ from tui import format as fmt
 from tui.entity_form import EntityForm
 from tui.session import ConsoleSession
 from tui.text import safe
-from tui.widgets.form import Field
+from tui.widgets.form import FormField
 
 SHOWN = 6
 """Most model names in the preview."""
@@ -29,7 +29,7 @@ def token_form(session: ConsoleSession, token: TokenView | None, *, copy: bool =
     return EntityForm("token", TOKEN, blank, session, edited=None if copy else token, source=source)
 
 
-def token_inputs(session: ConsoleSession, form: EntityForm) -> list[Field]:
+def token_inputs(session: ConsoleSession, form: EntityForm) -> list[FormField]:
     """Its inputs; the group is one of those there are."""
     return form.inputs(group={"options": _groups(session), "suggest": ()})
 
@@ -53,4 +53,4 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
         return f"this token sees no models: {why}"
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     shown = ", ".join(safe(name, 40) for name in found[:SHOWN])
-    return f"this token sees {fmt.counted(len(found), 'model')}: {shown}{more}"
+    return f"this token sees {fmt.count_text(len(found), 'model')}: {shown}{more}"

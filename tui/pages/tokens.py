@@ -152,7 +152,7 @@ class TokenListing(TrendListing[TokenRow]):
         text = f" {fmt.dollar_amount(row.today)} today, {dollars(row.view.spent_nanos)} in total"
         calls = total.calls if total else 0  # rejected ones too, which cost nothing
         errors = f", errors {fmt.percent(total.failures / calls)}" if total is not None and calls else ""
-        text += f", {fmt.counted(calls, 'call')}{errors}"
+        text += f", {fmt.count_text(calls, 'call')}{errors}"
         card.row("30 days", (spark(costs, min(30, max(10, width - 50)), self.session.glyphs), "live"), text)
 
 
@@ -357,10 +357,10 @@ def _usage_warning(page: AnyPage, token: TokenView) -> str:
         return "It has never been used."
     ago = fmt.ago(page.session.now(), token.last_used_ms)
     last = "now" if ago == "now" else f"{ago} ago"
-    return f"{safe(token.name)} made {fmt.counted(token.calls, 'call')}, the last one {last}."
+    return f"{safe(token.name)} made {fmt.count_text(token.calls, 'call')}, the last one {last}."
 
 
-def ended(page: AnyPage) -> None:
+def show_ended(page: AnyPage) -> None:
     """Show or hide the tokens of programs that have ended."""
     page.listing.shows_ended = not page.listing.shows_ended
     if not page.session.board.ended_tokens:
@@ -384,7 +384,7 @@ VERBS: Mapping[str, Verb] = {
     "duplicate": duplicate,
     "connect": connect,
     "rotate": rotate,
-    "ended": ended,
+    "ended": show_ended,
 }
 
 

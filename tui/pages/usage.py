@@ -165,7 +165,7 @@ class UsagePage(ConsolePage):
         if (found := self._found) is not None:
             total = found.total
             tokens = fmt.short_count(total.input_tokens + total.output_tokens)
-            texts = [f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", fmt.counted(total.calls, "call")]
+            texts = [f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", fmt.count_text(total.calls, "call")]
             room = self.size.width - sum(len(part[0]) for part in parts)
             parts.append(dot.join(texts if len(dot.join(texts)) <= room else texts[:2]))
         return content(*parts)
@@ -222,8 +222,8 @@ class UsagePage(ConsolePage):
             nothing = "no calls" if known(plan, bars, chosen) else "before the first call"
             return content(*parts, (nothing, "dim"))
         tokens = fmt.short_count(row.input_tokens + row.output_tokens)
-        texts = [fmt.short_cost(row.cost_nanos), fmt.counted(row.calls, "call"), f"{tokens} tok"]
-        texts += [fmt.counted(row.errors, "error")] if row.errors else []
+        texts = [fmt.short_cost(row.cost_nanos), fmt.count_text(row.calls, "call"), f"{tokens} tok"]
+        texts += [fmt.count_text(row.errors, "error")] if row.errors else []
         measure = plan.value if plan.value.lines else MEASURES["duration"]
         found = {name: number(row) for name, number in measure.lines.items()}
         times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in found.items() if ms is not None)

@@ -132,7 +132,7 @@ class Bars(msgspec.Struct, frozen=True):
     ends: Sequence[Millis]
     chunk: int
     """Hours or days in each."""
-    spans: Sequence[charts.Span]
+    spans: Sequence[charts.BarSpan]
 
     @property
     def hourly(self) -> bool:
@@ -245,7 +245,7 @@ def _line_values(plan: ChartPlan, bars: Bars, series: str | None) -> list[list[f
 def _bar_rows(
     plan: ChartPlan, bars: Bars, columns: Sequence[Sequence[float]], ticks: charts.Ticks
 ) -> Iterator[list[Part]]:
-    stacks = charts.stacked(columns, ticks.height, plan.glyphs, ticks.top, patterns=plan.patterns)
+    stacks = charts.stack_bars(columns, ticks.height, plan.glyphs, ticks.top, patterns=plan.patterns)
     calls = bar_values(plan, bars, None)
     for number, row in enumerate(stacks):
         back = _background(plan, ticks, number)
@@ -314,10 +314,10 @@ def _with_axis(plan: ChartPlan, rows: Sequence[Sequence[Part]], ticks: charts.Ti
         labelled = number % ticks.rows == 0
         label = tick_text(plan.value, ticks, number // ticks.rows) if labelled else ""
         axis = plan.glyphs.axis[1 if labelled else 0]
-        yield content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *joined(row))
+        yield content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *join_parts(row))
 
 
-def joined(parts: Sequence[Part]) -> Iterator[Part]:
+def join_parts(parts: Sequence[Part]) -> Iterator[Part]:
     """The same with neighbours of one tone as one part: there are thousands of cells."""
     text, tone = "", ""
     for part in parts:

@@ -13,7 +13,7 @@ from gateway.domain.views import BudgetView, SumRow
 from tui import charts
 from tui.budgets import amounts
 from tui.glyphs import Glyphs
-from tui.pages.usage_chart import AXIS, EDGE, MEASURES, ChartPlan, Measure, joined, sum_rows, tick_text
+from tui.pages.usage_chart import AXIS, EDGE, MEASURES, ChartPlan, Measure, join_parts, sum_rows, tick_text
 from tui.text import Part, cell, content, cut, safe
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
@@ -222,7 +222,7 @@ def budget_chart(
     title = f" {safe(course.source.label, 32)}, {budget.window.info.current}: {amounts(budget)}"
     coming = forecast(budget, now, course.source.since)
     lines = [content((title, "bold"), (f"   {cut(coming, max(0, width - len(title) - 3), glyphs.ellipsis)}", "dim"))]
-    areas = charts.stacked(
+    areas = charts.stack_bars(
         [[v] if gone else [0.0] for v, gone in zip(values, past, strict=True)], height, glyphs, ticks.top
     )
     for number, row in enumerate(areas):
@@ -232,7 +232,7 @@ def budget_chart(
             parts.append(_budget_cell(one, number == limit_row, future, glyphs))
         label = tick_text(course.value, ticks, number // ticks.rows) if number % ticks.rows == 0 else ""
         axis = glyphs.axis[1 if label else 0]
-        lines.append(content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *joined(parts)))
+        lines.append(content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *join_parts(parts)))
     lines += list(_budget_axis(course, past, room, glyphs))
     legend: list[Part] = [
         (" " * (AXIS + EDGE if width >= 70 else 1), ""),

@@ -18,7 +18,7 @@ from gateway.client.apps import APPS, best_model
 from gateway.client.test_call import public_api
 from gateway.domain.errors import GatewayError
 from gateway.domain.views import CallView, TokenView
-from tui.clipboard import copied
+from tui.clipboard import copy_text
 from tui.receipt import receipt
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
@@ -26,7 +26,7 @@ from tui.text import Part, content, lines, safe, safe_lines
 from tui.widgets.app_guide import AppGuide
 from tui.widgets.combobox import PICKED
 from tui.widgets.dialogs import Dialog, toast
-from tui.widgets.form import Field, Form, FormPlan, Values
+from tui.widgets.form import Form, FormField, FormPlan, Values
 
 PLACEHOLDER_MODEL = "MODEL"
 KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
@@ -149,7 +149,7 @@ class Connect(DialogScreen[str]):
             self.draw_text()
 
         if len(seen) > PICKED:
-            field = Field(id="model", label="Model", value=self._model, options=seen)
+            field = FormField(id="model", label="Model", value=self._model, options=seen)
             plan = FormPlan(title="Model", fields=[field], save=_model, verb="Use", asks=False)
             self.app.push_screen(Form(plan), use)
         elif seen:
@@ -158,11 +158,11 @@ class Connect(DialogScreen[str]):
     def action_copy(self) -> None:
         kind = KINDS[self._kind]
         what = APPS[self.query_one(AppGuide).name_now].title if kind == "Apps" else kind
-        copied(self, self.text(), f"Copied: {what}")
+        copy_text(self, self.text(), f"Copied: {what}")
 
     def action_copy_key(self) -> None:
         if self._key:
-            copied(self, self._key, "Key copied.")
+            copy_text(self, self._key, "Key copied.")
         else:
             rotate = self._session.key("tokens.rotate")
             toast(self, f"The key was shown only once. {rotate} on the Tokens page issues a new one.", bad=True)

@@ -22,7 +22,7 @@ from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.field_kinds import NONE_WORDS
-from tui.clipboard import copied
+from tui.clipboard import copy_text
 from tui.key_advice import advice_in
 from tui.screens import DialogScreen
 from tui.text import cell, content, safe, safe_lines
@@ -48,7 +48,7 @@ def text_line(text: str) -> str:
     return text.strip()
 
 
-def required(text: str) -> str:
+def require_text(text: str) -> str:
     """Text that is not empty. Raises BadRequest."""
     if not text.strip():
         raise BadRequest("required")
@@ -60,7 +60,7 @@ def optional(read: Callable[[str], T]) -> Callable[[str], T | None]:
     return lambda text: None if text.strip().lower() in NONE_WORDS else read(text)
 
 
-class Field(msgspec.Struct, frozen=True, kw_only=True):
+class FormField(msgspec.Struct, frozen=True, kw_only=True):
     """One field of a form."""
 
     id: str
@@ -98,7 +98,7 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a form, and what it does with the values."""
 
     title: str
-    fields: Sequence[Field]
+    fields: Sequence[FormField]
     save: Callable[[Values], Awaitable[Any]]
     """Called with the values; its result is the form's, its errors are shown."""
     verb: str = "Save"
@@ -124,7 +124,7 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
 class FormRow(Horizontal):
     """Label and input of a field, and what is wrong with it."""
 
-    def __init__(self, field: Field, label_width: int) -> None:
+    def __init__(self, field: FormField, label_width: int) -> None:
         super().__init__(classes="row")
         self.field = field
         self._label_width = label_width
@@ -166,7 +166,7 @@ class FormRow(Horizontal):
         place.display = bool(complaint)
 
 
-def _input(field: Field, initial: str) -> Widget:
+def _input(field: FormField, initial: str) -> Widget:
     name = f"field-{field.id}"
     if field.suggest or len(field.options) > PICKED:
         choices = field.suggest or [Suggestion(option) for option in field.options]
@@ -217,7 +217,7 @@ class Fold(Static, can_focus=True):
 class FormFields(VerticalScroll, inherit_bindings=False):
     """All rows. Scrolls to the field that has the focus, and has no keys of its own: up and down are the form's."""
 
-    def __init__(self, fields: Sequence[Field]) -> None:
+    def __init__(self, fields: Sequence[FormField]) -> None:
         super().__init__(classes="fields", can_focus=False)
         width = min(LABEL_WIDTH, max(len(field.label) for field in fields) + 2)
         self.rows = {field.id: FormRow(field, width) for field in fields}
@@ -332,7 +332,7 @@ class Form(DialogScreen[Any]):
 
     async def on_button_pressed(self, event: Button.Pressed) -> None:
         if event.button.id == "copy":
-            copied(self, self._command(), "Command copied.")
+            copy_text(self, self._command(), "Command copied.")
         else:
             await self.run_action(event.button.id or "")
 

@@ -114,14 +114,14 @@ def help_text(parts: Sections, width: int) -> Content:
         return lines(*(line for part in parts for line in _section(part, width)))
     half = (width - GAP) // 2
     blocks = [_section(part, half) for part in parts]
-    split = _balanced([len(block) for block in blocks])
+    split = _balance([len(block) for block in blocks])
     left, right = ([line for block in side for line in block] for side in (blocks[:split], blocks[split:]))
     height = max(len(left), len(right))
     both = zip(*([*side, *[Content("")] * (height - len(side))] for side in (left, right)), strict=True)
-    return lines(*(Content.assemble(_padded(one, half + GAP), other) for one, other in both))
+    return lines(*(Content.assemble(_pad(one, half + GAP), other) for one, other in both))
 
 
-def _balanced(heights: Sequence[int]) -> int:
+def _balance(heights: Sequence[int]) -> int:
     """How many blocks go to the left, so that the longer side is as short as possible."""
     return min(range(1, len(heights) + 1), key=lambda at: max(sum(heights[:at]), sum(heights[at:])))
 
@@ -158,5 +158,5 @@ def _section(part: tuple[str, Sequence[Row]], width: int) -> list[Content]:
     return [*found, Content("")]
 
 
-def _padded(line: Content, width: int) -> Content:
+def _pad(line: Content, width: int) -> Content:
     return line.pad_right(max(0, width - line.cell_length))

@@ -15,7 +15,7 @@ from gateway.domain.errors import Conflict, GatewayError
 from gateway.domain.history import ChangeSource, HistoryView, UndoDoubt, UndoView, ago, undo_text
 from tui import format as fmt
 from tui.cli_commands import cli_command
-from tui.clipboard import copied
+from tui.clipboard import copy_text
 from tui.key_queue import DIALOG_WORKERS
 from tui.listing import Column, ListRows, row_filter
 from tui.screens import DialogScreen
@@ -37,7 +37,7 @@ async def undo_change(app: Console, number: int = 0, *, redo: bool = False) -> b
     """Undo a change, by default the newest one, or redo what was undone; whether it was done."""
     client, verb = app.session.client, "Redo" if redo else "Undo"
     try:
-        done = await _sent(client, number, redo=redo, accept=False)
+        done = await _send(client, number, redo=redo, accept=False)
     except Conflict as error:
         if error.code != "needs_confirmation":
             raise
@@ -45,14 +45,14 @@ async def undo_change(app: Console, number: int = 0, *, redo: bool = False) -> b
         question = f"{verb} change {doubt.entry.id}: {doubt.entry.text}?"
         if not await app.push_screen_wait(Confirm(question, "\n".join(doubt.reasons), verb)):
             return False
-        done = await _sent(client, doubt.entry.id, redo=redo, accept=True)
+        done = await _send(client, doubt.entry.id, redo=redo, accept=True)
     key = app.session.key
     other = f"Press {key('app.undo')} to undo" if done.kind == "redo" else f"Press {key('app.redo')} to redo"
     toast(app, "\n".join([f"{undo_text(done, app.session.now(), client.source)}. {other}.", *done.notes]))
     return True
 
 
-async def _sent(client: Any, number: int, *, redo: bool, accept: bool) -> UndoView:
+async def _send(client: Any, number: int, *, redo: bool, accept: bool) -> UndoView:
     send = client.redo if redo else client.undo
     done: UndoView = await send(number, accept=accept)
     return done
@@ -98,7 +98,7 @@ class HistoryScreen(DialogScreen[None]):
     def draw(self) -> None:
         """Show what was fetched."""
         count = self._source.count
-        shown = f"{fmt.counted(count, 'change')}, newest first" if count else "no changes"
+        shown = f"{fmt.count_text(count, 'change')}, newest first" if count else "no changes"
         self.query_one(".title", Static).update(
             content(("History", "bold"), f"   {shown}") if not self._trouble else content((safe(self._trouble), "bad"))
         )
@@ -152,7 +152,7 @@ class HistoryScreen(DialogScreen[None]):
     def action_copy(self) -> None:
         if (entry := self._table.current) is not None:
             command = "tollkeeper " + cli_command("history", "show", str(entry.id))
-            copied(self, command, f"Copied:\n{command}")
+            copy_text(self, command, f"Copied:\n{command}")
 
     def action_undo(self, redo: bool) -> None:  # noqa: FBT001 - Textual calls it
         """Undo the selected change, or redo what was undone last. An undo that is undone is a redo."""

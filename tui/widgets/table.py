@@ -184,7 +184,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
             return self._painter.head(self.sort, descending=self.descending)
         strip = self._shown[y - HEAD] = self._line(y - HEAD)
         if (selection := self.text_selection) is not None and (span := selection.get_span(y)) is not None:
-            strip = selected(strip, span, style_of(self, "selection"))
+            strip = select_span(strip, span, style_of(self, "selection"))
         return strip.apply_offsets(0, y)
 
     def on_resize(self) -> None:
@@ -357,7 +357,7 @@ class RowPainter(Generic[R]):
         return base if look.cursor or not tone else base + self._style(tone)
 
 
-def selected(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
+def select_span(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
     """The strip with a span of cells in the style of a selection; an end of -1 is the line's end."""
     start, end = span
     width = strip.cell_length

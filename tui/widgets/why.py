@@ -20,7 +20,7 @@ from gateway.domain.units import MILLION
 from tui import format as fmt
 from tui.budgets import budget_parts, by_unit
 from tui.cli_commands import cli_command
-from tui.clipboard import copied
+from tui.clipboard import copy_text
 from tui.glyphs import Glyphs
 from tui.pages.models_table import price_text
 from tui.screens import DialogScreen
@@ -105,7 +105,7 @@ class WhyScreen(DialogScreen[None]):
             self.ask()
 
     def action_copy(self) -> None:
-        copied(self, self.command(), f"Copied:\n{self.command()}")
+        copy_text(self, self.command(), f"Copied:\n{self.command()}")
 
     async def _ask(self) -> None:
         try:

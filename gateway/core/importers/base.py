@@ -72,7 +72,7 @@ def table(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def versioned(url: str, version: str) -> str:
+def with_version(url: str, version: str) -> str:
     """A base URL that ends in its version."""
     bare = url.strip().rstrip("/")
     return bare if not bare or bare.endswith(version) else bare + version

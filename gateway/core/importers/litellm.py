@@ -7,7 +7,7 @@ any becomes a channel of its own.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway.core.importers.base import ImportedConfig, model_name, table, versioned, whole
+from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version
 from gateway.domain.text import plain
 from gateway.upstream.vendors import PRESETS
 
@@ -133,8 +133,8 @@ def _channel(out: ImportedConfig, preset: str, params: Mapping[str, Any], where:
 def _address(preset: str, url: str) -> str:
     """LiteLLM adds the version for some vendors; our base URLs contain it."""
     if preset == "ollama":
-        return versioned(url, "/v1")
-    return versioned(url, "/openai/v1") if preset == "azure" else url.strip().rstrip("/")
+        return with_version(url, "/v1")
+    return with_version(url, "/openai/v1") if preset == "azure" else url.strip().rstrip("/")
 
 
 def _key(value: object, variable: str) -> str:

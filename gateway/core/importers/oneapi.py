@@ -7,14 +7,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gateway.core.importers.base import ImportedConfig, model_name, table, versioned, whole
+from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 from gateway.domain.urls import proxy_of
 from gateway.upstream.vendors import PRESETS
 
 
-class Kind(NamedTuple):
+class ChannelKind(NamedTuple):
     """What a number stands for."""
 
     preset: str = ""
@@ -25,48 +25,48 @@ class Kind(NamedTuple):
     dialect: str = "openai"
 
 
-_COMPATIBLE = Kind()
+_COMPATIBLE = ChannelKind()
 _BOTH = {
-    1: Kind("openai"),
+    1: ChannelKind("openai"),
     **dict.fromkeys((6, 7, 8, 9, 10, 12, 13, 22), _COMPATIBLE),
-    3: Kind("azure", version="/openai/v1"),
-    14: Kind("anthropic", version="", dialect="anthropic"),
-    16: Kind(root="https://open.bigmodel.cn", version="/api/paas/v4"),
-    17: Kind(root="https://dashscope.aliyuncs.com", version="/compatible-mode/v1"),
-    20: Kind("openrouter"),
-    24: Kind("gemini", version="", dialect="gemini"),
-    25: Kind(root="https://api.moonshot.cn"),
-    31: Kind(root="https://api.lingyiwanwu.com"),
+    3: ChannelKind("azure", version="/openai/v1"),
+    14: ChannelKind("anthropic", version="", dialect="anthropic"),
+    16: ChannelKind(root="https://open.bigmodel.cn", version="/api/paas/v4"),
+    17: ChannelKind(root="https://dashscope.aliyuncs.com", version="/compatible-mode/v1"),
+    20: ChannelKind("openrouter"),
+    24: ChannelKind("gemini", version="", dialect="gemini"),
+    25: ChannelKind(root="https://api.moonshot.cn"),
+    31: ChannelKind(root="https://api.lingyiwanwu.com"),
 }
-ONE_API: Mapping[int, Kind] = _BOTH | {
+ONE_API: Mapping[int, ChannelKind] = _BOTH | {
     **dict.fromkeys((2, 4, 5, 43), _COMPATIBLE),
-    26: Kind(root="https://api.baichuan-ai.com"),
-    28: Kind("mistral"),
-    29: Kind("groq"),
-    30: Kind("ollama"),
-    32: Kind(root="https://api.stepfun.com"),
-    36: Kind("deepseek"),
-    39: Kind("together"),
-    40: Kind(root="https://ark.cn-beijing.volces.com", version="/api/v3"),
-    44: Kind(root="https://api.siliconflow.cn"),
-    45: Kind("xai"),
-    47: Kind(root="https://qianfan.baidubce.com", version="/v2"),
-    49: Kind(root="https://dashscope.aliyuncs.com", version="/compatible-mode/v1"),
-    50: Kind(version=""),
-    51: Kind("gemini-openai", version=""),
+    26: ChannelKind(root="https://api.baichuan-ai.com"),
+    28: ChannelKind("mistral"),
+    29: ChannelKind("groq"),
+    30: ChannelKind("ollama"),
+    32: ChannelKind(root="https://api.stepfun.com"),
+    36: ChannelKind("deepseek"),
+    39: ChannelKind("together"),
+    40: ChannelKind(root="https://ark.cn-beijing.volces.com", version="/api/v3"),
+    44: ChannelKind(root="https://api.siliconflow.cn"),
+    45: ChannelKind("xai"),
+    47: ChannelKind(root="https://qianfan.baidubce.com", version="/v2"),
+    49: ChannelKind(root="https://dashscope.aliyuncs.com", version="/compatible-mode/v1"),
+    50: ChannelKind(version=""),
+    51: ChannelKind("gemini-openai", version=""),
 }
-NEW_API: Mapping[int, Kind] = _BOTH | {
-    4: Kind("ollama"),
-    26: Kind(root="https://open.bigmodel.cn", version="/api/paas/v4"),
-    27: Kind(root="https://api.perplexity.ai", version=""),
-    40: Kind(root="https://api.siliconflow.cn"),
-    42: Kind("mistral"),
-    43: Kind("deepseek"),
-    45: Kind(root="https://ark.cn-beijing.volces.com", version="/api/v3"),
-    46: Kind(root="https://qianfan.baidubce.com", version="/v2"),
+NEW_API: Mapping[int, ChannelKind] = _BOTH | {
+    4: ChannelKind("ollama"),
+    26: ChannelKind(root="https://open.bigmodel.cn", version="/api/paas/v4"),
+    27: ChannelKind(root="https://api.perplexity.ai", version=""),
+    40: ChannelKind(root="https://api.siliconflow.cn"),
+    42: ChannelKind("mistral"),
+    43: ChannelKind("deepseek"),
+    45: ChannelKind(root="https://ark.cn-beijing.volces.com", version="/api/v3"),
+    46: ChannelKind(root="https://qianfan.baidubce.com", version="/v2"),
     47: _COMPATIBLE,
-    48: Kind("xai"),
-    53: Kind(root="https://llm.submodel.ai"),
+    48: ChannelKind("xai"),
+    53: ChannelKind(root="https://llm.submodel.ai"),
 }
 
 _READ = {
@@ -84,7 +84,7 @@ _USUAL = {"auto_ban": 1}
 """What a field has that nobody touched, if that is something."""
 
 
-def convert(source: Any, kinds: Mapping[int, Kind]) -> ImportedConfig:
+def convert(source: Any, kinds: Mapping[int, ChannelKind]) -> ImportedConfig:
     """The document and the notes. Raises BadRequest if there is no list of channels in it."""
     out = ImportedConfig()
     for number, channel in enumerate(_channels(source)):
@@ -105,7 +105,7 @@ def _channels(source: Any) -> list[Mapping[str, Any]]:
     return found
 
 
-def _take(out: ImportedConfig, channel: Mapping[str, Any], where: str, kinds: Mapping[int, Kind]) -> None:
+def _take(out: ImportedConfig, channel: Mapping[str, Any], where: str, kinds: Mapping[int, ChannelKind]) -> None:
     kind = kinds.get(whole(channel["type"]) or 0)
     if kind is None:
         out.left(f"not imported: a channel of type {plain(str(channel['type']), 20)}, which is not supported", where)
@@ -133,12 +133,12 @@ def _untouched(name: str, value: object) -> bool:
     return value == _USUAL[name] if name in _USUAL else value in _NOTHING
 
 
-def _address(kind: Kind, channel: Mapping[str, Any]) -> str:
+def _address(kind: ChannelKind, channel: Mapping[str, Any]) -> str:
     """Theirs lacks the version that ours contains; one that names the whole path is cut to it."""
     url = str(channel.get("base_url") or "").strip().rstrip("/") or kind.root
     if url.endswith("/chat/completions"):
         return url.removesuffix("/chat/completions")
-    return versioned(url, kind.version) if kind.version else url
+    return with_version(url, kind.version) if kind.version else url
 
 
 def _models(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> list[dict[str, str]]:

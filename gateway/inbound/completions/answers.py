@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.usage import Usage
-from gateway.inbound.events import AnswerBegan, AnswerEvent, AnswerFinished, RefusalPiece, TextPiece, joined
+from gateway.inbound.events import AnswerBegan, AnswerEvent, AnswerFinished, RefusalPiece, TextPiece, join_strings
 from gateway.inbound.relay import NativeStream, native_body
 from gateway.upstream import failures, rawjson
 from gateway.upstream.adapter import (
     AttemptFailed,
     Failure,
-    Learned,
+    LearnedRefusals,
     Order,
     OutputCounter,
-    Prepared,
-    Whole,
+    PreparedRequest,
+    WholeAnswer,
     as_object,
 )
 from gateway.upstream.error_body import excerpt, read_error
@@ -46,7 +46,7 @@ _EMPTY = b'""'
 class CompletionsRelay:
     """An ``Adapter`` for channels of OpenAI's dialect."""
 
-    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``."""
         vendor = vendor_of(channel.preset, channel.base_url)
         dropped = tuple(name for name in learned.dropped if name in order.fields)
@@ -59,7 +59,7 @@ class CompletionsRelay:
         wanted = vendor.stream_options and "stream_options" not in learned.dropped
         if order.stream and wanted and not order.include_usage:
             changes["stream_options"] = _with_usage(order.fields.get("stream_options"))
-        return Prepared(
+        return PreparedRequest(
             url=endpoint(*_place(channel.base_url, vendor)),
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
             body=native_body(order, changes),
@@ -74,9 +74,9 @@ class CompletionsRelay:
         """See ``adapter.Adapter``."""
         return CompletionStream(order, channel, CompletionReader(order, channel))
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
-        return _assembled(body, order, channel) if is_stream(body) else read_completion(body, order, channel)
+        return _assemble(body, order, channel) if is_stream(body) else read_completion(body, order, channel)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``."""
@@ -144,7 +144,7 @@ class CompletionReader:
         if event.data.strip() == b"[DONE]":
             self.complete = True
             if not self.ended:
-                self.failure = failures.truncated(self._channel, "no finish_reason came")
+                self.failure = failures.truncation(self._channel, "no finish_reason came")
             return b""  # ``closing`` writes it, with the usage before it
         chunk = rawjson.fields(event.data)
         if event.name == b"error" or is_error(chunk):
@@ -230,7 +230,7 @@ def identity(answer: Fields, order: Order) -> Fields:
     }
 
 
-def read_completion(body: bytes, order: Order, channel: Channel) -> Whole:
+def read_completion(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     """A plain answer. Raises AttemptFailed if it is an error, or has no texts."""
     body = body.strip().removeprefix(b"\xef\xbb\xbf")
     try:
@@ -258,7 +258,7 @@ def read_completion(body: bytes, order: Order, channel: Channel) -> Whole:
         changed["usage"] = reports.as_sent() or rawjson.raw(as_object(reported))
     cleaned = order.screen.clean(changed)
     reason = rawjson.maybe(choices[0].get("finish_reason"))
-    return Whole(
+    return WholeAnswer(
         body=body if changed == answer and not cleaned else rawjson.encode(changed),
         reported=reported,
         finish=reason if isinstance(reason, str) else "",
@@ -268,7 +268,7 @@ def read_completion(body: bytes, order: Order, channel: Channel) -> Whole:
     )
 
 
-def _assembled(body: bytes, order: Order, channel: Channel) -> Whole:
+def _assemble(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     """A stream that came where none was requested, as one answer."""
     reader = CompletionReader(order, channel)
     stream = CompletionStream(order, channel, reader)
@@ -348,7 +348,7 @@ def whole_renderer(order: Order, _: Channel, events: list[AnswerEvent]) -> Calla
             head["model"] = rawjson.raw(event.model)
         elif isinstance(event, AnswerFinished):
             reason = _REASONS.get(event.reason, "stop")
-    choice = _choice(0, joined(pieces) if pieces else _EMPTY, reason)
+    choice = _choice(0, join_strings(pieces) if pieces else _EMPTY, reason)
 
     def write(usage: Usage) -> bytes:
         return rawjson.encode({**head, "choices": [choice], "usage": rawjson.raw(as_object(usage))})

@@ -10,11 +10,19 @@ from urllib.parse import quote
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import InternalError
 from gateway.inbound.embeddings.openai import Vector, answer_of, failure_of, in_order, input_count, numbers
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AnswerStream, AttemptFailed, Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.adapter import (
+    AnswerStream,
+    AttemptFailed,
+    Failure,
+    LearnedRefusals,
+    Order,
+    PreparedRequest,
+    WholeAnswer,
+)
 from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response
 from gateway.upstream.gemini import errors
@@ -31,7 +39,7 @@ UNDERSTOOD = frozenset({"model", "input", "encoding_format", "dimensions", "task
 class GeminiEmbeddings:
     """An ``Adapter`` for embeddings."""
 
-    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``."""
         name = served.upstream_name
         model = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
@@ -42,11 +50,13 @@ class GeminiEmbeddings:
         requests = [_request(text, order.fields) for text in (rawjson.items(given) if several else [given])]
         if not several:
             body = rawjson.encode(requests[0])
-            prepared = [Prepared(url=f"{url}:embedContent", headers=PLAIN_HEADERS, body=body)]
+            prepared = [PreparedRequest(url=f"{url}:embedContent", headers=PLAIN_HEADERS, body=body)]
         else:
             batches = [requests[start : start + BATCH] for start in range(0, len(requests), BATCH)]
             bodies = [rawjson.encode({"requests": [{"model": model, **one} for one in batch]}) for batch in batches]
-            prepared = [Prepared(url=f"{url}:batchEmbedContents", headers=PLAIN_HEADERS, body=body) for body in bodies]
+            prepared = [
+                PreparedRequest(url=f"{url}:batchEmbedContents", headers=PLAIN_HEADERS, body=body) for body in bodies
+            ]
         dropped = tuple(field for field in order.fields if field not in UNDERSTOOD)
         return msgspec.structs.replace(prepared[0], more=tuple(prepared[1:]), dropped=dropped)
 
@@ -58,14 +68,14 @@ class GeminiEmbeddings:
         """See ``adapter.Adapter``: embeddings are never streamed."""
         raise InternalError("embeddings are never streamed")
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         body = body.strip()
         try:
             answers = [rawjson.fields(one) for one in (rawjson.items(body) if body[:1] == b"[" else [body])]
             if any("error" in answer for answer in answers):
                 raise AttemptFailed(errors.failure_inside(channel, body))
-            vectors = [Vector(_scaled(one, order)) for answer in answers for one in _vectors(answer)]
+            vectors = [Vector(_scale(one, order)) for answer in answers for one in _vectors(answer)]
             for i, vector in enumerate(vectors):
                 vector.index = i
             in_order(vectors, input_count(order.fields))
@@ -104,7 +114,7 @@ def _vectors(answer: Fields) -> list[msgspec.Raw]:
         raise ValueError("a vector has no values") from error
 
 
-def _scaled(vector: msgspec.Raw, order: Order) -> msgspec.Raw:
+def _scale(vector: msgspec.Raw, order: Order) -> msgspec.Raw:
     """A vector that was shortened on request, with length 1."""
     if rawjson.is_null(order.fields.get("dimensions")):
         return vector

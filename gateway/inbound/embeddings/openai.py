@@ -14,7 +14,7 @@ from operator import attrgetter
 import msgspec
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import InternalError
 from gateway.domain.long_strings import Buffer
 from gateway.domain.usage import Usage, UsageSource
@@ -23,12 +23,12 @@ from gateway.upstream.adapter import (
     AnswerStream,
     AttemptFailed,
     Failure,
-    Learned,
+    LearnedRefusals,
     Order,
     OutputCounter,
-    Prepared,
+    PreparedRequest,
     UpstreamText,
-    Whole,
+    WholeAnswer,
 )
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify
@@ -48,15 +48,15 @@ _TYPE = "f"
 class OpenAIEmbeddings:
     """An ``Adapter`` for embeddings; also for ``mock``, which answers in the same form."""
 
-    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``."""
         url = endpoint(channel.base_url, "/embeddings")
         if order.body and served.upstream_name == order.model and not learned.dropped:
-            return Prepared(url=url, headers=PLAIN_HEADERS, body=order.body)
+            return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=order.body)
         fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
         fields["model"] = rawjson.raw(served.upstream_name)
         dropped = tuple(name for name in learned.dropped if name in order.fields)
-        return Prepared(url=url, headers=PLAIN_HEADERS, body=rawjson.encode(fields), dropped=dropped)
+        return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=rawjson.encode(fields), dropped=dropped)
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """See ``adapter.Adapter``: nothing is remembered."""
@@ -66,7 +66,7 @@ class OpenAIEmbeddings:
         """See ``adapter.Adapter``: embeddings are never streamed."""
         raise InternalError("embeddings are never streamed")
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         body = body.strip().removeprefix(b"\xef\xbb\xbf")
         try:
@@ -115,18 +115,18 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 _REGULAR = msgspec.json.Decoder(_RegularAnswer)
 
 
-class EmbeddingsWhole(Whole, frozen=True, kw_only=True, gc=False):
+class EmbeddingsWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
     """A whole answer whose usage has no output."""
 
     def parts(self, usage: Usage) -> tuple[Buffer, ...]:
-        """See ``Whole``."""
+        """See ``WholeAnswer``."""
         if self.reported is not None:
             return (self.body,)
         estimate = msgspec.json.encode({"prompt_tokens": usage.input, "total_tokens": usage.total})
         return memoryview(self.body)[:-1], b',"usage":' + estimate + b"}"
 
 
-def _read_answer(body: bytes, order: Order, channel: Channel) -> Whole:
+def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     """Raises ValueError if there are no embeddings in it, AttemptFailed if it is an error."""
     try:
         found = _REGULAR.decode(body)
@@ -176,7 +176,7 @@ def in_order(data: list[Vector], wanted: int) -> list[Vector]:
     return data
 
 
-def answer_of(vectors: list[Vector], order: Order, answer: Fields, body: bytes = b"") -> Whole:
+def answer_of(vectors: list[Vector], order: Order, answer: Fields, body: bytes = b"") -> WholeAnswer:
     """The answer with its vectors in the form that was requested.
 
     ``answer`` has the upstream's other fields, ``body`` all of it, if it may go to the client as it is.
@@ -205,9 +205,9 @@ def as_requested(embedding: msgspec.Raw, requested: str) -> msgspec.Raw:
         msg = f"a vector is {excerpt(bytes(embedding)[:100])}"
         raise ValueError(msg)
     if requested == "base64" and first == b"[":
-        return rawjson.raw(packed(numbers(embedding)))
+        return rawjson.raw(pack_vector(numbers(embedding)))
     if requested == "float" and first == b'"':
-        return rawjson.raw(unpacked(rawjson.text(embedding)))
+        return rawjson.raw(unpack_vector(rawjson.text(embedding)))
     return embedding
 
 
@@ -220,12 +220,12 @@ def numbers(embedding: msgspec.Raw) -> list[float]:
         raise ValueError(msg) from error
 
 
-def packed(values: list[float]) -> str:
+def pack_vector(values: list[float]) -> str:
     """The numbers in base64."""
     return base64.b64encode(_little_endian(array(_TYPE, values)).tobytes()).decode()
 
 
-def unpacked(text: str) -> list[float]:
+def unpack_vector(text: str) -> list[float]:
     """The reverse. Raises ValueError if it is not base64 of whole numbers."""
     values: array[float] = array(_TYPE)
     values.frombytes(base64.b64decode(text, validate=True))

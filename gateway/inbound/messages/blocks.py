@@ -9,7 +9,7 @@ import msgspec
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import NULL
-from gateway.upstream.translate.request import unsupported
+from gateway.upstream.translate.request import unsupported_param
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ def image_url(block: ContentBlock, where: str) -> msgspec.Raw:
     if source.type == "url":
         return source.url
     if source.type != "base64":
-        raise unsupported(f"{where}.source", f"an image of type '{source.type}' has no counterpart there")
+        raise unsupported_param(f"{where}.source", f"an image of type '{source.type}' has no counterpart there")
     return data_url(source)
 
 

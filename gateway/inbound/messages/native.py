@@ -12,14 +12,22 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Channel, Overrides, Served
+from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.inbound.messages.native_answer import MessagesReader
 from gateway.inbound.relay import ChatWords, NativeStream, edit_request, native_body, native_failure, native_headers
 from gateway.inbound.sealed import PREFIX
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Adapter, AttemptFailed, Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.adapter import (
+    Adapter,
+    AttemptFailed,
+    Failure,
+    LearnedRefusals,
+    Order,
+    PreparedRequest,
+    WholeAnswer,
+)
 from gateway.upstream.anthropic.request import VERSION, root
-from gateway.upstream.failures import bad_response, truncated
+from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import BLANK, is_stream, parse
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.output_limit import STANDARD_FIELDS
@@ -54,7 +62,9 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
         return order
     stop = overrides.set.get("stop"), overrides.default.get("stop")
     if any(isinstance(value, str) for value in stop):
-        overrides = msgspec.structs.replace(overrides, set=_listed(overrides.set), default=_listed(overrides.default))
+        overrides = msgspec.structs.replace(
+            overrides, set=_list_stops(overrides.set), default=_list_stops(overrides.default)
+        )
     order = edit_request(order, overrides, WORDS, REQUIRED)
     if not overrides.system:
         return order
@@ -62,7 +72,7 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
     return msgspec.structs.replace(order, fields={**order.fields, "system": system}, body=b"")
 
 
-def _listed(parameters: dict[str, Any]) -> dict[str, Any]:
+def _list_stops(parameters: dict[str, Any]) -> dict[str, Any]:
     """Stop sequences are a list here."""
     return {name: [value] if name == "stop" and isinstance(value, str) else value for name, value in parameters.items()}
 
@@ -107,7 +117,7 @@ def _is_foreign(block: msgspec.Raw) -> bool:
     return isinstance(signature, str) and (not signature or signature.startswith(PREFIX))
 
 
-def native_request(order: Order, channel: Channel, served: Served, path: str = PATH) -> Prepared:
+def native_request(order: Order, channel: Channel, served: ServedModel, path: str = PATH) -> PreparedRequest:
     """The request to a path of the channel's."""
     changes: Fields = {"model": rawjson.raw(served.upstream_name)}
     if "messages" in order.fields:
@@ -124,7 +134,7 @@ def native_request(order: Order, channel: Channel, served: Served, path: str = P
     url = endpoint(root(channel), path)
     if order.query:
         url += ("&" if "?" in url else "?") + order.query
-    return Prepared(url=url, headers=headers, body=native_body(order, changes), lowered=lowered)
+    return PreparedRequest(url=url, headers=headers, body=native_body(order, changes), lowered=lowered)
 
 
 class MessagesRelay:
@@ -136,7 +146,7 @@ class MessagesRelay:
         self._renamed = False
         """The channel calls the model something else."""
 
-    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``. Nothing is left out: clients deal with refusals themselves."""
         self._renamed = served.upstream_name != order.model
         return native_request(order, channel, served)
@@ -149,11 +159,11 @@ class MessagesRelay:
         """See ``adapter.Adapter``."""
         return NativeStream(order, channel, self._reader(order, channel))
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         reader = self._reader(order, channel)
         if is_stream(body):
-            body = assembled(body, reader, channel)
+            body = assemble(body, reader, channel)
         return reader.read_whole(body)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
@@ -176,7 +186,7 @@ def _is_choice_ignored(order: Order, channel: Channel) -> bool:
     return isinstance(choice, dict) and choice.get("type") != "auto"
 
 
-def assembled(body: bytes, reader: MessagesReader, channel: Channel) -> bytes:
+def assemble(body: bytes, reader: MessagesReader, channel: Channel) -> bytes:
     """The message that events bring which came although none were asked for. Raises AttemptFailed."""
     message: dict[str, Any] = {}
     blocks: dict[int, dict[str, Any]] = {}
@@ -192,7 +202,7 @@ def assembled(body: bytes, reader: MessagesReader, channel: Channel) -> bytes:
         if reader.failure is not None:
             raise AttemptFailed(reader.failure)
     if not reader.complete:
-        raise AttemptFailed(truncated(channel, "its last event did not come"))
+        raise AttemptFailed(truncation(channel, "its last event did not come"))
     for block in blocks.values():
         if "partial" in block:
             block["input"] = rawjson.maybe(str(block.pop("partial")).encode("utf-8", "surrogatepass")) or {}

@@ -13,7 +13,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.messages.render import write_event
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, Whole
+from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, WholeAnswer
 from gateway.upstream.anthropic.errors import failure_inside
 from gateway.upstream.anthropic.response import Report, finish_of
 from gateway.upstream.framing import SMALL_NUMBER, PieceDecoder, SSEEvent
@@ -145,7 +145,7 @@ class MessagesReader:
             case "error":
                 self.failure = failure_inside(self._channel, data)
                 return None
-        return _cleaned(event, self._order.screen)
+        return _clean(event, self._order.screen)
 
     def _begin(self, index: int, block: _Block) -> None:
         self._open = index
@@ -192,7 +192,7 @@ class MessagesReader:
         if event.delta is not None and event.delta.stop_reason:
             self.finish = finish_of(event.delta.stop_reason, tools=True)
 
-    def read_whole(self, body: bytes) -> Whole:
+    def read_whole(self, body: bytes) -> WholeAnswer:
         """A whole answer. Raises AttemptFailed."""
         message = self._message(body)
         edited = self._renamed(message)
@@ -234,7 +234,7 @@ class MessagesReader:
         start: dict[str, object] = {**message, "content": [], "stop_reason": None, "stop_sequence": None}
         out = [write_event(b"message_start", rawjson.encode({"type": "message_start", "message": start}))]
         for index, block in enumerate(blocks):
-            out += _replayed(index, block)
+            out += _replay(index, block)
         end = {name: message.get(name, rawjson.NULL) for name in ("stop_reason", "stop_sequence")}
         last = {"type": "message_delta", "delta": end, "usage": message.get("usage", rawjson.raw({"output_tokens": 0}))}
         self.complete = True
@@ -263,7 +263,7 @@ def _output_of(delta: _Delta, data: bytes) -> str:
     return text if text or delta.type in _CONTENT else data.decode("utf-8", "replace")
 
 
-def _cleaned(event: SSEEvent, screen: Screen) -> bytes | None:
+def _clean(event: SSEEvent, screen: Screen) -> bytes | None:
     """An event around the content without the secrets in it; None if it has none."""
     if not screen.hides(msgspec.Raw(event.data)):
         return None
@@ -296,11 +296,11 @@ def _clean_inside(fields: Fields, name: str, screen: Screen) -> bool:
     return cleaned
 
 
-class NativeWhole(Whole, frozen=True, kw_only=True, gc=False):
+class NativeWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
     """A whole answer that passes as it is, with or without usage."""
 
     def parts(self, usage: Usage) -> tuple[bytes, ...]:
-        """See ``Whole``."""
+        """See ``WholeAnswer``."""
         return (self.body,)
 
 
@@ -340,7 +340,7 @@ def _texts(content: object) -> Iterator[str]:
                 yield rawjson.encode(block["input"]).decode()
 
 
-def _replayed(index: int, block: Fields) -> Iterator[bytes]:
+def _replay(index: int, block: Fields) -> Iterator[bytes]:
     """The events that a block would have come in."""
     kind = rawjson.maybe(block.get("type"))
     empty: dict[str, object] = dict(block)

@@ -27,7 +27,7 @@ from gateway.inbound.events import (
     RefusalPiece,
     TextPiece,
     ToolCallBegan,
-    joined,
+    join_strings,
 )
 from gateway.inbound.sealed import PLAIN_SEAL, wrap
 from gateway.upstream import rawjson
@@ -245,7 +245,7 @@ def _content(channel: Channel, events: list[AnswerEvent], names: Mapping[str, st
             case ToolCallBegan():
                 call = event
             case BlockEnded():
-                text = msgspec.Raw(joined(pieces) if pieces else b'""')
+                text = msgspec.Raw(join_strings(pieces) if pieces else b'""')
                 if event.kind is BlockKind.REASONING:
                     blocks.append({"type": "thinking", "thinking": text, "signature": wrap(seal)})
                 elif event.kind is BlockKind.TOOL_CALL:

@@ -13,7 +13,7 @@ import msgspec
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import NULL, Fields
-from gateway.upstream.translate.request import unsupported
+from gateway.upstream.translate.request import unsupported_param
 from gateway.upstream.translate.tool_names import Spelling
 
 OPENAI_TOOLS = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,64}"), odd=re.compile(r"[^A-Za-z0-9_-]"), limit=64)
@@ -104,8 +104,8 @@ class TranslatedTools(msgspec.Struct, frozen=True):
 
 def translate_tools(fields: Fields, *, rename: bool) -> TranslatedTools:
     """The tools. ``rename``: names must be fit for OpenAI. Raises BadRequest for what cannot be left out."""
-    tools = _decoded(_TOOLS, fields.get("tools", NULL), "tools") or []
-    choice = _decoded(_CHOICE, fields.get("tool_choice", NULL), "tool_choice")
+    tools = _decode(_TOOLS, fields.get("tools", NULL), "tools") or []
+    choice = _decode(_CHOICE, fields.get("tool_choice", NULL), "tool_choice")
     functions: list[dict[str, Any]] = []
     names: dict[str, str] = {}
     dropped: list[str] = []
@@ -121,7 +121,7 @@ def translate_tools(fields: Fields, *, rename: bool) -> TranslatedTools:
     lost = {tool.name for tool in tools} - {names.get(f["function"]["name"], f["function"]["name"]) for f in functions}
     if dropped and (not functions or (choice is not None and choice.name in lost)):
         gone = ", ".join(name.removeprefix("tools.") for name in dropped)
-        raise unsupported(
+        raise unsupported_param(
             "tools", f"{gone}: the vendor's own servers run it; only a channel of dialect anthropic has it"
         )
     out: Fields = {"tools": rawjson.raw(functions)} if functions else {}
@@ -136,7 +136,7 @@ def _function(tool: _Tool, position: int) -> dict[str, Any] | None:
     """The function that a tool is, without its name; None if the vendor runs it."""
     kind = tool.type or "custom"
     if kind.startswith(_SCREEN):
-        raise unsupported(f"tools.{position}", f"a tool of type '{kind}' has no counterpart there")
+        raise unsupported_param(f"tools.{position}", f"a tool of type '{kind}' has no counterpart there")
     if kind.startswith(_SERVER):
         return None
     for name, (description, schema) in _KNOWN.items():
@@ -162,7 +162,7 @@ def _choice(choice: _Choice, *, rename: bool) -> object:
     raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")
 
 
-def _decoded(decoder: Any, raw: msgspec.Raw, where: str) -> Any:
+def _decode(decoder: Any, raw: msgspec.Raw, where: str) -> Any:
     if rawjson.is_null(raw):
         return None
     try:

@@ -32,7 +32,7 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.rawjson import NULL, Fields
-from gateway.upstream.translate.request import unsupported
+from gateway.upstream.translate.request import unsupported_param
 from gateway.upstream.vendors import LOCAL, OPENROUTER, Vendor, vendor_of
 
 _SILENT = frozenset({"model", "messages", "system", "max_tokens", "stream", "tools", "tool_choice", "cache_control"})
@@ -227,7 +227,7 @@ class _Translator:
             inner = [b.text for b in blocks_in(source.content, where) if has_text(b)]
             return [self._text_part(joined_texts([*title, *inner]))]
         if source.type != "base64":
-            raise unsupported(f"{where}.source", f"a document of type '{source.type}' has no counterpart there")
+            raise unsupported_param(f"{where}.source", f"a document of type '{source.type}' has no counterpart there")
         file: dict[str, object] = {"filename": block.title if title else "document.pdf", "file_data": data_url(source)}
         return [{"type": rawjson.raw("file"), "file": rawjson.raw(file)}]
 
@@ -248,10 +248,10 @@ class _Translator:
 def _refuse(fields: Fields) -> None:
     """What would change the answer if it were left out."""
     if rawjson.maybe(fields.get("mcp_servers")):
-        raise unsupported("mcp_servers", "only a channel of dialect anthropic can call MCP servers")
+        raise unsupported_param("mcp_servers", "only a channel of dialect anthropic can call MCP servers")
     container = rawjson.maybe(fields.get("container"))
     if isinstance(container, dict) and container.get("skills"):
-        raise unsupported("container.skills", "only a channel of dialect anthropic has skills")
+        raise unsupported_param("container.skills", "only a channel of dialect anthropic has skills")
 
 
 def _signatures(content: bytes) -> dict[str, str]:

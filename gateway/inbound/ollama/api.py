@@ -79,7 +79,7 @@ class OllamaChat(_Ollama):
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""
-        return _renamed(CHAT.order(request, call, ts))
+        return _rename_model(CHAT.order(request, call, ts))
 
     def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
@@ -137,7 +137,7 @@ class OllamaEmbed(_Ollama):
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""
-        return _renamed(EMBEDDINGS.order(request, call, ts))
+        return _rename_model(EMBEDDINGS.order(request, call, ts))
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         """See ``InboundApi``."""
@@ -170,7 +170,7 @@ def read_object(body: bytes) -> dict[str, Any]:
     return found
 
 
-def _renamed(order: Order) -> Order:
+def _rename_model(order: Order) -> Order:
     """The order with the name of its model in its fields, if the client called it something else."""
     name = rawjson.raw(order.model)
     if order.fields["model"] == name:

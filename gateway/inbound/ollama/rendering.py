@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.usage import Usage
 from gateway.inbound.events import (
     AnswerEvent,
@@ -22,11 +22,19 @@ from gateway.inbound.events import (
     RefusalPiece,
     TextPiece,
     ToolCallBegan,
-    joined,
+    join_strings,
 )
 from gateway.inbound.rendering import RenderedWhole
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Adapter, AnswerStream, Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.adapter import (
+    Adapter,
+    AnswerStream,
+    Failure,
+    LearnedRefusals,
+    Order,
+    PreparedRequest,
+    WholeAnswer,
+)
 
 _EMPTY = msgspec.Raw(b'""')
 _MS = 1_000_000
@@ -99,7 +107,7 @@ class _ToolCalls:
 
 def _arguments(pieces: list[bytes]) -> object:
     """The arguments as an object; what is none is kept as a text in one."""
-    text = rawjson.text(joined(pieces)) if pieces else ""
+    text = rawjson.text(join_strings(pieces)) if pieces else ""
     found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
     return found if isinstance(found, dict) else {"value": text} if text.strip() else {}
 
@@ -159,11 +167,11 @@ def whole_line(order: Order, shape: LineShape, events: list[AnswerEvent]) -> Cal
     texts = [event.piece for event in events if isinstance(event, TextPiece | RefusalPiece)]
     thoughts = [event.piece for event in events if isinstance(event, ReasoningPiece)]
     made = [call for event in events if (call := calls.take(event)) is not None]
-    more: dict[str, object] = {"thinking": msgspec.Raw(joined(thoughts))} if thoughts else {}
+    more: dict[str, object] = {"thinking": msgspec.Raw(join_strings(thoughts))} if thoughts else {}
     if made:
         more["tool_calls"] = made
     finish = next((event.reason for event in events if isinstance(event, AnswerFinished)), "stop")
-    content = msgspec.Raw(joined(texts)) if texts else _EMPTY
+    content = msgspec.Raw(join_strings(texts)) if texts else _EMPTY
 
     def write(usage: Usage) -> bytes:
         parts = shape.parts(content, more)
@@ -172,13 +180,13 @@ def whole_line(order: Order, shape: LineShape, events: list[AnswerEvent]) -> Cal
     return write
 
 
-class _Wrapped:
+class _WrappedAdapter:
     """An adapter whose answers are written in another form: all but its answers."""
 
     def __init__(self, inner: Adapter) -> None:
         self._inner = inner
 
-    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``."""
         return self._inner.prepare(order, channel, served, learned)
 
@@ -191,7 +199,7 @@ class _Wrapped:
         return self._inner.failure(channel, status, headers, body)
 
 
-class CompletionLines(_Wrapped):
+class CompletionLines(_WrappedAdapter):
     """Native completions as lines."""
 
     def __init__(self, inner: Adapter, shape: LineShape) -> None:
@@ -202,11 +210,11 @@ class CompletionLines(_Wrapped):
         """See ``adapter.Adapter``."""
         return CompletionLineStream(self._inner.stream(order, channel), LineRenderer(order, self._shape))
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         found = self._inner.whole(body, order, channel)
         events: list[AnswerEvent] = [TextPiece(piece) for piece in _texts(found.body)]
-        return _rendered(found, whole_line(order, self._shape, [*events, AnswerFinished(found.finish)]))
+        return _render(found, whole_line(order, self._shape, [*events, AnswerFinished(found.finish)]))
 
 
 class CompletionLineStream:
@@ -271,7 +279,7 @@ def _texts(answer: bytes) -> list[bytes]:
     return [text] if text[:1] == b'"' and text != b'""' else []
 
 
-class EmbeddingLines(_Wrapped):
+class EmbeddingLines(_WrappedAdapter):
     """Embeddings as Ollama answers them, several or a single one."""
 
     def __init__(self, inner: Adapter, *, single: bool) -> None:
@@ -282,7 +290,7 @@ class EmbeddingLines(_Wrapped):
         """See ``adapter.Adapter``: embeddings are never streamed."""
         return self._inner.stream(order, channel)
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         found = self._inner.whole(body, order, channel)
         data = rawjson.objects(rawjson.fields(found.body)["data"])
@@ -295,10 +303,10 @@ class EmbeddingLines(_Wrapped):
             totals = {"total_duration": spent, "load_duration": 0, "prompt_eval_count": usage.input}
             return rawjson.encode({"model": order.model, "embeddings": vectors, **totals})
 
-        return _rendered(found, write)
+        return _render(found, write)
 
 
-def _rendered(found: Whole, write: Callable[[Usage], bytes]) -> Whole:
+def _render(found: WholeAnswer, write: Callable[[Usage], bytes]) -> WholeAnswer:
     return RenderedWhole(
         body=found.body,
         reported=found.reported,
@@ -310,7 +318,7 @@ def _rendered(found: Whole, write: Callable[[Usage], bytes]) -> Whole:
     )
 
 
-def loaded(model: str, now: int, shape: LineShape) -> dict[str, Any]:
+def load_answer(model: str, now: int, shape: LineShape) -> dict[str, Any]:
     """The answer to a request without a prompt, by which clients have a model loaded."""
     moment = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
     return {"model": model, "created_at": moment, **shape.parts("", {}), "done": True, "done_reason": "load"}

@@ -103,7 +103,7 @@ class Responses(InboundApi):
             )
         found = read_fields(order.fields)
         translation = translate(order.fields, found, order.long)
-        fields = fitted(translation, channel)
+        fields = fit_to_channel(translation, channel)
         turned = msgspec.structs.replace(order, fields=fields, body=b"", seals=found.sealed)
         if channel.overrides is not None:
             turned = apply_overrides(turned, channel.overrides)
@@ -213,7 +213,7 @@ def is_spoken(channel: Channel) -> bool:
     return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
 
 
-def fitted(translation: ChatTranslation, channel: Channel) -> Fields:
+def fit_to_channel(translation: ChatTranslation, channel: Channel) -> Fields:
     """The chat completion without reasoning that this channel does not accept."""
     fields = translation.fields
     if not translation.sealed or channel.dialect not in (Dialect.OPENAI, Dialect.MOCK):

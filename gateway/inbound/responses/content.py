@@ -82,21 +82,21 @@ def texts_only(parts: list[dict[str, Any]]) -> bool:
 
 def joined_text(parts: list[dict[str, Any]]) -> msgspec.Raw:
     """Parts that are texts as one text."""
-    return glued([part["text"] for part in parts], b"")
+    return glue_texts([part["text"] for part in parts], b"")
 
 
-def glued(texts: list[msgspec.Raw], between: bytes) -> msgspec.Raw:
+def glue_texts(texts: list[msgspec.Raw], between: bytes) -> msgspec.Raw:
     """JSON strings as one, without decoding them."""
     if len(texts) == 1:
         return texts[0]
     return msgspec.Raw(b'"' + between.join(bytes(text)[1:-1] for text in texts) + b'"')
 
 
-def chained(first: msgspec.Raw, second: msgspec.Raw) -> msgspec.Raw:
+def chain_contents(first: msgspec.Raw, second: msgspec.Raw) -> msgspec.Raw:
     """Two contents of one message as one."""
     both = [bytes(memoryview(one)[:1]) for one in (first, second)]
     if both == [b'"', b'"']:
-        return glued([first, second], rb"\n\n")
+        return glue_texts([first, second], rb"\n\n")
     parts = [
         rawjson.items(raw) if kind == b"[" else [rawjson.raw({"type": "text", "text": raw})]
         for kind, raw in zip(both, (first, second), strict=True)

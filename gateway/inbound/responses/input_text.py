@@ -67,14 +67,14 @@ class InputText:
         end = found.end() if found is not None else 0
         if self._rest[end : end + 1] == '"':
             text, self._rest, self._reading = self._rest[:end], "", _Reading.BEHIND
-            return _unescaped(text)
+            return _unescape(text)
         if (high := _HIGH.search(self._rest, 0, end)) is not None:
             end = high.start()
         text, self._rest = self._rest[:end], self._rest[end:]
-        return _unescaped(text)
+        return _unescape(text)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     if "\\" not in text and text.isprintable():
         return text
     found = rawjson.maybe(b'"' + text.encode("utf-8", "surrogatepass") + b'"')

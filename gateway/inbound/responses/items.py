@@ -17,7 +17,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import LongStrings
 from gateway.domain.text import plain
 from gateway.inbound.json_body import read_typed
-from gateway.inbound.responses.content import chained, glued, joined_text, read_content, texts_only
+from gateway.inbound.responses.content import chain_contents, glue_texts, joined_text, read_content, texts_only
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
 from gateway.inbound.sealed import SealKind, unwrap
 from gateway.upstream import rawjson
@@ -163,7 +163,7 @@ class InputReader:
         elif kind == "additional_tools":
             self.tools.add(item.tools or (), f"{where}.tools")
         elif kind in _TOLD:
-            self._say(rawjson.raw(_told(kind, rawjson.value(self._long.full(raw)))))
+            self._say(rawjson.raw(_describe_tool(kind, rawjson.value(self._long.full(raw)))))
         else:
             why = _FOREIGN.get(kind, "this kind of item has no counterpart at this channel")
             msg = f"{where}: an item of type '{plain(kind, 40)}': {why}"
@@ -185,7 +185,7 @@ class InputReader:
     def _say(self, content: msgspec.Raw) -> None:
         """The assistant's text. Behind its calls there is no place for a message of its own."""
         if self._assistant is not None and "content" in self._assistant:
-            content = chained(self._assistant["content"], content)
+            content = chain_contents(self._assistant["content"], content)
         self._open()["content"] = content
 
     def _open(self) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class InputReader:
             self._open().setdefault("thinking_blocks", []).extend(blocks if isinstance(blocks, list) else ())
         elif (text := _reasoning_text(item)) is not None:
             known = self._open().get("reasoning_content")
-            self._open()["reasoning_content"] = text if known is None else chained(known, text)
+            self._open()["reasoning_content"] = text if known is None else chain_contents(known, text)
 
     def _close(self) -> None:
         """The assistant's message is complete; the results of its calls follow."""
@@ -257,14 +257,14 @@ class InputReader:
             return rawjson.raw(self._long.full(item.output).decode())
         if item.kind == "apply_patch_call_output":
             texts = [raw for raw in (item.status, item.output) if bytes(memoryview(raw)[:1]) == b'"']
-            return glued(texts, rb"\n")
+            return glue_texts(texts, rb"\n")
         parts = read_content(item.output, f"{where}.output")
         texts = [part["text"] for part in parts if part["type"] == "text"]
         others = [part for part in parts if part["type"] != "text"]
         if others:
             images.extend(others)
             texts.append(rawjson.raw(f"[{others[0]['type'].removesuffix('_url')} of tool result {call}]"))
-        return glued(texts, rb"\n")
+        return glue_texts(texts, rb"\n")
 
     def _found(self, item: InputItem, where: str) -> msgspec.Raw:
         """The result of a search for tools: they can be called from now on."""
@@ -292,7 +292,7 @@ def _reasoning_text(item: InputItem) -> msgspec.Raw | None:
     for content in (item.content, item.summary):
         parts = [] if rawjson.is_null(content) else read_content(content, "reasoning")
         if parts and texts_only(parts):
-            return glued([part["text"] for part in parts], rb"\n\n")
+            return glue_texts([part["text"] for part in parts], rb"\n\n")
     return None
 
 
@@ -300,7 +300,7 @@ _ASKED = ("name", "query", "queries", "url", "pattern", "arguments", "code", "re
 _BROUGHT = ("filename", "title", "url", "text", "logs")
 
 
-def _told(kind: str, item: Any) -> str:
+def _describe_tool(kind: str, item: Any) -> str:
     """What a vendor's own tool did, and what came of it."""
     holders = [holder for holder in (item, item.get("action")) if isinstance(holder, dict)]
     lines = [" ".join([f"[{kind}]", *_texts(holders, _ASKED)])]

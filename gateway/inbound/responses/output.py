@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gateway.inbound.events import joined
+from gateway.inbound.events import join_strings
 from gateway.inbound.responses.input_text import InputText
 from gateway.inbound.responses.tools import ClientTool, ToolKind
 from gateway.inbound.sealed import PLAIN_SEAL, Seal, wrap
@@ -50,7 +50,7 @@ def field(name: bytes, value: bytes) -> bytes:
 
 
 def _text(pieces: list[bytes]) -> bytes:
-    return joined(pieces) if pieces else EMPTY
+    return join_strings(pieces) if pieces else EMPTY
 
 
 class MessageItem:

@@ -15,7 +15,7 @@ from gateway.domain.usage import Usage
 from gateway.inbound.responses.render import usage_object
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
-from gateway.upstream.failures import truncated
+from gateway.upstream.failures import truncation
 from gateway.upstream.framing import BLANK, SMALL_NUMBER, Framer, PieceDecoder, SSEEvent, parse
 from gateway.upstream.openai.chunks import failure_in
 from gateway.upstream.rawjson import NULL, Fields
@@ -203,7 +203,7 @@ class ResponsesReader:
             self._count(item)
             self.tally.add(_text_of(rawjson.value(rawjson.raw(item))))
         self.finish = _finish_of(fields, str(status), called=self._called)
-        return _renamed(body, fields, self._order.model)
+        return _rename_model(body, fields, self._order.model)
 
     def _respond(self, fields: Fields, kind: str) -> bytes | None:
         response = rawjson.fields(fields["response"])
@@ -216,7 +216,7 @@ class ResponsesReader:
             self.complete = True
             self._next -= 1  # it is kept back, and may be replaced
         self._begun = True
-        renamed = _renamed(b"", response, self._order.model)
+        renamed = _rename_model(b"", response, self._order.model)
         if not renamed:
             return None
         data = rawjson.encode({**fields, "response": msgspec.Raw(renamed)})
@@ -309,7 +309,7 @@ def _extras(response: Fields) -> tuple[str, ...]:
     return (f"upstream_extra=web_search:{count}",) if isinstance(count, int) and count > 0 else ()
 
 
-def _renamed(body: bytes, response: Fields, model: str) -> bytes:
+def _rename_model(body: bytes, response: Fields, model: str) -> bytes:
     """The response with the name that the client knows, if the upstream uses another one; else ``body``."""
     if "model" not in response or rawjson.maybe(response["model"]) == model:
         return body
@@ -345,7 +345,7 @@ def last_response(body: bytes, channel: Channel) -> bytes:
             return bytes(fields["response"])
         if kind == "error":
             raise AttemptFailed(failure_in(event.data, channel))
-    raise AttemptFailed(truncated(channel, "its last event did not come"))
+    raise AttemptFailed(truncation(channel, "its last event did not come"))
 
 
 def _text_of(item: Any) -> str:

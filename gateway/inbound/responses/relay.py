@@ -9,13 +9,21 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.domain.channel import Channel, Overrides, Served
+from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.inbound.relay import NativeStream, edit_request, native_body, native_failure, native_headers
 from gateway.inbound.rendering import RenderedWhole
 from gateway.inbound.responses.reader import ResponsesReader, last_response
 from gateway.inbound.sealed import PREFIX
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Adapter, AttemptFailed, Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.adapter import (
+    Adapter,
+    AttemptFailed,
+    Failure,
+    LearnedRefusals,
+    Order,
+    PreparedRequest,
+    WholeAnswer,
+)
 from gateway.upstream.failures import bad_response
 from gateway.upstream.framing import is_stream
 from gateway.upstream.openai.dialect import endpoint
@@ -102,7 +110,7 @@ class ResponsesRelay:
         """``chat`` is the dialect's own adapter: it knows what errors mean."""
         self._chat = chat
 
-    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``."""
         changes: Fields = {"model": rawjson.raw(served.upstream_name)}
         cap = rawjson.maybe(order.fields.get("max_output_tokens"))
@@ -114,7 +122,7 @@ class ResponsesRelay:
             lowered = max(LEAST_LIMIT, order.output_budget)
             changes["max_output_tokens"] = rawjson.raw(lowered)
         same = rawjson.maybe(order.fields.get("model")) == served.upstream_name
-        return Prepared(
+        return PreparedRequest(
             url=endpoint(channel.base_url, PATH),
             headers=native_headers(order, channel),
             body=native_body(order, {name: raw for name, raw in changes.items() if name != "model" or not same}),
@@ -129,7 +137,7 @@ class ResponsesRelay:
         """See ``adapter.Adapter``."""
         return ResponsesStream(order, channel, ResponsesReader(order, channel))
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         body = body.strip()
         reader = ResponsesReader(order, channel)

@@ -137,7 +137,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         choices=1,
         output_cap=found.max_output_tokens,
         plain=_KNOWN.issuperset(fields),
-        input_bound=bound_of(_given(fields, _INPUT), _given(fields, _SCHEMAS), long),
+        input_bound=bound_of(_given_fields(fields, _INPUT), _given_fields(fields, _SCHEMAS), long),
         remote_input=bool(found.state),
         kept_id=found.previous_response_id or "",
         long=long,
@@ -151,8 +151,8 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
 
 def prompt_of(fields: Fields, long: LongStrings = NOTHING_LONG) -> int:
     """About how many input tokens a request has."""
-    given = _given(fields, _INPUT)
-    return tokens_of(given, _given(fields, _SCHEMAS), sum(bytes(raw).count(b'"role"') for raw in given), long)
+    given = _given_fields(fields, _INPUT)
+    return tokens_of(given, _given_fields(fields, _SCHEMAS), sum(bytes(raw).count(b'"role"') for raw in given), long)
 
 
 def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:
@@ -160,7 +160,7 @@ def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:
     return read_typed(_FIELDS, rawjson.encode(fields), "")
 
 
-def _given(fields: Fields, names: tuple[str, ...]) -> list[msgspec.Raw]:
+def _given_fields(fields: Fields, names: tuple[str, ...]) -> list[msgspec.Raw]:
     return [fields[name] for name in names if name in fields]
 
 

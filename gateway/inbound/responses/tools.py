@@ -165,7 +165,7 @@ class ToolTable:
 
     def name(self, tool: ClientTool) -> str:
         """The function's name, also of a tool that is not offered any more."""
-        return self._names.get(tool) or _spelled(tool)
+        return self._names.get(tool) or _spell(tool)
 
     def choice(self, raw: msgspec.Raw) -> msgspec.Raw | None:
         """``tool_choice`` as a chat completion has it; None: the request has none. Raises BadRequest."""
@@ -231,14 +231,14 @@ class ToolTable:
         known = ClientTool(kind, tool.name or kind.value, namespace)
         if known in self._names:
             return
-        name = _spelled(known)
+        name = _spell(known)
         if name in self._tools:  # of another kind or namespace
             name = FUNCTION_NAME.sent(f"{name}/{kind}/{namespace}")
         self._tools[name], self._names[known] = known, name
         self.functions.append({"type": msgspec.Raw(b'"function"'), "function": _function(tool, kind, name)})
 
 
-def _spelled(tool: ClientTool) -> str:
+def _spell(tool: ClientTool) -> str:
     """A plain function keeps its name; whether it is a good one the upstream says."""
     return FUNCTION_NAME.sent(tool.namespace + JOINT + tool.name) if tool.namespace else tool.name
 

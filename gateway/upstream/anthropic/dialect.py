@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, WholeAnswer
 from gateway.upstream.anthropic import errors, request
 from gateway.upstream.anthropic.request import headers, root
 from gateway.upstream.anthropic.response import AnswerToolCalls, read_answer
@@ -28,7 +28,7 @@ class AnthropicDialect:
     def __init__(self, signatures: Signatures) -> None:
         self._signatures = signatures
 
-    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``. Raises AttemptFailed for a request that has no counterpart there."""
         return request.prepare(order, channel, served, learned, self._signatures.of(order.owner))
 
@@ -42,7 +42,7 @@ class AnthropicDialect:
         decoder = MessageDecoder(channel, calls)
         return TranslatedStream(order, channel, decoder, lambda body: read_answer(body, channel, calls))
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         calls = AnswerToolCalls(order, self._signatures.of(order.owner))
         decoder = MessageDecoder(channel, calls)
@@ -56,12 +56,12 @@ class AnthropicDialect:
 class AnthropicListing:
     """Implements ``ModelListing``."""
 
-    def ask(self, channel: Channel, after: str) -> Prepared:
+    def ask(self, channel: Channel, after: str) -> PreparedRequest:
         """See ``ModelListing``."""
         url = endpoint(root(channel), "/v1/models") + "?limit=1000"
         if after:
             url += "&after_id=" + quote(after, safe="")
-        return Prepared(url=url, headers=headers(channel, stream=False), body=b"")
+        return PreparedRequest(url=url, headers=headers(channel, stream=False), body=b"")
 
     def read(self, body: bytes) -> ModelPage | None:
         """See ``ModelListing``."""
@@ -74,11 +74,11 @@ class AnthropicListing:
         return ModelPage(models=[model for model in models if model], after=last if isinstance(last, str) else "")
 
 
-def _model(entry: dict[str, Any]) -> Served | None:
+def _model(entry: dict[str, Any]) -> ServedModel | None:
     name = entry.get("id")
     if not isinstance(name, str) or not name or name != plain(name, NAME_LIMIT) or entry.get("lifecycle") == "retired":
         return None
-    return Served(
+    return ServedModel(
         name=name,
         created=_moment(entry.get("created_at")),
         context=_positive(entry.get("max_input_tokens")),

@@ -15,8 +15,8 @@ import msgspec
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import NULL
-from gateway.upstream.translate.conversation import Media, Text, Turn
-from gateway.upstream.translate.request import unsupported
+from gateway.upstream.translate.conversation import Media, TextPart, Turn
+from gateway.upstream.translate.request import unsupported_param
 from gateway.upstream.translate.tool_names import Signatures, Spelling
 
 Block = dict[str, Any]
@@ -24,18 +24,18 @@ Block = dict[str, Any]
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 
-def blocks_of(parts: tuple[Text | Media, ...]) -> list[Block]:
+def blocks_of(parts: tuple[TextPart | Media, ...]) -> list[Block]:
     """The blocks; blank texts, which the API refuses, are left out. Raises BadRequest for what it does not take."""
     return [
-        text_block(part) if isinstance(part, Text) else _media_block(part)
+        text_block(part) if isinstance(part, TextPart) else _media_block(part)
         for part in parts
-        if not (isinstance(part, Text) and part.blank)
+        if not (isinstance(part, TextPart) and part.blank)
     ]
 
 
-def text_block(text: Text) -> Block:
+def text_block(text: TextPart) -> Block:
     """A text."""
-    return _cached({"type": "text", "text": text.raw}, text.cache)
+    return _mark_cached({"type": "text", "text": text.raw}, text.cache)
 
 
 def result_block(turn: Turn) -> Block:
@@ -47,12 +47,12 @@ def result_block(turn: Turn) -> Block:
         block["is_error"] = True
     if inner:
         block["content"] = inner
-    return _cached(block, caches[-1] if caches else NULL)
+    return _mark_cached(block, caches[-1] if caches else NULL)
 
 
 def _media_block(media: Media) -> Block:
     if media.url:
-        return _cached({"type": "image", "source": {"type": "url", "url": media.url}}, media.cache)
+        return _mark_cached({"type": "image", "source": {"type": "url", "url": media.url}}, media.cache)
     if media.type in IMAGES:
         kind, source = "image", {"type": "base64", "media_type": media.type, "data": media.data}
     elif media.type == "application/pdf":
@@ -60,8 +60,8 @@ def _media_block(media: Media) -> Block:
     elif media.type == "text/plain":
         kind, source = "document", {"type": "text", "media_type": media.type, "data": _plain_text(media)}
     else:
-        raise unsupported(media.where, f"{media.type} is neither an image nor a document that Anthropic accepts")
-    return _cached({"type": kind, "source": source}, media.cache)
+        raise unsupported_param(media.where, f"{media.type} is neither an image nor a document that Anthropic accepts")
+    return _mark_cached({"type": kind, "source": source}, media.cache)
 
 
 def _plain_text(media: Media) -> str:
@@ -71,7 +71,7 @@ def _plain_text(media: Media) -> str:
         raise BadRequest(f"{media.where}: is not base64 of UTF-8 text", param=media.where) from error
 
 
-def _cached(block: Block, cache: msgspec.Raw) -> Block:
+def _mark_cached(block: Block, cache: msgspec.Raw) -> Block:
     return block if rawjson.is_null(cache) else {**block, "cache_control": cache}
 
 
@@ -156,7 +156,7 @@ class _Writer:
         content.insert(results, block)
 
     def _add_assistant(self, turn: Turn, *, running: bool) -> None:
-        texts = [text_block(part) for part in turn.parts if isinstance(part, Text) and not part.blank]
+        texts = [text_block(part) for part in turn.parts if isinstance(part, TextPart) and not part.blank]
         if not (texts or turn.calls):
             return
         thoughts: list[Any] = [block for block in turn.thoughts if _is_thought(block)]

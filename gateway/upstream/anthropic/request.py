@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Learned, Order, Prepared
+from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.anthropic import cache_marks, tools
 from gateway.upstream.anthropic.messages import Dialogue, dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
@@ -20,12 +20,12 @@ from gateway.upstream.translate.request import (
     ChatFields,
     Toolbox,
     left_out,
-    opened,
+    open_order,
     read_caps,
     read_request,
     read_tools,
-    refused,
-    unsupported,
+    refusal_of,
+    unsupported_param,
 )
 from gateway.upstream.translate.tool_names import Signatures
 from gateway.upstream.vendors import vendor_of
@@ -104,9 +104,11 @@ _TINY = 16
 """Bytes of a JSON value that may be an empty one."""
 
 
-def prepare(order: Order, channel: Channel, served: Served, learned: Learned, signatures: Signatures) -> Prepared:
+def prepare(
+    order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, signatures: Signatures
+) -> PreparedRequest:
     """The request. Raises AttemptFailed (``client``, not sent) for what Anthropic has no counterpart of."""
-    order = opened(order)
+    order = open_order(order)
     fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
     dropped = [name for name in learned.dropped if name in order.fields]
     row = row_of(served.upstream_name)
@@ -116,12 +118,12 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
         thinking_room = max_tokens if request.output_cap or order.output_budget is None else max_tokens // 2
         body = _body(request, row, (max_tokens, thinking_room), signatures, dropped)
     except BadRequest as fault:
-        raise refused(channel, fault) from fault
+        raise refusal_of(channel, fault) from fault
     if order.stream:
         body["stream"] = True
     if marks_cache(channel) and (order.long.mark or _size(fields) >= cache_marks.LEAST_BYTES):
         cache_marks.mark(body)
-    return Prepared(
+    return PreparedRequest(
         url=endpoint(root(channel), "/v1/messages"),
         headers=headers(channel, stream=order.stream),
         body=rawjson.encode({"model": served.upstream_name, **body}),
@@ -139,7 +141,7 @@ def marks_cache(channel: Channel) -> bool:
     return channel.cache_marks and vendor_of(channel.preset, channel.base_url).cache_marks
 
 
-def output_limit(fields: Fields, served: Served) -> OutputLimit:
+def output_limit(fields: Fields, served: ServedModel) -> OutputLimit:
     """The most output that the request allows as it goes out: ``max_tokens`` bounds thinking and text together.
 
     A limit always goes out; only if the client named none, and the default is the gateway's own, may less be held.
@@ -158,7 +160,7 @@ def _own_budget(fields: Fields) -> int:
     return max(0, budget) if isinstance(budget, int) else 0
 
 
-def _max_tokens(cap: int | None, row: AnthropicModel, served: Served, budget: int | None = None) -> int:
+def _max_tokens(cap: int | None, row: AnthropicModel, served: ServedModel, budget: int | None = None) -> int:
     """The client's limit or else the row's and what can be paid, but not more than the model can write."""
     wanted = cap or (row.max_tokens if budget is None else min(row.max_tokens, max(1, budget)))
     return wanted if served.max_output is None else min(wanted, served.max_output)
@@ -207,11 +209,11 @@ def _body(
 def _refuse(request: ChatFields) -> None:
     """What cannot be left out without giving another answer than the requested one."""
     if request.n is not None and request.n > 1:
-        raise unsupported("n", "Anthropic returns one choice per call")
+        raise unsupported_param("n", "Anthropic returns one choice per call")
     if "audio" in (request.modalities or ()):
-        raise unsupported("modalities", "Anthropic has no audio output")
+        raise unsupported_param("modalities", "Anthropic has no audio output")
     if request.logprobs:
-        raise unsupported("logprobs", "Anthropic does not return probabilities")
+        raise unsupported_param("logprobs", "Anthropic does not return probabilities")
 
 
 def _bound(toolbox: Toolbox, talk: Dialogue) -> bool:

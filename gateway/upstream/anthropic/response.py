@@ -86,7 +86,7 @@ class Report:
         found = rawjson.maybe(report)
         if isinstance(found, dict):
             self._told |= {name: value for name, value in found.items() if value is not None}
-        reading = usage_report.read(_summed(self._told))
+        reading = usage_report.read(_sum_iterations(self._told))
         if reading is None:
             self.suspect = self.suspect or "input_tokens" in self._told
             return None
@@ -99,7 +99,7 @@ class Report:
         return marks_of(self._told, suspect=self.suspect)
 
 
-def _summed(usage: dict[str, Any]) -> dict[str, Any]:
+def _sum_iterations(usage: dict[str, Any]) -> dict[str, Any]:
     """With ``iterations`` the sum over these is what was used: the total leaves out that of a compaction."""
     found = usage.get("iterations")
     steps = [step for step in found if isinstance(step, dict)] if isinstance(found, list) else []

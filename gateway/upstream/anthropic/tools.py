@@ -10,8 +10,8 @@ import msgspec
 from gateway.upstream import rawjson
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.models import AnthropicModel
-from gateway.upstream.translate.request import ChatFields, OfferedTools, Toolbox, unsupported
-from gateway.upstream.translate.tool_names import called, defined
+from gateway.upstream.translate.request import ChatFields, OfferedTools, Toolbox, unsupported_param
+from gateway.upstream.translate.tool_names import called_names, defined_names
 
 JSON_TOOL = "json_response"
 JSON_LINE = "Reply with one JSON object and nothing else."
@@ -33,11 +33,11 @@ class Equipment(msgspec.Struct, frozen=True, kw_only=True):
 def equip(request: ChatFields, toolbox: Toolbox, row: AnthropicModel, *, thinking: bool) -> Equipment:
     """Tools, choice and form. Raises BadRequest if the model cannot be made to call a tool."""
     if toolbox.forced and toolbox.offers and not row.forced_tools:
-        raise unsupported(toolbox.param, "this model cannot be made to call a tool; use 'auto'")
+        raise unsupported_param(toolbox.param, "this model cannot be made to call a tool; use 'auto'")
     tools = [_tool(offer, row) for offer in toolbox.offers]
     choice = _choice(toolbox)
     if not tools:
-        tools = [_remembered(name) for name in called(request)]
+        tools = [_earlier_tool(name) for name in called_names(request)]
         choice = {"type": "none"} if tools else None
     kind, schema = _form(request)
     if kind == "json_schema" and not row.structured:
@@ -70,7 +70,7 @@ def _with_json_tool(choice: dict[str, Any] | None) -> dict[str, Any]:
 def answers_by_tool(request: ChatFields) -> bool:
     """Whether a call of ``json_response`` in the answer is the answer itself."""
     form = request.response_format
-    return form is not None and form.type == "json_schema" and JSON_TOOL not in defined(request)
+    return form is not None and form.type == "json_schema" and JSON_TOOL not in defined_names(request)
 
 
 def _tool(offer: OfferedTools, row: AnthropicModel) -> dict[str, Any]:
@@ -96,10 +96,10 @@ def _fields(parameters: msgspec.Raw) -> dict[str, Any]:
     try:
         return dict(rawjson.fields(parameters))
     except ValueError:
-        raise unsupported("tools[].function.parameters", "must be a JSON schema") from None
+        raise unsupported_param("tools[].function.parameters", "must be a JSON schema") from None
 
 
-def _remembered(name: str) -> dict[str, Any]:
+def _earlier_tool(name: str) -> dict[str, Any]:
     """A tool that was called earlier and is not on offer any more: the API wants it defined all the same."""
     return {"name": TOOLS.sent(name), "input_schema": _NO_ARGUMENTS}
 

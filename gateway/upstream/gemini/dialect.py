@@ -6,10 +6,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.text import plain
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, WholeAnswer
 from gateway.upstream.gemini import errors, request
 from gateway.upstream.gemini.request import root
 from gateway.upstream.gemini.response import read_answer
@@ -25,7 +25,7 @@ class GeminiDialect:
     def __init__(self, signatures: Signatures) -> None:
         self._signatures = signatures
 
-    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``. Raises AttemptFailed for a request that has no counterpart there."""
         return request.prepare(order, channel, served, learned, self._signatures.of(order.owner))
 
@@ -39,7 +39,7 @@ class GeminiDialect:
         decoder = ResponseDecoder(order, channel, own)
         return TranslatedStream(order, channel, decoder, lambda b: read_answer(b, order, channel, own))
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         own = self._signatures.of(order.owner)
         decoder = ResponseDecoder(order, channel, own)
@@ -53,12 +53,12 @@ class GeminiDialect:
 class GeminiListing:
     """Implements ``ModelListing``."""
 
-    def ask(self, channel: Channel, after: str) -> Prepared:
+    def ask(self, channel: Channel, after: str) -> PreparedRequest:
         """See ``ModelListing``."""
         url = root(channel) + "/models?pageSize=1000"
         if after:
             url += "&pageToken=" + quote(after, safe="")
-        return Prepared(url=url, headers=HEADERS, body=b"")
+        return PreparedRequest(url=url, headers=HEADERS, body=b"")
 
     def read(self, body: bytes) -> ModelPage | None:
         """See ``ModelListing``."""
@@ -74,13 +74,13 @@ class GeminiListing:
 _METHODS = frozenset({"generateContent", "embedContent"})
 
 
-def _model(entry: dict[str, Any]) -> Served | None:
+def _model(entry: dict[str, Any]) -> ServedModel | None:
     name, methods = entry.get("name"), entry.get("supportedGenerationMethods")
     if not isinstance(name, str) or not name or name != plain(name, NAME_LIMIT):
         return None
     if not isinstance(methods, list) or not _METHODS.intersection(m for m in methods if isinstance(m, str)):
         return None
-    return Served(
+    return ServedModel(
         name=name.removeprefix("models/"),
         context=_positive(entry.get("inputTokenLimit")),
         max_output=_positive(entry.get("outputTokenLimit")),

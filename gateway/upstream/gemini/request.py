@@ -12,27 +12,27 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Learned, Order, Prepared
+from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.translate.conversation import Media, Text, Turn, TurnToolCall, read_turns
+from gateway.upstream.translate.conversation import Media, TextPart, Turn, TurnToolCall, read_turns
 from gateway.upstream.translate.request import (
     ChatFields,
     Function,
     Toolbox,
     left_out,
-    opened,
+    open_order,
     read_caps,
     read_request,
     read_tools,
-    refused,
-    unsupported,
+    refusal_of,
+    unsupported_param,
 )
 from gateway.upstream.translate.tool_names import Signatures, Spelling
 
@@ -52,8 +52,8 @@ def config_of(request: ChatFields, row: GeminiModel, cap: int | None, dropped: l
     }
     sampling = {"temperature": request.temperature, "top_p": request.top_p, "top_k": request.top_k}
     penalties = {"presence_penalty": request.presence_penalty, "frequency_penalty": request.frequency_penalty}
-    out |= _named(sampling, dropped, supported=row.sampling)
-    out |= _named(penalties, dropped, supported=row.penalties)
+    out |= _rename_values(sampling, dropped, supported=row.sampling)
+    out |= _rename_values(penalties, dropped, supported=row.penalties)
     out |= _probabilities(request, row, dropped)
     out |= _form(request)
     thinking = _thinking(request.reasoning_effort, row)
@@ -65,7 +65,7 @@ def config_of(request: ChatFields, row: GeminiModel, cap: int | None, dropped: l
     return {name: value for name, value in out.items() if value is not None}
 
 
-def _named(values: dict[str, Any], dropped: list[str], *, supported: bool) -> dict[str, Any]:
+def _rename_values(values: dict[str, Any], dropped: list[str], *, supported: bool) -> dict[str, Any]:
     """The values under Google's names; if they are not taken, the client's names are added to ``dropped``."""
     fields = {name: value for name, value in values.items() if value is not None}
     if supported:
@@ -126,18 +126,18 @@ _TYPES = {
 """By the ending of an address."""
 
 
-def parts_of(parts: tuple[Text | Media, ...], row: GeminiModel) -> list[Part]:
+def parts_of(parts: tuple[TextPart | Media, ...], row: GeminiModel) -> list[Part]:
     """The parts; empty texts are left out. Raises BadRequest for what the model does not take."""
     return [
-        {"text": part.raw} if isinstance(part, Text) else _media(part, row)
+        {"text": part.raw} if isinstance(part, TextPart) else _media(part, row)
         for part in parts
-        if not (isinstance(part, Text) and bytes(part.raw) == b'""')
+        if not (isinstance(part, TextPart) and bytes(part.raw) == b'""')
     ]
 
 
 def result_parts(turn: Turn, name: str, row: GeminiModel) -> list[Part]:
     """A tool's result, and beside it the media that the model does not take inside."""
-    texts = [part for part in turn.parts if isinstance(part, Text)]
+    texts = [part for part in turn.parts if isinstance(part, TextPart)]
     media = [_media(part, row) for part in turn.parts if isinstance(part, Media)]
     response: Part = {"id": turn.answers, "name": name, "response": _response(texts, failed=turn.failed)}
     if not row.media_results:
@@ -145,7 +145,7 @@ def result_parts(turn: Turn, name: str, row: GeminiModel) -> list[Part]:
     return [{"functionResponse": {**response, "parts": media} if media else response}]
 
 
-def _response(texts: list[Text], *, failed: bool) -> Part:
+def _response(texts: list[TextPart], *, failed: bool) -> Part:
     """Must be an object. The text goes as it is, even if it is JSON: else its layout and large numbers would be lost.
 
     ``output`` and ``error`` are the keys that the vendor documents.
@@ -158,7 +158,7 @@ def _media(media: Media, row: GeminiModel) -> Part:
     if not media.url:
         return {"inlineData": {"mimeType": media.type, "data": media.data}}
     if not row.urls:
-        raise unsupported(media.where, "this model does not fetch URLs; send a base64 data: URL")
+        raise unsupported_param(media.where, "this model does not fetch URLs; send a base64 data: URL")
     kind = _TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower())
     return {"fileData": {**({"mimeType": kind} if kind else {}), "fileUri": media.url}}
 
@@ -175,14 +175,14 @@ FILLER = "."
 """What the user says in a conversation of system messages alone."""
 
 
-class Talk(msgspec.Struct, frozen=True, kw_only=True):
+class GeminiConversation(msgspec.Struct, frozen=True, kw_only=True):
     """The conversation."""
 
     system: list[Part]
     contents: list[dict[str, Any]]
 
 
-def talk(turns: list[Turn], signatures: Signatures, row: GeminiModel) -> Talk:
+def talk(turns: list[Turn], signatures: Signatures, row: GeminiModel) -> GeminiConversation:
     """The conversation. Raises BadRequest for parts that the model does not take."""
     system: list[Part] = []
     contents: list[dict[str, Any]] = []
@@ -196,7 +196,7 @@ def talk(turns: list[Turn], signatures: Signatures, row: GeminiModel) -> Talk:
             contents[-1]["parts"] += parts
         elif parts:
             contents.append({"role": role, "parts": parts})
-    return Talk(system=system, contents=contents or [{"role": "user", "parts": [{"text": FILLER}]}])
+    return GeminiConversation(system=system, contents=contents or [{"role": "user", "parts": [{"text": FILLER}]}])
 
 
 def _parts(turn: Turn, signatures: Signatures, row: GeminiModel) -> list[Part]:
@@ -229,7 +229,7 @@ def tools_of(toolbox: Toolbox) -> dict[str, Any]:
     """The fields ``tools`` and ``toolConfig`` of the request, if there are any tools."""
     if not toolbox.offers:
         return {}
-    out: dict[str, Any] = {"tools": [{"functionDeclarations": [_declared(o.function) for o in toolbox.offers]}]}
+    out: dict[str, Any] = {"tools": [{"functionDeclarations": [_declaration(o.function) for o in toolbox.offers]}]}
     if toolbox.mode:
         calling: dict[str, Any] = {"mode": _MODES[toolbox.mode]}
         if toolbox.mode == "named":
@@ -238,7 +238,7 @@ def tools_of(toolbox: Toolbox) -> dict[str, Any]:
     return out
 
 
-def _declared(function: Function) -> dict[str, Any]:
+def _declaration(function: Function) -> dict[str, Any]:
     """A function. An object without properties is refused as a schema, so none is given then."""
     out: dict[str, Any] = {"name": TOOLS.sent(function.name), "description": function.description or ""}
     if not out["description"]:
@@ -283,23 +283,25 @@ _COLLECTIONS = frozenset({"models", "tunedModels"})
 _VERSION = re.compile(r"/v\d\w*\Z")
 
 
-def prepare(order: Order, channel: Channel, served: Served, learned: Learned, signatures: Signatures) -> Prepared:
+def prepare(
+    order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, signatures: Signatures
+) -> PreparedRequest:
     """The request. Raises AttemptFailed (``client``, not sent) for what Gemini has no counterpart of."""
-    order = opened(order)
+    order = open_order(order)
     fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
     dropped = [name for name in learned.dropped if name in order.fields]
     try:
         request = read_request(fields)
         row = row_of(served.upstream_name)
         cap = request.output_cap if request.output_cap is not None else _chosen_cap(request, order.output_budget)
-        cap = _lowered(cap, served)
+        cap = _lower_cap(cap, served)
         body = _body(request, row, cap, signatures, dropped)
     except BadRequest as fault:
-        raise refused(channel, fault) from fault
+        raise refusal_of(channel, fault) from fault
     dropped += left_out(fields, UNDERSTOOD)
     if request.parallel_tool_calls is False:
         dropped.append("parallel_tool_calls")
-    return Prepared(
+    return PreparedRequest(
         url=root(channel) + _path(served.upstream_name, stream=order.stream),
         headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
         body=rawjson.encode(body),
@@ -308,11 +310,11 @@ def prepare(order: Order, channel: Channel, served: Served, learned: Learned, si
     )
 
 
-def output_limit(fields: Fields, served: Served) -> OutputLimit:
+def output_limit(fields: Fields, served: ServedModel) -> OutputLimit:
     """The most output that the request allows as it goes out: ``maxOutputTokens`` bounds thoughts and text together."""
     cap, choices = read_caps(fields)
     if cap is not None:
-        return limit_of(_lowered(cap, served), choices=max(1, choices))
+        return limit_of(_lower_cap(cap, served), choices=max(1, choices))
     budget = _budget(rawjson.maybe(fields.get("reasoning_effort")), row_of(served.upstream_name))
     least = LEAST_OUTPUT if budget else 0
     return limit_of(None, expected=DEFAULT_OUTPUT + budget, choices=max(1, choices), minimum=least)
@@ -331,7 +333,7 @@ def _chosen_cap(request: ChatFields, output_budget: int | None) -> int | None:
     return max(1, output_budget // max(1, request.n or 1))
 
 
-def _lowered(cap: int | None, served: Served) -> int | None:
+def _lower_cap(cap: int | None, served: ServedModel) -> int | None:
     """The client's limit, but not more than the model can write."""
     return cap if cap is None or served.max_output is None else min(cap, served.max_output)
 
@@ -355,7 +357,7 @@ def _body(
     request: ChatFields, row: GeminiModel, cap: int | None, signatures: Signatures, dropped: list[str]
 ) -> dict[str, Any]:
     if "audio" in (request.modalities or ()):
-        raise unsupported("modalities", "Gemini's chat models have no audio output")
+        raise unsupported_param("modalities", "Gemini's chat models have no audio output")
     conversation = talk(read_turns(request.messages), signatures, row)
     body: dict[str, Any] = {"contents": conversation.contents}
     if conversation.system:

@@ -86,7 +86,7 @@ def _others(tops: Any, i: int) -> list[dict[str, Any]]:
     return [token for token in found or () if isinstance(token, dict)]
 
 
-class News(msgspec.Struct, frozen=True, kw_only=True):
+class CandidateNews(msgspec.Struct, frozen=True, kw_only=True):
     """What one response adds to a candidate."""
 
     texts: list[str]
@@ -114,13 +114,13 @@ class Candidate:
         self._names = ToolNames(order, TOOLS)
         self._signatures = signatures
 
-    def take(self, fields: Fields) -> News:
+    def take(self, fields: Fields) -> CandidateNews:
         """The news. Raises ValueError if the candidate is odd."""
         reason = rawjson.value(fields.get("finishReason"))
         self.reason = reason if isinstance(reason, str) and reason else self.reason
         parts = _parts(fields)
         texts = [part for part in parts if isinstance(part.get("text"), str) and part["text"]]
-        news = News(
+        news = CandidateNews(
             texts=[part["text"] for part in texts if not part.get("thought")],
             thoughts=[part["text"] for part in texts if part.get("thought")],
             calls=[self._call(part) for part in parts if isinstance(part.get("functionCall"), dict)],
@@ -158,7 +158,7 @@ BLOCKED = "PROHIBITED_CONTENT"
 """Finish reason of the one candidate there would be, had the prompt not been blocked."""
 
 
-class Responses:
+class GeminiResponses:
     """The answer so far."""
 
     def __init__(self, order: Order, channel: Channel, signatures: Signatures) -> None:
@@ -176,7 +176,7 @@ class Responses:
         """Whether every candidate has a finish reason."""
         return bool(self._candidates) and all(candidate.reason for candidate in self._candidates.values())
 
-    def add(self, response: Fields) -> list[tuple[int, News]]:
+    def add(self, response: Fields) -> list[tuple[int, CandidateNews]]:
         """One more response; the news by candidate. Raises AttemptFailed if it is an error, ValueError if it is odd."""
         if not rawjson.is_null(response.get("error")):
             raise AttemptFailed(failure_inside(self._channel, rawjson.encode(response)))
@@ -207,7 +207,7 @@ class Responses:
         self.suspect = self.suspect or reading is None or reading.suspect
         self.usage = self.usage if reading is None else reading.usage
 
-    def _news(self, fields: Fields, position: int) -> tuple[int, News]:
+    def _news(self, fields: Fields, position: int) -> tuple[int, CandidateNews]:
         index = rawjson.value(fields.get("index"))
         candidate = self._candidate(index if type(index) is int else position)
         return candidate.index, candidate.take(fields)
@@ -236,8 +236,8 @@ def split(data: bytes) -> list[Fields]:
 
 def read_answer(body: bytes, order: Order, channel: Channel, signatures: Signatures) -> Completion:
     """The chat completion. Raises AttemptFailed when the body is an error, or no answer."""
-    responses = Responses(order, channel, signatures)
-    news: dict[int, list[News]] = {}
+    responses = GeminiResponses(order, channel, signatures)
+    news: dict[int, list[CandidateNews]] = {}
     try:
         for response in split(body):
             for index, more in responses.add(response):
@@ -255,7 +255,7 @@ def read_answer(body: bytes, order: Order, channel: Channel, signatures: Signatu
     return Completion(rawjson.encode(answer), marks_of({}, suspect=responses.suspect))
 
 
-def _message(news: list[News]) -> Json:
+def _message(news: list[CandidateNews]) -> Json:
     texts = "".join(text for more in news for text in more.texts)
     thoughts = "".join(thought for more in news for thought in more.thoughts)
     calls = [{name: value for name, value in call.items() if name != "index"} for more in news for call in more.calls]

@@ -3,7 +3,7 @@
 from gateway.domain.channel import Channel
 from gateway.upstream.adapter import AttemptFailed, Failure, Order
 from gateway.upstream.framing import SSEEvent
-from gateway.upstream.gemini.response import News, Responses, split
+from gateway.upstream.gemini.response import CandidateNews, GeminiResponses, split
 from gateway.upstream.translate.response import Json, chunk, delta
 from gateway.upstream.translate.tool_names import Signatures
 from gateway.upstream.usage_marks import marks_of
@@ -13,7 +13,7 @@ class ResponseDecoder:
     """Implements ``chat.decoder.Decoder``."""
 
     def __init__(self, order: Order, channel: Channel, signatures: Signatures) -> None:
-        self._responses = Responses(order, channel, signatures)
+        self._responses = GeminiResponses(order, channel, signatures)
         self.failure: Failure | None = None
         self.complete = False
 
@@ -44,12 +44,12 @@ class ResponseDecoder:
         self.complete = True
         return [chunk(self._responses.id, delta(index, finish=finish)) for index, finish in endings]
 
-    def _chunks(self, news: list[tuple[int, News]]) -> list[Json]:
+    def _chunks(self, news: list[tuple[int, CandidateNews]]) -> list[Json]:
         choices = [_choice(index, more) for index, more in news if not more.empty]
         return [chunk(self._responses.id, *choices, usage=self._responses.usage)]
 
 
-def _choice(index: int, news: News) -> Json:
+def _choice(index: int, news: CandidateNews) -> Json:
     fields: Json = {}
     if news.thoughts:
         fields["reasoning_content"] = "".join(news.thoughts)

@@ -19,7 +19,7 @@ import msgspec
 import yarl
 
 from gateway.domain.long_strings import Buffer
-from gateway.upstream.adapter import Prepared
+from gateway.upstream.adapter import PreparedRequest
 from gateway.upstream.http.dial import DialTarget
 from gateway.upstream.http.errors import ConnectionBroken, text_of
 from gateway.upstream.http.parser import Parser, WireAnswer
@@ -36,14 +36,14 @@ class Target(msgspec.Struct, frozen=True):
     place: DialTarget
 
 
-class Heads:
+class RequestHeads:
     """The request heads of one channel, whose own headers are given."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         self._headers = dict(headers)
         self._known: dict[tuple[tuple[str, str], ...], bytes] = {}
 
-    def head(self, method: str, target: Target, prepared: Prepared) -> bytes:
+    def head(self, method: str, target: Target, prepared: PreparedRequest) -> bytes:
         """Raises ValueError for a header that cannot be sent, without showing its value."""
         key = tuple(prepared.headers.items())
         lines = self._known.get(key)

@@ -184,16 +184,16 @@ class Parser:
         try:
             self._http.feed_data(data)
         except httptools.HttpParserUpgrade as exc:
-            raise _malformed("it switches to another protocol") from exc
+            raise _malformed_error("it switches to another protocol") from exc
         except httptools.HttpParserError as exc:
             ours = exc.__context__ if isinstance(exc.__context__, ValueError) else None
-            raise _malformed(str(ours or f"not valid HTTP: {exc}")) from exc
+            raise _malformed_error(str(ours or f"not valid HTTP: {exc}")) from exc
         finally:
             if self._body:
                 self._pass_on()
         if self._no_body > HEAD_LIMIT and self._answer is not None:
             where = "between its parts" if self._answer.status else "in its head"
-            raise _malformed(f"it has more than {HEAD_LIMIT >> 10} KiB {where}")
+            raise _malformed_error(f"it has more than {HEAD_LIMIT >> 10} KiB {where}")
 
     def ends(self) -> bool:
         """Whether the end of the connection is the end of the answer: it has neither a length nor chunks."""
@@ -253,7 +253,7 @@ class Parser:
         body.clear()
 
 
-def _malformed(text: str) -> ConnectionBroken:
+def _malformed_error(text: str) -> ConnectionBroken:
     return ConnectionBroken(text, spoke=True, malformed=True)
 
 

@@ -22,12 +22,12 @@ from gateway.domain.errors import Unavailable
 from gateway.domain.long_strings import Buffer
 from gateway.domain.urls import Proxy
 from gateway.upstream import failures
-from gateway.upstream.adapter import AttemptFailed, Prepared
-from gateway.upstream.http.connection import READ_SIZE, Heads, Target, UpstreamConnection, target_of
+from gateway.upstream.adapter import AttemptFailed, PreparedRequest
+from gateway.upstream.http.connection import READ_SIZE, RequestHeads, Target, UpstreamConnection, target_of
 from gateway.upstream.http.dial import Dialer
 from gateway.upstream.http.errors import ConnectionBroken, connect_failure, exchange_failure
 from gateway.upstream.http.parser import WireAnswer
-from gateway.upstream.http.reply import Deadlines, HttpReply
+from gateway.upstream.http.reply import DeadlineTimer, HttpReply
 
 KEEP_ALIVE_S = 30.0
 """A connection that has been idle for longer is not used again."""
@@ -108,7 +108,7 @@ class ConnectionSlots:
         Raises OSError when closed, Unavailable when all pools together have no place left.
         """
         if self.closed:
-            raise _closed()
+            raise _closed_error()
         while self._free:
             if self.total.take():
                 self._free -= 1
@@ -170,7 +170,7 @@ class ConnectionSlots:
         if self._sweeping is not None:
             self._sweeping.cancel()
         while (turn := self._next()) is not None:
-            turn.set_exception(_closed())
+            turn.set_exception(_closed_error())
         for wire in list(self._open):
             wire.abort()
         for _ in range(10):  # connections tell a few turns of the loop later that they are lost, TLS the latest
@@ -201,7 +201,7 @@ class ConnectionSlots:
         self._sweeping = loop.call_later(KEEP_ALIVE_S, self._sweep) if self._resting else None
 
 
-def _closed() -> OSError:
+def _closed_error() -> OSError:
     return OSError(None, "the channel's connections were closed")
 
 
@@ -218,12 +218,12 @@ class Pool:
         self, channel: Channel, headers: Mapping[str, str], proxy: Proxy | None = None, total: TotalSlots | None = None
     ) -> None:
         self.channel = channel
-        self._heads = Heads(headers)
+        self._heads = RequestHeads(headers)
         self._dialer = Dialer(proxy)
         self._places = ConnectionSlots(CONNECTIONS, total)
         self._buffer = memoryview(bytearray(READ_SIZE))
         self._loop = asyncio.get_running_loop()
-        self._deadlines = Deadlines(self._loop, self._expire)
+        self._deadlines = DeadlineTimer(self._loop, self._expire)
         self.head_s = {stream: channel.timeouts.head_s(stream=stream) for stream in (False, True)}
         """How long the head of an answer may take, by whether it is streamed."""
         self.busy = 0
@@ -247,7 +247,7 @@ class Pool:
         await self._places.close()
         self._deadlines.close()
 
-    async def send(self, method: str, prepared: Prepared, head_s: float) -> HttpReply:
+    async def send(self, method: str, prepared: PreparedRequest, head_s: float) -> HttpReply:
         """The answer's head. Raises AttemptFailed."""
         began = self._loop.time()
         self.busy += 1

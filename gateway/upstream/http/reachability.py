@@ -61,13 +61,13 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
             found = await _addresses(place) if proxy is None else ()
             reached = msgspec.structs.replace(reached, addresses=found)
     except OSError as exc:
-        return _failed(reached, Stage.NAME, exc, most)
+        return _fail(reached, Stage.NAME, exc, most)
     try:
         async with asyncio.timeout(most):
             peek = await Dialer(proxy).dial(place, _Peek)
     except OSError as exc:
         stage = Stage.CERTIFICATE if isinstance(exc, ssl.SSLError) else Stage.CONNECTION
-        return _failed(reached, stage, exc, most)
+        return _fail(reached, stage, exc, most)
     tls = peek.transport.get_extra_info("ssl_object")
     peek.transport.close()
     if tls is None:
@@ -87,7 +87,7 @@ async def _addresses(place: DialTarget) -> tuple[str, ...]:
     return ()
 
 
-def _failed(reached: Reachability, stage: Stage, exc: OSError, seconds: float) -> Reachability:
+def _fail(reached: Reachability, stage: Stage, exc: OSError, seconds: float) -> Reachability:
     slow = isinstance(exc, TimeoutError) and not exc.strerror
     text = f"no answer within {seconds:g} s" if slow else text_of(exc)
     return msgspec.structs.replace(reached, failed=stage, text=text)

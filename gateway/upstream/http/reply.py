@@ -19,12 +19,12 @@ import msgspec
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Timeouts
 from gateway.upstream import failures
-from gateway.upstream.adapter import AttemptFailed, Memory, Signs
+from gateway.upstream.adapter import AttemptFailed, Memory, SignsOfLife
 from gateway.upstream.http.errors import ConnectionBroken
 from gateway.upstream.http.parser import Inflater, WireAnswer
 
 
-class Due(msgspec.Struct, frozen=True):
+class NextDeadline(msgspec.Struct, frozen=True):
     """The next deadline: its name, its length in seconds, and the moment it passes."""
 
     name: str
@@ -37,7 +37,7 @@ class IdleTimeout:
 
     __slots__ = ("_comments", "_event_at", "_events", "_sign_at", "_signs", "_timeouts")
 
-    def __init__(self, signs: Signs, timeouts: Timeouts, began: float) -> None:
+    def __init__(self, signs: SignsOfLife, timeouts: Timeouts, began: float) -> None:
         self._signs = signs
         self._timeouts = timeouts
         self._events = signs.events
@@ -58,12 +58,12 @@ class IdleTimeout:
         self._event_at += seconds
         self._sign_at += seconds
 
-    def due(self) -> Due:
+    def due(self) -> NextDeadline:
         """The deadline that passes first if nothing more comes."""
         timeouts = self._timeouts
         name, seconds = ("idle", timeouts.idle) if self._events else ("first event", timeouts.head)
-        silent = Due(name, seconds, self._sign_at + seconds)
-        chatting = Due("comments only", timeouts.comments, self._event_at + timeouts.comments)
+        silent = NextDeadline(name, seconds, self._sign_at + seconds)
+        chatting = NextDeadline("comments only", timeouts.comments, self._event_at + timeouts.comments)
         return silent if silent.at <= chatting.at else chatting
 
 
@@ -134,7 +134,7 @@ class HttpReply:
         await memory.wait(size)
         return loop.time() - began
 
-    def chunks(self, signs: Signs | None = None) -> AsyncIterator[bytes]:
+    def chunks(self, signs: SignsOfLife | None = None) -> AsyncIterator[bytes]:
         """See ``adapter.Reply``."""
         return Incoming(self, signs, self._began)
 
@@ -216,7 +216,7 @@ class Incoming:
 
     __slots__ = ("_armed", "_left", "_reads", "_reply", "_signs", "_size", "_waiting", "_watch")
 
-    def __init__(self, reply: HttpReply, signs: Signs | None, began: float) -> None:
+    def __init__(self, reply: HttpReply, signs: SignsOfLife | None, began: float) -> None:
         self._reply = reply
         self._reads = Reads()
         self._signs = signs or self._reads
@@ -282,7 +282,7 @@ class Incoming:
 Item = TypeVar("Item")
 
 
-class Deadlines(Generic[Item]):
+class DeadlineTimer(Generic[Item]):
     """Calls ``expire`` for what is still noted when its time is over, no more than a turn of the loop later."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[Item, float], None]) -> None:

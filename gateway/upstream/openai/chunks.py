@@ -331,12 +331,12 @@ def is_error(chunk: Fields) -> bool:
 def failure_in(data: bytes, channel: Channel) -> Failure:
     """The failure that an error in the body reports."""
     found = rawjson.maybe(data)
-    return _classified(_read(found) if isinstance(found, dict) else read_error(data), channel)
+    return _classify(_read(found) if isinstance(found, dict) else read_error(data), channel)
 
 
 def failure_word(word: str, channel: Channel) -> Failure:
     """The failure that a finish reason reports."""
-    return _classified(ErrorBody(message=f"the answer ended with finish_reason '{word}'", type=word), channel)
+    return _classify(ErrorBody(message=f"the answer ended with finish_reason '{word}'", type=word), channel)
 
 
 def _read(found: dict[str, Any]) -> ErrorBody:
@@ -346,7 +346,7 @@ def _read(found: dict[str, Any]) -> ErrorBody:
     return read_object(found)
 
 
-def _classified(error: ErrorBody, channel: Channel) -> Failure:
+def _classify(error: ErrorBody, channel: Channel) -> Failure:
     failure = classify(channel, error.status or _status(error.words), error, {})
     return msgspec.structs.replace(failure, parameters=())
 

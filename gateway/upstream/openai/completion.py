@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.domain.channel import Channel
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, Whole, as_object
+from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, WholeAnswer, as_object
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai import chunks
@@ -148,7 +148,7 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 _BARE_ANSWER = msgspec.json.Decoder(_BareAnswer)
 
 
-def whole_of_regular(body: bytes, order: Order) -> Whole | None:
+def whole_of_regular(body: bytes, order: Order) -> WholeAnswer | None:
     """The answer as it came, if nothing in it is to be changed; else None.
 
     Raises TooManyElements, but not for what is read here alone: of that little is opened.
@@ -159,7 +159,7 @@ def whole_of_regular(body: bytes, order: Order) -> Whole | None:
         found = _BARE_ANSWER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         refuse_many_elements(body, opens_logprobs=False)
-        found = _decoded(_ANSWER, body)
+        found = _decode(_ANSWER, body)
         if found is None or _shows_beside(body, screen):
             return None
     name = found.id
@@ -177,20 +177,20 @@ def whole_of_regular(body: bytes, order: Order) -> Whole | None:
     if not finish or reading is None or not (found.usage.total_tokens or tally.empty):
         return None
     marks = marks_of({"service_tier": found.service_tier}, suspect=False) if found.service_tier else ()
-    return Whole(body=body, reported=reading.usage, finish=finish, upstream_id=name, tally=tally, marks=marks)
+    return WholeAnswer(body=body, reported=reading.usage, finish=finish, upstream_id=name, tally=tally, marks=marks)
 
 
 def finish_of_regular(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> str:
     """The finish reason of the first choice, and the texts in the tally; empty if one of the choices is not regular."""
-    found: Sequence[_Choice] | None = _decoded(_BARE_CHOICES, choices)
+    found: Sequence[_Choice] | None = _decode(_BARE_CHOICES, choices)
     if found is None:
-        found = _decoded(_CHOICES, choices)
+        found = _decode(_CHOICES, choices)
         if found is None or any(map(screen.hides_in, rawjson.objects(choices))):
             return ""
     return _finish(found, tally)
 
 
-def _decoded(decoder: "msgspec.json.Decoder[_Found]", data: bytes | msgspec.Raw) -> _Found | None:
+def _decode(decoder: "msgspec.json.Decoder[_Found]", data: bytes | msgspec.Raw) -> _Found | None:
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -222,7 +222,7 @@ def _finish(found: Sequence[_Choice], tally: OutputCounter) -> str:
     return found[0].finish_reason if found else ""
 
 
-def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:
+def read_whole(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     """The answer. Raises AttemptFailed when it is an error, or no chat completion.
 
     Blank lines before it are legal: DeepSeek sends them to keep the connection alive.
@@ -247,7 +247,7 @@ def read_whole(body: bytes, order: Order, channel: Channel) -> Whole:
         raise AttemptFailed(_no_completion(body, channel)) from exc
     if not finish:
         raise AttemptFailed(_no_completion(body, channel))
-    return _finished(answer, finish, order, tally)
+    return _finish_answer(answer, finish, order, tally)
 
 
 def _repair(answer: Fields, order: Order, tally: OutputCounter, channel: Channel) -> str:
@@ -261,7 +261,7 @@ def _repair(answer: Fields, order: Order, tally: OutputCounter, channel: Channel
     return repaired[0].finish if repaired else ""
 
 
-def _finished(answer: Fields, finish: str, order: Order, tally: OutputCounter) -> Whole:
+def _finish_answer(answer: Fields, finish: str, order: Order, tally: OutputCounter) -> WholeAnswer:
     reports = UsageReports(order.fields)
     reports.see(answer)
     reported = reports.usage(tally)
@@ -274,7 +274,7 @@ def _finished(answer: Fields, finish: str, order: Order, tally: OutputCounter) -
     name = upstream_id(answer, order.screen)
     answer.update(identity(answer, name, order, COMPLETION))
     order.screen.clean(answer)
-    return Whole(
+    return WholeAnswer(
         body=rawjson.encode(answer),
         reported=reported,
         finish=finish,

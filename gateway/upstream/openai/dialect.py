@@ -12,14 +12,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from gateway.domain.channel import Channel, Served, TokenLimitField
+from gateway.domain.channel import Channel, ServedModel, TokenLimitField
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.upstream import failures, rawjson
-from gateway.upstream.adapter import Failure, Learned, Order, Prepared, Whole
+from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, WholeAnswer
 from gateway.upstream.error_body import read_error
 from gateway.upstream.framing import is_stream
 from gateway.upstream.openai.completion import read_whole
-from gateway.upstream.openai.reasoning import ReasoningMemory, ReasoningStream, put_back, remembered
+from gateway.upstream.openai.reasoning import ReasoningMemory, ReasoningStream, put_back, remember_reasoning
 from gateway.upstream.openai.stream import ChatStream, assemble
 from gateway.upstream.output_limit import CAPS, OutputLimit, read_limit
 from gateway.upstream.rawjson import Fields
@@ -31,10 +31,10 @@ PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate
 _USAGE_ASKED = msgspec.Raw(b'{"include_usage":true}')
 _EMPTY = msgspec.Raw(b'""')
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
-_NOTHING_LEARNED = Learned()
+_NOTHING_LEARNED = LearnedRefusals()
 
 
-def output_limit(given: Fields, channel: Channel, served: Served) -> OutputLimit:
+def output_limit(given: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
     """The most output that the request allows as it goes out.
 
     What is learned of an upstream meanwhile only leaves parameters out, or gives the limit its other name.
@@ -45,7 +45,7 @@ def output_limit(given: Fields, channel: Channel, served: Served) -> OutputLimit
     return read_limit(fields)
 
 
-def _fits(order: Order, traits: Vendor, channel: Channel, served: Served, learned: Learned) -> bool:
+def _fits(order: Order, traits: Vendor, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> bool:
     """Whether the client's body is what this channel needs, so that it does not have to be built again."""
     if not order.body or order.stream or not traits.quiet or learned.dropped or order.output_budget is not None:
         return False
@@ -70,7 +70,7 @@ def endpoint(base_url: str, path: str) -> str:
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
 
 
-def _limit_field(traits: Vendor, channel: Channel, served: Served, learned: Learned) -> TokenLimitField:
+def _limit_field(traits: Vendor, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> TokenLimitField:
     """The name of the limit there. A name that is not accepted there is never chosen: the output would be unlimited."""
     if traits.allow or traits.deny:
         accepted = [name for name in CAPS if traits.accepts(name)]
@@ -95,7 +95,7 @@ def _limit_output(fields: Fields, field: TokenLimitField, most: int | None) -> i
     return most if high else None
 
 
-def _may_limit(channel: Channel, learned: Learned) -> bool:
+def _may_limit(channel: Channel, learned: LearnedRefusals) -> bool:
     """Whether the upstream and the channel's owner let a request have an output limit."""
     removed = channel.overrides.remove if channel.overrides is not None else ()
     return not any(name in removed or name in learned.dropped for name in CAPS)
@@ -119,7 +119,7 @@ def _above(cap: msgspec.Raw | None, most: int) -> bool:
     return type(value) is int and value > most
 
 
-def _fit_parameters(fields: Fields, traits: Vendor, learned: Learned) -> list[str]:
+def _fit_parameters(fields: Fields, traits: Vendor, learned: LearnedRefusals) -> list[str]:
     """Takes out or renames what the upstream would refuse; returns the client's names of what is missing then."""
     dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
     if traits.rename or traits.swaps:
@@ -167,7 +167,7 @@ def _edit_messages(fields: Fields, traits: Vendor) -> list[str]:
         return []
     dropped: dict[str, None] = {}
     for message in messages:
-        for name in _refused(message, traits):
+        for name in _refused_parts(message, traits):
             del message[name]
             dropped[f"messages[].{name}"] = None
         _mend_content(message, traits)
@@ -177,7 +177,7 @@ def _edit_messages(fields: Fields, traits: Vendor) -> list[str]:
     return list(dropped)
 
 
-def _refused(message: Fields, traits: Vendor) -> list[str]:
+def _refused_parts(message: Fields, traits: Vendor) -> list[str]:
     tool = bytes(message.get("role", rawjson.NULL)) == b'"tool"'
     return [
         name
@@ -199,7 +199,7 @@ def _mend_content(message: Fields, traits: Vendor) -> None:
 def _shorten_ids(message: Fields) -> None:
     """Both sides of a tool call get the same short id."""
     if "tool_call_id" in message:
-        message["tool_call_id"] = _shortened(message["tool_call_id"])
+        message["tool_call_id"] = _shorten(message["tool_call_id"])
     if rawjson.is_null(message.get("tool_calls")):
         return
     try:
@@ -208,11 +208,11 @@ def _shorten_ids(message: Fields) -> None:
         return
     for call in calls:
         if "id" in call:
-            call["id"] = _shortened(call["id"])
+            call["id"] = _shorten(call["id"])
     message["tool_calls"] = rawjson.raw(calls)
 
 
-def _shortened(value: msgspec.Raw) -> msgspec.Raw:
+def _shorten(value: msgspec.Raw) -> msgspec.Raw:
     try:
         text = rawjson.text(value)
     except ValueError:
@@ -233,12 +233,12 @@ class OpenAIDialect:
     def __init__(self) -> None:
         self._memory = ReasoningMemory()
 
-    def prepare(self, order: Order, channel: Channel, served: Served, learned: Learned) -> Prepared:
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``. Dropped are named those parameters of the client that are missing in it."""
         traits = vendor_of(channel.preset, channel.base_url)
         if _fits(order, traits, channel, served, learned):
             url = endpoint(channel.base_url, "/chat/completions")
-            return Prepared(url=url, headers=PLAIN_HEADERS, body=order.body)
+            return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=order.body)
         fields = dict(order.fields)
         fields["model"] = rawjson.raw(served.upstream or served.name)
         lowered = None
@@ -253,7 +253,7 @@ class OpenAIDialect:
             dropped += _edit_messages(fields, traits)
         if traits.reasoning_back:
             put_back(fields, order.owner, self._memory)
-        return Prepared(
+        return PreparedRequest(
             url=endpoint(channel.base_url, "/chat/completions"),
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
             body=rawjson.encode(fields),
@@ -269,12 +269,12 @@ class OpenAIDialect:
         """See ``adapter.Adapter``."""
         return ReasoningStream(order, channel, self._memory) if wants_reasoning(channel) else ChatStream(order, channel)
 
-    def whole(self, body: bytes, order: Order, channel: Channel) -> Whole:
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         streamed = not body.startswith(b"{") and is_stream(body)
         answer = assemble(body, order, channel) if streamed else read_whole(body, order, channel)
         if vendor_of(channel.preset, channel.base_url).reasoning_back:
-            return remembered(answer, order, self._memory)
+            return remember_reasoning(answer, order, self._memory)
         return answer
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:

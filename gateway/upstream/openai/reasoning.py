@@ -20,7 +20,7 @@ import msgspec
 from gateway.domain.channel import Channel
 from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Order, Whole
+from gateway.upstream.adapter import Order, WholeAnswer
 from gateway.upstream.framing import BLANK
 from gateway.upstream.openai.stream import ChatStream
 from gateway.upstream.rawjson import Fields
@@ -51,15 +51,15 @@ class _Call(msgspec.Struct):
     function: _Function | None = None
 
 
-class _Said(msgspec.Struct):
+class _ReasonedTurn(msgspec.Struct):
     reasoning_content: str | None = None
     tool_calls: list[_Call] | None = None
 
 
 class _Choice(msgspec.Struct):
     index: int = 0
-    delta: _Said | None = None
-    message: _Said | None = None
+    delta: _ReasonedTurn | None = None
+    message: _ReasonedTurn | None = None
     finish_reason: str | None = None
 
 
@@ -184,7 +184,7 @@ class ReasoningNotes:
                 self._add(choice)
 
     def _add(self, choice: _Choice) -> None:
-        said = choice.message or choice.delta or _Said()
+        said = choice.message or choice.delta or _ReasonedTurn()
         text = said.reasoning_content or ""
         self._size += len(text)
         if text and self._size <= SIZE:
@@ -232,7 +232,7 @@ class ReasoningStream(ChatStream):
         return out
 
 
-def remembered(whole: Whole, order: Order, memory: ReasoningMemory) -> Whole:
+def remember_reasoning(whole: WholeAnswer, order: Order, memory: ReasoningMemory) -> WholeAnswer:
     """The answer, whose reasoning is remembered."""
     ReasoningNotes(memory, order.owner).see(whole.body)
     return whole

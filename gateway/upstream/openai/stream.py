@@ -11,9 +11,9 @@ from typing import Any
 from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Order, Whole, as_object
+from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer, as_object
 from gateway.upstream.error_body import tidy
-from gateway.upstream.failures import bad_response, truncated
+from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import BLANK, FramedStream, SSEEvent, WholeBody, has_comment, parse
 from gateway.upstream.openai.chunks import TEXTS, Chunks, failure_in, failure_word, is_error
 from gateway.upstream.openai.completion import read_whole
@@ -135,7 +135,7 @@ class ChatStream(FramedStream):
             return b""
         try:
             refuse_many_elements(event.data, opens_logprobs=False)
-            chunk = _opened(event)
+            chunk = _chunk_of(event)
             if chunk is not None:
                 return self._pass(chunk, part)
             self.failure = failure_in(event.data, self._channel)
@@ -175,7 +175,7 @@ class ChatStream(FramedStream):
             )
         else:
             missing = "finish_reason" if self._chunks.begun else "choice"
-            self.failure = truncated(self._channel, f"it has no {missing}")
+            self.failure = truncation(self._channel, f"it has no {missing}")
 
 
 def _chunks_in(body: bytes, order: Order, channel: Channel) -> tuple[Iterator[Fields], tuple[str, ...]]:
@@ -197,7 +197,7 @@ def _whole_event(rest: bytes) -> bytes:
     return rest
 
 
-def _opened(event: SSEEvent) -> Fields | None:
+def _chunk_of(event: SSEEvent) -> Fields | None:
     """The chunk; None if it is an error. Raises ValueError for what is neither."""
     if event.name == b"error":
         return None
@@ -210,7 +210,7 @@ def _opened(event: SSEEvent) -> Fields | None:
     return None if is_error(chunk) else chunk
 
 
-def assemble(body: bytes, order: Order, channel: Channel) -> Whole:
+def assemble(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     """The answer that the events bring. Raises AttemptFailed if they bring none, or an unfinished one."""
     stream = ChatStream(order, channel)
     events = stream.feed(body) + stream.end()
@@ -221,7 +221,7 @@ def assemble(body: bytes, order: Order, channel: Channel) -> Whole:
     answer |= {"object": "chat.completion", "choices": _choices(chunks)}
     if stream.reported is not None:
         answer["usage"] = as_object(stream.reported)
-    return Whole(
+    return WholeAnswer(
         body=rawjson.encode(answer),
         reported=stream.reported,
         finish=stream.finish,

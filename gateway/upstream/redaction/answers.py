@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.redaction.search import BLOCK, Needles, aligned, all_of, blanked, folded, has_escapes
+from gateway.upstream.redaction.search import BLOCK, Needles, all_of, base64_blocks, blank_spans, fold_case, has_escapes
 
 LONG = 4096
 """Characters of a field above which it is not searched for pieces and other spellings."""
@@ -80,8 +80,8 @@ class Screen:
             else:
                 hit = self._shares_block(low.encode())
         else:
-            low, escaped = folded(text), has_escapes(text)
-            hit = not self._grams.isdisjoint(block.encode("utf-8", "replace") for block in aligned(low))
+            low, escaped = fold_case(text), has_escapes(text)
+            hit = not self._grams.isdisjoint(block.encode("utf-8", "replace") for block in base64_blocks(low))
         if hit or escaped or (self._spaced and "++" in low):
             return bool(self._needles.spans(text))
         for short in self._needles.short:  # noqa: SIM110 - a generator would cost more than all this
@@ -151,7 +151,7 @@ class Screen:
 
     def _blanked(self, value: msgspec.Raw) -> msgspec.Raw:
         text = bytes(value).decode("utf-8", "replace")
-        found = rawjson.maybe(blanked(text, self._needles.spans(text)).encode())
+        found = rawjson.maybe(blank_spans(text, self._needles.spans(text)).encode())
         return rawjson.NULL if found is None else rawjson.raw(found)
 
     def hides_in(self, fields: Fields) -> bool:

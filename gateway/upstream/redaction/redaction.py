@@ -22,7 +22,7 @@ from functools import partial
 from urllib.parse import unquote, urlsplit
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Served
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.text import plain
@@ -34,7 +34,7 @@ from gateway.upstream.credentials import REFERENCE
 from gateway.upstream.failures import BAD_RESPONSE, REJECTED, TIMEOUT
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.redaction.quotes import Fields, Quotes
-from gateway.upstream.redaction.search import Needles, blanked, joined, needles
+from gateway.upstream.redaction.search import Needles, blank_spans, join_needles, needles
 
 PLACEHOLDERS = frozenset(
     {
@@ -58,22 +58,22 @@ def secrets_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
     found = set(keys_of(channel, environ))
     for name, value in channel.headers.items():
         if name.lower() not in PUBLIC_HEADERS:
-            found.update(_of_header(_resolved(value, environ)))
+            found.update(_of_header(_resolve(value, environ)))
     if channel.proxy:
-        found.update(_of_proxy(_resolved(channel.proxy, environ)))
+        found.update(_of_proxy(_resolve(channel.proxy, environ)))
     return _true(found)
 
 
 def keys_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
     """The keys alone."""
-    return _true(_resolved(key, environ) for key in channel.all_keys)
+    return _true(_resolve(key, environ) for key in channel.all_keys)
 
 
 def _true(values: Iterable[str]) -> frozenset[str]:
     return frozenset(value for value in values if value and value.lower() not in PLACEHOLDERS)
 
 
-def _resolved(value: str, environ: Mapping[str, str]) -> str:
+def _resolve(value: str, environ: Mapping[str, str]) -> str:
     """As ``credentials`` sends it."""
     if value.startswith(REFERENCE):
         value = environ.get(value.removeprefix(REFERENCE), "")
@@ -174,15 +174,15 @@ class Redaction:
 
     def text(self, text: str, channel: Channel | None = None) -> str:
         """Any text without secrets."""
-        return _cleared(self._search(channel, ""), text)
+        return _clear_text(self._search(channel, ""), text)
 
     def trace(self, error: BaseException, fields: Fields, long: LongStrings = NOTHING_LONG) -> str:
         """A bug's traceback for the log: without secrets, and without quotes of what the client asked for."""
-        text = _cleared(self._search(None, ""), "".join(traceback.format_exception(error)))
+        text = _clear_text(self._search(None, ""), "".join(traceback.format_exception(error)))
         quotes = Quotes(fields, long)
-        return blanked(text, quotes.spans(text)) if quotes.comparable else type(error).__name__
+        return blank_spans(text, quotes.spans(text)) if quotes.comparable else type(error).__name__
 
-    def models(self, models: Iterable[Served], channel: Channel) -> list[Served]:
+    def models(self, models: Iterable[ServedModel], channel: Channel) -> list[ServedModel]:
         """A list of models without those whose names show a key of the channel or a piece of one, or another secret.
 
         Of another secret only the whole counts: a header may well name a model.
@@ -201,7 +201,7 @@ class Redaction:
         """What is looked for in a text that has to do with a channel and a token."""
         if self._known is None:
             parts = [self._secrets(one) for one in self._channels.values()]
-            self._known = joined([*parts, needles(self._own)])
+            self._known = join_needles([*parts, needles(self._own)])
         out = [self._known]
         if channel is not None and not self._secrets(channel).values <= self._known.values:
             out.append(self._secrets(channel))  # it is not saved yet, or was changed since the call began
@@ -241,8 +241,8 @@ def _alike(one: Channel, other: Channel) -> bool:
     return one is other or (one.keys, one.headers, one.proxy) == (other.keys, other.headers, other.proxy)
 
 
-def _cleared(search: Iterable[Needles], text: str) -> str:
-    return blanked(text, [span for one in search for span in one.spans(text)])
+def _clear_text(search: Iterable[Needles], text: str) -> str:
+    return blank_spans(text, [span for one in search for span in one.spans(text)])
 
 
 def _error(
@@ -268,16 +268,16 @@ def _error(
         status = failure.origin.status
         error.details["upstream"] = {"name": channel.name, "status": status, **origin}
     error.kind, error.sent = failure.kind, failure.sent
-    error.verbatim = failure.verbatim.cleared(partial(_cleared, search))
+    error.verbatim = failure.verbatim.cleared(partial(_clear_text, search))
     if channel.overrides and error.verbatim:
-        error.verbatim = blanked(error.verbatim, Quotes(_added(channel)).spans(error.verbatim))
+        error.verbatim = blank_spans(error.verbatim, Quotes(_added_fields(channel)).spans(error.verbatim))
     return error
 
 
 def _message(text: UpstreamText, channel: Channel, search: Sequence[Needles]) -> str:
-    message = text.cleared(partial(_cleared, search))
+    message = text.cleared(partial(_clear_text, search))
     if channel.overrides:
-        message = blanked(message, Quotes(_added(channel)).spans(message))
+        message = blank_spans(message, Quotes(_added_fields(channel)).spans(message))
     return plain(message, MESSAGE_LIMIT)
 
 
@@ -294,7 +294,7 @@ def _quoteless(message: str, quotes: Quotes, failure: Failure, channel: Channel)
         why = "its text is not kept, because the request is too long to search for quotes of it"
         return f"channel '{channel.name}': the upstream sent {answered} ({why})"
     spans = quotes.spans(message)
-    return blanked(message, spans) if spans else None
+    return blank_spans(message, spans) if spans else None
 
 
 def _identifiers(origin: OrderOrigin, search: Iterable[Needles], quotes: Quotes) -> dict[str, str | None]:
@@ -315,7 +315,7 @@ def _identifiers(origin: OrderOrigin, search: Iterable[Needles], quotes: Quotes)
     }
 
 
-def _added(channel: Channel) -> Fields:
+def _added_fields(channel: Channel) -> Fields:
     """What the channel's owner adds to every request."""
     overrides = channel.overrides
     if overrides is None:

@@ -67,7 +67,7 @@ def views(text: str) -> Iterator[SearchView]:
         if view is None:
             return
         yield view
-        view = _decoded(view)
+        view = _decode_layer(view)
 
 
 def has_escapes(text: str) -> bool:
@@ -75,7 +75,7 @@ def has_escapes(text: str) -> bool:
     return _BUT_BLANKS.search(text) is not None
 
 
-def _decoded(view: SearchView, kind: re.Pattern[str] = _ESCAPE) -> SearchView | None:
+def _decode_layer(view: SearchView, kind: re.Pattern[str] = _ESCAPE) -> SearchView | None:
     """With one layer of escapes decoded; None if there is none."""
     if kind.search(view.text) is None:
         return None
@@ -120,7 +120,7 @@ def _of_code(code: int) -> str:
     return chr(code) if code <= 0x10FFFF else ""
 
 
-def folded(text: str) -> str:
+def fold_case(text: str) -> str:
     """The text as it is compared: in lower case, each blank a plus sign, every character in its place."""
     return text.lower().replace(" ", "+") if text.isascii() and text.isprintable() else text.translate(_FOLDED)
 
@@ -131,12 +131,12 @@ def spellings(value: str) -> tuple[str, ...]:
     found = [value, " ".join(value.split()), raw.decode("latin-1"), raw.hex()]
     whole = SearchView(value, range(len(value)), range(1, len(value) + 1))
     found += [view.text for view in views(value)]
-    found += [view.text for kind in _KINDS if (view := _decoded(whole, kind))]
+    found += [view.text for kind in _KINDS if (view := _decode_layer(whole, kind))]
     for before in range(3):
         start, stop = (8 * before + 5) // 6, 8 * (before + len(raw)) // 6
         shifted = bytes(before) + raw + bytes(2)
         found += [encode(shifted).decode()[start:stop] for encode in (b64encode, urlsafe_b64encode)]
-    return tuple(spelling for spelling in dict.fromkeys(map(folded, found)) if len(spelling) >= SHORTEST)
+    return tuple(spelling for spelling in dict.fromkeys(map(fold_case, found)) if len(spelling) >= SHORTEST)
 
 
 class Needles(msgspec.Struct, frozen=True):
@@ -155,7 +155,7 @@ class Needles(msgspec.Struct, frozen=True):
     def stands_in(self, text: str) -> bool:
         """Whether a whole value is in the text, in any spelling."""
         for view in views(text):
-            low = folded(view.text)
+            low = fold_case(view.text)
             if any(spelling in low for spelling in (*self.long, *self.short)):
                 return True
         return False
@@ -166,14 +166,14 @@ class Needles(msgspec.Struct, frozen=True):
         if not self.values:
             return found
         for view in views(text):
-            found += [(view.starts[begin], view.ends[end - 1]) for begin, end in self._found(folded(view.text))]
-        found += self._masked(folded(text))
+            found += [(view.starts[begin], view.ends[end - 1]) for begin, end in self._found(fold_case(view.text))]
+        found += self._masked(fold_case(text))
         return found
 
     def _found(self, text: str) -> Iterator[Span]:
         hits = self.blocks.intersection(all_of(text, BLOCK))
         if hits:
-            written = (spelling for spelling in self.long if not hits.isdisjoint(aligned(spelling)))
+            written = (spelling for spelling in self.long if not hits.isdisjoint(base64_blocks(spelling)))
             pieces = {piece for spelling in written for piece in all_of(spelling, PIECE)}
             yield from ((start, start + PIECE) for start, piece in enumerate(all_of(text, PIECE)) if piece in pieces)
         for short in self.short:
@@ -201,14 +201,14 @@ def needles(values: Iterable[str]) -> Needles:
     long = tuple(spelling for spelling in written if len(spelling) >= PIECE)
     return Needles(
         values=frozenset(kept),
-        ends=tuple(map(folded, kept)),
+        ends=tuple(map(fold_case, kept)),
         long=long,
         short=tuple(spelling for spelling in written if len(spelling) < PIECE),
-        blocks=frozenset(block for spelling in long for block in aligned(spelling)),
+        blocks=frozenset(block for spelling in long for block in base64_blocks(spelling)),
     )
 
 
-def joined(parts: Sequence[Needles]) -> Needles:
+def join_needles(parts: Sequence[Needles]) -> Needles:
     """All of them as one."""
     return Needles(
         values=frozenset().union(*(part.values for part in parts)),
@@ -231,7 +231,7 @@ def _tail(after: str, value: str) -> int:
     return end if end >= 3 and value.endswith(after[:end]) else 0
 
 
-def aligned(text: str) -> list[str]:
+def base64_blocks(text: str) -> list[str]:
     """Its blocks, one after the other."""
     return [text[start : start + BLOCK] for start in range(0, len(text) - BLOCK + 1, BLOCK)]
 
@@ -241,7 +241,7 @@ def all_of(text: str, size: int) -> Iterator[str]:
     return (text[start : start + size] for start in range(len(text) - size + 1))
 
 
-def blanked(text: str, spans: Iterable[Span]) -> str:
+def blank_spans(text: str, spans: Iterable[Span]) -> str:
     """The text with an ellipsis instead of each of these parts."""
     out: list[str] = []
     last = 0

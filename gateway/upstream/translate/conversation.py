@@ -46,7 +46,7 @@ def image_of(image: ImageUrl | str, cache: msgspec.Raw, where: str) -> Media:
     url = image if isinstance(image, str) else image.url
     where = f"{where}.image_url"
     if match := _DATA.match(url):
-        return _embedded(match, url, where, cache)
+        return _embedded_media(match, url, where, cache)
     if url.startswith("https://"):
         return Media(url=url, where=where, cache=cache)
     raise BadRequest(f"{where}: must be a base64 data: URL or an https: URL", param=where)
@@ -65,7 +65,7 @@ def file_of(file: File, cache: msgspec.Raw, where: str) -> Media:
     where = f"{where}.file"
     data = file.file_data or ""
     if match := _DATA.match(data):
-        return _embedded(match, data, where, cache)
+        return _embedded_media(match, data, where, cache)
     if data and (file.filename or "").lower().endswith(".pdf"):
         return Media(type="application/pdf", data=data, where=where, cache=cache)
     raise BadRequest(
@@ -75,7 +75,7 @@ def file_of(file: File, cache: msgspec.Raw, where: str) -> Media:
     )
 
 
-def _embedded(match: "re.Match[str]", url: str, where: str, cache: msgspec.Raw) -> Media:
+def _embedded_media(match: "re.Match[str]", url: str, where: str, cache: msgspec.Raw) -> Media:
     kind = match[1].lower()
     return Media(type=_SAME.get(kind, kind), data=url[match.end() :], where=where, cache=cache)
 
@@ -85,7 +85,7 @@ BLANK_LIMIT = 64 << 10
 """Bytes of a text that is looked through for anything but blanks; a longer one is taken for a text."""
 
 
-class Text(msgspec.Struct, frozen=True, kw_only=True):
+class TextPart(msgspec.Struct, frozen=True, kw_only=True):
     """A text as the JSON string it came as."""
 
     raw: msgspec.Raw
@@ -119,7 +119,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
     role: str
     """``system``, ``user``, ``assistant`` or ``tool``."""
-    parts: tuple[Text | Media, ...] = ()
+    parts: tuple[TextPart | Media, ...] = ()
     calls: tuple[TurnToolCall, ...] = ()
     thoughts: tuple[msgspec.Raw, ...] = ()
     """Anthropic's thinking blocks as the client sent them back."""
@@ -199,7 +199,7 @@ _SENTENCES = (b'"The tool ', b'"An error ', b'"Error', b'"Tool ')
 _MCP = b'\\"isError\\"'
 
 
-def _failed(message: Message, parts: tuple[Text | Media, ...], name: str) -> bool:
+def _failed(message: Message, parts: tuple[TextPart | Media, ...], name: str) -> bool:
     """Whether the client marks a result as that of a tool that failed.
 
     ``is_error`` is the field of SGLang and Bifrost, after Anthropic's; ``status`` is LangChain's.
@@ -207,7 +207,7 @@ def _failed(message: Message, parts: tuple[Text | Media, ...], name: str) -> boo
     if rawjson.maybe(message.is_error) is True or rawjson.maybe(message.status) == "error":
         return True
     first = parts[0] if parts else None
-    if not isinstance(first, Text):
+    if not isinstance(first, TextPart):
         return False
     raw = bytes(first.raw)
     if raw.startswith(b'"{') and _MCP in raw:
@@ -254,22 +254,22 @@ def _signature(extra: msgspec.Raw) -> str:
     return signature if isinstance(signature, str) else ""
 
 
-def _parts(message: Message, where: str) -> tuple[Text | Media, ...]:
+def _parts(message: Message, where: str) -> tuple[TextPart | Media, ...]:
     if bytes(message.content)[:1] == b'"':
-        return (Text(raw=message.content, cache=message.cache_control),)
+        return (TextPart(raw=message.content, cache=message.cache_control),)
     if rawjson.is_null(message.content):
         return ()
     where = f"{where}.content"
     return tuple(_part(part, f"{where}[{i}]") for i, part in enumerate(read_parts(message.content, where)))
 
 
-def _text(raw: msgspec.Raw, cache: msgspec.Raw, where: str) -> Text:
+def _text(raw: msgspec.Raw, cache: msgspec.Raw, where: str) -> TextPart:
     if bytes(raw)[:1] != b'"':
         raise BadRequest(f"{where}: must be a string", code="invalid_type", param=where)
-    return Text(raw=raw, cache=cache)
+    return TextPart(raw=raw, cache=cache)
 
 
-def _part(part: MessagePart, where: str) -> Text | Media:
+def _part(part: MessagePart, where: str) -> TextPart | Media:
     match part.type:
         case "text":
             return _text(part.text, part.cache_control, f"{where}.text")

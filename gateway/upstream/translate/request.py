@@ -186,7 +186,7 @@ _RESULTS = ("tool", "function")
 """Roles of messages whose content may be JSON that a dialect looks into."""
 
 
-def opened(order: Order) -> Order:
+def open_order(order: Order) -> Order:
     """An order of a large request with those strings whole that a dialect looks into.
 
     These are calls with their arguments, their results, and what the assistant is to go on with.
@@ -215,7 +215,7 @@ _PARTS = msgspec.json.Decoder(list[MessagePart])
 
 def read_request(fields: Mapping[str, msgspec.Raw]) -> ChatFields:
     """The request of these top-level values. Raises BadRequest naming the field that has another type."""
-    return _decoded(_REQUEST, rawjson.encode(fields), "")
+    return _decode(_REQUEST, rawjson.encode(fields), "")
 
 
 class _Cap(msgspec.Struct):
@@ -241,10 +241,10 @@ def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:
 
 def read_parts(content: msgspec.Raw, where: str) -> list[MessagePart]:
     """The parts of an array that is a message's content. Raises BadRequest."""
-    return _decoded(_PARTS, content, where)
+    return _decode(_PARTS, content, where)
 
 
-def _decoded(decoder: "msgspec.json.Decoder[T]", data: bytes | msgspec.Raw, where: str) -> T:
+def _decode(decoder: "msgspec.json.Decoder[T]", data: bytes | msgspec.Raw, where: str) -> T:
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
@@ -264,7 +264,7 @@ def left_out(fields: Mapping[str, msgspec.Raw], understood: frozenset[str]) -> l
 _NOTHING = (b"null", b"false")
 
 
-def refused(channel: Channel, fault: BadRequest) -> AttemptFailed:
+def refusal_of(channel: Channel, fault: BadRequest) -> AttemptFailed:
     """The fault as a failure of the attempt: status 400, the channel named, nothing sent."""
     text = f"channel '{channel.name}' cannot take this request: {plain(fault.message, 500)}"
     return AttemptFailed(
@@ -279,7 +279,7 @@ def refused(channel: Channel, fault: BadRequest) -> AttemptFailed:
     )
 
 
-def unsupported(param: str, why: str) -> BadRequest:
+def unsupported_param(param: str, why: str) -> BadRequest:
     """A parameter that the upstream has no counterpart of and that may not be left out silently."""
     return BadRequest(f"{param}: {why}", code="unsupported_parameter", param=param)
 
@@ -318,13 +318,15 @@ def read_tools(request: ChatFields) -> Toolbox:
     offers += [OfferedTools(function=function) for function in request.functions or ()]
     if request.tool_choice is None and request.function_call is not None:
         return _legacy(tuple(offers), request.function_call)
-    return _chosen(tuple(offers), request.tool_choice)
+    return _choose_tools(tuple(offers), request.tool_choice)
 
 
 def _offer(request: ChatFields, i: int) -> OfferedTools:
     tool = (request.tools or [])[i]
     if tool.type != "function" or tool.function is None:
-        raise unsupported(f"tools[{i}]", f"a tool of type '{tool.type}' has no counterpart there; only functions have")
+        raise unsupported_param(
+            f"tools[{i}]", f"a tool of type '{tool.type}' has no counterpart there; only functions have"
+        )
     return OfferedTools(function=tool.function, cache=tool.cache_control)
 
 
@@ -334,7 +336,7 @@ def _legacy(offers: tuple[OfferedTools, ...], choice: NamedFunction | str) -> To
     return Toolbox(offers=offers, mode=_word(choice, "function_call"), param="function_call")
 
 
-def _chosen(offers: tuple[OfferedTools, ...], choice: ToolChoice | str | None) -> Toolbox:
+def _choose_tools(offers: tuple[OfferedTools, ...], choice: ToolChoice | str | None) -> Toolbox:
     if choice is None or isinstance(choice, str):
         return Toolbox(offers=offers, mode="" if choice is None else _word(choice, "tool_choice"))
     if choice.type == "function" and choice.function is not None:
@@ -343,7 +345,7 @@ def _chosen(offers: tuple[OfferedTools, ...], choice: ToolChoice | str | None) -
         names = {call.function.name for call in allowed.tools if call.function is not None}
         kept = tuple(offer for offer in offers if offer.function.name in names)
         return Toolbox(offers=kept, mode=_word(allowed.mode, "tool_choice.allowed_tools.mode"))
-    raise unsupported("tool_choice", f"a choice of type '{choice.type}' has no counterpart there")
+    raise unsupported_param("tool_choice", f"a choice of type '{choice.type}' has no counterpart there")
 
 
 def _word(word: str, param: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Failure, Order, Whole, as_object
+from gateway.upstream.adapter import AttemptFailed, Failure, Order, WholeAnswer, as_object
 from gateway.upstream.error_body import read_error, tidy
 from gateway.upstream.failures import bad_response
 from gateway.upstream.framing import (
@@ -121,7 +121,7 @@ def transcribe(decoder: Decoder, event: SSEEvent) -> bytes:
     """An event in the words of chat completions; one that makes no sense becomes one that makes none there either."""
     try:
         refuse_many_elements(event.data)
-        return _written(decoder, decoder.take(event))
+        return _write_chunks(decoder, decoder.take(event))
     except ValueError:
         excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
         return b"data: odd event: " + excerpt.encode() + BLANK
@@ -129,10 +129,10 @@ def transcribe(decoder: Decoder, event: SSEEvent) -> bytes:
 
 def transcribe_end(decoder: Decoder) -> bytes:
     """What the end of the bytes means."""
-    return _written(decoder, decoder.end())
+    return _write_chunks(decoder, decoder.end())
 
 
-def _written(decoder: Decoder, chunks: Iterable[Json]) -> bytes:
+def _write_chunks(decoder: Decoder, chunks: Iterable[Json]) -> bytes:
     out = b"".join(b"data: " + rawjson.encode(chunk) + BLANK for chunk in chunks)
     return out + DONE if decoder.complete else out
 
@@ -245,12 +245,12 @@ class TranslatedStream(FramedStream):
         self.failure = self._decoder.failure or self._chat.failure
 
 
-def read_translated(body: bytes, order: Order, channel: Channel, decoder: Decoder, whole: WholeReader) -> Whole:
+def read_translated(body: bytes, order: Order, channel: Channel, decoder: Decoder, whole: WholeReader) -> WholeAnswer:
     """The answer, which may have come as events although none were asked for. Raises AttemptFailed."""
     if not is_stream(body):
         found = _read(whole, body, channel)
         answer = read_whole(found.body, order, channel)
-        return _marked(answer, found.marks)
+        return _add_marks(answer, found.marks)
     framer = Framer()
     try:
         blocks = (framer.feed(body) + framer.end()).split(BLANK)
@@ -260,15 +260,15 @@ def read_translated(body: bytes, order: Order, channel: Channel, decoder: Decode
     chat = b"".join(transcribe(decoder, event) for event in events) + transcribe_end(decoder)
     if decoder.failure is not None:
         raise AttemptFailed(decoder.failure)
-    answer = _completed(assemble(chat, order, channel))
-    return _marked(answer, decoder.marks)
+    answer = _complete(assemble(chat, order, channel))
+    return _add_marks(answer, decoder.marks)
 
 
-def _marked(answer: Whole, marks: tuple[str, ...]) -> Whole:
+def _add_marks(answer: WholeAnswer, marks: tuple[str, ...]) -> WholeAnswer:
     return msgspec.structs.replace(answer, marks=tuple(dict.fromkeys((*answer.marks, *marks)))) if marks else answer
 
 
-def _completed(whole: Whole) -> Whole:
+def _complete(whole: WholeAnswer) -> WholeAnswer:
     """The answer with the fields that streams leave out."""
     answer = rawjson.fields(whole.body)
     choices = rawjson.objects(answer["choices"])

@@ -72,16 +72,16 @@ def _tool_names(order: Order) -> Iterable[str]:
         request = read_request(order.fields)
     except BadRequest:
         return ()
-    return (*defined(request), *called(request))
+    return (*defined_names(request), *called_names(request))
 
 
-def defined(request: ChatFields) -> list[str]:
+def defined_names(request: ChatFields) -> list[str]:
     """Names of the functions that may be called."""
     tools = [tool.function.name for tool in request.tools or () if tool.function is not None]
     return tools + [function.name for function in request.functions or ()]
 
 
-def called(request: ChatFields) -> list[str]:
+def called_names(request: ChatFields) -> list[str]:
     """Names of the functions that were called in earlier turns, each once."""
     calls = [call.function for message in request.messages for call in message.tool_calls or ()]
     legacy = [message.function_call for message in request.messages]

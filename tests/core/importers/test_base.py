@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.core.importers.base import ImportedConfig, model_name, versioned, whole
+from gateway.core.importers.base import ImportedConfig, model_name, whole, with_version
 
 
 def test_places_of_the_same_note_are_reported_together() -> None:
@@ -45,7 +45,7 @@ def test_whole_numbers(value: object, least: int, found: int | None) -> None:
 
 def test_versions_are_added_once() -> None:
     urls = ["http://h", "http://h/", "http://h/v1", "http://h/v1/", ""]
-    assert [versioned(url, "/v1") for url in urls] == ["http://h/v1"] * 4 + [""]
+    assert [with_version(url, "/v1") for url in urls] == ["http://h/v1"] * 4 + [""]
 
 
 def test_names_of_models_that_cannot_be_shown_are_none() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.core.importers.base import ImportedConfig
-from gateway.core.importers.oneapi import NEW_API, ONE_API, Kind, convert
+from gateway.core.importers.oneapi import NEW_API, ONE_API, ChannelKind, convert
 from gateway.domain.errors import BadRequest
 from gateway.upstream.vendors import PRESETS
 
@@ -105,7 +105,7 @@ def test_numbers_are_those_of_each(kinds: Any, number: int, preset: str | None, 
 
 def test_every_kind_leads_to_a_preset_we_have_or_names_its_own_place() -> None:
     for kind in (*ONE_API.values(), *NEW_API.values()):
-        assert isinstance(kind, Kind)
+        assert isinstance(kind, ChannelKind)
         assert kind.preset in ("", *PRESETS)
         assert not kind.root or kind.root.startswith("https://")
         if kind.preset:

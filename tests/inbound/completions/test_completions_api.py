@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.channel import Served
+from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import BOUND_LEAST
 from gateway.domain.usage import Usage, UsageSource
@@ -13,7 +13,7 @@ from gateway.inbound.completions.answers import CompletionsRelay
 from gateway.inbound.completions.api import parse_completions_request
 from tests.upstream.makers import channel, order
 
-SERVED = Served(name="m")
+SERVED = ServedModel(name="m")
 USAGE = Usage(input=2, output=3, source=UsageSource.REPORTED)
 STREAM = b"".join(
     b"data: "

@@ -13,7 +13,7 @@ from gateway.domain.errors import (
     NotFound,
     QuotaExceeded,
     RateLimited,
-    Refused,
+    RequestRefused,
     TooLarge,
     Unavailable,
     UpstreamError,
@@ -23,7 +23,7 @@ from gateway.inbound.messages.api import MESSAGES
 
 ROWS: list[tuple[GatewayError, int, str]] = [
     (InvalidToken("x"), 401, "authentication_error"),
-    (Refused("x"), 403, "permission_error"),
+    (RequestRefused("x"), 403, "permission_error"),
     (NotFound("model 'x' does not exist", param="model"), 404, "not_found_error"),
     (BadRequest("x"), 400, "invalid_request_error"),
     (TooLarge("x"), 413, "request_too_large"),

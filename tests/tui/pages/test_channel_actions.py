@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 from textual.widgets import Input
 
-from gateway.domain.channel import Served
+from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import ListingView
@@ -254,7 +254,7 @@ LOCAL = Offer(
     preset="ollama",
     base_url="http://127.0.0.1:11434/v1",
     key="",
-    models=[Served(name="qwen3:8b")],
+    models=[ServedModel(name="qwen3:8b")],
 )
 VENDOR = Offer(
     name="groq", dialect="openai", preset="groq", base_url="https://api.groq.com/openai/v1", key="env:G", models=[]

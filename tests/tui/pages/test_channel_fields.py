@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.domain.channel import Served, UpstreamPrices
+from gateway.domain.channel import ServedModel, UpstreamPrices
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Nanos
 from tests.domain.field_samples import ODD
@@ -21,14 +21,14 @@ from tui.pages.channel_fields import (
 
 def test_names_mappings_and_patterns_are_read_and_written_the_same() -> None:
     found = read_offering("a, fast=b, gpt-*, !*-preview")
-    assert found.models == [Served(name="a"), Served(name="fast", upstream="b")]
+    assert found.models == [ServedModel(name="a"), ServedModel(name="fast", upstream="b")]
     assert found.patterns == ["gpt-*", "!*-preview"]
     assert offering_text(found) == "a, fast=b, gpt-*, !*-preview"
 
 
 def test_what_is_known_of_a_model_that_stays_is_kept() -> None:
-    known = [Served(name="a", context=8_000), Served(name="b", upstream="bb")]
-    assert read_offering("a, b=bb, c", known).models == [*known, Served(name="c")]
+    known = [ServedModel(name="a", context=8_000), ServedModel(name="b", upstream="bb")]
+    assert read_offering("a, b=bb, c", known).models == [*known, ServedModel(name="c")]
 
 
 @pytest.mark.parametrize("text", ["=x", "a="])
@@ -38,14 +38,14 @@ def test_half_a_mapping_is_refused(text: str) -> None:
 
 
 def test_what_a_pattern_let_in_is_not_named() -> None:
-    view = channel("x", models=[Served(name="a"), Served(name="gpt-5", live=True)], patterns=["gpt-*"])
+    view = channel("x", models=[ServedModel(name="a"), ServedModel(name="gpt-5", live=True)], patterns=["gpt-*"])
     found = offering_of(view)
-    assert (found.models, found.patterns) == ([Served(name="a")], ["gpt-*"])
+    assert (found.models, found.patterns) == ([ServedModel(name="a")], ["gpt-*"])
     assert offering_text(found) == "a, gpt-*"
 
 
 def test_what_a_pattern_let_in_goes_back_with_it_or_it_would_be_taken_for_unwanted() -> None:
-    known = [Served(name="a"), Served(name="gpt-5", live=True)]
+    known = [ServedModel(name="a"), ServedModel(name="gpt-5", live=True)]
     models = read_offering("a, gpt-*", known).patch()["models"]
     assert models == [{"name": "a"}, {"name": "gpt-5", "live": True}]
     assert read_offering("a", known).patch()["models"] == [{"name": "a"}]
@@ -53,7 +53,9 @@ def test_what_a_pattern_let_in_goes_back_with_it_or_it_would_be_taken_for_unwant
 
 
 def test_a_chosen_model_is_named_and_one_left_out_is_gone() -> None:
-    view = channel("x", models=[Served(name="a"), Served(name="own", upstream="b"), Served(name="unlisted")])
+    view = channel(
+        "x", models=[ServedModel(name="a"), ServedModel(name="own", upstream="b"), ServedModel(name="unlisted")]
+    )
     seen = listing(
         listed("a"),
         listed("b", public="own"),
@@ -65,13 +67,15 @@ def test_a_chosen_model_is_named_and_one_left_out_is_gone() -> None:
 
 
 def test_where_patterns_choose_one_is_excluded_by_a_pattern_and_included_again_without_it() -> None:
-    view = channel("x", models=[Served(name="g1", live=True), Served(name="g2", live=True)], patterns=["g*", "!g3"])
+    view = channel(
+        "x", models=[ServedModel(name="g1", live=True), ServedModel(name="g2", live=True)], patterns=["g*", "!g3"]
+    )
     seen = listing(listed("g1"), listed("g2"), listed("g3", state="kept_out", served=False, public=""))
-    assert offering_with(view, seen, {"g1", "g3"}) == Offering([], ["g*", "!g2"], [Served(name="g1", live=True)])
+    assert offering_with(view, seen, {"g1", "g3"}) == Offering([], ["g*", "!g2"], [ServedModel(name="g1", live=True)])
 
 
 def test_what_the_upstream_lists_no_more_can_stay() -> None:
-    view = channel("x", models=[Served(name="a")])
+    view = channel("x", models=[ServedModel(name="a")])
     seen = listing(listed("a", state="gone"))
     assert offering_text(offering_with(view, seen, {"a"})) == "a"
     assert offering_text(offering_with(view, seen, set())) == ""
@@ -96,8 +100,8 @@ def test_what_is_new_and_gone_comes_first_with_what_is_known_of_it() -> None:
 
 
 def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
-    models = [Served(name=one) for one in ODD] + [Served(name=f"p{one}", upstream=f"u{one}") for one in ODD]
-    there = Offering([*models, Served(name="odd *")], ["m *", "!n,*"])
+    models = [ServedModel(name=one) for one in ODD] + [ServedModel(name=f"p{one}", upstream=f"u{one}") for one in ODD]
+    there = Offering([*models, ServedModel(name="odd *")], ["m *", "!n,*"])
     text = offering_text(there)
     assert read_offering(text, there.models) == there
     assert offering_text(read_offering(text, there.models)) == text
@@ -107,9 +111,9 @@ def test_the_options_say_the_same_or_there_is_no_command() -> None:
     found = read_offering('"a b", "pub lic"="up stream", "m *"')
     assert models_options(found) == ["--models", "a b,pub lic=up stream,m *"]
     assert models_options(read_offering("")) == ["--models", "*"]
-    assert models_options(read_offering("a"), [Served(name="a", upstream="b")]) == ["--models", "a=a"]
+    assert models_options(read_offering("a"), [ServedModel(name="a", upstream="b")]) == ["--models", "a=a"]
     assert models_options(read_offering('"x=y"=z, "x=z"')) == ["--models", '"x=y"=z,"x=z"']
     with pytest.raises(BadRequest):
         models_options(read_offering('"a,b"'))
     with pytest.raises(BadRequest, match="would read it as a pattern"):
-        models_options(read_offering("x*", [Served(name="x*")]))
+        models_options(read_offering("x*", [ServedModel(name="x*")]))

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.domain.channel import Overrides, Served, Timeouts
+from gateway.domain.channel import Overrides, ServedModel, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.views import ChannelView
 from tests.domain.field_samples import ODD
@@ -106,7 +106,7 @@ def test_a_proxy_is_kept_changed_or_removed_and_its_password_is_not_shown() -> N
 
 
 def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
-    models = [Served(name=one) for one in ODD] + [Served(name=f"p{one}", upstream=f"u{one}") for one in ODD]
+    models = [ServedModel(name=one) for one in ODD] + [ServedModel(name=f"p{one}", upstream=f"u{one}") for one in ODD]
     odd: dict[str, Any] = {"name": "my box", "groups": tuple(ODD), "note": " x ", "options": {"retry_after": "Wed, 21"}}
     view = replace(channel("x", models=tuple(models), patterns=("m *",)), **odd)
     assert form(view) == ({}, "channel edit 'my box'")

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from gateway.domain.channel import Served
+from gateway.domain.channel import ServedModel
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import ChannelView, KeyView
@@ -36,7 +36,7 @@ def test_the_pane_shows_its_options() -> None:
     text = detail(
         channel(
             "x",
-            models=[Served(name="fast", upstream="gpt-5-mini")],
+            models=[ServedModel(name="fast", upstream="gpt-5-mini")],
             limits=Limits(rpm=9, queue_s=3),
             headers={"X-Title": "…"},
             options={"latency": 200},

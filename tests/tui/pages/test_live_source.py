@@ -7,7 +7,7 @@ from gateway.domain.views import CallView
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.glyphs import UNICODE
 from tui.pages.live import columns
-from tui.pages.live_source import History, HistoryRequest, LiveSource, SearchProgress, search_words
+from tui.pages.live_source import CallHistory, HistoryRequest, LiveSource, SearchProgress, search_words
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 
@@ -159,7 +159,7 @@ def test_another_server_has_other_records() -> None:
 
 
 def test_what_is_missing_is_fetched_a_page_at_a_time() -> None:
-    history = History(page=10)
+    history = CallHistory(page=10)
     assert history.row(25) is None
     assert history.waiting
     assert history.next(1_000) == HistoryRequest(2, 30, 10)
@@ -167,7 +167,7 @@ def test_what_is_missing_is_fetched_a_page_at_a_time() -> None:
 
 
 def test_a_page_that_is_being_fetched_is_not_fetched_again() -> None:
-    history = History(page=10)
+    history = CallHistory(page=10)
     history.row(25)
     history.next(1_000)
     history.row(24)
@@ -175,7 +175,7 @@ def test_a_page_that_is_being_fetched_is_not_fetched_again() -> None:
 
 
 def test_rows_are_found_by_their_numbers() -> None:
-    history = History(page=10)
+    history = CallHistory(page=10)
     history.row(25)
     ask = history.next(1_000)
     assert ask is not None
@@ -186,7 +186,7 @@ def test_rows_are_found_by_their_numbers() -> None:
 
 
 def test_only_what_was_viewed_last_is_fetched() -> None:
-    history = History(page=10)
+    history = CallHistory(page=10)
     history.row(25)
     history.row(905)
     assert history.next(1_000) == HistoryRequest(90, 910, 10)
@@ -194,7 +194,7 @@ def test_only_what_was_viewed_last_is_fetched() -> None:
 
 
 def test_the_newest_page_may_be_short() -> None:
-    history = History(page=10)
+    history = CallHistory(page=10)
     history.row(23)
     ask = history.next(24)
     assert ask == HistoryRequest(2, 24, 4)
@@ -205,7 +205,7 @@ def test_the_newest_page_may_be_short() -> None:
 
 
 def test_pages_looked_at_long_ago_are_forgotten() -> None:
-    history = History(page=10, pages=2)
+    history = CallHistory(page=10, pages=2)
     for number in (5, 15, 25):
         history.row(number)
         ask = history.next(1_000)
@@ -216,7 +216,7 @@ def test_pages_looked_at_long_ago_are_forgotten() -> None:
 
 
 def test_a_failed_request_may_be_made_again() -> None:
-    history = History(page=10)
+    history = CallHistory(page=10)
     history.row(5)
     ask = history.next(1_000)
     assert ask is not None
@@ -226,7 +226,7 @@ def test_a_failed_request_may_be_made_again() -> None:
 
 
 def test_everything_can_be_forgotten() -> None:
-    history = History(page=10)
+    history = CallHistory(page=10)
     history.row(5)
     history.clear()
     assert not history.waiting

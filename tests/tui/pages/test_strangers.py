@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.channel import Check, Served
+from gateway.domain.channel import Check, ServedModel
 from gateway.domain.units import Millis
 from gateway.domain.views import ChannelView, KeyView, Offer
 from tests.tui.owner import Owner, listed, listing, press, proposal, refused, screen, shown
@@ -69,7 +69,9 @@ def hostile(texts: tuple[str, ...] = EVIL) -> Owner:
     owner.now_running = []
     text = texts[0]
     owner.listing = listing(listed(text, state="new", public=text), error=text, patterns=texts[:1])
-    owner.offered = [Offer(name=text, dialect=text, preset=text, base_url=text, key=text, models=[Served(name=text)])]
+    owner.offered = [
+        Offer(name=text, dialect=text, preset=text, base_url=text, key=text, models=[ServedModel(name=text)])
+    ]
     owner.proposals = [proposal(text, channel=text, guard=text, change=text)]
     routes = [msgspec.structs.replace(route, channel=text, reason=text, passed=text) for route in refused().routes]
     owner.answer = refused(message=text, fix=text, rule=text, code=text, group=text, routes=routes)
@@ -88,7 +90,7 @@ def _channel(number: int, text: str) -> ChannelView:
         "keys": keys,
         "proxy": text,
     }
-    served = [Served(name=text, upstream=text)]
+    served = [ServedModel(name=text, upstream=text)]
     made = channel("a", id=f"ch_{number}", models=served, groups=[text], last_check=check, note=text, **state, **odd)
     return msgspec.structs.replace(made, name=text)
 

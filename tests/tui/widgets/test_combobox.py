@@ -6,7 +6,7 @@ from textual.pilot import Pilot
 from gateway.domain.errors import BadRequest
 from tests.tui.widgets.stage import WidgetStage
 from tui.widgets.combobox import LISTED, ChoiceInput, ChoiceList, Suggestion, matching
-from tui.widgets.form import Field, Form, FormPlan, Values
+from tui.widgets.form import Form, FormField, FormPlan, Values
 
 VENDORS = [
     Suggestion("openai", "https://api.openai.com/v1"),
@@ -33,7 +33,7 @@ def test_names_and_descriptions_are_searched_and_beginnings_come_first(typed: st
 class Asked:
     """A form of one such field behind a plain one."""
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: FormField) -> None:
         self.saved: list[str] = []
         self.app = WidgetStage()
 
@@ -41,7 +41,7 @@ class Asked:
             self.saved.append(values[field.id])
             return True
 
-        self._plan = FormPlan(title="T", fields=[Field(id="first", label="First"), field], save=save)
+        self._plan = FormPlan(title="T", fields=[FormField(id="first", label="First"), field], save=save)
 
     async def open(self, pilot: Pilot[object]) -> None:
         """Show the form; the plain field has the focus."""
@@ -65,11 +65,11 @@ class Asked:
 
 
 def vendors() -> Asked:
-    return Asked(Field(id="vendor", label="Vendor", suggest=VENDORS, narrows=True))
+    return Asked(FormField(id="vendor", label="Vendor", suggest=VENDORS, narrows=True))
 
 
 def models(options: Sequence[str], **changes: str) -> Asked:
-    return Asked(Field(id="model", label="Model", options=options, **changes))  # type: ignore[arg-type]
+    return Asked(FormField(id="model", label="Model", options=options, **changes))  # type: ignore[arg-type]
 
 
 async def test_an_empty_line_lists_all_choices_and_typing_narrows_them() -> None:
@@ -186,7 +186,7 @@ async def test_a_long_list_says_how_much_more_there_is() -> None:
 
 
 async def test_in_a_list_of_names_the_one_under_the_cursor_is_completed() -> None:
-    asked = Asked(Field(id="groups", label="Groups", suggest=VENDORS, many=True))
+    asked = Asked(FormField(id="groups", label="Groups", suggest=VENDORS, many=True))
     async with asked.app.run_test(size=(100, 30)) as pilot:
         await asked.open(pilot)
         await pilot.press("tab", *"groq, mis")
@@ -198,14 +198,14 @@ async def test_in_a_list_of_names_the_one_under_the_cursor_is_completed() -> Non
 
 
 async def test_a_form_that_begins_with_such_a_field_does_not_open_its_list() -> None:
-    field = Field(id="vendor", label="Vendor", suggest=VENDORS)
+    field = FormField(id="vendor", label="Vendor", suggest=VENDORS)
     app = WidgetStage()
 
     async def save(_values: Values) -> bool:
         return True
 
     async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(FormPlan(title="T", fields=[field, Field(id="b", label="B")], save=save)))
+        app.ask(Form(FormPlan(title="T", fields=[field, FormField(id="b", label="B")], save=save)))
         await pilot.pause()
         assert app.screen.query_one(ChoiceInput).has_focus
         assert not app.screen.query_one(ChoiceList).display
@@ -219,7 +219,7 @@ async def test_what_is_typed_into_a_list_of_choices_is_wrong_only_once_the_list_
             raise BadRequest(f"unknown {text}")
         return text
 
-    asked = Asked(Field(id="vendor", label="Vendor", suggest=VENDORS, narrows=True, parse=read))
+    asked = Asked(FormField(id="vendor", label="Vendor", suggest=VENDORS, narrows=True, parse=read))
     async with asked.app.run_test() as pilot:
         await asked.open(pilot)
         await pilot.press("down", *"open")

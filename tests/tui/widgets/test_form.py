@@ -11,7 +11,7 @@ from tests.tui.owner import Owner, press, shown
 from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage
 from tui.widgets.dialogs import BACK, Confirm
-from tui.widgets.form import Field, Form, FormPlan, FormRow, Values, optional, required
+from tui.widgets.form import Form, FormField, FormPlan, FormRow, Values, optional, require_text
 
 
 def plan(saved: list[Values], **changes: Any) -> FormPlan:
@@ -24,10 +24,10 @@ def plan(saved: list[Values], **changes: Any) -> FormPlan:
         return "made"
 
     fields = [
-        Field(id="name", label="Name", hint="laptop", parse=required),
-        Field(id="limit", label="Calls a minute", value="60", parse=count_of),
-        Field(id="state", label="State", value="on", options=("on", "off")),
-        Field(id="key", label="Key", secret=True),
+        FormField(id="name", label="Name", hint="laptop", parse=require_text),
+        FormField(id="limit", label="Calls a minute", value="60", parse=count_of),
+        FormField(id="state", label="State", value="on", options=("on", "off")),
+        FormField(id="key", label="Key", secret=True),
     ]
     return FormPlan(
         title="New [b]thing[/]",
@@ -197,7 +197,7 @@ async def test_a_click_beside_an_untouched_form_leaves_it_and_one_inside_does_no
 
 async def test_a_choice_alone_is_left_without_a_question() -> None:
     app = WidgetStage()
-    field = Field(id="a", label="A", options=("x", "y"))
+    field = FormField(id="a", label="A", options=("x", "y"))
     async with app.run_test() as pilot:
         app.ask(Form(FormPlan(title="T", fields=[field], save=nothing, asks=False)))
         await pilot.pause()
@@ -206,11 +206,11 @@ async def test_a_choice_alone_is_left_without_a_question() -> None:
         assert app.answers == [None]
 
 
-def folded(**changes: Any) -> list[Field]:
+def folded(**changes: Any) -> list[FormField]:
     return [
-        Field(id="a", label="A"),
-        replace(Field(id="b", label="B, in cells", advanced=True, parse=optional(count_of)), **changes),
-        Field(id="c", label="C"),
+        FormField(id="a", label="A"),
+        replace(FormField(id="b", label="B, in cells", advanced=True, parse=optional(count_of)), **changes),
+        FormField(id="c", label="C"),
     ]
 
 
@@ -268,8 +268,8 @@ async def test_a_field_that_does_not_apply_is_hidden_and_keeps_its_value() -> No
         return True
 
     fields = [
-        Field(id="kind", label="Kind", options=("demo", "other")),
-        Field(id="url", label="Address", applies=lambda texts: texts["kind"] == "other"),
+        FormField(id="kind", label="Kind", options=("demo", "other")),
+        FormField(id="url", label="Address", applies=lambda texts: texts["kind"] == "other"),
     ]
     app = WidgetStage()
     async with app.run_test() as pilot:
@@ -288,7 +288,7 @@ async def test_a_field_that_does_not_apply_is_hidden_and_keeps_its_value() -> No
 async def test_buttons_and_the_focused_field_are_on_every_screen(size: tuple[int, int]) -> None:
     app = console(Owner())
     long = "a long sentence about what this is for, and why " * 4
-    fields = [Field(id=f"f{number}", label=f"Field {number}") for number in range(60)]
+    fields = [FormField(id=f"f{number}", label=f"Field {number}") for number in range(60)]
     made = FormPlan(title="T", intro=long, fields=fields, save=nothing, live=lambda _: long, command=lambda _: long)
     async with app.run_test(size=size) as pilot:
         app.push_screen(Form(made))
@@ -322,7 +322,11 @@ async def test_the_button_says_what_it_does(page: str, key: str, verb: str) -> N
 
 async def test_the_first_field_that_is_wrong_is_gone_to() -> None:
     app = WidgetStage()
-    fields = [Field(id="a", label="A"), Field(id="b", label="B", parse=required), Field(id="c", label="C")]
+    fields = [
+        FormField(id="a", label="A"),
+        FormField(id="b", label="B", parse=require_text),
+        FormField(id="c", label="C"),
+    ]
     async with app.run_test() as pilot:
         app.ask(Form(FormPlan(title="T", fields=fields, save=nothing)))
         await pilot.pause()
@@ -333,10 +337,10 @@ async def test_the_first_field_that_is_wrong_is_gone_to() -> None:
 async def test_back_is_there_only_where_a_step_is_before() -> None:
     app = WidgetStage()
     async with app.run_test() as pilot:
-        app.ask(Form(FormPlan(title="T", fields=[Field(id="a", label="A")], save=nothing)))
+        app.ask(Form(FormPlan(title="T", fields=[FormField(id="a", label="A")], save=nothing)))
         await pilot.pause()
         await pilot.press("pageup", "escape")
-        app.ask(Form(FormPlan(title="T", fields=[Field(id="a", label="A")], save=nothing, back=True)))
+        app.ask(Form(FormPlan(title="T", fields=[FormField(id="a", label="A")], save=nothing, back=True)))
         await pilot.pause()
         await pilot.press("pageup")
         assert app.answers == [None, BACK]
@@ -344,7 +348,7 @@ async def test_back_is_there_only_where_a_step_is_before() -> None:
 
 async def test_down_goes_to_the_next_field_also_where_they_do_not_all_fit() -> None:
     app = WidgetStage()
-    fields = [Field(id=f"f{number}", label=f"F{number}") for number in range(40)]
+    fields = [FormField(id=f"f{number}", label=f"F{number}") for number in range(40)]
     async with app.run_test(size=(80, 24)) as pilot:
         app.ask(Form(FormPlan(title="T", fields=fields, save=nothing)))
         await pilot.pause()

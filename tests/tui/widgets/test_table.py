@@ -12,7 +12,7 @@ from textual.strip import Strip
 from tui.glyphs import UNICODE
 from tui.listing import Column, fit_columns
 from tui.themes import DARK
-from tui.widgets.table import LiveTable, RowPainter, RowState, selected, text_of
+from tui.widgets.table import LiveTable, RowPainter, RowState, select_span, text_of
 
 COLUMNS = [Column[int]("name", "Name", 8, lambda row: f"row {row}", flex=True)]
 
@@ -241,10 +241,10 @@ def test_a_row_that_is_not_here_yet_is_an_ellipsis() -> None:
 
 def test_a_selection_is_a_span_of_cells() -> None:
     strip = Strip.blank(4).join([Strip(painter().row(1, ("abcdef", 42), RowState()))])
-    chosen = selected(strip, (2, 5), Style(reverse=True))
+    chosen = select_span(strip, (2, 5), Style(reverse=True))
     assert [segment.text for segment in chosen if segment.style and segment.style.reverse] == ["bcd"]
     assert chosen.text == strip.text
-    assert selected(strip, (2, -1), Style(reverse=True)).text == strip.text
+    assert select_span(strip, (2, -1), Style(reverse=True)).text == strip.text
 
 
 def test_the_text_of_a_line_has_no_space_at_its_end() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.channel import Dialect, Served
+from gateway.domain.channel import Dialect, ServedModel
 from gateway.upstream.anthropic.request import marks_cache, prepare
 from gateway.upstream.dialects import marks_cache as marks
 from gateway.upstream.learned_params import NOTHING
@@ -24,7 +24,7 @@ UP = channel("https://h", preset="anthropic")
 
 def _sent(*messages: Any, model: str = "claude-sonnet-4-5", up: Any = UP, **fields: Any) -> Any:
     body = {"model": "m", "messages": messages, **fields}
-    return json.loads(prepare(order(body), up, Served(name="m", upstream=model), NOTHING, Signatures()).body)
+    return json.loads(prepare(order(body), up, ServedModel(name="m", upstream=model), NOTHING, Signatures()).body)
 
 
 def _blocks(body: Any) -> list[Any]:

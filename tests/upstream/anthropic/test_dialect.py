@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Served
+from gateway.domain.channel import ServedModel
 from gateway.domain.units import Millis
 from gateway.upstream.adapter import Adapter
 from gateway.upstream.anthropic.dialect import AnthropicDialect, AnthropicListing
@@ -35,7 +35,7 @@ def test_it_is_an_adapter() -> None:
 def test_thoughts_of_an_answer_come_back_in_the_next_request() -> None:
     dialect = AnthropicDialect(Signatures())
     dialect.stream(order(), channel()).feed(TWO_TOOLS)
-    prepared = dialect.prepare(order(NEXT), channel(), Served(name="m", upstream="claude-sonnet-4-5"), NOTHING)
+    prepared = dialect.prepare(order(NEXT), channel(), ServedModel(name="m", upstream="claude-sonnet-4-5"), NOTHING)
     body = json.loads(prepared.body)
     assert body["messages"][1]["content"][0] == {"type": "thinking", "thinking": "Hm", "signature": "SIG=="}
     assert body["thinking"]["type"] == "enabled"
@@ -43,7 +43,7 @@ def test_thoughts_of_an_answer_come_back_in_the_next_request() -> None:
 
 def test_without_them_there_is_no_thinking_either() -> None:
     dialect = AnthropicDialect(Signatures())
-    prepared = dialect.prepare(order(NEXT), channel(), Served(name="m", upstream="claude-sonnet-4-5"), NOTHING)
+    prepared = dialect.prepare(order(NEXT), channel(), ServedModel(name="m", upstream="claude-sonnet-4-5"), NOTHING)
     assert (b"thinking" in prepared.body, prepared.dropped) == (False, ("reasoning_effort",))
 
 
@@ -71,8 +71,8 @@ def test_questions() -> None:
 def test_a_page() -> None:
     body = dumps({"data": [OPUS, {"id": "x", "created_at": "?"}], "has_more": True, "last_id": "x"})
     created = Millis(1_790_035_200_000)
-    opus = Served(name="claude-opus-5-5", created=created, context=1_000_000, max_output=128_000)
-    assert LISTING.read(body) == ModelPage(models=[opus, Served(name="x")], after="x")
+    opus = ServedModel(name="claude-opus-5-5", created=created, context=1_000_000, max_output=128_000)
+    assert LISTING.read(body) == ModelPage(models=[opus, ServedModel(name="x")], after="x")
 
 
 def test_the_last_page_has_nothing_after_it() -> None:

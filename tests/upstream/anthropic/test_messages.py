@@ -10,7 +10,7 @@ import pytest
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.anthropic.messages import Dialogue, blocks_of, dialogue, result_block
-from gateway.upstream.translate.conversation import Media, Text, Turn, read_turns
+from gateway.upstream.translate.conversation import Media, TextPart, Turn, read_turns
 from gateway.upstream.translate.request import read_request
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call
@@ -181,11 +181,11 @@ def test_texts_keep_their_escapes() -> None:
 CACHE = msgspec.Raw(b'{"type":"ephemeral"}')
 
 
-def _block_text(text: str, cache: msgspec.Raw = rawjson.NULL) -> Text:
-    return Text(raw=rawjson.raw(text), cache=cache)
+def _block_text(text: str, cache: msgspec.Raw = rawjson.NULL) -> TextPart:
+    return TextPart(raw=rawjson.raw(text), cache=cache)
 
 
-def _result_turn(*parts: Text, failed: bool = False) -> Turn:
+def _result_turn(*parts: TextPart, failed: bool = False) -> Turn:
     return Turn(role="tool", answers="t", parts=parts, failed=failed)
 
 

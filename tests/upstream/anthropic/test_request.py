@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Served
-from gateway.upstream.adapter import Learned, Prepared
+from gateway.domain.channel import ServedModel
+from gateway.upstream.adapter import LearnedRefusals, PreparedRequest
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking
 from gateway.upstream.anthropic.request import ThinkingPlan, plan_thinking, prepare
 from gateway.upstream.learned_params import NOTHING
@@ -25,9 +25,11 @@ THOUGHTLESS = [
 ]
 
 
-def _prepared(model: str = BUDGET, learned: Learned = NOTHING, base: str = "https://h", **fields: Any) -> Prepared:
+def _prepared(
+    model: str = BUDGET, learned: LearnedRefusals = NOTHING, base: str = "https://h", **fields: Any
+) -> PreparedRequest:
     body = {"model": "m", "messages": HI, **fields}
-    return prepare(order(body), channel(base), Served(name="m", upstream=model), learned, Signatures())
+    return prepare(order(body), channel(base), ServedModel(name="m", upstream=model), learned, Signatures())
 
 
 def _body(model: str = BUDGET, **fields: Any) -> Any:
@@ -52,7 +54,7 @@ def test_where_it_goes(base: str) -> None:
 
 def test_the_channels_version_wins() -> None:
     versioned = channel("https://h", headers={"Anthropic-Version": "2026-10-21"})
-    prepared = prepare(order(), versioned, Served(name="m"), NOTHING, Signatures())
+    prepared = prepare(order(), versioned, ServedModel(name="m"), NOTHING, Signatures())
     assert "anthropic-version" not in prepared.headers
 
 
@@ -178,7 +180,7 @@ def test_what_has_no_counterpart_is_named() -> None:
 
 
 def test_what_was_learned_is_left_out() -> None:
-    prepared = _prepared(learned=Learned(dropped=("top_k", "seed")), top_k=3)
+    prepared = _prepared(learned=LearnedRefusals(dropped=("top_k", "seed")), top_k=3)
     assert ("top_k" in json.loads(prepared.body), prepared.dropped) == (False, ("top_k",))
 
 
@@ -211,13 +213,13 @@ def test_a_stream_is_requested() -> None:
 def test_a_limit_above_the_models_own_is_lowered(
     fields: dict[str, Any], limit: int | None, sent: int, lowered: int | None
 ) -> None:
-    served = Served(name="m", upstream=BUDGET, max_output=limit)
+    served = ServedModel(name="m", upstream=BUDGET, max_output=limit)
     prepared = prepare(order({"messages": HI, **fields}), channel(), served, NOTHING, Signatures())
     assert (json.loads(prepared.body)["max_tokens"], prepared.lowered) == (sent, lowered)
 
 
 def test_a_thinking_budget_stays_below_the_lowered_limit() -> None:
-    served = Served(name="m", upstream=BUDGET, max_output=2000)
+    served = ServedModel(name="m", upstream=BUDGET, max_output=2000)
     asked = order({"messages": HI, "max_tokens": 90_000, "reasoning_effort": "high"})
     body = json.loads(prepare(asked, channel(), served, NOTHING, Signatures()).body)
     assert (body["max_tokens"], body["thinking"]["budget_tokens"]) == (2000, 1999)

@@ -8,7 +8,7 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Whole
+from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.response import AnswerToolCalls, Report, finish_of
@@ -22,7 +22,7 @@ THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
 SPENT = {"input_tokens": 10, "cache_read_input_tokens": 20, "output_tokens": 7}
 
 
-def _whole(body: bytes, signatures: Signatures | None = None, **fields: Any) -> Whole:
+def _whole(body: bytes, signatures: Signatures | None = None, **fields: Any) -> WholeAnswer:
     asked = order({"messages": [], **fields}, model="mine")
     return AnthropicDialect(signatures or Signatures()).whole(body, asked, channel())
 

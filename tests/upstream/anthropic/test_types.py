@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from gateway.domain.channel import Served
+from gateway.domain.channel import ServedModel
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.framing import BLANK, parse
 from gateway.upstream.learned_params import NOTHING
@@ -51,7 +51,7 @@ def test_the_sdk_would_send_it(body: dict[str, Any], model: str) -> None:
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
 
     asked = order({"model": "m", **body})
-    prepared = AnthropicDialect(Signatures()).prepare(asked, channel(), Served(name="m", upstream=model), NOTHING)
+    prepared = AnthropicDialect(Signatures()).prepare(asked, channel(), ServedModel(name="m", upstream=model), NOTHING)
     hint = MessageCreateParamsStreaming if asked.stream else MessageCreateParamsNonStreaming
     assert faults(json.loads(prepared.body), hint) == []
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Served
+from gateway.domain.channel import ServedModel
 from gateway.upstream.adapter import Adapter
 from gateway.upstream.gemini.dialect import GeminiDialect, GeminiListing
 from gateway.upstream.gemini.request import PLACEHOLDER
@@ -28,7 +28,7 @@ def _calls(chunks: list[Any], *, keep: bool) -> list[Any]:
 
 def _sent(dialect: GeminiDialect, calls: list[Any]) -> list[str | None]:
     asked = order({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": calls}]})
-    prepared = dialect.prepare(asked, channel(), Served(name="m", upstream="gemini-3.8-flash"), NOTHING)
+    prepared = dialect.prepare(asked, channel(), ServedModel(name="m", upstream="gemini-3.8-flash"), NOTHING)
     return [part.get("thoughtSignature") for part in json.loads(prepared.body)["contents"][1]["parts"]]
 
 
@@ -65,8 +65,8 @@ def test_a_page() -> None:
     embedder = {"name": "models/embedder", "supportedGenerationMethods": ["embedContent"]}
     others = [embedder, {"name": "models/v", "supportedGenerationMethods": ["predict"]}, {"name": "models/x"}]
     found = LISTING.read(dumps({"models": [flash, *others, {"name": 3}, "odd"], "nextPageToken": "t"}))
-    chats = Served(name="gemini-3.8-flash", context=1_048_576, max_output=65_536)
-    assert found == ModelPage(models=[chats, Served(name="embedder")], after="t")
+    chats = ServedModel(name="gemini-3.8-flash", context=1_048_576, max_output=65_536)
+    assert found == ModelPage(models=[chats, ServedModel(name="embedder")], after="t")
 
 
 def test_the_last_page_has_nothing_after_it() -> None:

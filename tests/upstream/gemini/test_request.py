@@ -7,14 +7,14 @@ import msgspec
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Served
+from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Learned, Prepared
+from gateway.upstream.adapter import LearnedRefusals, PreparedRequest
 from gateway.upstream.gemini.models import UNKNOWN, row_of
 from gateway.upstream.gemini.request import PLACEHOLDER, config_of, parts_of, prepare, result_parts, talk, tools_of
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.translate.conversation import Media, Text, Turn, read_turns
+from gateway.upstream.translate.conversation import Media, TextPart, Turn, read_turns
 from gateway.upstream.translate.request import read_request, read_tools
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call, function
@@ -24,10 +24,10 @@ HI = [{"role": "user", "content": "Hi"}]
 
 
 def _prepared(
-    model: str = "gemini-3.8-flash", learned: Learned = NOTHING, base: str = "https://h", **fields: Any
-) -> Prepared:
+    model: str = "gemini-3.8-flash", learned: LearnedRefusals = NOTHING, base: str = "https://h", **fields: Any
+) -> PreparedRequest:
     body = {"model": "m", "messages": HI, **fields}
-    return prepare(order(body), channel(base), Served(name="m", upstream=model), learned, Signatures())
+    return prepare(order(body), channel(base), ServedModel(name="m", upstream=model), learned, Signatures())
 
 
 def test_the_least_request() -> None:
@@ -77,7 +77,7 @@ def test_what_has_no_counterpart_is_named() -> None:
 
 
 def test_what_was_learned_is_left_out() -> None:
-    prepared = _prepared(learned=Learned(dropped=("seed", "top_k")), seed=3)
+    prepared = _prepared(learned=LearnedRefusals(dropped=("seed", "top_k")), seed=3)
     assert (b"seed" in prepared.body, prepared.dropped) == (False, ("seed",))
 
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_translated_is_refused(fields: dict[str, Any], param: str
 
 @pytest.mark.parametrize(("asked", "limit", "sent"), [(90, 70, 70), (50, 70, 50), (None, 70, None), (90, None, 90)])
 def test_a_limit_above_the_models_own_is_lowered(asked: int | None, limit: int | None, sent: int | None) -> None:
-    served = Served(name="m", upstream="gemini-2.5-pro", max_output=limit)
+    served = ServedModel(name="m", upstream="gemini-2.5-pro", max_output=limit)
     made = order({"messages": HI, "max_tokens": asked})
     prepared = prepare(made, channel(), served, NOTHING, Signatures())
     config = json.loads(prepared.body).get("generationConfig", {})
@@ -277,11 +277,11 @@ IMAGE = Media(type="image/png", data="AA", where="x")
 INLINE = {"inlineData": {"mimeType": "image/png", "data": "AA"}}
 
 
-def _text(text: str) -> Text:
-    return Text(raw=rawjson.raw(text))
+def _text(text: str) -> TextPart:
+    return TextPart(raw=rawjson.raw(text))
 
 
-def _result(*parts: Text | Media, row: Any = NEW_PARTS) -> Any:
+def _result(*parts: TextPart | Media, row: Any = NEW_PARTS) -> Any:
     turn = Turn(role="tool", parts=parts, answers="c1", name="f")
     return json.loads(rawjson.encode(result_parts(turn, "f", row)))
 

@@ -7,10 +7,18 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Whole
+from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.gemini.request import TOOLS
-from gateway.upstream.gemini.response import BROKEN, Candidate, News, Responses, finish_of, logprobs_of, split
+from gateway.upstream.gemini.response import (
+    BROKEN,
+    Candidate,
+    CandidateNews,
+    GeminiResponses,
+    finish_of,
+    logprobs_of,
+    split,
+)
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import function
 from tests.cases.gemini.streams import HELLO, TWO_CALLS, response, say, spent, think, use
@@ -19,7 +27,7 @@ from tests.fakes.replies import dumps
 from tests.upstream.makers import attempt_fails, channel, order
 
 
-def _whole(body: object, signatures: Signatures | None = None, **fields: Any) -> Whole:
+def _whole(body: object, signatures: Signatures | None = None, **fields: Any) -> WholeAnswer:
     data = body if isinstance(body, bytes) else dumps(body)
     asked = order({"messages": [], **fields}, model="mine")
     return GeminiDialect(signatures or Signatures()).whole(data, asked, channel())
@@ -103,8 +111,8 @@ def test_what_is_not_an_answer_fails(body: object, code: str) -> None:
     assert caught.value.code == code
 
 
-def _responses(*docs: Any) -> Responses:
-    responses = Responses(order(), channel(), Signatures())
+def _responses(*docs: Any) -> GeminiResponses:
+    responses = GeminiResponses(order(), channel(), Signatures())
     for doc in docs:
         responses.add(rawjson.fields(rawjson.encode(doc)))
     return responses
@@ -171,7 +179,7 @@ def _candidate(**fields: Any) -> Candidate:
     return Candidate(0, order({"messages": [], **fields}), Signatures())
 
 
-def _take(candidate: Candidate, *parts: Any, **more: Any) -> News:
+def _take(candidate: Candidate, *parts: Any, **more: Any) -> CandidateNews:
     fields = rawjson.fields(rawjson.encode({"content": {"parts": parts}, **more}))
     return candidate.take(fields)
 

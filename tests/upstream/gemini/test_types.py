@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gateway.domain.channel import Served
+from gateway.domain.channel import ServedModel
 from gateway.upstream.framing import BLANK, parse
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.learned_params import NOTHING
@@ -58,7 +58,7 @@ def _check(body: dict[str, Any]) -> None:
 @pytest.mark.parametrize("model", ["gemini-3.8-flash", "gemini-3.5-flash", "gemini-2.5-flash"])
 @pytest.mark.parametrize("body", REQUESTS)
 def test_the_sdk_would_send_it(body: dict[str, Any], model: str) -> None:
-    served = Served(name="m", upstream=model)
+    served = ServedModel(name="m", upstream=model)
     prepared = GeminiDialect(Signatures()).prepare(order({"model": "m", **body}), channel(), served, NOTHING)
     _check(json.loads(prepared.body))
 

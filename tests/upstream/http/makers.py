@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from gateway.domain.channel import Timeouts
-from gateway.upstream.adapter import Prepared
+from gateway.upstream.adapter import PreparedRequest
 from gateway.upstream.http.parser import WireAnswer
 from gateway.upstream.http.pool import Pool
 from gateway.upstream.http.reply import HttpReply
@@ -43,7 +43,7 @@ class Asker:
         up = channel(self._provider.base_url)
         up = msgspec.structs.replace(up, timeouts=Timeouts(**deadlines))
         self._pool = self._pool or Pool(up, {})
-        asked = Prepared(url=f"{up.base_url}/chat/completions", headers={}, body=b'{"model":"m"}')
+        asked = PreparedRequest(url=f"{up.base_url}/chat/completions", headers={}, body=b'{"model":"m"}')
         return await self._pool.send("POST", asked, up.timeouts.head)
 
     @property
@@ -129,9 +129,9 @@ async def hang(peer: Socket) -> None:
     await peer.gone.wait()
 
 
-def question(port: int, body: bytes = b"{}", *, scheme: str = "http") -> Prepared:
+def question(port: int, body: bytes = b"{}", *, scheme: str = "http") -> PreparedRequest:
     """A request to a peer."""
-    return Prepared(url=f"{scheme}://127.0.0.1:{port}/v1/x", headers={}, body=body)
+    return PreparedRequest(url=f"{scheme}://127.0.0.1:{port}/v1/x", headers={}, body=body)
 
 
 @asynccontextmanager

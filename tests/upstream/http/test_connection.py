@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from gateway.upstream.adapter import AttemptFailed, Unlimited
+from gateway.upstream.adapter import AttemptFailed, UnlimitedMemory
 from gateway.upstream.http.connection import AT_ONCE, JOINED, READ_SIZE, UpstreamConnection
 from gateway.upstream.http.errors import ConnectionBroken
 from gateway.upstream.http.parser import HIGH_WATER, WireAnswer
@@ -366,7 +366,7 @@ async def _ask(pool: Pool, port: int, nonce: bytes, rng: random.Random) -> bool:
         reply.release()
         return False
     try:
-        assert await reply.read(1 << 20, Unlimited()) == nonce
+        assert await reply.read(1 << 20, UnlimitedMemory()) == nonce
     finally:
         reply.abort()
     return True

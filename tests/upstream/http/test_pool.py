@@ -13,7 +13,7 @@ import trustme
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Timeouts
 from gateway.domain.errors import UpstreamError
-from gateway.upstream.adapter import AttemptFailed, Prepared, Unlimited
+from gateway.upstream.adapter import AttemptFailed, PreparedRequest, UnlimitedMemory
 from gateway.upstream.http.pool import Pool
 from gateway.upstream.http.reply import HttpReply
 from tests.fakes.provider import Exchange, Provider, Script
@@ -36,7 +36,7 @@ async def _failure(base_url: str, **deadlines: float) -> UpstreamError:
     pool = Pool(channel(base_url, timeouts=deadlines), {})
     try:
         with attempt_fails() as caught:
-            await pool.send("POST", Prepared(url=base_url, headers={}, body=b"{}"), deadlines.get("head", 5))
+            await pool.send("POST", PreparedRequest(url=base_url, headers={}, body=b"{}"), deadlines.get("head", 5))
     finally:
         await pool.close()
     assert pool.busy == 0
@@ -156,19 +156,19 @@ async def test_a_few_early_hints_do_no_harm(ask: Asker) -> None:
         await exchange.write(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 3)
         await exchange.answer(b"{}")
 
-    assert await (await ask(script)).read(10, Unlimited()) == b"{}"
+    assert await (await ask(script)).read(10, UnlimitedMemory()) == b"{}"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_redirects_are_answers_and_not_followed(ask: Asker, provider: Provider, status: int) -> None:
     answer = await ask(reply(b"", status=status, headers={"location": provider.base_url + "/elsewhere"}))
-    await answer.read(10, Unlimited())
+    await answer.read(10, UnlimitedMemory())
     assert (answer.status, len(provider.exchanges)) == (status, 1)
 
 
 async def test_cookies_are_not_kept(ask: Asker) -> None:
     for _ in range(2):
-        await (await ask(reply(b"{}", headers={"set-cookie": "a=b"}))).read(10, Unlimited())
+        await (await ask(reply(b"{}", headers={"set-cookie": "a=b"}))).read(10, UnlimitedMemory())
     assert ask.exchange.head.get("cookie") == ""
 
 
@@ -177,8 +177,8 @@ async def test_an_answer_before_the_request_was_read_is_used() -> None:
     async with _listening(_Hasty) as port:
         base_url = f"http://127.0.0.1:{port}/v1"
         pool = Pool(channel(base_url), {})
-        answer = await pool.send("POST", Prepared(url=base_url, headers={}, body=b"x" * 30_000_000), 5)
-        assert (answer.status, await answer.read(100, Unlimited())) == (413, b"{}")
+        answer = await pool.send("POST", PreparedRequest(url=base_url, headers={}, body=b"x" * 30_000_000), 5)
+        assert (answer.status, await answer.read(100, UnlimitedMemory())) == (413, b"{}")
         await pool.close()
 
 
@@ -186,28 +186,28 @@ async def test_a_large_body_arrives_whole(provider: Provider) -> None:
     provider.on("m", speak())
     pool = Pool(channel(provider.base_url), {})
     body = b'{"model":"m","x":"' + b"y" * 5_000_000 + b'"}'
-    answer = await pool.send("POST", Prepared(url=provider.base_url, headers={}, body=body), 5)
-    await answer.read(10_000, Unlimited())
+    answer = await pool.send("POST", PreparedRequest(url=provider.base_url, headers={}, body=body), 5)
+    await answer.read(10_000, UnlimitedMemory())
     assert provider.last.body == body
     await pool.close()
 
 
 async def test_a_connection_closed_while_idle_is_replaced_unseen(ask: Asker, provider: Provider) -> None:
-    await (await ask(speak())).read(10_000, Unlimited())
+    await (await ask(speak())).read(10_000, UnlimitedMemory())
     provider.last.socket.close()
     await provider.last.left()
-    await (await ask(speak())).read(10_000, Unlimited())
+    await (await ask(speak())).read(10_000, UnlimitedMemory())
     assert len(provider.exchanges) == 2
 
 
 async def test_a_connection_that_breaks_as_it_is_used_is_replaced_once(ask: Asker, provider: Provider) -> None:
-    await (await ask(speak())).read(10_000, Unlimited())
+    await (await ask(speak())).read(10_000, UnlimitedMemory())
     turns = iter((slam, speak()))
 
     async def script(exchange: Exchange) -> None:
         await next(turns)(exchange)
 
-    assert b"Hello" in await (await ask(script)).read(10_000, Unlimited())
+    assert b"Hello" in await (await ask(script)).read(10_000, UnlimitedMemory())
     assert [exchange.reused for exchange in provider.exchanges] == [False, True, False]
 
 
@@ -218,7 +218,7 @@ async def test_a_fresh_connection_that_breaks_is_not_tried_again(ask: Asker, pro
 
 async def test_a_connection_that_is_to_be_closed_is_not_used_again(ask: Asker, provider: Provider) -> None:
     for _ in range(2):
-        await (await ask(reply(b"{}", headers={"connection": "close"}))).read(10, Unlimited())
+        await (await ask(reply(b"{}", headers={"connection": "close"}))).read(10, UnlimitedMemory())
     assert [exchange.reused for exchange in provider.exchanges] == [False, False]
 
 
@@ -227,34 +227,34 @@ async def test_bytes_after_the_answer_spoil_the_connection(ask: Asker, provider:
         await exchange.answer(b"{}")
         await exchange.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
 
-    await (await ask(script)).read(10, Unlimited())
+    await (await ask(script)).read(10, UnlimitedMemory())
     await ask.idle()
-    assert await (await ask(reply(b"{}"))).read(10, Unlimited()) == b"{}"
+    assert await (await ask(reply(b"{}"))).read(10, UnlimitedMemory()) == b"{}"
     assert not provider.last.reused
 
 
 async def test_a_failed_answer_keeps_its_connection(ask: Asker, provider: Provider) -> None:
     for _ in range(2):
-        await (await ask(fail(500))).read(10_000, Unlimited())
+        await (await ask(fail(500))).read(10_000, UnlimitedMemory())
     assert provider.last.reused
 
 
 async def test_hung_calls_hold_nobody_up(ask: Asker, provider: Provider) -> None:
     provider.on("hung", silence)
     hung = Pool(channel(provider.base_url), {})
-    asked = Prepared(url=provider.base_url, headers={}, body=b'{"model":"hung"}')
+    asked = PreparedRequest(url=provider.base_url, headers={}, body=b'{"model":"hung"}')
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_quietly(hung, asked)) for _ in range(50)]
         await provider.asked(50)
         async with asyncio.timeout(2):
-            await (await ask(speak())).read(10_000, Unlimited())
+            await (await ask(speak())).read(10_000, UnlimitedMemory())
         for task in tasks:
             task.cancel()
     assert hung.busy == 0
     await hung.close()
 
 
-async def _quietly(pool: Pool, asked: Prepared) -> HttpReply:
+async def _quietly(pool: Pool, asked: PreparedRequest) -> HttpReply:
     return await pool.send("POST", asked, 60)
 
 
@@ -267,7 +267,7 @@ async def test_more_calls_than_connections_wait_for_one(monkeypatch: pytest.Monk
         await saying(*[EMPTY] * 50)(peer)
 
     async def one(pool: Pool, port: int) -> None:
-        await (await pool.send("POST", question(port), 5)).read(10, Unlimited())
+        await (await pool.send("POST", question(port), 5)).read(10, UnlimitedMemory())
 
     async with listening(echo) as port, pooled() as pool, asyncio.TaskGroup() as group:
         for _ in range(20):
@@ -308,7 +308,7 @@ async def test_calls_cancelled_while_dialing_keep_no_places(when: float, monkeyp
             await asyncio.sleep(when)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        assert (await (await pool.send("POST", question(port), 5)).read(10, Unlimited())) == b""
+        assert (await (await pool.send("POST", question(port), 5)).read(10, UnlimitedMemory())) == b""
 
 
 async def test_closing_breaks_what_is_under_way() -> None:
@@ -321,7 +321,7 @@ async def test_closing_breaks_what_is_under_way() -> None:
         await pool.close()
         assert isinstance(await _raised(waiting), AttemptFailed)
         with attempt_fails("was cut off"):
-            await begun.read(10, Unlimited())
+            await begun.read(10, UnlimitedMemory())
         with attempt_fails("closed"):
             await pool.send("POST", question(port), 5)
     assert pool.busy == 0

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.upstream.adapter import AttemptFailed, Unlimited
-from gateway.upstream.http.reply import LINGER_S, Deadlines, HttpReply
+from gateway.upstream.adapter import AttemptFailed, UnlimitedMemory
+from gateway.upstream.http.reply import LINGER_S, DeadlineTimer, HttpReply
 from gateway.upstream.openai.stream import ChatStream
 from tests.fakes.clock import skip
 from tests.fakes.provider import Exchange, Provider, Script
@@ -35,7 +35,7 @@ async def _said(answer: HttpReply) -> list[bytes]:
 
 
 async def test_a_body_is_read_whole(ask: Asker) -> None:
-    assert await (await ask(reply(b"x" * 300_000))).read(300_000, Unlimited()) == b"x" * 300_000
+    assert await (await ask(reply(b"x" * 300_000))).read(300_000, UnlimitedMemory()) == b"x" * 300_000
 
 
 class Scarce:
@@ -109,13 +109,13 @@ async def test_a_stream_whose_reader_was_away_is_not_too_slow(ask: Asker) -> Non
 
 
 async def test_an_empty_body_is_empty(ask: Asker) -> None:
-    assert await (await ask(reply(b"", status=204))).read(10, Unlimited()) == b""
+    assert await (await ask(reply(b"", status=204))).read(10, UnlimitedMemory()) == b""
 
 
 async def test_a_body_that_is_too_long_is_refused_and_not_read(ask: Asker) -> None:
     answer = await ask(_flood)
     with attempt_fails("longer than 299999") as caught:
-        await answer.read(299_999, Unlimited())
+        await answer.read(299_999, UnlimitedMemory())
     assert caught.value.code == "upstream_bad_response"
     await ask.exchange.left()
 
@@ -125,20 +125,20 @@ async def test_a_body_that_is_too_long_is_refused_and_not_read(ask: Asker) -> No
 )
 async def test_a_compressed_body_is_unpacked(ask: Asker, coding: str, packed: bytes) -> None:
     answer = await ask(reply(packed, headers={"content-encoding": coding}))
-    assert await answer.read(100, Unlimited()) == b"hello"
+    assert await answer.read(100, UnlimitedMemory()) == b"hello"
 
 
 async def test_a_bomb_is_cut(ask: Asker) -> None:
     bomb = gzip.compress(b"\0" * 100_000_000)
     answer = await ask(reply(bomb, headers={"content-encoding": "gzip"}))
     with attempt_fails("longer than"):
-        await answer.read(1_000_000, Unlimited())
+        await answer.read(1_000_000, UnlimitedMemory())
 
 
 async def test_a_lie_about_the_coding_is_a_bad_answer(ask: Asker) -> None:
     answer = await ask(reply(b"no gzip at all", headers={"content-encoding": "gzip"}))
     with attempt_fails() as caught:
-        await answer.read(100, Unlimited())
+        await answer.read(100, UnlimitedMemory())
     assert caught.value.code == "upstream_bad_response"
 
 
@@ -149,7 +149,7 @@ async def test_a_body_shorter_than_said_is_a_bad_answer(ask: Asker) -> None:
         exchange.socket.close()
 
     with attempt_fails("was cut off") as caught:
-        await (await ask(script)).read(100, Unlimited())
+        await (await ask(script)).read(100, UnlimitedMemory())
     assert (caught.value.kind, caught.value.sent) == (K.SERVER, True)
 
 
@@ -222,7 +222,7 @@ async def test_a_released_connection_is_kept_if_the_rest_comes_soon(ask: Asker) 
     answer.release()
     go.set()
     await ask.idle()
-    await (await ask(reply({}))).read(10, Unlimited())
+    await (await ask(reply({}))).read(10, UnlimitedMemory())
     assert ask.exchange.reused
 
 
@@ -256,7 +256,7 @@ async def test_a_break_after_it_ends_the_events(ask: Asker, fault: str) -> None:
 async def test_a_body_that_trickles_is_cut_at_the_total_deadline(ask: Asker) -> None:
     answer = await ask(_dribble, total=0.2)
     with attempt_fails(r"total deadline of 0\.2 s") as caught:
-        await answer.read(1000, Unlimited())
+        await answer.read(1000, UnlimitedMemory())
     assert (caught.value.kind, caught.value.code) == (K.SLOW, "upstream_timeout")
     await ask.exchange.left()
 
@@ -401,7 +401,7 @@ class Clerk:
 
     def __init__(self) -> None:
         self.expired: list[tuple[str, float]] = []
-        self.deadlines = Deadlines[str](asyncio.get_running_loop(), lambda item, s: self.expired.append((item, s)))
+        self.deadlines = DeadlineTimer[str](asyncio.get_running_loop(), lambda item, s: self.expired.append((item, s)))
 
 
 @STANDING_STILL

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.upstream.adapter import Prepared
-from gateway.upstream.http.connection import KEPT, Heads, target_of, tls_context
+from gateway.upstream.adapter import PreparedRequest
+from gateway.upstream.http.connection import KEPT, RequestHeads, target_of, tls_context
 
 CASES = {
     "http://a.test/v1/x": (b"/v1/x HTTP/1.1\r\nHost: a.test", "a.test", 80),
@@ -22,20 +22,20 @@ def test_targets(url: str) -> None:
     assert target.place.tls is (tls_context() if url.startswith("https") else None)
 
 
-def _prepared(headers: dict[str, str] | None = None, body: bytes = b"{}") -> Prepared:
-    return Prepared(url="http://a.test/x", headers=headers or {}, body=body)
+def _prepared(headers: dict[str, str] | None = None, body: bytes = b"{}") -> PreparedRequest:
+    return PreparedRequest(url="http://a.test/x", headers=headers or {}, body=body)
 
 
 TARGET = target_of("http://a.test/x")
 
 
 def test_a_head_is_the_channels_headers_the_requests_and_the_length() -> None:
-    head = Heads({"A": "1", "B": "2"}).head("POST", TARGET, _prepared({"B": "3", "C": "4"}))
+    head = RequestHeads({"A": "1", "B": "2"}).head("POST", TARGET, _prepared({"B": "3", "C": "4"}))
     assert head == b"POST /x HTTP/1.1\r\nHost: a.test\r\nA: 1\r\nB: 3\r\nC: 4\r\nContent-Length: 2\r\n\r\n"
 
 
 def test_only_a_post_says_that_its_body_is_empty() -> None:
-    heads = Heads({})
+    heads = RequestHeads({})
     lengths = [b"Content-Length: 0" in heads.head(method, TARGET, _prepared(body=b"")) for method in ("POST", "GET")]
     assert lengths == [True, False]
 
@@ -43,12 +43,12 @@ def test_only_a_post_says_that_its_body_is_empty() -> None:
 @pytest.mark.parametrize("value", ["a\r\nX: y", "a\nb", "a\0b", "\xe4"], ids=["crlf", "lf", "nul", "umlaut"])
 def test_a_header_that_cannot_be_sent_is_named_and_its_value_not_shown(value: str) -> None:
     with pytest.raises(ValueError, match="header 'Secret'") as caught:
-        Heads({"Secret": value}).head("POST", TARGET, _prepared())
+        RequestHeads({"Secret": value}).head("POST", TARGET, _prepared())
     assert value not in str(caught.value)
 
 
 def test_many_different_headers_are_not_kept_for_ever() -> None:
-    heads = Heads({})
+    heads = RequestHeads({})
     for number in range(3 * KEPT):
         assert b"A: %d\r\n" % number in heads.head("POST", TARGET, _prepared({"A": str(number)}))
     assert len(heads._known) <= KEPT  # noqa: SLF001 - nothing else tells

@@ -10,7 +10,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import OutputCounter, Whole, as_object
+from gateway.upstream.adapter import OutputCounter, WholeAnswer, as_object
 from gateway.upstream.openai.completion import RepairedChoice, finish_of_regular, read_whole, repair, whole_of_regular
 from gateway.upstream.redaction.answers import NO_SCREEN
 from tests.fakes.replies import choice, dumps, tool_call, usage, whole
@@ -20,7 +20,7 @@ Doc = dict[str, Any]
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
 
 
-def _read(doc: object) -> Whole:
+def _read(doc: object) -> WholeAnswer:
     return read_whole(doc if isinstance(doc, bytes) else dumps(doc), order(model="m"), channel())
 
 

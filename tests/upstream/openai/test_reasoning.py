@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.channel import Served
+from gateway.domain.channel import ServedModel
 from gateway.upstream.dialects import remembers
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -50,7 +50,7 @@ def _answered(dialect: OpenAIDialect, reasoning: str = "I shall read.", owner: s
 
 
 def _sent(dialect: OpenAIDialect, *messages: Any, up: Any = UP, owner: str = "tok_1") -> list[Any]:
-    prepared = dialect.prepare(_order(*messages, owner=owner), up, Served(name="m"), NOTHING)
+    prepared = dialect.prepare(_order(*messages, owner=owner), up, ServedModel(name="m"), NOTHING)
     found: list[Any] = json.loads(prepared.body)["messages"]
     return found
 
@@ -154,7 +154,7 @@ def test_odd_messages_are_left_to_the_upstream(messages: bytes) -> None:
     dialect = OpenAIDialect()
     _answered(dialect)
     asked = msgspec.structs.replace(_order(HI), fields={"messages": msgspec.Raw(messages)})
-    sent = json.loads(dialect.prepare(asked, UP, Served(name="m"), NOTHING).body)
+    sent = json.loads(dialect.prepare(asked, UP, ServedModel(name="m"), NOTHING).body)
     assert sent["messages"] == json.loads(messages)
     assert dialect.recalled(asked.fields) == 0
 

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.channel import Served, TokenLimitField
-from gateway.upstream.adapter import Learned, Order, Prepared
+from gateway.domain.channel import ServedModel, TokenLimitField
+from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.upstream.makers import SERVED, channel, order
@@ -22,11 +22,11 @@ EVERYTHING = """{"model":"m","messages":[{"role":"user","content":"Hi","x":{"y":
  "user":"\\ud83d\\ude42 \\u2028","store":null,"logit_bias":{"50256":-100}}"""
 
 
-def _prepared(body: object, preset: str = "", learned: Learned = NOTHING, **more: Any) -> Prepared:
+def _prepared(body: object, preset: str = "", learned: LearnedRefusals = NOTHING, **more: Any) -> PreparedRequest:
     return prepare(order(body), channel(preset=preset, **more), SERVED, learned)
 
 
-def _sent(body: Doc, preset: str = "", learned: Learned = NOTHING, **more: Any) -> Doc:
+def _sent(body: Doc, preset: str = "", learned: LearnedRefusals = NOTHING, **more: Any) -> Doc:
     doc = json.loads(_prepared({"model": "m", "messages": [], **body}, preset, learned, **more).body)
     assert isinstance(doc, dict)
     return {name: value for name, value in doc.items() if name not in {"model", "messages"}}
@@ -56,17 +56,17 @@ def test_a_body_that_fits_goes_out_as_it_came() -> None:
 @pytest.mark.parametrize(
     ("more", "preset", "served", "learned"),
     [
-        ("", "", Served(name="m", upstream="n"), NOTHING),
+        ("", "", ServedModel(name="m", upstream="n"), NOTHING),
         (',"stream":true', "", SERVED, NOTHING),
         (',"stream_options":null', "", SERVED, NOTHING),
-        (',"max_tokens":5', "openai", SERVED, Learned(token_limit_field=MAX_COMPLETION)),
-        (',"seed":5', "", SERVED, Learned(dropped=("seed",))),
+        (',"max_tokens":5', "openai", SERVED, LearnedRefusals(token_limit_field=MAX_COMPLETION)),
+        (',"seed":5', "", SERVED, LearnedRefusals(dropped=("seed",))),
         (',"seed":5', "mistral", SERVED, NOTHING),
         (',"logprobs":true', "groq", SERVED, NOTHING),
     ],
 )
 def test_a_body_that_does_not_fit_is_made_as_if_it_were_not_there(
-    more: str, preset: str, served: Served, learned: Learned
+    more: str, preset: str, served: ServedModel, learned: LearnedRefusals
 ) -> None:
     body = '{"model":"m","messages":[]' + more + "}"
     made = prepare(_whole(body), channel(preset=preset), served, learned)
@@ -75,7 +75,7 @@ def test_a_body_that_does_not_fit_is_made_as_if_it_were_not_there(
 
 
 def test_the_model_is_the_upstreams_name_in_its_old_place() -> None:
-    prepared = prepare(order(EVERYTHING), channel(), Served(name="m", upstream="up/m:free"), NOTHING)
+    prepared = prepare(order(EVERYTHING), channel(), ServedModel(name="m", upstream="up/m:free"), NOTHING)
     assert prepared.body.startswith(b'{"model":"up/m:free","messages":')
 
 
@@ -95,7 +95,7 @@ def test_other_stream_options_stay() -> None:
 
 def test_no_stream_options_where_they_are_not_known() -> None:
     assert _sent({"stream": True}, "mistral") == {"stream": True}
-    assert _sent({"stream": True, "stream_options": {}}, learned=Learned(dropped=("stream_options",))) == {
+    assert _sent({"stream": True, "stream_options": {}}, learned=LearnedRefusals(dropped=("stream_options",))) == {
         "stream": True
     }
 
@@ -134,19 +134,19 @@ def test_the_output_limit_is_renamed(field: str, given: Doc, sent: Doc) -> None:
 def test_presets_know_the_name_of_the_limit() -> None:
     assert _sent(NEW, "ollama") == OLD
     reasoning = prepare(
-        order({"model": "m", **OLD}), channel(preset="openai"), Served(name="m", upstream="o4-mini"), NOTHING
+        order({"model": "m", **OLD}), channel(preset="openai"), ServedModel(name="m", upstream="o4-mini"), NOTHING
     )
     assert json.loads(reasoning.body) == {"model": "o4-mini", **NEW}
 
 
 def test_a_lesson_about_the_limit_wins() -> None:
-    lesson = Learned(token_limit_field=TokenLimitField.MAX_COMPLETION_TOKENS)
+    lesson = LearnedRefusals(token_limit_field=TokenLimitField.MAX_COMPLETION_TOKENS)
     assert _sent(OLD, "ollama", lesson) == NEW
 
 
 @pytest.mark.parametrize("field", [None, "keep", "max_completion_tokens"])
 def test_the_limit_never_gets_a_name_that_is_left_out_there(field: str | None) -> None:
-    lesson = Learned(token_limit_field=MAX_COMPLETION)
+    lesson = LearnedRefusals(token_limit_field=MAX_COMPLETION)
     for learned in (NOTHING, lesson):
         assert _sent(OLD, "mistral", learned, token_limit_field=field) == OLD
         assert _sent(NEW, "mistral", learned, token_limit_field=field) == OLD
@@ -171,14 +171,16 @@ def test_the_limit_never_gets_a_name_that_is_left_out_there(field: str | None) -
 def test_a_limit_above_the_models_own_is_lowered(field: str, given: Doc, sent: Doc, lowered: int | None) -> None:
     asked = order({"model": "m", "messages": [], **given})
     asked = msgspec.structs.replace(asked, body=json.dumps({"model": "m", "messages": [], **given}).encode())
-    served = Served(name="m", max_output=7)
+    served = ServedModel(name="m", max_output=7)
     prepared = prepare(asked, channel(token_limit_field=field), served, NOTHING)
     assert json.loads(prepared.body) == {"model": "m", "messages": [], **sent}
     assert prepared.lowered == lowered
 
 
 def test_lessons_are_left_out_and_named() -> None:
-    prepared = _prepared({"model": "m", "temperature": 1, "seed": 2}, learned=Learned(dropped=("temperature", "top_p")))
+    prepared = _prepared(
+        {"model": "m", "temperature": 1, "seed": 2}, learned=LearnedRefusals(dropped=("temperature", "top_p"))
+    )
     assert (json.loads(prepared.body), prepared.dropped) == ({"model": "m", "seed": 2}, ("temperature",))
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.upstream.redaction.quotes import LIMIT, LONG, Quotes
-from gateway.upstream.redaction.search import blanked
+from gateway.upstream.redaction.search import blank_spans
 
 PROMPT = 'Tell me about "CANARY" whales,\nand their  lives in the northern sea — große Übersicht, bitte! 鯨について'
 
@@ -18,7 +18,7 @@ def quotes(content: Any = PROMPT, **more: Any) -> Quotes:
 
 
 def without(message: str, content: Any = PROMPT, **more: Any) -> str:
-    return blanked(message, quotes(content, **more).spans(message))
+    return blank_spans(message, quotes(content, **more).spans(message))
 
 
 WRITTEN = {

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Overrides, Served
+from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
 from gateway.domain.units import ChannelId
 from gateway.upstream.error_body import read_error
@@ -131,7 +131,7 @@ def test_a_channel_that_is_not_saved_or_was_changed_has_secrets_too() -> None:
 def test_models_named_like_a_secret_are_left_out() -> None:
     at = channel(key=KEY, headers={"x-model": "gpt-4o-mini-2024", "x-pass": "header-secret-4711"})
     names = ["gpt-4o", KEY, f"x-{KEY[3:15]}", "header-secret-4711", "gpt-4o-mini", "models/gpt-5"]
-    left = Redaction({}).models([Served(name=name) for name in names], at)
+    left = Redaction({}).models([ServedModel(name=name) for name in names], at)
     assert [model.name for model in left] == ["gpt-4o", "gpt-4o-mini", "models/gpt-5"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.redaction.search import PIECE, SHORTEST, Needles, blanked, joined, needles, views
+from gateway.upstream.redaction.search import PIECE, SHORTEST, Needles, blank_spans, join_needles, needles, views
 
 KEY = "sk-proj-Ab3/dE+fG=hIjKlMnOpQrStUvWxYz0123456789"
 PRINTABLE = st.characters(min_codepoint=0x21, max_codepoint=0x7E)
@@ -38,7 +38,7 @@ WRITTEN: dict[str, Callable[[str], str]] = {
 
 
 def clear(text: str, *secrets: str) -> str:
-    return blanked(text, needles(secrets).spans(text))
+    return blank_spans(text, needles(secrets).spans(text))
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -130,14 +130,14 @@ def test_values_of_eight_to_eleven_characters_are_found_whole() -> None:
 
 def test_neighbours_become_one_blank() -> None:
     assert clear(f"a {KEY}{KEY} b", KEY) == "a … b"
-    assert blanked("abcdef", [(0, 2), (1, 3), (3, 4)]) == "…ef"
-    assert blanked("abc", []) == "abc"
+    assert blank_spans("abcdef", [(0, 2), (1, 3), (3, 4)]) == "…ef"
+    assert blank_spans("abc", []) == "abc"
 
 
 def test_several_secrets_at_once() -> None:
-    both = joined([needles([KEY]), needles(["another-secret-1234"]), Needles()])
+    both = join_needles([needles([KEY]), needles(["another-secret-1234"]), Needles()])
     text = f"{KEY} and another-secret-1234"
-    assert blanked(text, both.spans(text)) == "… and …"
+    assert blank_spans(text, both.spans(text)) == "… and …"
 
 
 def test_a_whole_value_in_a_name() -> None:
@@ -152,4 +152,4 @@ def test_long_texts_and_hundreds_of_secrets_end_soon() -> None:
     many = needles(f"sk-ant-api03-{number:04}{'abcdefghij' * 8}" for number in range(200))
     repeated = ("sk-ant-api03-", "a*", "%2525", "abcdefghij", "sk-ant...", "&#115;", "\\u0073")
     for text in (word * (300_000 // len(word)) for word in repeated):
-        assert len(blanked(text, many.spans(text))) <= len(text)
+        assert len(blank_spans(text, many.spans(text))) <= len(text)

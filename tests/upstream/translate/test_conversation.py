@@ -7,7 +7,7 @@ import pytest
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import NULL
-from gateway.upstream.translate.conversation import Media, Text, Turn, audio_of, file_of, image_of, read_turns
+from gateway.upstream.translate.conversation import Media, TextPart, Turn, audio_of, file_of, image_of, read_turns
 from gateway.upstream.translate.request import Audio, File, ImageUrl, read_request
 from tests.cases.conversations import call
 from tests.upstream.makers import order
@@ -18,7 +18,7 @@ def _turns(*messages: Any) -> list[Turn]:
 
 
 def _texts(turn: Turn) -> list[str]:
-    return [part.value for part in turn.parts if isinstance(part, Text)]
+    return [part.value for part in turn.parts if isinstance(part, TextPart)]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_content_in_parts() -> None:
 
 def test_a_breakpoint_of_the_message_is_one_of_its_text() -> None:
     (turn,) = _turns({"role": "system", "content": "a", "cache_control": {"type": "ephemeral"}})
-    assert isinstance(turn.parts[0], Text)
+    assert isinstance(turn.parts[0], TextPart)
     assert rawjson.value(turn.parts[0].cache) == {"type": "ephemeral"}
 
 
@@ -128,7 +128,7 @@ def test_a_signature_is_where_google_puts_it() -> None:
 
 @pytest.mark.parametrize(("text", "blank"), [("", True), (" \n\t\r", True), ("a", False), (" a ", False)])
 def test_blanks(text: str, blank: bool) -> None:
-    assert Text(raw=rawjson.raw(text)).blank is blank
+    assert TextPart(raw=rawjson.raw(text)).blank is blank
 
 
 @pytest.mark.parametrize(

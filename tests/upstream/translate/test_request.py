@@ -12,8 +12,8 @@ from gateway.upstream.translate.request import (
     read_parts,
     read_request,
     read_tools,
-    refused,
-    unsupported,
+    refusal_of,
+    unsupported_param,
 )
 from tests.cases.conversations import function
 from tests.upstream.makers import channel, error_of, order
@@ -136,7 +136,7 @@ def test_the_rest_is_refused(fields: dict[str, Any], param: str) -> None:
 
 
 def test_a_fault_becomes_a_failure() -> None:
-    failed = error_of(refused(channel(), unsupported("n", "only one\x1b[31m")).failure)
+    failed = error_of(refusal_of(channel(), unsupported_param("n", "only one\x1b[31m")).failure)
     assert (failed.kind, failed.sent, failed.code, failed.param) == (
         FailureKind.CLIENT,
         False,
@@ -148,4 +148,4 @@ def test_a_fault_becomes_a_failure() -> None:
 
 
 def test_clients_get_status_400() -> None:
-    assert error_of(refused(channel(), unsupported("n", "x")).failure).http_status == 400
+    assert error_of(refusal_of(channel(), unsupported_param("n", "x")).failure).http_status == 400

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.adapter import Whole
+from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.framing import SSEEvent
 from gateway.upstream.translate.response import (
     TranslatedStream,
@@ -159,7 +159,7 @@ def test_an_output_count_that_is_missing_stays_missing() -> None:
     assert (partial["prompt_tokens"], "completion_tokens" in partial, "total_tokens" in partial) == (9, False, False)
 
 
-def _read(body: bytes) -> Whole:
+def _read(body: bytes) -> WholeAnswer:
     decoder = Sayings(channel(), late=True)
     return read_translated(body, order(), channel(), decoder, decoder.whole)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.upstream.translate.request import read_request
-from gateway.upstream.translate.tool_names import Signatures, Spelling, ToolNames, called, defined
+from gateway.upstream.translate.tool_names import Signatures, Spelling, ToolNames, called_names, defined_names
 from tests.cases.conversations import call, function
 from tests.upstream.makers import order
 
@@ -52,7 +52,7 @@ def test_who_is_named_where() -> None:
     past = {"role": "assistant", "tool_calls": [call("1", "g", "{}"), call("2", "g", "{}")]}
     legacy = {"role": "assistant", "function_call": {"name": "h"}}
     request = read_request(order({"messages": [past, legacy], "tools": [function("f")]}).fields)
-    assert (defined(request), called(request)) == (["f"], ["g", "h"])
+    assert (defined_names(request), called_names(request)) == (["f"], ["g", "h"])
 
 
 def test_what_is_kept_is_found() -> None:

@@ -1,0 +1,49 @@
+"""Names: classes have unique ones, and nothing is called by a past participle alone."""
+
+import ast
+import re
+from collections import Counter
+
+from tests.house import sources
+
+PARTICIPLE = re.compile(
+    r"(?!.*(?:feed|need|seed|speed|zed)$)\w+ed|asked|begun|bound|built|chosen|done|drawn|found|given|gone|held|hidden|kept"
+    r"|known|left|lost|made|said|seen|sent|shown|spent|taken|told|tried|written"
+)
+SINGLE_WORD = re.compile(r"_?[A-Za-z][a-z0-9]*")
+
+Named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def test_class_names_are_unique() -> None:
+    names = Counter(node.name for source in sources() for node in source.tree.body if isinstance(node, ast.ClassDef))
+    assert [name for name, count in names.items() if count > 1 and not name.startswith("_")] == []
+
+
+def test_no_class_or_function_is_a_past_participle_alone() -> None:
+    """What answers with a bool may be: ``closed``. So may a message inside a widget, as Textual's own are."""
+    found = [
+        f"{source.path}:{node.lineno} {node.name}"
+        for source in sources()
+        for node in source.tree.body
+        if isinstance(node, Named) and _is_participle(node.name) and not _is_question(node)
+    ]
+    assert found == []
+
+
+def test_nothing_is_called_by_an_underscore_alone() -> None:
+    found = [
+        f"{source.path}:{node.lineno}"
+        for source in sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Attribute) and node.attr == "_"
+    ]
+    assert found == []
+
+
+def _is_participle(name: str) -> bool:
+    return bool(SINGLE_WORD.fullmatch(name) and PARTICIPLE.fullmatch(name.strip("_").lower()))
+
+
+def _is_question(node: Named) -> bool:
+    return not isinstance(node, ast.ClassDef) and isinstance(node.returns, ast.Name) and node.returns.id == "bool"
