@@ -64,7 +64,7 @@ def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
     Nothing outside this machine is contacted until you add a vendor: then its models are fetched. Keys are kept as
     references (env:NAME). On a terminal it asks which ones to add.
     """
-    offers, unknown = run(_look, create=bool(wanted) or take_all)
+    offers, unknown = run(_look, create=bool(wanted) or take_all, needs_data=False)
     for note in _elsewhere(unknown, os.environ):
         words(note)
     if not as_json:

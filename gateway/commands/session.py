@@ -7,6 +7,8 @@ the same home, under the same lock, and asked in the same way.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import click
@@ -37,17 +39,20 @@ NO_SERVER = "no server is running for {home}; start one with 'tollkeeper serve'"
 
 @asynccontextmanager
 async def reach(
-    config: Config, *, listen: bool = False, running: bool = False, create: bool = False
+    config: Config, *, listen: bool = False, running: bool = False, create: bool = False, needs_data: bool = True
 ) -> AsyncIterator[ControlClient]:
     """A client of the running server, or of one inside this process.
 
-    ``listen`` opens /v1 in the latter case. ``running`` demands a running server. ``create`` makes a data folder that
-    is missing. Raises Quit when a server or a folder is demanded and not there, Unavailable when a server does not
-    answer, and StoreBusy when the home stays locked by another process.
+    ``listen`` opens /v1 in the latter case. ``running`` demands a running server. ``create`` makes a data folder
+    that is missing; without ``needs_data`` an empty temporary one is used instead. Raises Quit when a server or a
+    folder is demanded and not there, Unavailable when a server does not answer, and StoreBusy when the home stays
+    locked by another process.
     """
     async with AsyncExitStack() as stack:
         if not (create or running or is_home(config.home)):
-            raise Quit(NO_HOME.format(home=config.home), Exit.NOT_FOUND)
+            if needs_data:
+                raise Quit(NO_HOME.format(home=config.home), Exit.NOT_FOUND)
+            config = msgspec.structs.replace(config, home=Path(stack.enter_context(TemporaryDirectory())))
         endpoint = await _endpoint(config, stack, listen=listen, running=running)
         yield await stack.enter_async_context(ControlClient(endpoint, source=_source()))
 
@@ -64,13 +69,15 @@ def config() -> Config:
     return load(home=meta.get(HOME), host=meta.get(HOST), port=meta.get(PORT))
 
 
-def run(work: Work[T], *, listen: bool = False, running: bool = False, create: bool = False) -> T:
+def run(
+    work: Work[T], *, listen: bool = False, running: bool = False, create: bool = False, needs_data: bool = True
+) -> T:
     """Do one piece of work with a client (see ``reach``)."""
     session = click.get_current_context().find_object(CommandSession) or CommandSession()
     where = config()
 
     async def main() -> T:
-        async with session.reach(where, listen=listen, running=running, create=create) as client:
+        async with session.reach(where, listen=listen, running=running, create=create, needs_data=needs_data) as client:
             return await work(client)
 
     return asyncio.run(main())

@@ -31,7 +31,10 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class SSEEvent(msgspec.Struct, frozen=True):
-    """One event: ``data`` lines joined by line feeds, and the name of its ``event`` line or empty."""
+    """One event: its data and the name of its ``event`` line or empty.
+
+    Several ``data`` lines are joined by line feeds; by blanks if they are JSON, as parts of it may be passed on as is.
+    """
 
     data: bytes
     name: bytes = b""
@@ -139,7 +142,17 @@ def parse(block: bytes) -> SSEEvent | None:
             data.append(value.removeprefix(b" "))
         elif field == b"event":
             name = value.removeprefix(b" ")
-    return SSEEvent(b"\n".join(data), name) if data else None
+    return SSEEvent(data[0] if len(data) == 1 else _join_lines(data), name) if data else None
+
+
+def _join_lines(lines: list[bytes]) -> bytes:
+    """Between the tokens of JSON a line feed is a blank; inside a string it is a fault, which stays one."""
+    whole = b"\n".join(lines)
+    try:
+        msgspec.json.decode(whole)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return whole
+    return b" ".join(lines)
 
 
 def has_comment(block: bytes) -> bool:

@@ -49,7 +49,13 @@ class Control:
 
     @asynccontextmanager
     async def reach(
-        self, config: Config, *, listen: bool = False, running: bool = False, create: bool = False
+        self,
+        config: Config,
+        *,
+        listen: bool = False,
+        running: bool = False,
+        create: bool = False,
+        needs_data: bool = True,
     ) -> AsyncIterator[ControlClient]:
         if running and not self.running:
             raise Quit("no server is running", Exit.UNREACHABLE)

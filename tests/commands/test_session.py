@@ -173,7 +173,7 @@ def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     "line",
     [
         *("token list", "usage list", "status", "doctor", "config export -", "chat hello", "price import --dry-run"),
-        *("account", "history", "incident list", "model list", "why laptop m", "verify", "channel test", "discover"),
+        *("account", "history", "incident list", "model list", "why laptop m", "verify", "channel test"),
     ],
 )
 def test_a_command_that_reads_creates_nothing(tmp_path: Path, line: str) -> None:
@@ -181,6 +181,14 @@ def test_a_command_that_reads_creates_nothing(tmp_path: Path, line: str) -> None
     ran = here(typo, line)
     assert (ran.code != 0, typo.exists()) == (True, False), ran.out
     assert "tollkeeper serve" in ran.err
+
+
+def test_discover_looks_without_a_home_and_creates_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "gsk_" + "x" * 40)
+    typo = tmp_path / "typo"
+    ran = here(typo, "discover --json")
+    assert (ran.code, typo.exists()) == (0, False), ran.err
+    assert "groq" in [offer["name"] for offer in ran.json["offers"]]
 
 
 def test_a_folder_of_something_else_is_never_touched(tmp_path: Path) -> None:

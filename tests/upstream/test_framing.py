@@ -1,5 +1,7 @@
 """What all streamed answers have in common: events are kept apart from bodies, and a body is gathered up to a limit."""
 
+import json
+
 import pytest
 
 from gateway.upstream.framing import EVENT_LIMIT, WholeBody, is_stream
@@ -45,3 +47,21 @@ def test_events_are_recognised(body: bytes) -> None:
 @pytest.mark.parametrize("body", [b"", b"{}", b"<html>", b"data"])
 def test_other_bodies_are_not_events(body: bytes) -> None:
     assert not is_stream(body)
+
+
+def test_parts_that_are_passed_on_as_they_are_have_no_line_breaks() -> None:
+    """The client reads a line of the answer as a whole event."""
+    chunk = {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "x_extra": {"a": 1, "b": 2},
+        "choices": [{"index": 0, "delta": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 11},
+    }
+    event = "".join(f"data: {line}\n" for line in json.dumps(chunk, indent=1).splitlines()) + "\n"
+    stream = ChatStream(order(), channel())
+    lines = (stream.feed(event.encode()) + stream.feed(b"data: [DONE]\n\n") + stream.end()).splitlines()
+    assert b"hi" in b"".join(lines)
+    assert [line for line in lines if not line.startswith((b"data: ", b":")) and line] == []

@@ -91,3 +91,10 @@ def _seconds(size: int) -> float:
 @pytest.mark.parametrize(("block", "found"), [(b": x", True), (b"data: a\n: x", True), (b"data: :x", False)])
 def test_comments_are_seen(block: bytes, *, found: bool) -> None:
     assert has_comment(block) is found
+
+
+def test_json_over_several_lines_of_data_is_one_line_afterwards() -> None:
+    """A break between tokens is white space; inside a string it is a fault, which stays one."""
+    assert parse(b'data: {"usage": {\ndata: "a": 1}}') == SSEEvent(b'{"usage": { "a": 1}}')
+    assert parse(b'data: {"a":"x\ndata: y"}') == SSEEvent(b'{"a":"x\ny"}')
+    assert parse(b"data: a\ndata: b") == SSEEvent(b"a\nb")
