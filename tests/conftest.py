@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "sampled(count): so many of its cases run, with TOLLKEEPER_FULL=1 all")
+    config.addinivalue_line("markers", "long: takes many seconds and begins first")
     config.addinivalue_line("markers", "every_frame: the console draws what nobody sees, too")
     config.addinivalue_line("markers", "hasty(factor): loop time runs faster than the wall's")
     settings.register_profile("unhurried", deadline=None, max_examples=amount(40, 100))
@@ -58,7 +59,10 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of each test marked ``sampled(count)`` keep so many cases, evenly spread; all with TOLLKEEPER_FULL=1."""
+    """Of each test marked ``sampled(count)`` keep so many cases, evenly spread; all with TOLLKEEPER_FULL=1.
+
+    Those marked ``long`` go first: one that begins last keeps a core idle until its end.
+    """
     if os.environ.get("TOLLKEEPER_FULL"):
         return
     cases: dict[str, list[pytest.Item]] = {}
@@ -73,7 +77,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = {number * len(same) // count for number in range(count)}
         dropped |= {item for number, item in enumerate(same) if number not in kept}
     config.hook.pytest_deselected(items=list(dropped))
-    items[:] = [item for item in items if item not in dropped]
+    kept_items = [item for item in items if item not in dropped]
+    items[:] = sorted(kept_items, key=lambda item: item.get_closest_marker("long") is None)
 
 
 def pytest_asyncio_loop_factories(

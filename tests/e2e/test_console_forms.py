@@ -145,6 +145,7 @@ async def test_groups(tmp_path: Path) -> None:
         assert (await seat.control.channel("demo")).groups == ("friends",)
 
 
+@pytest.mark.long
 async def test_channels(tmp_path: Path) -> None:
     async with Provider().running() as provider, seated(tmp_path, "channels") as seat:
         await until(seat.app, seat.pilot, "demo")

@@ -22,6 +22,7 @@ def haste() -> float:
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.hasty(FACTOR)
+@pytest.mark.long
 async def test_thirteen_pass_three_are_safe_and_none_fails(
     gateway: Gateway, provider: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,6 +82,7 @@ class Gallery(SingleFileSnapshotExtension):
         return str(data)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("mode", MODES)

@@ -46,7 +46,7 @@ def walk(shown: Terminal, key: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("page", PAGES)
 def test_nothing_of_them_reaches_the_terminal(tmp_path: Path, known: set[str], page: str) -> None:
     with console(tmp_path, "hostile", rows=ROWS) as shown:

@@ -230,12 +230,13 @@ async def import_prices(page: AnyPage) -> None:
 
 
 def _unlisted_models(session: ConsoleSession, found: Sequence[PriceProposal]) -> str:
-    """Which models have no price, and are on no list."""
+    """Which models have no price, and get none from a list."""
     names = sorted(session.board.unpriced - {one.model for one in found})
     if not names:
         return ""
     some = ", ".join(safe(name, 40) for name in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"\nNo list has a price for {some}: {session.key('models.edit')} sets one, or takes that of another model."
+    key = session.key("models.edit")
+    return f"\nStill without a price, as no list applies: {some}. {key} sets one, or takes that of another model."
 
 
 async def why(page: AnyPage) -> None:

@@ -53,7 +53,7 @@ async def test_with_nothing_to_take_over_it_says_so() -> None:
         await press(app, pilot, "P")
         assert words(app)[1].startswith("Nothing to import: no list has a price for these models.")
         assert words(app)[1].endswith(
-            "No list has a price for my-finetune-7: e sets one, or takes that of another model."
+            "Still without a price, as no list applies: my-finetune-7. e sets one, or takes that of another model."
         )
 
 

@@ -95,7 +95,7 @@ def _channel(number: int, text: str) -> ChannelView:
     return msgspec.structs.replace(made, name=text)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("page", PAGES)
 async def test_a_page_draws_them_harmlessly(page: str) -> None:
     async with shown(page, hostile(), size=(100, 30)) as (app, pilot, _):
@@ -106,7 +106,7 @@ async def test_a_page_draws_them_harmlessly(page: str) -> None:
         assert app.is_running
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("page", "key"), DIALOGS)
 @pytest.mark.parametrize("number", [0, 2, 3, 6, 11])
 async def test_a_dialog_draws_them_harmlessly(page: str, key: str, number: int) -> None:
