@@ -16,6 +16,8 @@ from gateway.domain.units import CallId, Millis, TokenId
 _CHANCE = Random(secrets.randbits(128))
 """Seeded by the system's chance: asking the system for every call would cost a system call."""
 _BASE62 = string.digits + string.ascii_letters
+KEY_LENGTH = len(PREFIX) + 43
+"""256 bits in base62."""
 
 
 def new_call_id(now: Millis) -> CallId:
@@ -30,16 +32,16 @@ def new_id(prefix: str) -> str:
 
 def new_key() -> str:
     """A client's key: ``sk-tk-`` and 43 base62 characters, 256 bits."""
-    return PREFIX + "".join(secrets.choice(_BASE62) for _ in range(43))
+    return PREFIX + "".join(secrets.choice(_BASE62) for _ in range(KEY_LENGTH - len(PREFIX)))
 
 
-@lru_cache(maxsize=256)
 def digest(key: str) -> str:
-    """What is kept of a key. Plain SHA-256 is right for 256 random bits; a slow hash would only cost every call.
-
-    Those of the last keys are remembered, in memory alone: nearly every call comes with one of a few.
-    """
+    """What is kept of a key. Plain SHA-256 is right for 256 random bits; a slow hash would only cost every call."""
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+_recalled_digest = lru_cache(maxsize=256)(digest)
+"""Of the last keys of our form, in memory alone: nearly every call comes with one of a few."""
 
 
 def hint(key: str) -> str:
@@ -89,7 +91,8 @@ def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token |
 
     The lookup is by SHA-256 digest: what is compared is not the secret, so its timing reveals nothing.
     """
-    fingerprint = digest(key)
+    ours = len(key) == KEY_LENGTH and key.startswith(PREFIX)
+    fingerprint = _recalled_digest(key) if ours else digest(key)  # another's key, sent by mistake, is not kept
     token = catalog.token_by_digest(fingerprint)
     if token is None and (holder := passes.holder(fingerprint, now)) is not None:
         token = catalog.registry.tokens.get(holder)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from gateway.core.auth import PASS_MS, Passes, digest, identify
+from gateway.core import auth
+from gateway.core.auth import PASS_MS, Passes, digest, identify, new_key
 from gateway.domain.errors import InvalidToken
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, TokenId
@@ -63,6 +64,18 @@ def test_a_token_that_may_not_be_used_now_says_why(fields: dict[str, object], co
 def test_a_token_is_good_until_it_expires() -> None:
     later = Millis(NOON + 1)
     assert identify(KEY, catalog(tokens=(known(expires=later),)), Passes(), NOON).expires == later
+
+
+def test_only_keys_of_our_form_are_kept_in_memory() -> None:
+    recalled = auth._recalled_digest  # noqa: SLF001 - what is kept is not visible from outside
+    recalled.cache_clear()
+    for other in ("sk-proj-" + "x" * 41, "sk-tk-" + "x" * 60_000, "sk-ant-x"):
+        refusal(other)
+    assert recalled.cache_info().currsize == 0
+    for _ in range(2):
+        refusal(new_key())
+        identify(KEY, catalog(tokens=(known(),)), Passes(), NOON)
+    assert recalled.cache_info().currsize == 3
 
 
 def test_no_refusal_contains_the_key() -> None:
