@@ -183,10 +183,8 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self._upload = Upload(self._transport, request)
         elif together:
             asyncio.get_running_loop().call_soon(self._send, request)
-        elif len(request[1]) <= JOINED:
-            self._transport.write(b"".join(request))
         else:
-            self._transport.writelines(request)
+            self._send(request)
         return answer
 
     def go_on(self) -> None:
