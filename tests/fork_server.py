@@ -164,7 +164,7 @@ def _adopting() -> Iterator[None]:
 
 
 def serve(orders: socket.socket) -> Order | None:
-    """Fork a process for each order; there it returns the order. None when there are no more."""
+    """Fork a process for each order. The child gets its order, the parent None when there are no more."""
     load("gateway")
     gc.freeze()
     while True:

@@ -97,8 +97,8 @@ class _Audit:
         for record in self._snapshot.backlog:
             yield from self._call(record, record.id)
         for scope, since, spent in self._snapshot.counters:
-            anew = self._spent[scope][since]
-            found = SpentAmounts(Nanos(anew.cost), anew.input + anew.output, anew.admitted)
+            sums = self._spent[scope][since]
+            found = SpentAmounts(Nanos(sums.cost), sums.input + sums.output, sums.admitted)
             yield from self._same(f"what {' '.join(scope).strip()} spent since {since}", spent, found)
         balance = self._snapshot.granted - self.cost
         yield from self._same("the balance", self._snapshot.balance, balance)

@@ -1,3 +1,8 @@
+"""Channels over the control API: adding, editing, keys, tests and removal.
+
+Long: all operations of one noun share a gateway and its fake upstream.
+"""
+
 import asyncio
 
 import pytest

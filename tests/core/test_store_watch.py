@@ -85,11 +85,11 @@ async def test_a_failure_that_was_passed_over_is_reported_later_if_it_lasts(
 async def test_a_repair_is_noted_once_in_a_while(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(10):
         store.watch.note("calls go on in a new file")
-        store.watch.note("it was written anew")
+        store.watch.note("it was written again")
     store.mono.now += QUIET_S
-    store.watch.note("it was written anew")
+    store.watch.note("it was written again")
     assert lines(caplog) == [
         "the store in /home/me: calls go on in a new file",
-        "the store in /home/me: it was written anew",
-        "the store in /home/me: it was written anew",
+        "the store in /home/me: it was written again",
+        "the store in /home/me: it was written again",
     ]

@@ -1,3 +1,8 @@
+"""What the pages with a list have in common: the cursor, the pane, the filter, marks and messages.
+
+Long: all of it is tried on one made-up page.
+"""
+
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from pathlib import Path

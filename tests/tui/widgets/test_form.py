@@ -1,3 +1,8 @@
+"""The form: typing, complaints, its advanced part, leaving and saving.
+
+Long: all of it is tried on the same made-up forms.
+"""
+
 import asyncio
 from typing import Any
 
