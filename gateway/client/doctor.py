@@ -69,8 +69,9 @@ async def _answer_step(name: str, question: Question, case: Case) -> Step:
         text = plain(ill.text.removesuffix(f"; {ill.fix}"), TEXT_LIMIT)
         return Step(name=name, result="fail", text=text, fix=ill.fix, code=ill.code, status=ill.status)
     except GatewayError as error:
-        text, status = plain(error.message, TEXT_LIMIT), error.http_status
-        return Step(name=name, result="fail", text=text, fix=_fix(error, case), code=error.code, status=status)
+        fix = _fix(error, case)
+        text, status = plain(error.message.removesuffix(f"; {fix}"), TEXT_LIMIT), error.http_status
+        return Step(name=name, result="fail", text=text, fix=fix, code=error.code, status=status)
 
 
 def _fix(error: GatewayError, case: Case) -> str:

@@ -18,7 +18,7 @@ import msgspec
 
 from gateway.client.apps import used_last
 from gateway.client.control import ControlClient
-from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP, PublicApi, public_api
+from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP, PublicApi, demand_serving, public_api
 from gateway.domain.addresses import CODES, address_advice, program
 from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, Why, left_text
@@ -73,7 +73,7 @@ class Case:
 
 async def check_gateway(case: Case) -> str:
     """Whether the gateway answers where clients ask."""
-    status = await case.client.status()
+    status = demand_serving(await case.client.status())
     if not status.address:
         raise CheckFailed("the gateway is not listening: no server runs", START, code=NO_SERVER, status=503)
     case.door = public_api(status.address)

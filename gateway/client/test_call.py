@@ -7,7 +7,10 @@ import msgspec
 
 from gateway.client.http import Address, ClientRequest, HttpAnswer, exchange, request
 from gateway.client.request import error_of
+from gateway.domain.advice import WAIT_AND_START
 from gateway.domain.errors import GatewayError, Unavailable, UpstreamError
+from gateway.domain.human_values import count_text
+from gateway.domain.views import Status
 
 Value = TypeVar("Value")
 
@@ -107,6 +110,15 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
         if body:
             headers["Content-Type"] = "application/json"
         return ClientRequest(method=method, path=self.base + path, headers=headers, body=body)
+
+
+def demand_serving(status: Status) -> Status:
+    """The status. Raises Unavailable if the server finishes its last calls: it accepts no new ones."""
+    if status.state == "draining":
+        verb = "is" if status.in_flight == 1 else "are"
+        rest = f"; {count_text(status.in_flight, 'call')} {verb} finishing" if status.in_flight else ""
+        raise Unavailable(f"the gateway is stopping{rest}; {WAIT_AND_START}", code="gateway_stopping")
+    return status
 
 
 def public_api(address: str, key: str = "") -> PublicApi:

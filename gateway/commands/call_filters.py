@@ -81,7 +81,10 @@ def wanted_of(given: dict[str, Any]) -> CallQuery:
 async def find_calls(
     client: ControlClient, wanted: CallQuery, limit: int | None = None, progress: ProgressLine | None = None
 ) -> AsyncIterator[CallView]:
-    """The calls wanted, newest first; all of them if ``limit`` is None. ``progress`` tells how far the search came."""
+    """The calls wanted: the running ones, then the others, the one that ended last first.
+
+    All of them if ``limit`` is None. ``progress`` tells how far the search came.
+    """
     left, before = limit, None
     while left is None or left > 0:
         page = await client.calls(limit=PAGE if left is None else min(left, PAGE), before=before, **wanted.fields)

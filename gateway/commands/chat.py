@@ -13,7 +13,7 @@ from gateway.client.apps import best_model, used_last
 from gateway.client.control import ControlClient
 from gateway.client.http import ClientRequest, Stream, exchange, request
 from gateway.client.request import encode_body, error_of
-from gateway.client.test_call import PublicApi, public_api
+from gateway.client.test_call import PublicApi, demand_serving, public_api
 from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
@@ -21,7 +21,7 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SOME
 from gateway.commands.output import harmless, on_terminal, out, out_json, words
 from gateway.commands.session import run
-from gateway.domain.errors import GatewayError, InternalError, NotFound, UpstreamError
+from gateway.domain.errors import GatewayError, InternalError, NotFound, Unavailable, UpstreamError
 from gateway.domain.human_values import brief_span
 from gateway.domain.token import PREFIX
 from gateway.domain.views import CallView
@@ -78,14 +78,15 @@ def chat(
     messages.append({"role": "user", "content": text})
 
     async def work(client: ControlClient) -> None:
-        way = public_api((await client.status()).address, await _key(client, token))
+        status = demand_serving(await client.status())
+        way = public_api(status.address, await _key(client, token))
         body = {"model": model or await _usual_model(client, way), "messages": messages}
         if as_json:
             message, call_id = await whole_answer(way, body)
             out_json({"message": message, "call": await _call(client, call_id)})
             return
         call_id = await (whole(way, body) if no_stream else print_stream(way, body))
-        await _receipt(client, call_id)
+        await print_receipt(client, call_id)
 
     run(work, listen=True)
 
@@ -204,7 +205,7 @@ def _say(text: str) -> None:
     out(harmless(text) if on_terminal() else text, end="")
 
 
-async def _receipt(client: ControlClient, call_id: str) -> None:
+async def print_receipt(client: ControlClient, call_id: str) -> None:
     """What the call used and cost, on stderr."""
     call = await _call(client, call_id)
     if call is None:
@@ -215,8 +216,8 @@ async def _receipt(client: ControlClient, call_id: str) -> None:
 
 
 async def _call(client: ControlClient, call_id: str) -> CallView | None:
-    """The record of the call; None if there is none."""
+    """The record of the call; None if there is none, or if the server stopped after the answer."""
     try:
         return await client.call(call_id) if call_id else None
-    except (NotFound, InternalError):
+    except (NotFound, InternalError, Unavailable):
         return None

@@ -99,7 +99,9 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
     whose = ConfigOrigin(origin)
     text = text_of(file, YAML_LIMIT if whose is ConfigOrigin.LITELLM else LIMIT, "a configuration")
     text = _as_json(text) if whose is ConfigOrigin.LITELLM else text
-    found = run(lambda client: client.import_config(text, prune=prune, origin=whose), create=not dry_run)
+    found = run(
+        lambda client: client.import_config(text, prune=prune, origin=whose), create=not dry_run, needs_data=False
+    )
     if not as_json:
         _print(found.differences)
     if not dry_run:

@@ -130,7 +130,10 @@ def out_list(rows: Sequence[T], columns: Columns[T], *, as_json: bool, empty: st
     if as_json:
         out_json_list(rows)
     elif rows:
-        out(table(rows, columns, terminal_width(), drop))
+        text, left_out = _draw(rows, columns, terminal_width(), drop)
+        out(text)
+        if left_out:
+            words(f"columns left out: {', '.join(left_out)}; see --json, or a wider terminal")
     else:
         words(empty)
 
@@ -184,6 +187,11 @@ def table(rows: Sequence[T], columns: Columns[T], width: int | None = None, drop
     So that a line has at most ``width`` places (None: as many as it takes), texts are cut, the widest first; where that
     is not enough, the columns with the headings of ``drop`` are left out, one after the other.
     """
+    return _draw(rows, columns, width, drop)[0]
+
+
+def _draw(rows: Sequence[T], columns: Columns[T], width: int | None, drop: Sequence[str]) -> tuple[str, list[str]]:
+    """The table, and the headings that were left out."""
     heads = [head.lstrip(">") for head, _ in columns]
     lines = [heads, *([plain(cell(row)) or NOTHING for _, cell in columns] for row in rows)]
     widths = [max(cells(line[i]) for line in lines) for i in range(len(columns))]
@@ -204,7 +212,7 @@ def table(rows: Sequence[T], columns: Columns[T], width: int | None = None, drop
         if number:
             texts = [color_state(text) if heads[i] in STATES else text for i, text in zip(shown, texts, strict=True)]
         drawn.append(MARGIN.join(texts).rstrip())
-    return "\n".join(drawn)
+    return "\n".join(drawn), [head for i, head in enumerate(heads) if i not in shown]
 
 
 def _is_text(head: str) -> bool:

@@ -24,6 +24,7 @@ import msgspec
 
 from gateway.client.apps import KEY_VARIABLE, Launch, app_of_program, find_app, generic_launch
 from gateway.client.control import ControlClient
+from gateway.client.test_call import demand_serving
 from gateway.commands.base import Command
 from gateway.commands.completion import GROUPS, MODELS, complete_apps
 from gateway.commands.env import target_of
@@ -141,7 +142,12 @@ async def _prepare(
 @contextmanager
 def _own_token(body: dict[str, Any], *, renewed: bool) -> Iterator[NewToken]:
     """A token for as long as the block runs. One that made no call is removed, any other one expires."""
-    created = run(lambda client: client.add_token(body), running=True)
+
+    async def create(client: ControlClient) -> NewToken:
+        demand_serving(await client.status())
+        return await client.add_token(body)
+
+    created = run(create, running=True)
     over, started = threading.Event(), True
     renewal = threading.Thread(target=_renew, args=(_control(), created.token.id, over), daemon=True)
     try:

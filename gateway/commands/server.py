@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.client import connect_card, launch
 from gateway.client.control import ControlClient
+from gateway.client.test_call import demand_serving
 from gateway.commands import formatting
 from gateway.commands.base import Command, address_options
 from gateway.commands.exit_codes import Exit, Quit
@@ -168,7 +169,7 @@ def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
 
 
 def demand_none(where: Config, *, elsewhere: bool = False) -> None:
-    """Raises Quit if a server runs on this home, after printing how to use that one.
+    """Raises Quit if a server runs on this home, after printing how to use that one; Unavailable if it is stopping.
 
     ``elsewhere``: not if it listens at the host and port of ``where``.
     """
@@ -177,7 +178,9 @@ def demand_none(where: Config, *, elsewhere: bool = False) -> None:
         return
     if elsewhere and (endpoint.host_option, urlsplit(endpoint.address).port) == (where.host, where.port):
         return
-    tokens = [token for token in asyncio.run(ControlClient(endpoint).tokens()) if not token.temporary]
+    client = ControlClient(endpoint)
+    demand_serving(asyncio.run(client.status()))
+    tokens = [token for token in asyncio.run(client.tokens()) if not token.temporary]
     if heard():
         out(connect_card.assign(connect_card.URL_VARIABLE, endpoint.address, "sh"))
     stop_it = f"stop it with 'tollkeeper stop{where.home_option}', or give this one another folder with --home"

@@ -112,7 +112,7 @@ SHOWN = 50
 """Calls in a list, unless ``--limit`` says another number."""
 NO_CALLS = "no calls yet; try: tollkeeper chat hello"
 LAST = "last"
-"""Instead of an id: the newest call."""
+"""Instead of an id: the first call of the list."""
 
 COLUMNS = [
     ("Time", lambda c: formatting.moment(c.time_ms)),
@@ -153,8 +153,9 @@ usage.add_command(export)
 @click.option("--limit", type=WholeNumber(min=1), default=SHOWN, show_default=True, help="Show at most this many.")
 @json_option
 def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
-    """List calls, newest first. WORDS narrow the list, as in the console's filter.
+    """List the running calls and those that ended last, the one that began last first.
 
+    WORDS narrow the list, as in the console's filter.
     Words: any text; tok: grp: ch: model: app: api: id: with * and ?; st:err st:ok st:4xx st:>=400;
     dur: and ttft: as >5s; in: and out: as >10k; cost: as >0.01; since: and until:; ! negates.
     """
@@ -162,7 +163,7 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
 
     async def work(client: ControlClient) -> tuple[list[CallView], str]:
         with ProgressLine(shown=not as_json) as progress:
-            calls = [call async for call in find_calls(client, wanted, limit, progress)]
+            calls = await _newest(client, wanted, limit, progress)
         if calls or wanted.model is None:
             return calls, NO_CALLS if wanted == CallQuery() else "no matching calls"
         return calls, f"no matching calls{_models_there(wanted.model, await client.models())}"
@@ -171,6 +172,17 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
     out_list(calls, _columns(calls), as_json=as_json, empty=note, drop=DROP)
     if len(calls) == limit == SHOWN and not as_json:
         words(more_text(SHOWN, "calls"))
+
+
+async def _newest(
+    client: ControlClient, wanted: CallQuery, limit: int, progress: ProgressLine | None = None
+) -> list[CallView]:
+    """Of the calls wanted those that run and those that ended last, the one that began last first.
+
+    Also the first few are chosen from as many as are usually shown: the call that began last need not have ended last.
+    """
+    found = [call async for call in find_calls(client, wanted, max(limit, SHOWN), progress)]
+    return sorted(found, key=lambda call: call.time_ms, reverse=True)[:limit]
 
 
 def _models_there(name: str, models: Sequence[ModelView]) -> str:
@@ -197,7 +209,7 @@ def _columns(calls: Sequence[CallView]) -> Columns[CallView]:
 def show_call(call_id: str, *, as_json: bool) -> None:
     """Show one call: how it went, how long such calls usually take, what was tried, what it cost and why.
 
-    ID 'last' is the call that began last.
+    ID 'last' is the call that began last, which 'usage list' shows first.
     """
     if as_json:
         out_json(run(lambda client: _call(client, call_id)))
@@ -213,10 +225,9 @@ async def _call(client: ControlClient, call_id: str) -> CallView:
     """The call with that id, or the one that began last. Raises NotFound or Quit."""
     if call_id != LAST:
         return await client.call(call_id)
-    listed = [one async for one in find_calls(client, CallQuery(), NEAR_CALLS)]  # running ones, then by their ends
-    if not listed:
+    if not (listed := await _newest(client, CallQuery(), 1)):
         raise Quit(NO_CALLS, Exit.NOT_FOUND)
-    return await client.call(max(listed, key=lambda one: one.time_ms).id)
+    return await client.call(listed[0].id)
 
 
 async def _earlier(client: ControlClient, call: CallView) -> str:

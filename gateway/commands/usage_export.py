@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
@@ -19,7 +20,7 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.output import ProgressLine, json_value, out, words
 from gateway.commands.session import run
 from gateway.domain.human_values import count_text
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.views import CallView
 
 Write = Callable[[str], object]
@@ -27,6 +28,9 @@ Write = Callable[[str], object]
 FIELDS = CallView.__struct_fields__
 """The columns; their names and order are stable, new ones are added at the end."""
 
+
+FILE_NAME = re.compile(r"(\.{0,2}|~)/.*|[^:!]*\.(csv|tsv|txt|xlsx|json|jsonl|ndjson)", re.IGNORECASE)
+"""A word that was probably meant as the file to write."""
 
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What a spreadsheet takes for a formula at the beginning of a cell; the wide forms it takes, too."""
@@ -48,7 +52,9 @@ FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
     help="Write to this new file (mode 0600) instead of stdout.",
 )
 def export(form: str, output: Path | None, **given: Any) -> None:
-    """Write calls that have ended, newest first, to stdout or to a new file.
+    """Write calls that have ended, the last one first, to stdout or to a new file (--output).
+
+    WORDS pick calls, as for 'usage list'.
 
     In CSV, control characters are replaced, and text that a spreadsheet would read as a formula is prefixed
     before it; JSON lines are exact.
@@ -70,6 +76,9 @@ def export(form: str, output: Path | None, **given: Any) -> None:
     with _target(output) as write:
         count = run(lambda client: work(client, write))
     words(count_text(count, "call") + (f" written to {output}" if output else ""))
+    file = next(filter(FILE_NAME.fullmatch, wanted.query.words), "")
+    if file and output is None:
+        words(f"note: '{file}' was taken as a word that picks calls; to write to a file: --output {word(file)}")
 
 
 def json_line(call: CallView) -> str:

@@ -10,9 +10,11 @@ from gateway.domain.units import DOLLAR
 GRANT_DOLLARS: Final = 10
 """A grant that is advised, if it suffices."""
 
+WAIT_AND_START: Final = "wait until it has stopped, then start it with 'tollkeeper serve'"
+
 _BY_CODE: Final = {
     "account_suspended": "'tollkeeper account set --status active' reactivates it",
-    "gateway_stopping": "it is stopping: wait until it is gone, then 'tollkeeper serve'",
+    "gateway_stopping": WAIT_AND_START,
     "invalid_api_key": "'tollkeeper token list' lists the tokens, 'tollkeeper token rotate NAME' gives one a new key",
     "model_not_found": "'tollkeeper model list --token {token}' shows what it sees",
     "model_price_missing": "'tollkeeper price set {model} --input DOLLARS --output DOLLARS' (per million tokens)",

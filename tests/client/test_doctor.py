@@ -51,6 +51,13 @@ async def test_a_server_that_is_gone(owner: ControlClient, surface: Surface) -> 
     assert (step.name, "tollkeeper serve" in step.fix) == ("the gateway answers", True)
 
 
+async def test_a_server_that_is_stopping(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.engine.close_doors()
+    step = await failure(owner)
+    assert (step.name, step.code, step.text) == ("the gateway answers", "gateway_stopping", "the gateway is stopping")
+    assert step.fix == "wait until it has stopped, then start it with 'tollkeeper serve'"
+
+
 @pytest.mark.parametrize("status", [401, 402, 429, 500])
 async def test_what_an_upstream_refuses_has_advice(owner: ControlClient, provider: Provider, status: int) -> None:
     provider.on("m", fail(status, "\x1b[2Jno"))

@@ -1,9 +1,11 @@
 import pytest
+from msgspec.structs import replace
 
 from gateway.client.http import Address
-from gateway.client.test_call import TESTED, PublicApi, public_api
-from gateway.domain.errors import GatewayError, InvalidToken, UpstreamError
+from gateway.client.test_call import TESTED, PublicApi, demand_serving, public_api
+from gateway.domain.errors import GatewayError, InvalidToken, Unavailable, UpstreamError
 from tests.client.scripted import saying
+from tests.commands.samples import STATUS
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import chunk, cut, delta
@@ -64,6 +66,20 @@ async def test_a_stream_without_its_end_is_not_an_answer() -> None:
         with pytest.raises(UpstreamError) as caught:
             await PublicApi(place=place, base="/v1").streamed_call("m")
     assert caught.value.code == "upstream_cut"
+
+
+@pytest.mark.parametrize(
+    ("running", "text"),
+    [
+        (0, "the gateway is stopping; wait"),
+        (1, "the gateway is stopping; 1 call is finishing; wait"),
+        (2, "the gateway is stopping; 2 calls are finishing; wait"),
+    ],
+)
+def test_a_server_that_is_stopping_accepts_no_calls(running: int, text: str) -> None:
+    demand_serving(replace(STATUS, in_flight=running))
+    with pytest.raises(Unavailable, match=text):
+        demand_serving(replace(STATUS, state="draining", in_flight=running))
 
 
 async def test_an_answer_without_choices_is_none() -> None:

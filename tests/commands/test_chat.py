@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.client.test_call import PublicApi, public_api
-from gateway.commands.chat import print_stream, whole
+from gateway.commands.chat import print_receipt, print_stream, whole
 from gateway.commands.exit_codes import Exit
-from gateway.domain.errors import RateLimited, UpstreamError
+from gateway.config import load
+from gateway.domain.errors import RateLimited, Unavailable, UpstreamError
 from gateway.domain.units import Millis
 from tests import fork_server
 from tests.commands.program import PROGRAM, Served, environment, tollkeeper
@@ -61,6 +62,14 @@ async def test_a_broken_stream_is_a_failure(provider: Provider, end: bytes) -> N
     provider.on("m", answer)
     with pytest.raises(UpstreamError, match="cut"):
         await print_stream(way(provider), {"model": "m"})
+
+
+async def test_an_answer_is_a_success_also_if_the_server_stops_right_after_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with Control({"GET /calls/req_1": Unavailable("gone")}).reach(load()) as client:
+        await print_receipt(client, "req_1")
+    assert capsys.readouterr().err == ""
 
 
 async def test_a_whole_answer_is_printed(provider: Provider, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,6 +124,13 @@ def test_of_several_tokens_the_one_used_last_is_taken() -> None:
 def test_without_an_active_token_the_command_that_creates_one_is_named() -> None:
     ran = run("chat", "--model", "m", "hi", control=Control({**NOBODY, "GET /tokens": []}))
     assert (ran.code, "tollkeeper token add NAME" in ran.err) == (Exit.NOT_FOUND, True)
+
+
+def test_while_the_gateway_stops_no_prompt_is_sent() -> None:
+    control = Control({"GET /status": replace(STATUS, state="draining", in_flight=2), **PASS})
+    ran = run("chat", "--model", "m", "hi", control=control)
+    text = "tollkeeper: the gateway is stopping; 2 calls are finishing; wait until it has stopped, then start it"
+    assert (ran.code, ran.err) == (Exit.UNREACHABLE, f"{text} with 'tollkeeper serve'\n")
 
 
 def test_without_a_model_the_one_called_last_answers_else_the_first(served: Served) -> None:

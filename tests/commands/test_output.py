@@ -153,7 +153,7 @@ def test_a_terminal_gets_colours_and_its_width_and_a_pipe_neither(
     assert b"\x1b" not in piped
     assert len(piped.splitlines()[0]) > 60
     ours, theirs = os.openpty()
-    with fork_server.start(argv, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+    with fork_server.start(argv, env=env, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL) as process:
         os.close(theirs)
         shown = b""
         with suppress(OSError):  # the other end is closed when the program ends

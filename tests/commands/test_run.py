@@ -12,6 +12,7 @@ from typing import Any
 
 import pexpect
 import pytest
+from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.commands.run import LEASE_MS, SignalRelay
@@ -255,6 +256,14 @@ def _awaited(served: Served) -> list[dict[str, Any]]:
             return found
         time.sleep(0.05)
     raise AssertionError("no token was made")
+
+
+def test_nothing_is_started_while_the_gateway_stops(tmp_path: Path) -> None:
+    control = Control({"GET /status": replace(STATUS, state="draining", in_flight=1), "POST /tokens": TOKEN})
+    ran = run("run", sys.executable, "-c", f"open({str(tmp_path / 'ran')!r}, 'w')", control=control)
+    assert (ran.code, ran.out) == (Exit.UNREACHABLE, "")
+    assert ran.err.startswith("tollkeeper: the gateway is stopping; 1 call is finishing; ")
+    assert (list(tmp_path.iterdir()), control.bodies) == ([], [])
 
 
 def test_a_signal_before_the_program_starts_reaches_it_then() -> None:

@@ -191,6 +191,16 @@ def test_discover_looks_without_a_home_and_creates_none(tmp_path: Path, monkeypa
     assert "groq" in [offer["name"] for offer in ran.json["offers"]]
 
 
+def test_an_import_is_shown_without_a_home_and_creates_none(tmp_path: Path) -> None:
+    home, file = tmp_path / "home", tmp_path / "one.toml"
+    file.write_text('format = 1\n[groups.friends]\nmultiplier = "1.5"\n')
+    shown = here(home, f"config import {file} --dry-run")
+    assert (shown.code, home.exists()) == (0, False), shown.err
+    made = here(home, f"config import {file}")
+    assert (made.code, made.out) == (0, shown.out)
+    assert "+ group friends" in made.out
+
+
 def test_a_folder_of_something_else_is_never_touched(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "thesis.tex").write_text("years")

@@ -149,6 +149,18 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert (ran.code, ran.err.count("\n")) == (Exit.FAILED, 1)
 
 
+@pytest.mark.parametrize("name", ["calls.csv", "./calls", "/tmp/Calls.JSONL"])
+def test_a_word_that_looks_like_a_file_gets_a_hint(name: str) -> None:
+    hint = f"to write to a file: --output {name}\n"
+    assert run("usage", "export", name, control=Control(CONTROL)).err.endswith(hint)
+
+
+@pytest.mark.parametrize("words", [["tok:a.csv"], ["openai/gpt-4.1"], ["laptop", "--output", "calls.csv"]])
+def test_other_words_get_no_hint(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "--output" not in run("usage", "export", *words, control=Control(CONTROL)).err
+
+
 def test_new_columns_are_the_last_ones_and_the_api_is_a_filter() -> None:
     control = Control(CONTROL)
     row = next(csv.DictReader(io.StringIO(run("usage", "export", "--api", "messages", control=control).out)))
@@ -242,6 +254,16 @@ def test_the_last_call_is_the_one_that_began_last() -> None:
     assert CALL.id in run("usage", "show", "last", control=Control(control)).out
 
 
+def test_the_list_begins_with_the_call_that_show_calls_the_last() -> None:
+    runs = replace(CALL, id="req_old", state="running", time_ms=Millis(CALL.time_ms - 60_000))
+    long = replace(CALL, id="req_long", time_ms=Millis(CALL.time_ms - 9_000), duration_ms=Millis(12_000))
+    control = Control({"GET /calls": CallPage(calls=[runs, long, CALL]), URL: CALL, **USUAL})
+    rows = run("usage", "list", control=control).out.splitlines()[1:]
+    assert [row.split()[-1] for row in rows] == [CALL.id, "req_long", "req_old"]
+    assert [call["id"] for call in run("usage", "list", "--limit", "1", "--json", control=control).json] == [CALL.id]
+    assert run("usage", "show", "last", control=control).out.startswith(f"id              {CALL.id}\n")
+
+
 def test_retries_of_a_client_are_grouped() -> None:
     first = replace(CALL, id="req_1", status=503, outcome="error", retry=0)
     again = replace(CALL, id="req_2", time_ms=CALL.time_ms + CALL.duration_ms + 900, retry=1)
@@ -286,6 +308,9 @@ def test_a_list_that_ends_because_of_its_usual_limit_says_so() -> None:
 
 def test_calls_fit_into_sixty_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "terminal_width", lambda: 60)
-    lines = run("usage", "list", control=Control({"GET /calls": CallPage(calls=[CALL])})).out.splitlines()
+    ran = run("usage", "list", control=Control({"GET /calls": CallPage(calls=[CALL])}))
+    lines = ran.out.splitlines()
     assert max(map(len, lines)) <= 60
     assert {"Time", "Model", "Status", "Cost"} <= set(lines[0].split())
+    assert ran.err.startswith("columns left out: Token, API, Channel, ")
+    assert ran.err.endswith(", Id; see --json, or a wider terminal\n")
