@@ -190,8 +190,7 @@ def _attempts(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     for number, attempt in enumerate(call.attempts, 1):
         fine = attempt.kind is None
         mark, tone = (glyphs.ok, "ok") if fine else (glyphs.failed, "bad")
-        began = number == len(call.attempts) and call.first_byte_ms is not None
-        status = str(attempt.status) if attempt.status else "cut off" if began else "no answer"
+        status = call.attempt_status(attempt)
         why = "" if attempt.kind is None else f"   {attempt.kind.value}: {safe(attempt.reason)}"
         billed = "   may have been billed" if attempt.billed else ""
         instead = f" as {safe(attempt.model)}" if attempt.model else ""

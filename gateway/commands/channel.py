@@ -54,7 +54,11 @@ channel.add_command(key)
 @channel.command("list", examples=["tollkeeper channel list"])
 @json_option
 def list_channels(*, as_json: bool) -> None:
-    """List all channels with their state."""
+    """List all channels with their state.
+
+    'Errors' counts calls that ended with a failure of the channel. Failures after which another channel answered are
+    not among them; 'tollkeeper incident list' shows those, too.
+    """
     found = run(lambda client: client.channels())
     out_list(found, COLUMNS, as_json=as_json, empty="no channels yet; see: tollkeeper channel add --help", drop=DROP)
 
@@ -127,13 +131,16 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
 def edit_channel(ref: str, dialect: str | None, *, as_json: bool, **given: Any) -> None:
     """Change a channel. Only the given options change."""
 
-    async def work(client: ControlClient) -> SavedChannel:
+    async def work(client: ControlClient) -> tuple[SavedChannel, list[str]]:
         view = await client.channel(ref)
         patch = options.given_values(dialect=dialect) | channel_patch(given, view)
-        return await client.edit_channel(view.id, options.something(patch))
+        saved = await client.edit_channel(view.id, options.something(patch))
+        return saved, await _left_without(client, set(view.groups) - set(saved.groups))
 
-    view = run(work)
+    view, notes = run(work)
     _print_saved(view, "saved", as_json=as_json)
+    for line in notes:
+        words(line)
     for line in formatting.price_notes(view) if view.new_prices else []:
         words(line)
 
@@ -169,7 +176,15 @@ def enable_channel(ref: str, *, as_json: bool) -> None:
 @json_option
 def disable_channel(ref: str, *, as_json: bool) -> None:
     """Stop using a channel until it is enabled again. Running calls continue."""
-    _print_saved(run(lambda client: client.edit_channel(ref, {"enabled": False})), "disabled", as_json=as_json)
+
+    async def work(client: ControlClient) -> tuple[ChannelView, list[str]]:
+        view = await client.edit_channel(ref, {"enabled": False})
+        return view, await _left_without(client, set(view.groups))
+
+    view, notes = run(work)
+    _print_saved(view, "disabled", as_json=as_json)
+    for line in notes:
+        words(line)
 
 
 @channel.command("resume", examples=["tollkeeper channel resume openai"])
@@ -188,11 +203,28 @@ channel.add_command(former_name(resume_channel), "clear")
 @yes_option
 def remove_channel(ref: str, *, yes: bool) -> None:
     """Remove a channel and its key. Its calls stay in the log."""
-    if not yes:
-        name = run(lambda client: client.channel(ref)).name
-        confirm(f"Remove channel '{name}' and its key? Its calls stay in the log.", yes=yes)
-    run(lambda client: client.remove_channel(ref))
-    words(f"Channel '{ref}' removed.")
+    view = run(lambda client: client.channel(ref))
+    confirm(f"Remove channel '{view.name}' and its key? Its calls stay in the log.", yes=yes)
+
+    async def work(client: ControlClient) -> list[str]:
+        await client.remove_channel(view.id)
+        return await _left_without(client, set(view.groups))
+
+    notes = run(work)
+    words(f"Channel '{view.name}' removed.")
+    for line in notes:
+        words(line)
+
+
+async def _left_without(client: ControlClient, names: set[str]) -> list[str]:
+    """A note for each of these groups whose tokens see no models any more."""
+    if not names:
+        return []
+    return [
+        f"note: group '{plain(one.name)}' has no model now, so its tokens cannot call: {formatting.some(one.tokens)}"
+        for one in await client.groups()
+        if one.name in names and one.tokens and not one.sees
+    ]
 
 
 def _print_saved(view: ChannelView, done: str, *, as_json: bool) -> None:

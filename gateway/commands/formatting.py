@@ -98,9 +98,13 @@ def price_text(view: PriceView | None, told: UpstreamPrices | None) -> str:
 
 
 def price(view: PriceView | None) -> str:
-    """``$2.50 / $10.00``: input and output per million tokens."""
+    """``$2.50 / $10.00, 1 tier``: input and output per million tokens; a tier is a price for longer inputs."""
     if view is None:
         return UNPRICED
+    return _rates(view) + (f", {count_text(view.tiers, 'tier')}" if view.tiers and not view.free else "")
+
+
+def _rates(view: PriceView) -> str:
     if view.free:
         return "free"
     call = f" + {dollars(view.per_call_nanos)} a call" if view.per_call_nanos else ""
@@ -108,10 +112,14 @@ def price(view: PriceView | None) -> str:
 
 
 def price_words(view: PriceView | None, model: str) -> str:
-    """A price with the model it is inherited from; where there is none, what to do."""
+    """A price with those of longer inputs and the model it is inherited from; where there is none, what to do."""
     if view is None:
         return f"{UNPRICED}: counted, not charged; 'tollkeeper price set {word(model)} --like OTHER' sets one"
-    return price(view) + (f" (the price of {view.inherited_from})" if view.inherited_from else "")
+    tiers = [
+        f"; {dollars(tier.input)} / {dollars(tier.output)} for inputs above {tier.above:,} tokens"
+        for tier in view.tier_prices
+    ]
+    return _rates(view) + "".join(tiers) + (f" (the price of {view.inherited_from})" if view.inherited_from else "")
 
 
 async def why_sees_none(client: ControlClient, token: TokenView) -> str:

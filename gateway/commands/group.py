@@ -18,7 +18,7 @@ from gateway.domain.group import GroupFields
 from gateway.domain.human_values import count_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
-from gateway.domain.views import GroupView, ModelView
+from gateway.domain.views import ChannelView, GroupView, ModelView
 
 COLUMNS = [
     ("Name", lambda g: g.name),
@@ -73,11 +73,23 @@ def show_group(name: str, *, as_json: bool) -> None:
 def add_group(name: str, *, as_json: bool, **given: Any) -> None:
     """Create a group."""
     body = {"name": name} | patch_of(GROUP, given, GroupFields(name=name))
-    view = run(lambda client: client.add_group(body), create=True)
+
+    async def work(client: ControlClient) -> tuple[GroupView, list[ChannelView]]:
+        return await client.add_group(body), await client.channels()
+
+    view, channels = run(work, create=True)
     if as_json:
         out_json(view)
-    command = f"tollkeeper channel edit CHANNEL --group {word(f'default,{view.name}')}"
-    words(f"Group '{view.name}' created. Give it channels: {command}")
+    words(f"Group '{view.name}' created. {_way_to_channels(view.name, channels)}")
+
+
+def _way_to_channels(name: str, channels: Sequence[ChannelView]) -> str:
+    """How a new group gets a channel; one that there is stays in its groups."""
+    if not channels:
+        return f"Give it a channel: tollkeeper channel add NAME --group {word(name)}"
+    first = max(channels, key=lambda channel: channel.priority)
+    groups = ",".join([*first.groups, name])
+    return f"Give it channels, such as: tollkeeper channel edit {word(first.name)} --group {word(groups)}"
 
 
 @group.command("edit", examples=["tollkeeper group edit friends --multiplier 1.2 --rename family"])

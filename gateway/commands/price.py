@@ -28,8 +28,8 @@ from gateway.domain.views import PriceView
 IMPORT_COLUMNS = [
     ("Model", lambda p: p.model),
     ("Change", lambda p: p.change),
-    ("Now", lambda p: _price(p.now)),
-    ("Listed", lambda p: _price(p.listed)),
+    ("Now", lambda p: formatting.price(p.now)),
+    ("Listed", lambda p: formatting.price(p.listed)),
     ("Source", lambda p: formatting.source(p.listed)),
     ("Channel", lambda p: p.channel),
     ("Note", lambda p: _note(p)),  # noqa: PLW0108 - it is below
@@ -77,11 +77,6 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
         words(line)
 
 
-def _price(view: PriceView | None) -> str:
-    """``$3.00 / $15.00, 1 tier``: a tier is a price for longer inputs."""
-    return formatting.price(view) + (f", {count_text(view.tiers, 'tier')}" if view and view.tiers else "")
-
-
 def _note(proposal: PriceProposal) -> str:
     """What happens to it."""
     if proposal.kept and proposal.differs:
@@ -114,7 +109,9 @@ COLUMNS = [
     ("Source", lambda p: "free" if p.free and p.source == "manual" else formatting.source(p)),
     ("Updated", lambda p: formatting.moment(p.updated_ms)),
 ]
-DROP = ("Updated", "Long write", "A call", "Cache write", "Source")
+TIERS = ("Longer inputs", lambda p: ", ".join(map(written_tier, p.tier_prices)))
+"""A column of its own if there are any; as ``--tier`` takes them."""
+DROP = ("Updated", "Long write", "A call", "Cache write", "Source", "Longer inputs")
 """Columns that a narrow terminal does without, the first one first."""
 
 
@@ -142,7 +139,8 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
         out_list([m for m in models if m.price is None], UNPRICED_COLUMNS, as_json=as_json, empty=empty)
         return
     found = run(lambda client: client.prices())
-    out_list(found, COLUMNS, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help", drop=DROP)
+    columns = [*COLUMNS, TIERS] if any(p.tier_prices for p in found) else COLUMNS
+    out_list(found, columns, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help", drop=DROP)
 
 
 @price.command("show", examples=["tollkeeper price show gpt-4o"])

@@ -253,8 +253,9 @@ class SignalRelay:
         try:
             self._child = subprocess.Popen(command, env=environment)
         except OSError as error:
-            name, why = plain(command[0]), error.strerror or error
-            raise Quit(f"'{name}' could not be started: {why}", Exit.FAILED) from error
+            raise Quit(
+                f"'{plain(command[0])}' could not be started: {_why_not(command[0], error)}", Exit.FAILED
+            ) from error
         for number in self._waiting:
             self._forward(number, None)
         code = _wait(self._child)
@@ -266,6 +267,16 @@ class SignalRelay:
         elif not (signal.Signals(number).name in FROM_KEYBOARD and _in_foreground()):
             with suppress(OSError):
                 self._child.send_signal(number)
+
+
+def _why_not(program: str, error: OSError) -> str:
+    """Why a program cannot be started: the system does not say that it is a script whose interpreter is missing."""
+    with suppress(OSError), Path(program).open("rb") as file:
+        head = file.readline(1_000)
+        if isinstance(error, FileNotFoundError) and head.startswith(b"#!"):
+            interpreter = plain(head[2:].decode("utf-8", "replace").strip())
+            return f"its first line names an interpreter that does not exist: {interpreter}"
+    return error.strerror or str(error)
 
 
 def _wait(child: "subprocess.Popen[bytes]") -> int:

@@ -308,12 +308,12 @@ def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str)
         ]
     )
     for number, attempt in enumerate(call.attempts, start=1):
-        how = f"{attempt.kind.value}: {attempt.reason}" if attempt.kind else "answered"
+        how = f"{attempt.kind.value}: {attempt.reason}" if attempt.kind else attempt.reason or "answered"
         billed = ", possibly billed" if attempt.billed else ""
         instead = f" as {attempt.model}" if attempt.model else ""
         key = f" (key {attempt.key})" if attempt.key else ""
         where = f"{attempt.channel}{instead}{key}"
-        out(plain(f"attempt {number}  {where}  {attempt.status or 'no answer'}  {how}{billed}", limit=500))
+        out(plain(f"attempt {number}  {where}  {call.attempt_status(attempt)}  {how}{billed}", limit=500))
 
 
 def _ending(call: CallView) -> str:

@@ -202,7 +202,11 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
         max_output=catalog.longest_answer(name, first.effects.max_output) if first is not None else None,
         groups=list(entries),
         fallbacks={group: [other.name for other in entry.fallbacks] for group, entry in entries.items()},
-        tokens=sorted(token.name for token in registry.tokens.values() if name in catalog.visible(token)),
+        tokens=sorted(
+            token.name
+            for token in registry.tokens.values()
+            if name in catalog.visible(token) and not token.outlived(edits.now)
+        ),
         routes=routes,
         calls=sums.calls,
         spent_nanos=Nanos(sums.cost),

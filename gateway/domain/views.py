@@ -267,6 +267,12 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
         told = (mark.removeprefix(REPEATED) for mark in self.marks if mark.startswith(REPEATED))
         return 1 + sum(int(number) for number in told if number.isascii() and number.isdecimal())
 
+    def attempt_status(self, attempt: Attempt) -> str:
+        """How an upstream answered: ``200``, ``cut off`` if only a part of its answer came, or ``no answer``."""
+        if attempt.status:
+            return str(attempt.status)
+        return "cut off" if attempt is self.attempts[-1] and self.first_byte_ms is not None else "no answer"
+
     @property
     def conversion(self) -> str:
         """``native`` or ``translated``; empty for chat completions, and if no channel was called or none is known."""

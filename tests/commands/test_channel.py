@@ -141,9 +141,24 @@ def test_enabling_also_forgets_failures() -> None:
 
 
 def test_disabling() -> None:
-    control = Control({"PATCH /channels/x": CHANNEL})
-    run("channel", "disable", "x", control=control)
-    assert control.bodies == [{"enabled": False}]
+    control = Control({"PATCH /channels/x": CHANNEL, "GET /groups": [GROUP]})
+    ran = run("channel", "disable", "x", control=control)
+    assert (control.bodies, "note" in ran.err) == ([{"enabled": False}], False)
+
+
+@pytest.mark.parametrize(
+    "line", ["channel edit x --group default", "channel disable x", "channel remove x --yes"], ids=str.split
+)
+def test_a_group_that_a_channel_leaves_without_models_is_named(line: str) -> None:
+    before = replace(CHANNEL, groups=("default", "friends"))
+    after = CHANNEL if "edit" in line else before
+    friends = replace(GROUP, name="friends", tokens=["bot", "ci"], sees=[])
+    groups = [GROUP, friends, replace(friends, name="empty", tokens=[]), replace(friends, name="other")]
+    answers = {"GET /channels/x": before, "PATCH /channels/x": after, "GET /groups": groups}
+    by_id = {f"PATCH /channels/{CHANNEL.id}": after, f"DELETE /channels/{CHANNEL.id}": {}}
+    ran = run(*line.split(), control=Control({**answers, **by_id}))
+    notes = [text for text in ran.err.splitlines() if text.startswith("note: group")]
+    assert notes == ["note: group 'friends' has no model now, so its tokens cannot call: bot, ci"]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +166,7 @@ def test_disabling() -> None:
     [(("x",), Exit.USAGE), (("x", "--yes"), Exit.OK), (("nope",), Exit.NOT_FOUND), (("nope", "--yes"), Exit.NOT_FOUND)],
 )
 def test_removing_looks_and_then_asks(args: tuple[str, ...], code: Exit) -> None:
-    control = Control({"GET /channels/x": CHANNEL, "DELETE /channels/x": {}})
+    control = Control({"GET /channels/x": CHANNEL, f"DELETE /channels/{CHANNEL.id}": {}, "GET /groups": [GROUP]})
     assert run("channel", "remove", *args, control=control).code == code
 
 

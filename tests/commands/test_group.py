@@ -9,7 +9,7 @@ from gateway.domain.errors import Conflict
 from gateway.domain.group import Fallback
 from gateway.domain.units import Nanos
 from tests.commands.runner import Control, run
-from tests.commands.samples import BUDGET, GROUP, MODEL
+from tests.commands.samples import BUDGET, CHANNEL, GROUP, MODEL
 
 
 def test_groups_are_listed_with_their_multiplier() -> None:
@@ -29,12 +29,22 @@ def test_a_group_says_how_long_its_budgets_last() -> None:
 
 
 def test_a_group_is_added_with_its_multiplier_in_parts_per_million() -> None:
-    control = Control({"POST /groups": GROUP})
+    control = Control({"POST /groups": GROUP, "GET /channels": []})
     run("group", "add", "friends", "--multiplier", "1.5", "--budget", "ever=20", "--rpd", "1k", control=control)
     body = control.bodies[0]
     assert (body["name"], body["multiplier"]) == ("friends", 1_500_000)
     assert body["budgets"] == [{"window": "ever", "nanos": 20_000_000_000, "tokens": None}]
     assert body["limits"]["rpd"] == 1000
+
+
+def test_a_new_group_says_how_it_gets_a_channel_that_stays_in_its_groups() -> None:
+    demo = replace(CHANNEL, name="demo", priority=-100)
+    both = replace(CHANNEL, groups=("default", "friends"))
+    answers = {"POST /groups": replace(GROUP, name="work"), "GET /channels": [demo, both]}
+    line = "tollkeeper channel edit openai --group default,friends,work\n"
+    assert run("group", "add", "work", control=Control(answers)).err.endswith(line)
+    none = run("group", "add", "work", control=Control({**answers, "GET /channels": []}))
+    assert none.err.endswith("tollkeeper channel add NAME --group work\n")
 
 
 def test_a_group_is_renamed() -> None:

@@ -3,14 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands import output
+from gateway.commands import formatting, output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.price import Tier
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import PriceProposal
 from tests.commands.runner import Control, run
-from tests.commands.samples import DETAIL, MODEL, PRICE
+from tests.commands.samples import ACCOUNT, DETAIL, MODEL, PRICE
 
 NEW = PriceProposal(
     model="o3", channel="openai", now=None, listed=PRICE, kept=False, differs=True, change="new", applied=True
@@ -33,6 +33,21 @@ def test_what_changes_is_shown_with_its_new_value() -> None:
     assert "rises steeply" in rows["gpt-5"]
     assert "same" in rows["gpt-6"]
     assert "imported: 1 price\nnot imported: 1 price; see the notes (--accept" in ran.err
+
+
+def test_prices_for_longer_inputs_are_in_every_list() -> None:
+    tier = Tier(above=200_000, input=Nanos(6 * 10**9), output=Nanos(22_500_000_000))
+    tiered = replace(PRICE, tiers=1, tier_prices=[tier])
+    listed = run("price", "list", control=Control({"GET /prices": [PRICE, tiered]})).out.splitlines()
+    assert listed[0].endswith("Updated              Longer inputs")
+    assert [line.split()[-1] for line in listed[1:]] == ["-", "200k=6/22.50"]
+    assert "Longer" not in run("price", "list", control=Control({"GET /prices": [PRICE]})).out
+    models = run(
+        "model", "list", control=Control({"GET /models": [replace(MODEL, price=tiered)], "GET /account": ACCOUNT})
+    )
+    assert "$2.50 / $10.00, 1 tier" in models.out
+    words = "$2.50 / $10.00; $6.00 / $22.50 for inputs above 200,000 tokens"
+    assert formatting.price_words(tiered, "m") == words
 
 
 def test_the_same_price_looks_the_same_on_both_sides_and_fits(monkeypatch: pytest.MonkeyPatch) -> None:

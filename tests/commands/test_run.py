@@ -258,6 +258,14 @@ def _awaited(served: Served) -> list[dict[str, Any]]:
     raise AssertionError("no token was made")
 
 
+def test_a_script_whose_interpreter_is_gone_is_named_with_it(served: Served, tmp_path: Path) -> None:
+    program = tmp_path / "llm"
+    program.write_text("#!/no/such/python3.9 -s\n")
+    program.chmod(0o700)
+    text = "could not be started: its first line names an interpreter that does not exist: /no/such/python3.9 -s\n"
+    assert tollkeeper(served.home, "run", str(program)).err.endswith(text)
+
+
 def test_nothing_is_started_while_the_gateway_stops(tmp_path: Path) -> None:
     control = Control({"GET /status": replace(STATUS, state="draining", in_flight=1), "POST /tokens": TOKEN})
     ran = run("run", sys.executable, "-c", f"open({str(tmp_path / 'ran')!r}, 'w')", control=control)

@@ -13,6 +13,7 @@ from gateway.commands import output
 from gateway.commands.exit_codes import Exit
 from gateway.commands.output import json_value
 from gateway.commands.usage_export import FIELDS, csv_line
+from gateway.domain.call import FailureKind
 from gateway.domain.human_values import local_time
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage, Point, SumRow
@@ -212,6 +213,18 @@ def test_a_receipt_tells_how_the_cost_came_about() -> None:
     assert "cost            $0.00438\n" in ran.out
     assert "attempt 1  other  500  server: oops, possibly billed\n" in ran.out
     assert "attempt 2  openai  200  answered\n" in ran.out
+
+
+def test_an_attempt_says_how_much_of_an_answer_there_was() -> None:
+    cut = replace(CALL.attempts[0], status=0, kind=FailureKind.CUT, reason="it ended too early")
+    left = replace(cut, kind=None, reason="abandoned")
+    for attempt, first, text in (
+        (cut, 8, "attempt 1  other  cut off  cut: it ended too early, possibly billed\n"),
+        (cut, None, "attempt 1  other  no answer  cut: it ended too early, possibly billed\n"),
+        (left, 8, "attempt 1  other  cut off  abandoned, possibly billed\n"),
+    ):
+        call = replace(CALL, attempts=[attempt], first_byte_ms=first)
+        assert text in run("usage", "show", CALL.id, control=Control({URL: call, **USUAL})).out
 
 
 def test_an_unpriced_call_says_so() -> None:

@@ -4,8 +4,10 @@ from gateway.client.control import ControlClient
 from gateway.domain.channel import ServedModel, UpstreamPrices
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.group import Fallback
+from gateway.domain.history import ChangeSource
 from gateway.domain.limits import Limits
 from gateway.domain.units import DOLLAR, Nanos
+from tests.control.conftest import Surface
 from tests.fakes.gateway import INPUT, Gateway
 
 
@@ -189,6 +191,15 @@ async def test_one_model_is_shown_with_its_channels_in_order(owner: ControlClien
     assert (found.groups, found.tokens) == (["default"], ["laptop"])
     assert found.price is not None
     assert found.price.input_nanos == INPUT
+
+
+async def test_tokens_of_programs_that_ended_do_not_see_a_model(
+    surface: Surface, owner: ControlClient, gateway: Gateway
+) -> None:
+    program = ControlClient(surface.unix, source=ChangeSource(via="command", command="run"))
+    for name, expires in (("ended", gateway.engine.now() - 1), ("runs", gateway.engine.now() + 60_000)):
+        await program.add_token({"name": name, "expires": expires})
+    assert (await owner.model("m")).tokens == ["laptop", "runs"]
 
 
 async def test_an_alias_of_a_group_costs_what_it_stands_for(owner: ControlClient, gateway: Gateway) -> None:
