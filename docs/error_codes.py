@@ -81,7 +81,7 @@ ERRORS = (
     ErrorRow("client_closed", Unavailable, "The client went away first; seen only in the call log."),
     ErrorRow("internal_error", InternalError, "A bug of the gateway; the message has the id of the call."),
     ErrorRow("upstream_error", UpstreamError, "The upstream failed."),
-    ErrorRow("upstream_auth_failed", UpstreamError, "The upstream rejects the channel's key."),
+    ErrorRow("upstream_auth_failed", UpstreamError, "The upstream rejects the channel's key, or that is not set."),
     ErrorRow("upstream_out_of_credit", UpstreamError, "The upstream account has no credit left."),
     ErrorRow("upstream_unreachable", UpstreamError, "No connection to the upstream, or it broke before an answer."),
     ErrorRow("upstream_bad_response", UpstreamError, "The upstream's answer is not valid."),

@@ -308,6 +308,7 @@ async def open_door(engine: Engine, config: Config) -> AsyncIterator[PublicPort]
         raise _cannot_listen(config, error) from error
     surface.port = acceptor.port
     engine.address = f"http://{_reachable(config.host)}:{surface.port}/v1"
+    engine.incident_watch.serving = True
     engine.connections = lambda: crowd.open
     engine.tasks.spawn(acceptor.run(), "accepting connections")
     door = PublicPort(engine, acceptor, listener)

@@ -70,6 +70,10 @@ def _channels(board: Board, now: int) -> Iterator[Alert]:
             yield Alert("bad", f"{name} needs attention", "channels")
         elif channel.state == "cooling":
             yield Alert("warn", f"{name} {fmt.channel_state(channel.state, channel.until_ms, now)}", "channels")
+        elif channel.state != "off":
+            unset = [str(key.number) for key in channel.keys if key.state == "unset"]
+            if unset:
+                yield Alert("warn", f"{name} key {', '.join(unset)} not set", "channels")
 
 
 def _budgets(board: Board) -> Iterator[Alert]:

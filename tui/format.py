@@ -88,11 +88,14 @@ def countdown(now: int, until: int) -> str:
     return f"{-(-ms // 1000)}s" if ms < 60_000 else brief_span(ms)
 
 
-CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying"}
+CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying", "unset": "not set"}
 
 
 def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
-    """``ok``, ``off``, ``paused until 12:30``, ``paused 14s``, ``needs attention`` or ``retrying``; keys too."""
+    """``ok``, ``off``, ``paused until 12:30``, ``paused 14s``, ``needs attention`` or ``retrying``.
+
+    Of a key also ``not set``.
+    """
     if state == "cooling" and until_ms is not None and until_ms <= now:
         state, until_ms = "half_open", None  # nobody reports that the pause is over
     word = CHANNEL_STATES.get(state, state)

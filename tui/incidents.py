@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from gateway.domain.call import CHAT_API
+from gateway.domain.call import CHAT_API, FailureKind
 from gateway.domain.incidents import STORE, Incident, cause_text
 from tui import format as fmt
 from tui.glyphs import Glyphs
@@ -40,15 +40,15 @@ def what_failed(one: Incident, now: int) -> str:
     if one.budget:
         return f"{safe(one.reason)}{f'; resets {fmt.moment(one.until, now).strip()}' if one.until else ''}"
     if one.channel == STORE:
-        return "failing: calls are rejected" if one.paused else f"failed for {fmt.countdown(0, one.paused_ms or 0)}"
+        return "failing: calls are rejected" if one.paused else f"failed for {fmt.countdown(0, one.length_ms or 0)}"
     text = cause_text(one)
-    if not one.paused and (rested := one.paused_ms) is not None:
-        text += f" {fmt.countdown(0, rested)}"
+    if not one.paused and (length := one.length_ms) is not None:
+        text += f" {fmt.countdown(0, length)}"
     if one.failures > 1:
         text += f", {one.failures:,} failures until {fmt.moment(one.last, now).strip()}"
     if set(one.apis) - {CHAT_API}:
         text += f" ({', '.join(f'{count:,} {safe(api)}' for api, count in _most(one.apis))})"
-    if not one.paused:
+    if not one.paused or one.kind is FailureKind.UNSET:
         return text
     if one.until is None:
         return "paused until resumed" if one.kind is None else f"{text}; paused until resumed"

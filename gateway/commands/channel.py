@@ -230,7 +230,8 @@ async def _left_without(client: ControlClient, names: set[str]) -> list[str]:
 def _print_saved(view: ChannelView, done: str, *, as_json: bool) -> None:
     if as_json:
         out_json(view)
-    words(f"Channel '{view.name}' {done}; it is {formatting.channel_state(view)}.")
+    state = formatting.channel_state(view)
+    words(f"Channel '{view.name}' {done}; it {state if state.startswith('needs') else f'is {state}'}.")
     warn_of_unset(view)
     if view.list_error:
         words(f"note: its list of models could not be refreshed: {view.list_error}")

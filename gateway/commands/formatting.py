@@ -6,7 +6,7 @@ from gateway.client.control import ControlClient
 from gateway.commands.options import now
 from gateway.domain.channel import Dialect, UpstreamPrices
 from gateway.domain.errors import GatewayError
-from gateway.domain.forecast import WEEK_MS, balance_forecast, forecast
+from gateway.domain.forecast import balance_forecast, forecast, pace_start
 from gateway.domain.human_values import brief_multiplier, brief_span, count_text, local_time
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
@@ -51,31 +51,31 @@ def budgets(views: Sequence[BudgetView]) -> str:
 
 
 def outlook(views: Sequence[BudgetView], since: Millis) -> list[tuple[str, str]]:
-    """How long budgets last at their pace, a line each; ``since`` is where a window without a beginning began."""
+    """How long budgets last at their pace, a line each; ``since`` is when their owner was created."""
     found = [(f"budget {view.window.value}", forecast(view, Millis(now()), since)) for view in views]
     return [line for line in found if line[1]]
 
 
 async def balance_outlook(client: ControlClient) -> str:
-    """``$12.34 available; at this pace used up on Thu 16:00``, by what the last seven days cost.
+    """``$12.34 available; at the pace of the last 7 days used up on Thu 16:00``.
 
     Empty if it is not known, for it is only an addition to what was requested.
     """
     try:
         account = await client.account()
-        week = await client.summary(since=now() - WEEK_MS)
+        week = await client.summary(since=pace_start(Millis(now())))
     except GatewayError:
         return ""
-    pace = balance_forecast(account.available_nanos, week.total.cost_nanos, WEEK_MS, Millis(now()))
+    pace = balance_forecast(account.available_nanos, week.total.cost_nanos, week.first_ms, Millis(now()))
     return f"{dollars(account.available_nanos)} available{f'; {pace}' if pace else ''}"
 
 
-CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying"}
+CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying", "unset": "not set"}
 """Words for the states of channels and keys; the others are words already."""
 
 
 def channel_state(view: ChannelView | KeyView) -> str:
-    """``ok``, ``off``, ``paused until 12:30:00``, ``needs attention`` or ``retrying``."""
+    """``ok``, ``off``, ``paused until 12:30:00``, ``needs attention`` or ``retrying``; of a key also ``not set``."""
     state = CHANNEL_STATES.get(view.state, view.state)
     if view.state != "cooling" or view.until_ms is None:
         return state

@@ -8,6 +8,7 @@ from gateway.commands.completion import CHANNELS
 from gateway.commands.options import json_option, now
 from gateway.commands.output import out_list
 from gateway.commands.session import run
+from gateway.domain.call import FailureKind
 from gateway.domain.incidents import STORE, Incident, cause_text
 from gateway.domain.text import plain
 
@@ -34,11 +35,13 @@ def _subject(one: Incident) -> str:
 
 
 def _state(one: Incident) -> str:
-    """``retry at 12:30:00``, ``paused until resumed``, ``over``."""
+    """``retry at 12:30:00``, ``paused until resumed``, ``until it is set``, ``over``."""
     if one.budget:
         return f"resets {formatting.moment(one.until)}" if one.until else ""
     if not one.paused:
         return "over"
+    if one.kind is FailureKind.UNSET:
+        return "until it is set"
     if one.until is None:
         return "calls are rejected" if one.channel == STORE else "paused until resumed"
     return f"retry at {formatting.moment(one.until)[11:]}" if one.until > now() else "retry now"

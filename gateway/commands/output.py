@@ -40,7 +40,8 @@ STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
     (("ok", "active", "serving", "equal", "2"), "green"),
     (("running", "waiting", "draining"), "cyan"),
     (("paused", "retrying", "expired", "suspended", "stopping", "4", "3"), "yellow"),
-    (("needs attention", "failed", "store_failed", "exhausted", "used up", "different", "damaged", "5", "0"), "red"),
+    (("needs attention", "not set", "failed", "store_failed", "exhausted", "used up", "different", "damaged"), "red"),
+    (("5", "0"), "red"),
     (("off", "disabled"), "bright_black"),
 )
 """How a state begins, and its colour. The word says the same as the colour."""

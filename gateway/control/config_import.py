@@ -34,7 +34,7 @@ from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
 from gateway.domain.urls import checked_base_url
 from gateway.upstream import mock_options
-from gateway.upstream.credentials import missing_variables
+from gateway.upstream.credentials import ChannelVariables
 from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
@@ -360,7 +360,7 @@ def _to_do(plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
 
 def _to_do_for(channel: Channel, plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
     name = plain(channel.name)
-    for variable in missing_variables(channel, environ):
+    for variable in ChannelVariables(environ).missing(channel):
         yield f"channel '{name}': {variable} is not set where the server runs"
     if channel.patterns and channel.id not in plan.registry.lists:
         command = f"channel models {word(channel.name)} --refresh"

@@ -39,7 +39,9 @@ HOUR_MS = 3_600_000
 SEARCH_S = 5.0
 """For finding the root of an upstream whose models the owner has named."""
 
-_CAUSE = {FailureKind.NETWORK: "base_url", FailureKind.SLOW: "base_url", FailureKind.AUTH: "key"}
+_CAUSE = {FailureKind.NETWORK: "base_url", FailureKind.SLOW: "base_url"} | dict.fromkeys(
+    (FailureKind.AUTH, FailureKind.UNSET), "key"
+)
 """The field that is wrong if the list cannot be fetched; otherwise the models are to be named."""
 
 _PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")

@@ -196,7 +196,7 @@ def _unlisted_step(name: str, way: str, error: UpstreamError, key: str) -> Step:
         )
         return Step(name=f"channel {name}", result="ok", text=way + unproven)
     fix = f"'tollkeeper channel test {word(name)}' tries it again"
-    if error.kind is FailureKind.AUTH:
+    if error.kind in (FailureKind.AUTH, FailureKind.UNSET):
         fix = advice(error, channel=name, key=key)
     return Step(name=f"channel {name}", result="fail", text=message, fix=fix, code=error.code, status=error.http_status)
 

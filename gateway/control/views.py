@@ -3,7 +3,6 @@
 Keys, digests and header values stop here: nothing below a view holds a secret.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +15,7 @@ from gateway.core.incident_watch import budget_use
 from gateway.core.price_change import is_stale
 from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget
-from gateway.domain.channel import Channel, ChannelFields, ServedModel, key_id
+from gateway.domain.channel import Channel, ChannelFields, ServedModel
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.price import Price
 from gateway.domain.text import mask
@@ -35,7 +34,6 @@ from gateway.domain.views import (
 )
 from gateway.store.books import Scope
 from gateway.store.rollup import Counts
-from gateway.upstream.credentials import missing_variables
 
 
 def account_view(engine: Engine) -> AccountView:
@@ -149,7 +147,7 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         waiting=_waiting(engine, "channel", channel.id),
         listed_ms=(listed.time or None) if listed else None,
         list_error=listed.error if listed else "",
-        missing_variables=tuple(missing_variables(channel, os.environ)),
+        missing_variables=tuple(engine.upstreams.variables.missing(channel)),
     )
 
 
@@ -161,8 +159,8 @@ def _copy_fields(entity: msgspec.Struct, fields: type[msgspec.Struct], *but: str
 def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
     """The keys with their states; a channel's only key is as well as the channel."""
     views = []
-    for number, key in enumerate(channel.all_keys, start=1):
-        state = engine.health.state_of(key_id(channel.id, number) if channel.keys else channel.id)
+    states = engine.key_states(channel)
+    for number, (key, state) in enumerate(zip(channel.all_keys, states, strict=True), start=1):
         until = Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None
         views.append(KeyView(number=number, key=mask(key), state=state.name, reason=state.reason, until_ms=until))
     return tuple(views)

@@ -134,7 +134,7 @@ def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None
     tried = [route for route in routes if route.place]
     if all(route.passed for route in tried):
         for route in tried:
-            if missing := engine.upstreams.unset(engine.catalog.channel(route.channel)):
+            if missing := engine.upstreams.variables.blocking(engine.catalog.channel(route.channel)):
                 msg = f"channel '{plain(route.channel)}': {unset_text(missing)}"
                 details = {"setting": "key", "variable": missing[0]}
                 return UpstreamError(msg, code="upstream_auth_failed", details=details)
@@ -271,7 +271,7 @@ def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: s
         reason=state.reason,
         until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
         in_flight=engine.health.in_flight(channel.id),
-        passed=passed or unset_text(engine.upstreams.unset(channel)),
+        passed=passed or unset_text(engine.upstreams.variables.blocking(channel)),
         cache_marks=marks_cache(channel),
         conversion="",
         last_resort=False,

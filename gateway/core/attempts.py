@@ -41,6 +41,7 @@ _TELLING = (
     FailureKind.CLIENT,
     FailureKind.CUT,
     FailureKind.AUTH,
+    FailureKind.UNSET,
     FailureKind.QUOTA,
     FailureKind.RATE,
     FailureKind.SERVER,

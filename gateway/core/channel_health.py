@@ -36,11 +36,13 @@ MODEL_MISSING_S = 600.0
 LONGEST_S = 600.0
 """An upstream's Retry-After beyond this is not believed."""
 
-KEY_KINDS = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
+KEY_KINDS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, FailureKind.RATE})
 """Failures of the key rather than the channel, if there are other keys."""
 
 _QUICK_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK})
 _BREAKER_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
+
+_REFUSAL_KINDS = frozenset({FailureKind.AUTH, FailureKind.UNSET})
 
 _KEY_REFUSED = frozenset({401, 403})
 """Statuses of an upstream that may refuse the key; with any other it has accepted it."""
@@ -222,7 +224,7 @@ class ChannelHealth:
         if kind in (FailureKind.CLIENT, FailureKind.MISSING):
             return
         patient, now = self.failing.setdefault(channel, _ChannelState()), self._mono()
-        if kind is FailureKind.AUTH:
+        if kind in _REFUSAL_KINDS:
             patient.refused(reason, now)
         elif kind is FailureKind.QUOTA:
             patient.accepted(now)

@@ -110,6 +110,7 @@ class Engine:
             bus=bus,
             books=store.books,
             health=health,
+            variables=self.upstreams.variables,
             catalog=lambda: self.catalog,
             trouble=lambda: store.books.trouble.text,
             clock=clock,
@@ -188,8 +189,16 @@ class Engine:
     def channel_state(self, channel: Channel) -> HealthState:
         """The state of a channel. If a variable that it needs is not set, that is known before a call fails there."""
         state = self.health.state(channel)
-        missing = unset_text(self.upstreams.unset(channel)) if state.name == "ok" else ""
+        missing = unset_text(self.upstreams.variables.blocking(channel)) if state.name != "off" else ""
         return HealthState("attention", missing) if missing else state
+
+    def key_states(self, channel: Channel) -> Iterator[HealthState]:
+        """Those of its keys, from the first. A key whose variable is not set is ``unset``, whatever the others are."""
+        for number, key in enumerate(channel.all_keys, start=1):
+            if missing := self.upstreams.variables.missing_in(key):
+                yield HealthState("unset", f"set {missing} where the server runs, then restart the server")
+            else:
+                yield self.health.state_of(key_id(channel.id, number) if channel.keys else channel.id)
 
     def status(self) -> Status:
         """The server as its owner sees it."""

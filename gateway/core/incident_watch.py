@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from gateway.core.catalog import Catalog
-from gateway.core.channel_health import ChannelHealth
+from gateway.core.channel_health import OK, ChannelHealth
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.quota import ACCOUNT, MoneyBooks, Scope
@@ -21,6 +21,7 @@ from gateway.domain.incidents import Incident, Incidents
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, call_view
+from gateway.upstream.credentials import unset_text
 
 SAVE_GAP_S = 2.0
 """Between two writes of the file."""
@@ -36,6 +37,16 @@ class IncidentStore(Protocol):
 
     def save(self, incidents: Sequence[Incident]) -> bool:
         """Whether they are written."""
+
+
+class MissingVariables(Protocol):
+    """Which variables that a channel refers to are not set."""
+
+    def missing(self, channel: Channel) -> list[str]:
+        """All of them."""
+
+    def blocking(self, channel: Channel) -> list[str]:
+        """Those without which the channel cannot be used at all."""
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -55,13 +66,16 @@ class IncidentWatch:
         bus: EventBus,
         books: MoneyBooks,
         health: ChannelHealth,
+        variables: MissingVariables,
         catalog: Callable[[], Catalog],
         trouble: Callable[[], str],
         clock: Clock,
     ) -> None:
         self._kept, self._bus, self._books, self._health = kept, bus, books, health
-        self._catalog, self._trouble, self._clock = catalog, trouble, clock
+        self._variables, self._catalog, self._trouble, self._clock = variables, catalog, trouble, clock
         self.incidents = Incidents(kept.load())
+        self.serving = False
+        """Set once /v1 listens. Before that, as in a command, the environment need not be that of the calls."""
         self._saved = (0, clock.mono())
         """Which revision was written, and when."""
         self._counted = -1
@@ -72,7 +86,11 @@ class IncidentWatch:
         found, now = self.incidents, self._clock.wall()
         while self._bus.noteworthy:
             found.add_call(call_view(self._bus.noteworthy.popleft()))
-        found.update_channels(map(self._state_of, self._catalog().registry.channels.values()), now)
+        channels = self._catalog().registry.channels.values()
+        if self.serving:
+            missing = {c.name: unset_text(self._variables.missing(c)) for c in channels if c.enabled}
+            found.update_unset({name: text for name, text in missing.items() if text}, now)
+        found.update_channels(map(self._state_of, channels), now)
         found.update_store(self._trouble(), now)
         if (calls := self._books.spent(ACCOUNT, Millis(0)).calls) != self._counted:
             self._counted = calls
@@ -104,7 +122,8 @@ class IncidentWatch:
                 yield ("token", token.id), f"token '{plain(token.name)}'", token.budgets
 
     def _state_of(self, channel: Channel) -> _State:
-        state = self._health.state(channel)
+        blocked = self._variables.blocking(channel)  # an incident of its own
+        state = OK if blocked else self._health.state(channel)
         until = Millis(self._clock.wall() + round(state.left_s * 1000)) if state.left_s else None
         return _State(channel.name, state.name, state.reason, until)
 

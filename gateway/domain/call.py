@@ -47,6 +47,8 @@ class FailureKind(StrEnum):
 
     CLIENT = "client"
     AUTH = "auth"
+    UNSET = "unset"
+    """An environment variable is not set that a key, a header or the proxy of the channel is in."""
     QUOTA = "quota"
     RATE = "rate"
     MISSING = "missing"

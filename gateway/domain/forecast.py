@@ -1,8 +1,12 @@
-"""Forecasts: how long a budget and the balance last at the pace of the last days. The clock is a parameter."""
+"""Forecasts: how long a budget lasts at the pace of its window, and the balance at that of the last seven days.
+
+A pace is what was spent by the time in which it was: nothing is known of the time before the first call, so that does
+not count. The clock is a parameter.
+"""
 
 from datetime import datetime
 
-from gateway.domain.budget import window_start
+from gateway.domain.budget import Window, window_start
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
 
@@ -12,8 +16,13 @@ MIN_ELAPSED = 0.02
 FAR_MS = 366 * 86_400_000
 """A forecast beyond this is not given as a date."""
 
-WEEK_MS = 7 * 86_400_000
-"""The days whose spending is the pace of the balance."""
+DAY_MS = 86_400_000
+"""Less than a day of calls is no pace of a balance."""
+
+WEEK_MS = 7 * DAY_MS
+
+PACE_DAYS = 7
+"""The days whose spending is the pace of the balance, today included."""
 
 
 def used_share(budget: BudgetView) -> float:
@@ -32,13 +41,13 @@ def used_share(budget: BudgetView) -> float:
 def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
     """``empty on Thu 16:00 at this pace``, ``lasts at this pace``, or nothing while it is too early to tell.
 
-    The pace is that of the window so far; ``since`` is where a window without a beginning began.
+    The pace is that of the window so far, at most from ``since``, when its owner was created.
     """
     part = used_share(budget)
     if part >= 1:
         resets = f"; resets {_moment(budget.resets_at_ms, now)}" if budget.resets_at_ms else ""
         return f"used up{resets}"
-    begun = window_start(budget.window, now) or since
+    begun = max(window_start(budget.window, now), since)
     until_ms = budget.resets_at_ms
     whole = (until_ms or now + WEEK_MS) - begun
     if part == 0 or now - begun < whole * MIN_ELAPSED:
@@ -49,16 +58,27 @@ def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
     return f"at this pace used up on {_moment(empty, now)}"
 
 
-def balance_forecast(left: int, spent: int, span_ms: int, now: Millis) -> str:
-    """The same for a balance, from what was spent in the last ``span_ms``."""
+def pace_start(now: Millis) -> Millis:
+    """Where the days begin whose spending is the pace of the balance."""
+    begun = window_start(Window.DAY, now)
+    for _ in range(PACE_DAYS - 1):
+        begun = window_start(Window.DAY, Millis(begun - DAY_MS // 2))
+    return begun
+
+
+def balance_forecast(left: int, spent: int, first: Millis | None, now: Millis) -> str:
+    """The same for a balance, from what was spent since ``pace_start``.
+
+    ``first`` is when the first call of all began; in the first day there is no forecast.
+    """
     if left <= 0:
         return "empty"
-    if spent <= 0:
+    span = now - max(pace_start(now), now if first is None else first)
+    if spent <= 0 or span < DAY_MS:
         return ""
-    empty = now + left * span_ms // spent
-    return (
-        "lasts over a year at this pace" if empty - now > FAR_MS else f"at this pace used up on {_moment(empty, now)}"
-    )
+    empty, days = now + left * span // spent, -(-span // DAY_MS)
+    pace = f"at the pace of the last {f'{days} days' if days > 1 else 'day'}"
+    return f"lasts over a year {pace}" if empty - now > FAR_MS else f"{pace} used up on {_moment(empty, now)}"
 
 
 def _moment(ms: int, now: int) -> str:

@@ -5,7 +5,7 @@ another kind or with another HTTP status, is another incident, although both may
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -63,14 +63,18 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     until: Millis | None = msgspec.field(name="until_ms", default=None)
     """When it is tried again, or the budget is reset; None while paused: when it is resumed by hand."""
     paused: bool = False
+    """It lasts: the channel is paused, the store rejects calls, or a variable is still not set."""
     ended: Millis | None = msgspec.field(name="ended_ms", default=None)
     """When it was used again after a pause."""
 
     @property
-    def paused_ms(self) -> int | None:
-        """How long it was or will be paused; None if it was not, or if there is no end."""
+    def length_ms(self) -> int | None:
+        """How long it lasted or will last, to the end of its pause or to a failure after that.
+
+        None if nothing was paused, or if there is no end yet.
+        """
         end = self.ended if self.ended is not None else self.until
-        return None if end is None else max(0, end - self.began)
+        return None if end is None else max(0, max(end, self.last) - self.began)
 
 
 class ChannelState(Protocol):
@@ -158,6 +162,21 @@ class Incidents:
             if (found.paused, found.until, found.ended) != before:
                 self._note(found)
 
+    def update_unset(self, missing: Mapping[str, str], at: Millis) -> None:
+        """Record which channels refer to variables that are not set, with the reason. Nothing else ends these."""
+        known = {one.channel: one for one in self._all if one.kind is FailureKind.UNSET}
+        for channel, reason in missing.items():
+            found = known.pop(channel, None)
+            if found is None or not (found.paused or at - found.last <= QUIET_MS):
+                self._begin(channel=channel, kind=FailureKind.UNSET, reason=reason, began=at, last=at, paused=True)
+            elif not found.paused or found.reason != reason:
+                found.paused, found.ended, found.reason = True, None, reason
+                self._note(found)
+        for over in known.values():
+            if over.paused:
+                over.paused, over.ended = False, at
+                self._note(over)
+
     def update_store(self, error: str, at: Millis) -> None:
         """Record the state of the store at a moment (0: that of the last call); no error means it works."""
         now = at or self._now
@@ -212,13 +231,14 @@ class Incidents:
 
     def _paused_for(self, channel: ChannelState) -> Incident | None:
         """The incident for which a channel is, or was last, paused."""
-        mine = [one for one in reversed(self._all) if one.channel == channel.name]
+        mine = [one for one in reversed(self._all) if one.channel == channel.name and one.kind is not FailureKind.UNSET]
         paused = next((one for one in mine if one.paused), None)
         return paused or next((one for one in mine if one.reason == channel.reason), mine[0] if mine else None)
 
 
 _CAUSES = {
     FailureKind.AUTH: "key rejected",
+    FailureKind.UNSET: "variable not set",
     FailureKind.QUOTA: "out of credit",
     FailureKind.RATE: "rate-limited",
     FailureKind.MISSING: "unknown model",

@@ -100,7 +100,7 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """Masked, or the ``env:NAME`` reference."""
     state: str
-    """``ok``, ``cooling``, ``half_open`` or ``attention``."""
+    """``ok``, ``cooling``, ``half_open``, ``attention``, or ``unset``: its variable is not set."""
     reason: str
     until_ms: Millis | None
 

@@ -22,7 +22,9 @@ _NEVER = frozenset(
 
 
 def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
-    """The headers. Raises AttemptFailed (``auth``, not sent) when a variable is missing or a value cannot be sent."""
+    """The headers. Raises AttemptFailed (``unset`` or ``auth``, not sent) if a variable is not set, or a value cannot
+    be sent.
+    """
     out = {"User-Agent": f"tollkeeper/{__version__}"}
     for name, value in channel.headers.items():
         if name.lower() not in _NEVER:
@@ -33,20 +35,26 @@ def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
     return out
 
 
-def missing_variables(channel: Channel, environ: Mapping[str, str]) -> list[str]:
-    """The variables that its keys, headers and proxy refer to and that are not set."""
-    secrets = (*channel.all_keys, *channel.headers.values(), channel.proxy)
-    names = (secret.removeprefix(REFERENCE) for secret in secrets if secret.startswith(REFERENCE))
-    return [name for name in dict.fromkeys(names) if not environ.get(name)]
+class ChannelVariables:
+    """Which of the variables that channels refer to are not set, in the environment of the server."""
 
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
 
-def unset(channel: Channel, environ: Mapping[str, str]) -> list[str]:
-    """Variables without which no call can be made there, and that are not set; none if another key is usable."""
-    missing = missing_variables(channel, environ)
-    keys = [key.removeprefix(REFERENCE) for key in channel.all_keys]
-    if not missing or (set(missing) <= set(keys) and not set(keys) <= set(missing)):
-        return []
-    return missing
+    def missing(self, channel: Channel) -> list[str]:
+        """Of all its keys, headers and its proxy."""
+        secrets = (*channel.all_keys, *channel.headers.values(), channel.proxy)
+        return [name for name in dict.fromkeys(map(self.missing_in, secrets)) if name]
+
+    def missing_in(self, secret: str) -> str:
+        """The one that this key, header or proxy refers to; empty if it is set, or if there is no reference."""
+        name = secret.removeprefix(REFERENCE)
+        return name if secret.startswith(REFERENCE) and not self._environ.get(name) else ""
+
+    def blocking(self, channel: Channel) -> list[str]:
+        """Those without which no call can be made there; none if another key is usable."""
+        missing, keys = self.missing(channel), [self.missing_in(key) for key in channel.all_keys]
+        return [] if "" in keys and set(missing) <= set(keys) else missing
 
 
 def unset_text(names: Sequence[str]) -> str:
@@ -55,7 +63,7 @@ def unset_text(names: Sequence[str]) -> str:
 
 
 def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
-    """The proxy to go through. Raises AttemptFailed (``auth``, not sent) when its reference leads nowhere."""
+    """The proxy to go through. Raises AttemptFailed (``unset`` or ``auth``, not sent) if it is not set or not valid."""
     if not channel.proxy:
         return None
     try:
@@ -78,15 +86,15 @@ def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: 
         value = environ.get(name, "")
         if not value:
             why = f"the environment variable {name} is not set where the server runs; set it and restart"
-            raise _unusable(channel, why, {"setting": setting, "variable": name})
+            raise _unusable(channel, why, {"setting": setting, "variable": name}, FailureKind.UNSET)
     value = value.strip()
     if not (value.isascii() and value.isprintable()):
         raise _unusable(channel, f"its {setting} has characters that cannot be sent", {"setting": setting})
     return value
 
 
-def _unusable(channel: Channel, why: str, details: Mapping[str, object]) -> AttemptFailed:
+def _unusable(
+    channel: Channel, why: str, details: Mapping[str, object], kind: FailureKind = FailureKind.AUTH
+) -> AttemptFailed:
     text = UpstreamText(f"channel '{channel.name}': {why}")
-    return AttemptFailed(
-        Failure(kind=FailureKind.AUTH, code="upstream_auth_failed", text=text, details=details, sent=False)
-    )
+    return AttemptFailed(Failure(kind=kind, code="upstream_auth_failed", text=text, details=details, sent=False))

@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 
 import msgspec
 
@@ -24,7 +23,7 @@ from gateway.upstream.adapter import (
     UnlimitedMemory,
     WholeAnswer,
 )
-from gateway.upstream.credentials import headers_of, proxy_to, unset
+from gateway.upstream.credentials import ChannelVariables, headers_of, proxy_to
 from gateway.upstream.dialects import adapter, listing
 from gateway.upstream.http.pool import Pool, TotalSlots
 from gateway.upstream.http.reachability import Reachability, check_reachability
@@ -52,8 +51,7 @@ class Upstreams:
     ) -> None:
         """``most`` says how many connections all pools together may have open; 0: any number."""
         self._environ = os.environ if environ is None else environ
-        self.unset: Callable[[Channel], list[str]] = partial(unset, environ=self._environ)
-        """See ``credentials.unset``."""
+        self.variables = ChannelVariables(self._environ)
         self._mock = mock or Mock()
         self._total = TotalSlots(most)
         self.redaction = Redaction(self._environ)
@@ -134,8 +132,8 @@ class Upstreams:
         try:
             return base, await self._list_at(base, channel)
         except AttemptFailed as failed:
-            unreachable = failed.kind in {FailureKind.NETWORK, FailureKind.SLOW, FailureKind.AUTH}
-            if unreachable or not channel.dialect.info.root_may_vary:
+            final = (FailureKind.NETWORK, FailureKind.SLOW, FailureKind.AUTH, FailureKind.UNSET)
+            if failed.kind in final or not channel.dialect.info.root_may_vary:
                 raise
             try:
                 return other, await self._list_at(other, channel)

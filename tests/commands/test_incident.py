@@ -40,6 +40,12 @@ def test_a_budget_of_which_more_than_all_is_spent_is_not_called_nearly_spent() -
     assert ("budget warning" in line, line.endswith("222% is spent"), "nearly" in line) == (True, True, False)
 
 
+def test_a_variable_that_is_not_set_is_paused_by_nobody() -> None:
+    unset = replace(FAILED, kind=FailureKind.UNSET, status=0)
+    line = run("incident", "list", control=Control({"GET /incidents": [unset]})).out.splitlines()[1]
+    assert ("variable not set" in line, "until it is set" in line, "paused" in line) == (True, True, False)
+
+
 def test_the_message_does_not_repeat_the_channel() -> None:
     told = replace(FAILED, reason="channel 'openai': the upstream ended the stream")
     line = run("incident", "list", control=Control({"GET /incidents": [told]})).out.splitlines()[1]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from gateway.commands.exit_codes import MEANINGS, Exit
 from gateway.commands.server import bar_line
 from gateway.domain.account import AccountStatus
+from gateway.domain.units import Millis
 from tests.commands.program import Served, serving, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import ACCOUNT, STATUS, SUMMARY, sum_row
@@ -148,9 +149,9 @@ def test_a_server_may_print_its_calls(home: Path) -> None:
 
 
 def test_the_status_says_how_long_the_balance_lasts() -> None:
-    week = replace(SUMMARY, total=sum_row("", cost=5_000_000_000))
+    week = replace(SUMMARY, total=sum_row("", cost=5_000_000_000), first_ms=Millis(0))
     answers = {"GET /status": STATUS, "GET /account": ACCOUNT, "GET /usage": week}
     out = run("status", control=Control(answers)).out
-    assert re.search(r"balance         \$9.99562 available; at this pace used up on .+\n", out)
+    assert re.search(r"balance         \$9.99562 available; at the pace of the last 7 days used up on .+\n", out)
     lasting = run("account", "show", control=Control({**answers, "GET /account/grants": []})).out
-    assert re.search(r"available +\$9.99562; at this pace used up on .+\n", lasting)
+    assert re.search(r"available +\$9.99562; at the pace of the last 7 days used up on .+\n", lasting)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -303,10 +304,13 @@ def test_without_any_call_the_list_says_how_to_make_one() -> None:
 
 
 def test_a_receipt_says_how_long_the_balance_lasts_now() -> None:
-    answers = {URL: CALL, "GET /usage": SUMMARY, "GET /account": ACCOUNT}
+    summary = replace(SUMMARY, first_ms=Millis(0))
+    answers = {URL: CALL, "GET /usage": summary, "GET /account": ACCOUNT}
     out = run("usage", "show", CALL.id, control=Control(answers)).out
     assert "after the call\n" in out
-    assert re.search(r"now \$9.99562 available; (at this pace|lasts)", out)
+    assert re.search(r"now \$9.99562 available; lasts over a year at the pace of the last 7 days\n", out)
+    young = {**answers, "GET /usage": replace(summary, first_ms=Millis(int(time.time() * 1000) - 780_000))}
+    assert "now $9.99562 available\n" in run("usage", "show", CALL.id, control=Control(young)).out
 
 
 def test_a_list_that_ends_because_of_its_usual_limit_says_so() -> None:

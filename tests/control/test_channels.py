@@ -292,9 +292,10 @@ def told(channel: ChannelView) -> list[tuple[int, str, str]]:
 
 async def test_keys_are_added_replaced_and_removed(owner: ControlClient, gateway: Gateway) -> None:
     await owner.edit_channel("up", {"key": FIRST})
-    assert told(await owner.add_key("up", "env:SECOND")) == [(1, "…6789", "ok"), (2, "env:SECOND", "ok")]
-    assert told(await owner.replace_key("up", 1, "env:FIRST")) == [(1, "env:FIRST", "ok"), (2, "env:SECOND", "ok")]
-    assert told(await owner.remove_key("up", 1)) == [(1, "env:SECOND", "ok")]
+    assert told(await owner.add_key("up", "env:SECOND")) == [(1, "…6789", "ok"), (2, "env:SECOND", "unset")]
+    replaced = await owner.replace_key("up", 1, "env:FIRST")
+    assert told(replaced) == [(1, "env:FIRST", "unset"), (2, "env:SECOND", "unset")]
+    assert told(await owner.remove_key("up", 1)) == [(1, "env:SECOND", "unset")]
     assert told(await owner.remove_key("up", 1)) == []
     channel = gateway.engine.catalog.channel("up")
     assert (channel.key, channel.keys) == ("", ())

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.domain.budget import Budget, Window
+from gateway.domain.call import FailureKind
 from gateway.domain.errors import NotFound
 from gateway.domain.events import AnyEvent, IncidentChanged
 from gateway.domain.units import Nanos
@@ -95,3 +96,34 @@ async def test_a_budget_that_is_nearly_spent_is_in_the_answers_header_the_record
     told = [one.getMessage().partition("token 'tight', ")[2] for one in caplog.records]
     assert [text for text in told if text] == ["80% is spent", warning.reason]
     assert warning.reason == "all is spent, and calls are rejected"
+
+
+async def test_a_key_whose_variable_is_not_set_is_no_rejected_key_and_stays_an_incident_while_another_serves(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", speak(), speak())
+    gateway.channel(provider.base_url, key="env:TOLLKEEPER_TEST_UNSET", keys=("sk-good-canary",))
+    for count in (1, 2):
+        assert (await gateway.client.chat()).status == 200
+        await gateway.settled(count)
+    first, second = (await owner.channel("up")).keys
+    assert (first.state, second.state, (await owner.channel("up")).state) == ("unset", "ok", "ok")
+    assert first.reason == "set TOLLKEEPER_TEST_UNSET where the server runs, then restart the server"
+    (one,) = await owner.incidents()
+    assert (one.kind, one.paused, one.failures) == (FailureKind.UNSET, True, 1)
+    await owner.remove_key("up", 1)
+    (one,) = await owner.incidents()
+    assert (one.paused, one.ended is not None) == (False, True)
+
+
+async def test_a_channel_with_no_key_but_one_that_is_not_set_is_one_incident(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel(provider.base_url, key="env:TOLLKEEPER_TEST_UNSET")
+    assert (await gateway.client.chat()).status == 502
+    await gateway.settled()
+    view = await owner.channel("up")
+    assert (view.state, view.until_ms, view.keys[0].state) == ("attention", None, "unset")
+    assert [(one.kind, one.paused, one.unanswered) for one in await owner.incidents()] == [(FailureKind.UNSET, True, 1)]
+    await owner.edit_channel("up", {"enabled": False})
+    assert [one.paused for one in await owner.incidents()] == [False]

@@ -76,14 +76,14 @@ def test_a_pause_belongs_to_the_failure_before_it_and_ends_when_it_is_tried_agai
     (incident,) = found.newest("a")
     assert (incident.paused, incident.until) == (True, NOW + 30_000)
     found.update_channels([channel("a", state="half_open")], Millis(NOW + 31_000))
-    assert (incident.paused, incident.ended, incident.paused_ms) == (False, NOW + 30_000, 29_900)
+    assert (incident.paused, incident.ended, incident.length_ms) == (False, NOW + 30_000, 29_900)
 
 
 def test_one_that_is_cleared_by_hand_ends_then() -> None:
     found = Incidents()
     found.update_channels([paused(None)], Millis(NOW))
     found.update_channels([channel("a")], Millis(NOW + 5_000))
-    assert [(one.kind, one.paused_ms) for one in found.newest()] == [(None, 5_000)]
+    assert [(one.kind, one.length_ms) for one in found.newest()] == [(None, 5_000)]
 
 
 def test_failures_during_a_rest_go_on_with_it() -> None:
@@ -91,6 +91,37 @@ def test_failures_during_a_rest_go_on_with_it() -> None:
     found.update_channels([paused()], Millis(NOW))
     found.add_call(moved(NOW + QUIET_MS * 2))
     assert len(found.newest()) == 1
+
+
+def test_a_failure_after_the_pause_makes_the_incident_longer() -> None:
+    found = Incidents()
+    found.add_call(moved())
+    found.update_channels([paused(NOW + 10_100)], Millis(NOW + 200))
+    found.update_channels([channel("a")], Millis(NOW + 11_000))
+    assert incident_line(found.newest()[0], NOW, UNICODE).startswith("14:13:20 rate-limited 10s")
+    found.add_call(moved(NOW + 90_000))
+    (one,) = found.newest()
+    assert (one.failures, one.length_ms) == (2, 90_000)
+    assert "rate-limited 1m30s, 2 failures until 14:14:50" in incident_line(one, NOW, UNICODE)
+
+
+UNSET = Attempt(channel="a", kind=FailureKind.UNSET, reason="the environment variable K is not set", key="2 env:K")
+
+
+def test_a_variable_that_is_not_set_is_an_incident_until_it_is_set_whatever_else_happens() -> None:
+    found = Incidents()
+    found.update_unset({"a": "K is not set where the server runs"}, NOW)
+    found.add_call(moved(attempts=[UNSET, Attempt(channel="a", status=200)], channel="a"))
+    for state in ("cooling", "ok"):
+        found.update_channels([channel("a", state=state, reason="429")], Millis(NOW + 500))
+    found.update_unset({"a": "K is not set where the server runs"}, Millis(NOW + QUIET_MS * 2))
+    lasting = found.newest()[-1]
+    assert (cause_text(lasting), lasting.paused, lasting.failures) == ("variable not set", True, 1)
+    assert incident_line(lasting, NOW, UNICODE) == "14:13:20 variable not set"
+    assert [(one.kind, one.paused) for one in found.newest()[:-1]] == [(None, False)]
+    found.update_unset({}, Millis(NOW + 600_000))
+    assert (lasting.paused, lasting.length_ms) == (False, 600_000)
+    assert "variable not set 10m" in incident_line(lasting, NOW, UNICODE)
 
 
 def test_without_a_moment_it_is_that_of_the_last_call() -> None:

@@ -2,6 +2,7 @@ import msgspec
 
 from gateway.domain.forecast import used_share
 from gateway.domain.units import Millis, Nanos
+from gateway.domain.views import KeyView
 from tests.tui.stage import DOLLAR, NOW, FakeClient, account, budget, channel, status, token
 from tui.alerts import alerts
 from tui.board import Board
@@ -15,6 +16,9 @@ def board(**changes: object) -> Board:
     return made
 
 
+KEY_STATES = ((1, "ok"), (2, "unset"))
+
+
 def texts(made: Board) -> list[str]:
     return [alert.text for alert in alerts(made, NOW)]
 
@@ -26,6 +30,12 @@ def test_nothing_is_shown_while_all_is_well() -> None:
 def test_paused_channels_have_a_countdown() -> None:
     made = board(channels=[channel("a", state="cooling", until_ms=Millis(NOW + 5_000))])
     assert texts(made) == ["a paused 5s"]
+
+
+def test_a_key_that_is_not_set_is_named_although_another_serves() -> None:
+    keys = [KeyView(number=n, key=f"env:K{n}", state=state, reason="", until_ms=None) for n, state in KEY_STATES]
+    assert texts(board(channels=[channel("a", keys=keys)])) == ["a key 2 not set"]
+    assert texts(board(channels=[channel("a", keys=keys, state="off")])) == []
 
 
 def test_the_worst_comes_first() -> None:

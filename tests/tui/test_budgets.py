@@ -1,15 +1,17 @@
+from datetime import datetime
+
 import msgspec
 import pytest
 
 from gateway.domain.budget import Window
-from gateway.domain.forecast import balance_forecast, forecast
+from gateway.domain.forecast import balance_forecast, forecast, pace_start
 from gateway.domain.units import Millis, Nanos
 from tests.tui.stage import DOLLAR, NOW, budget
 from tui.budgets import amounts, budget_line, budget_parts, budget_tone, by_unit, tightest
 from tui.glyphs import ASCII
 
 DAY = 86_400_000
-LONG_AGO = Millis(NOW - 10 * DAY)
+LONG_AGO = Millis(NOW - 40 * DAY)
 
 
 def test_a_budget_is_a_gauge_with_words() -> None:
@@ -57,17 +59,39 @@ def test_the_forecast_is_that_of_the_pace_so_far() -> None:
 
 
 def test_a_window_without_end_began_with_its_owner() -> None:
-    assert forecast(budget(5, 20, Window.EVER), NOW, LONG_AGO) == "at this pace used up on 21 Oct"
+    assert forecast(budget(5, 20, Window.EVER), NOW, Millis(NOW - 10 * DAY)) == "at this pace used up on 21 Oct"
     assert forecast(budget(5, 20, Window.EVER), NOW, NOW) == ""
     assert forecast(budget(20, 20, Window.EVER), NOW, LONG_AGO) == "used up"
 
 
 def test_a_balance_lasts_by_what_was_spent_lately() -> None:
-    assert balance_forecast(10 * DOLLAR, 7 * DOLLAR, 7 * DAY, NOW) == "at this pace used up on 1 Oct"
-    assert balance_forecast(200 * DOLLAR, 7 * DOLLAR, 7 * DAY, NOW).endswith(" 2027")
-    assert balance_forecast(10 * DOLLAR, DOLLAR // 100, 7 * DAY, NOW) == "lasts over a year at this pace"
-    assert balance_forecast(10 * DOLLAR, 0, 7 * DAY, NOW) == ""
-    assert balance_forecast(0, DOLLAR, 7 * DAY, NOW) == "empty"
+    week = "at the pace of the last 7 days"
+    assert balance_forecast(10 * DOLLAR, 7 * DOLLAR, LONG_AGO, NOW) == f"{week} used up on 1 Oct"
+    assert balance_forecast(200 * DOLLAR, 7 * DOLLAR, LONG_AGO, NOW).endswith(" 2027")
+    assert balance_forecast(10 * DOLLAR, DOLLAR // 100, LONG_AGO, NOW) == f"lasts over a year {week}"
+    assert balance_forecast(10 * DOLLAR, 0, LONG_AGO, NOW) == ""
+    assert balance_forecast(0, DOLLAR, LONG_AGO, NOW) == "empty"
+    assert balance_forecast(DOLLAR, DOLLAR, None, NOW) == ""
+
+
+def test_the_time_before_the_first_call_is_not_part_of_the_pace() -> None:
+    """What was spent in 13 minutes was not spent in a week."""
+    for minutes in (13, 23 * 60):
+        assert balance_forecast(DOLLAR * 97 // 10, DOLLAR * 3 // 10, Millis(NOW - minutes * 60_000), NOW) == ""
+    two_days = balance_forecast(10 * DOLLAR, 2 * DOLLAR, Millis(NOW - 2 * DAY), NOW)
+    assert two_days == "at the pace of the last 2 days used up on 1 Oct"
+    assert balance_forecast(DOLLAR, DOLLAR, Millis(NOW - DAY), NOW).startswith("at the pace of the last day used up")
+
+
+def test_the_pace_of_a_budget_begins_with_its_owner() -> None:
+    """A dollar of a token of yesterday was not spent since the first of the month."""
+    assert forecast(budget(1, 5), NOW, LONG_AGO) == "lasts at this pace"
+    assert forecast(budget(1, 5), NOW, Millis(NOW - DAY)) == "at this pace used up on Fri 14:13"
+    assert forecast(budget(1, 5), NOW, Millis(NOW - 13 * 60_000)) == ""
+
+
+def test_the_days_of_the_pace_are_those_of_the_calendar() -> None:
+    assert datetime.fromtimestamp(pace_start(NOW) / 1000).astimezone().strftime("%a %H:%M") == "Tue 00:00"
 
 
 def test_what_running_calls_hold_is_shown_beside_what_is_spent() -> None:

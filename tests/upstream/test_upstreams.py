@@ -80,7 +80,7 @@ async def test_a_missing_variable_is_named(upstreams: Upstreams, provider: Provi
     with attempt_fails("NO_SUCH_KEY is not set") as caught:
         await _send(upstreams, channel(provider.base_url, key="env:NO_SUCH_KEY"))
     assert (caught.value.kind, caught.value.sent, caught.value.code) == (
-        FailureKind.AUTH,
+        FailureKind.UNSET,
         False,
         "upstream_auth_failed",
     )

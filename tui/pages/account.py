@@ -9,7 +9,7 @@ from textual.content import Content
 from gateway.domain.account import AccountFields, Grant
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.fields import ACCOUNT
-from gateway.domain.forecast import balance_forecast, forecast, used_share
+from gateway.domain.forecast import PACE_DAYS, balance_forecast, forecast, used_share
 from gateway.domain.money import dollars, nanos_of
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView
@@ -104,8 +104,6 @@ VERBS: Mapping[str, Verb] = {"grant": grant, "suspend": suspend, "edit": edit, "
 
 
 GAUGE = 20
-PACE_DAYS = 7
-"""Days whose spending is the pace."""
 
 
 class AccountPage(ConsolePage):
@@ -120,6 +118,8 @@ class AccountPage(ConsolePage):
         super().__init__(session, "account")
         self._grants: Sequence[Grant] | None = None
         self._trends = Trends()
+        self._first: Millis | None = None
+        """When the first call of all began."""
         self._asked: tuple[Nanos, int] | None = None
         """The total granted when the grants were fetched, and the day."""
 
@@ -180,7 +180,7 @@ class AccountPage(ConsolePage):
 
     def _pace(self, account: AccountView) -> str:
         spent = sum(self._trends.values("", lambda row: row.cost_nanos)[-PACE_DAYS:])
-        return balance_forecast(account.available_nanos, int(spent), PACE_DAYS * DAY_MS, self.session.now())
+        return balance_forecast(account.available_nanos, int(spent), self._first, self.session.now())
 
     def _month(self, width: int) -> list[tuple[str, str]]:
         costs = self._trends.values("", lambda row: row.cost_nanos)
@@ -218,7 +218,7 @@ class AccountPage(ConsolePage):
         except GatewayError:
             self._asked = None
             return  # the header says that the server is gone
-        self._trends = trends(found, starts)
+        self._trends, self._first = trends(found, starts), found.first_ms
         self.renew()
 
 

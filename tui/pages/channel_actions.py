@@ -210,8 +210,10 @@ async def resume(page: AnyPage) -> None:
     channel = selected_channel(page)
     if channel is None:
         return
-    await page.session.client.clear_channel(channel.id)  # of a healthy one, single models may be paused
-    if channel.state in HEALTHY and all(key.state == "ok" for key in channel.keys):
+    now = await page.session.client.clear_channel(channel.id)  # of a healthy one, single models may be paused
+    if now.state == "attention" and now.missing_variables:
+        toast(page, f"Channel {channel.name} still needs attention: {safe(now.reason)}", bad=True)
+    elif channel.state in HEALTHY and all(key.state in ("ok", "unset") for key in channel.keys):
         off = f" It is disabled: {page.session.key('entity.toggle')} enables it." if channel.state == "off" else ""
         toast(page, f"Channel {channel.name} is not paused.{off}")
     else:
@@ -314,8 +316,8 @@ async def save_keys(session: ConsoleSession, channel: ChannelView, values: Value
     """What was done, in words; keys are removed last to first, so that numbers stay valid."""
     done = []
     if values["key"]:
-        await session.client.add_key(channel.id, values["key"])
-        done.append("key added")
+        added = (await session.client.add_key(channel.id, values["key"])).keys[-1]
+        done.append("key added" if added.state != "unset" else f"key added; {safe(added.reason)}")
     for key in reversed(channel.keys):
         wanted = values[_id(key)]
         if wanted == REMOVE:
@@ -350,7 +352,7 @@ def _trouble(key: KeyView, session: ConsoleSession) -> str:
 
 
 def _field(key: KeyView) -> FormField:
-    options = (KEEP, REMOVE) if key.state == "ok" else (KEEP, RESUME, REMOVE)
+    options = (KEEP, REMOVE) if key.state in ("ok", "unset") else (KEEP, RESUME, REMOVE)
     return FormField(id=_id(key), label=safe(f"{key.number} {key.key}", LABEL_WIDTH - 2), value=KEEP, options=options)
 
 

@@ -77,7 +77,7 @@ async def test_money_that_no_call_may_spend_has_no_date_when_it_ends() -> None:
     owner.account_now = account(budgets=[budget(16.4, 10)])
     async with shown("account", owner) as (app, _, _):
         assert "calls are rejected: a budget is used up" in screen(app)
-        assert "at this pace" not in screen(app)
+        assert "the pace" not in screen(app)
 
 
 async def test_each_budget_says_what_it_is_for() -> None:

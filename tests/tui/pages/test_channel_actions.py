@@ -203,10 +203,12 @@ async def test_without_a_channel_there_is_nothing_to_do() -> None:
             app.clear_notifications()
 
 
+def two_keys(second: KeyView) -> ChannelView:
+    return channel("anthropic", keys=[KeyView(number=1, key="…3kQA", state="ok", reason="", until_ms=None), second])
+
+
 def two() -> ChannelView:
-    good = KeyView(number=1, key="…3kQA", state="ok", reason="", until_ms=None)
-    rests = KeyView(number=2, key="env:B", state="cooling", reason="429", until_ms=Millis(NOW + 30_000))
-    return channel("anthropic", keys=[good, rests])
+    return two_keys(KeyView(number=2, key="env:B", state="cooling", reason="429", until_ms=Millis(NOW + 30_000)))
 
 
 def owner() -> Owner:
@@ -223,6 +225,27 @@ async def test_a_key_is_added_without_being_shown() -> None:
         await press(app, pilot, "enter")
         assert asked.did == [("add_key", "ch_anthropic", "sk-new")]
         assert words(app) == ["anthropic: key added"]
+
+
+async def test_of_a_key_that_is_not_set_it_says_at_once_what_is_missing() -> None:
+    made = owner()
+    reason = "set NOPE_KEY where the server runs, then restart the server"
+    made.channels_now[0] = two_keys(KeyView(number=2, key="env:NOPE_KEY", state="unset", reason=reason, until_ms=None))
+    async with shown("channels", made) as (app, pilot, _):
+        await press(app, pilot, "A")
+        assert f"2 env:NOPE_KEY not set: {reason}" in " ".join(screen(app).split())
+        assert "resume" not in screen(app)
+        await press(app, pilot, "tab", "tab", "=env:NOPE_KEY", "enter")
+        assert words(app) == [f"anthropic: key added; {reason}"]
+
+
+async def test_to_resume_a_channel_whose_variable_is_not_set_does_not_help() -> None:
+    made = owner()
+    unset = {"state": "attention", "reason": "K is not set where the server runs", "missing_variables": ("K",)}
+    made.channels_now[0] = channel("anthropic", **unset)
+    async with shown("channels", made) as (app, pilot, _):
+        await press(app, pilot, "z")
+        assert words(app) == ["Channel anthropic still needs attention: K is not set where the server runs"]
 
 
 async def test_one_is_removed_and_one_is_tried_again() -> None:
