@@ -65,8 +65,7 @@ class Engine:
         worker: Worker,
         wire: "Callable[[Engine], Pipeline]",
     ) -> None:
-        self.config = config
-        self.store = store
+        self.config, self.store = config, store
         self.clock = clock
         self.tasks = tasks
         self.bus = bus

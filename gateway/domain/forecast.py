@@ -17,7 +17,7 @@ FAR_MS = 366 * 86_400_000
 """A forecast beyond this is not given as a date."""
 
 DAY_MS = 86_400_000
-"""Less than a day of calls is no pace of a balance."""
+"""With less than a day of calls there is no forecast of the balance."""
 
 WEEK_MS = 7 * DAY_MS
 

@@ -98,7 +98,7 @@ async def test_a_budget_that_is_nearly_spent_is_in_the_answers_header_the_record
     assert warning.reason == "all is spent, and calls are rejected"
 
 
-async def test_a_key_whose_variable_is_not_set_is_no_rejected_key_and_stays_an_incident_while_another_serves(
+async def test_a_key_whose_variable_is_not_set_was_not_rejected_and_stays_an_incident_while_another_serves(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", speak(), speak())
