@@ -114,6 +114,8 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--api", type=SOME, help="Calls of this API: chat, messages, responses, embeddings, ..."),
     click.option("--status", type=WholeNumber(0, 599), help="Calls that ended with this HTTP status."),
     click.option("--errors", is_flag=True, help="Calls that failed."),
-    click.option("--since", type=SINCE, help="1h, 7d, today, yesterday, 2026-11-01, 2026-11-01T14:00 (local time)."),
+    click.option(
+        "--since", type=SINCE, help="1h, 7d, 14:00, today, yesterday, 2026-11-01, 2026-11-01T14:00 (local time)."
+    ),
     click.option("--until", type=UNTIL, help="The same; a day counts to its end."),
 )

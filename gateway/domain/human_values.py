@@ -16,6 +16,7 @@ from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis, Nanos
 _COUNT = re.compile(r"((?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
 _MULTIPLIER = re.compile(r"(?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?", re.ASCII)
 _SPAN = re.compile(r"((?=\.?[0-9])[0-9]{0,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d|w)", re.ASCII)
+_TIME = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASCII)
 
 _THOUSANDS = {"": 1, "k": 1_000, "m": MILLION, "b": 1_000 * MILLION}
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
@@ -52,20 +53,36 @@ def span_of(text: str) -> Millis:
 
 
 def past_of(text: str, now: Millis, *, end: bool = False) -> Millis:
-    """A moment gone by: a span back from now, ``today``, ``yesterday``, or a date or time (see ``calendar_of``)."""
-    return Millis(now - span_of(text)) if _SPAN.fullmatch(text.strip()) else calendar_of(_date_of(text, now), end=end)
+    """A moment gone by: a span back from now, a time of day, ``today``, ``yesterday``, or a date (see ``calendar_of``).
+
+    A time of day is the last such time: today's, or yesterday's if today's is yet to come.
+    """
+    if _SPAN.fullmatch(text.strip()):
+        return Millis(now - span_of(text))
+    if _TIME.fullmatch(text.strip()):
+        return max(moment for day in ("today", "yesterday") if (moment := _time_on(day, text, now)) <= now)
+    return calendar_of(_date_of(text, now), end=end)
 
 
 def future_of(text: str, now: Millis) -> Millis:
-    """A moment to come: a span from now, ``today``, ``tomorrow`` or a date (all to their end), or a time.
+    """A moment to come: a span from now, the next such time of day, ``today``, ``tomorrow`` or a date.
 
-    Raises BadRequest for one that is past.
+    A day counts to its end. Raises BadRequest for a moment that is past.
     """
-    in_span = _SPAN.fullmatch(text.strip())
-    moment = Millis(now + span_of(text)) if in_span else calendar_of(_date_of(text, now), end=True)
+    if _SPAN.fullmatch(text.strip()):
+        moment = Millis(now + span_of(text))
+    elif _TIME.fullmatch(text.strip()):
+        moment = min(moment for day in ("today", "tomorrow") if (moment := _time_on(day, text, now)) > now)
+    else:
+        moment = calendar_of(_date_of(text, now), end=True)
     if moment <= now:
         raise BadRequest(f"{text!r} is in the past; use a future time such as 30d")
     return moment
+
+
+def _time_on(day: str, text: str, now: Millis) -> Millis:
+    """The moment of a time of day, ``9:30`` or ``14:00:15``, on such a day as ``today``."""
+    return calendar_of(f"{_date_of(day, now)}T{text.strip():0>{8 if text.count(':') > 1 else 5}}")
 
 
 def _date_of(text: str, now: Millis) -> str:
@@ -85,8 +102,8 @@ def calendar_of(text: str, *, end: bool = False) -> Millis:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         msg = (
-            f"{text!r} is not a time; use a span such as 1h or 30d, a day such as today, or a date such as 2026-11-30 "
-            "or 2026-11-30T14:00"
+            f"{text!r} is not a time; use a span such as 1h or 30d, a time such as 14:00, a day such as today, or a "
+            "date such as 2026-11-30 or 2026-11-30T14:00"
         )
         raise BadRequest(msg) from None
     try:

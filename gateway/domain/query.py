@@ -10,7 +10,7 @@ and an unknown one is an error:
 ``dur: ttft:``                          a span: ``>5s``, ``<=250ms``
 ``in: out:``                            a count of tokens: ``>10k``
 ``cost:``                               dollars: ``>0.01``
-``since: until:``                       a moment: ``10m``, ``2026-11-30``
+``since: until:``                       a moment: ``10m``, ``14:00``, ``2026-11-30``
 ======================================  ================================================================
 
 A parsed word is a condition: a value, so that the store can derive from it what to search the bytes of its files for.

@@ -77,6 +77,29 @@ def test_what_is_past_is_not_to_come(text: str) -> None:
         future_of(text, NOW)
 
 
+LATE = calendar_of("2025-11-19T14:30")
+
+
+@pytest.mark.parametrize(
+    ("text", "last", "following"),
+    [
+        ("14:30", "2025-11-19T14:30", "2025-11-20T14:30"),
+        ("9:30", "2025-11-19T09:30", "2025-11-20T09:30"),
+        ("00:30:15", "2025-11-19T00:30:15", "2025-11-20T00:30:15"),
+        ("14:30:01", "2025-11-18T14:30:01", "2025-11-19T14:30:01"),
+        (" 23:59 ", "2025-11-18T23:59", "2025-11-19T23:59"),
+    ],
+)
+def test_a_time_of_day_is_the_last_or_the_next_such_time(text: str, last: str, following: str) -> None:
+    assert (past_of(text, LATE), future_of(text, LATE)) == (calendar_of(last), calendar_of(following))
+
+
+@pytest.mark.parametrize("text", ["24:00", "14:60", "14", "14:0", "1:2:3", "14:00:60"])
+def test_an_invalid_time_of_day_is_rejected(text: str) -> None:
+    with pytest.raises(BadRequest, match="a time such as 14:00"):
+        past_of(text, LATE)
+
+
 def test_a_date_is_local_midnight() -> None:
     assert past_of("2026-11-30", NOW) == int(datetime(2026, 11, 30).astimezone().timestamp() * 1000)
 

@@ -24,6 +24,8 @@ ERRORS = "st:err"
 SEARCH_PAUSE_S = 0.02
 """Between two requests of a search: the gateway has better things to do."""
 
+SECOND_MS = 1_000
+
 AnyApp = Any
 """The app; it imports the pages."""
 
@@ -130,11 +132,11 @@ async def why(page: AnyPage) -> None:
 
 
 async def jump_to_time(page: AnyPage) -> None:
-    """Jump to a moment."""
-    text = await page.ask(Prompt("Jump to", "10m, 2h, 2026-11-20T14:00", _moment(page.session.now())))
+    """Jump to a moment; one with seconds, as the list shows it, to the newest call within that second."""
+    text = await page.ask(Prompt("Jump to", "10m, 14:00, 2026-11-20T14:00", _moment(page.session.now())))
     if not text:
         return
-    moment = past_of(text, page.session.now(), end=True)
+    moment = Millis(past_of(text, page.session.now(), end=True) + (SECOND_MS if text.count(":") > 1 else 0))
     index = await locate(page, moment)
     page.table.go(index)
     page.renew()

@@ -33,7 +33,7 @@ FILTER = (
     ("dur: ttft:", ">5s, <=250ms"),
     ("in: out:", ">10k tokens"),
     ("cost:", ">0.01 dollars"),
-    ("since: until:", "10m, 2026-11-30"),
+    ("since: until:", "10m, 14:00, 2026-11-30"),
 )
 
 WORDS = (

@@ -11,6 +11,7 @@ from tests.tui.stage import NOW, call, running, words
 from tui.actions import actions_in
 from tui.app import Console
 from tui.exit_status import ExitStatus
+from tui.format import clock
 from tui.pages.live_actions import VERBS, locate
 from tui.widgets.dialogs import Confirm, Prompt
 
@@ -49,7 +50,7 @@ async def written(app: Console, pilot: Pilot[ExitStatus], path: Path) -> tuple[s
     await pilot.press("E")
     for _ in range(200):
         await pilot.pause(0.02)
-        if isinstance(app.screen, Prompt):
+        if isinstance(app.screen, Prompt) and app.screen.query(Input):
             break
     title = str(app.screen.query(Static).first().visual)
     app.screen.query_one(Input).value = str(path)
@@ -139,6 +140,14 @@ async def test_jumping_goes_to_the_newest_call_before_a_moment() -> None:
         row = live(app).table.current
         assert row is not None
         assert row.time_ms == max(one.time_ms for one in client.records if one.time_ms < NOW - 600_000)
+
+
+async def test_jumping_to_a_time_of_the_list_goes_to_its_call() -> None:
+    async with shown(400) as (app, pilot, client):
+        wanted = client.records[100]
+        await pilot.press("w", *clock(wanted.time_ms), "enter")
+        await settle(app, pilot)
+        assert live(app).table.current == wanted
 
 
 async def test_jumping_far_back_asks_for_few_records() -> None:
