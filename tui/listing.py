@@ -49,6 +49,8 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     """The title where the whole one does not fit."""
     brief: Callable[[R], str] | None = None
     """The text where the column has not grown to its most; None: the usual one, cut."""
+    short_text: Callable[[R, int], str] | None = None
+    """The text in at most so many cells, where cutting its end would lose what matters; None: its end is cut."""
 
     def head(self, width: int, mark: str = "") -> str:
         """The title, or its short form where there is no room for it and a mark."""

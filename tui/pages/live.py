@@ -29,7 +29,7 @@ from tui.pages.list_page import ListPage
 from tui.pages.live_source import FOUND_LIMIT, LiveSource, load_found, load_page, search_words
 from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
-from tui.text import Part, content, cut, fitting, lines, safe
+from tui.text import LIMIT, Part, content, cut, fitting, lines, safe
 
 NO_MODEL = "MODEL"
 """In a copied line, for a call that was refused before its model was known."""
@@ -128,7 +128,15 @@ def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         brief=lambda c: fmt.brief_moment(c.time_ms, now()),
     )
     yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=11, tone=_dim, extra=True)
-    yield Column("model", "Model", 18, lambda c: _what(c, glyphs), most=26, flex=True)
+    yield Column(
+        "model",
+        "Model",
+        18,
+        lambda c: _what(c, glyphs),
+        most=26,
+        flex=True,
+        short_text=lambda c, width: _what(c, glyphs, width),
+    )
     yield Column("status", "St", 4, lambda c: _status(c, glyphs), tone=tone_of)
 
 
@@ -210,14 +218,15 @@ def end_of(call: CallView) -> str:
     return f"{reason} -{lost}" if lost else reason
 
 
-def _what(call: CallView, glyphs: Glyphs) -> str:
+def _what(call: CallView, glyphs: Glyphs, width: int = LIMIT) -> str:
     """The model, or the request that reached no API; how many calls the row stands for, which retry it is, or what it
-    waits for.
+    waits for. Where that is too wide, the name is cut and the numbers stay.
     """
     times = f" {glyphs.times}{call.count:,}" if call.count > 1 else ""
     retry = f" retry {call.retry}" if call.retry else ""
     waits = f" {glyphs.dot} {safe(call.waits_for.partition(' (')[0], 80)}" if call.waits_for else ""
-    return f"{safe(call.model or call.request) or 'no model'}{times}{retry}{waits}"
+    name = safe(call.model or call.request) or "no model"
+    return f"{cut(name, width - len(times) - len(retry), glyphs.ellipsis)}{times}{retry}{waits}"
 
 
 def _status(call: CallView, glyphs: Glyphs) -> str:

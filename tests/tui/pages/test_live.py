@@ -70,6 +70,13 @@ def test_a_retry_of_a_client_is_named_as_one() -> None:
     assert cells(call(1, model="m", retry=2))["model"] == "m retry 2"
 
 
+async def test_a_count_stays_where_its_model_is_cut() -> None:
+    owner = stage.Owner()
+    owner.records = [call(1, model="claude-sonnet-4-5", status=401, marks=(f"{REPEATED}1233",))]
+    async with stage.shown("live", owner, size=(80, 24)) as (app, _, _):
+        assert " claude-sonne\u2026 \u00d71,234 " in stage.screen(app).splitlines()[4]
+
+
 def test_free_and_unpriced_and_unused_are_three_things() -> None:
     free = call(3, status=200, cost_nanos=0)
     assert cells(free)["cost"] == "free"
