@@ -34,7 +34,7 @@ from tui.pages.base import AnyPage, ConsolePage
 from tui.screens import PageScreen, page_screen
 from tui.session import ConsoleSession, ServerLauncher, ServerLink
 from tui.text import safe
-from tui.widgets.dialogs import toast
+from tui.widgets.dialogs import keep_newest, toast
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
 
@@ -190,6 +190,8 @@ class Console(CrashReportingApp[ExitStatus]):
         headers.first().renew()
         if not self.screen.is_modal:
             self.page.renew()
+
+    on_notify = keep_newest
 
     on_console_feed_starting = global_actions.note_start
 

@@ -23,7 +23,7 @@ def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int
         name = safe(one.budget, 80) or ("the store" if one.channel == STORE else safe(one.channel, 40))
         card.row(fmt.moment(one.began, now), (f"{mark} ", tone), (name, "bold"), f" {what_failed(one, now)}")
         if one.reason and not one.budget:
-            card.row("", (reason_text(one), "dim"))
+            card.row("", (reason_text(one.reason, one.channel), "dim"))
         if moved := where_calls_went(one, glyphs):
             card.row("", moved)
     return card.content()
@@ -67,9 +67,9 @@ def where_calls_went(one: Incident, glyphs: Glyphs) -> Part | None:
     return (f"{glyphs.right} {'; '.join(parts)}", "warn" if one.unanswered else "ok") if parts else None
 
 
-def reason_text(one: Incident) -> str:
+def reason_text(reason: str, channel: str) -> str:
     """Why, without the channel's name in front of it."""
-    return safe(one.reason.removeprefix(f"channel '{one.channel}': "))
+    return safe(reason.removeprefix(f"channel '{channel}': "))
 
 
 def _most(counts: dict[str, int]) -> list[tuple[str, int]]:

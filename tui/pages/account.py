@@ -53,7 +53,7 @@ async def grant(page: AnyPage) -> None:
     )
     found: AccountView | None = await page.ask(Form(plan))
     if found is not None:
-        toast(page, f"Balance: {dollars(found.balance_nanos)}. {page.undo_hint}")
+        page.report_change(f"Balance: {dollars(found.balance_nanos)}.")
 
 
 async def suspend(page: AnyPage) -> None:
@@ -63,12 +63,12 @@ async def suspend(page: AnyPage) -> None:
         return
     if account.status != "active":
         await page.session.client.set_account({"status": "active"})
-        toast(page, "Account active: calls are accepted again.")
+        toast(page, "Account active: calls are accepted again.", change=True)
     elif await page.confirm(
         "Suspend the account?", "New calls are rejected until you resume it. Running calls finish.", "Suspend"
     ):
         await page.session.client.set_account({"status": "suspended"})
-        toast(page, f"Account suspended. Press {page.session.key('account.suspend')} to resume.")
+        toast(page, f"Account suspended. Press {page.session.key('account.suspend')} to resume.", change=True)
 
 
 async def edit(page: AnyPage) -> None:
@@ -85,7 +85,7 @@ async def edit(page: AnyPage) -> None:
         command=form.command,
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, f"Account saved. {page.undo_hint}")
+        page.report_change("Account saved.")
 
 
 def settings(page: AnyPage) -> None:

@@ -35,13 +35,12 @@ class ConsolePage(Vertical):
         super().__init__(id=id)
         self.session = session
 
-    @property
-    def undo_hint(self) -> str:
-        """A sentence after what was just changed."""
-        return f"Press {self.session.key('app.undo')} to undo."
-
     def renew(self) -> None:
         """The board changed, or time passed; called only while the page is visible."""
+
+    def report_change(self, text: str, more: str = "") -> None:
+        """Show what was changed, how to undo it, and what else is new."""
+        toast(self, f"{text} Press {self.session.key('app.undo')} to undo.{more}", change=True)
 
     def take_focus(self) -> None:
         """The page was opened: focus what handles its keys."""

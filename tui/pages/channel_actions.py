@@ -68,7 +68,7 @@ async def edit(page: AnyPage) -> None:
     saved = await page.ask(Form(plan))
     if saved is not None:
         news = channel_fields.price_news(saved) if saved.new_prices else ""
-        toast(page, f"Channel {channel.name} saved. {page.undo_hint}{news}")
+        page.report_change(f"Channel {channel.name} saved.", news)
 
 
 async def toggle(page: AnyPage) -> None:
@@ -77,7 +77,7 @@ async def toggle(page: AnyPage) -> None:
         return
     if (channel := selected_channel(page)) is not None:
         await page.session.client.edit_channel(channel.id, {"enabled": not channel.enabled})
-        toast(page, f"Channel {channel.name} {'disabled' if channel.enabled else 'enabled'}. {page.undo_hint}")
+        page.report_change(f"Channel {channel.name} {'disabled' if channel.enabled else 'enabled'}.")
 
 
 async def delete(page: AnyPage) -> None:
@@ -93,7 +93,7 @@ async def delete(page: AnyPage) -> None:
     breaks = f"{lost}{more}{'.' if lost else 'Other channels serve all its models.'} Running calls finish."
     if await page.confirm(f"Delete channel {channel.name}?", f"{breaks} History is kept.", "Delete"):
         await page.session.client.remove_channel(channel.id)
-        toast(page, f"Channel {channel.name} deleted. {page.undo_hint}")
+        page.report_change(f"Channel {channel.name} deleted.")
 
 
 async def test(page: AnyPage) -> None:
@@ -167,7 +167,7 @@ async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingVie
         return
     view = await session.client.edit_channel(channel.id, channel_fields.offering_with(channel, listing, on).patch())
     news = channel_fields.price_news(view) if view.new_prices else ""
-    toast(page, f"{channel.name} now offers {fmt.count_text(len(view.models), 'model')}. {page.undo_hint}{news}")
+    page.report_change(f"{channel.name} now offers {fmt.count_text(len(view.models), 'model')}.", news)
 
 
 async def discover(page: AnyPage) -> None:
@@ -193,7 +193,8 @@ async def discover(page: AnyPage) -> None:
         names = ", ".join(safe(one.name, 40) for one in made)
         news = channel_fields.price_news(*made)
         test_key, undo_key = session.key("channels.test"), session.key("app.undo")
-        toast(page, f"Created {names}. Press {test_key} to test one, {undo_key} to undo the last.{news}")
+        advice = f"Press {test_key} to test one, {undo_key} to undo the last."
+        toast(page, f"Created {names}. {advice}{news}", change=True)
     if failed:
         toast(page, "\n".join(failed), bad=True)
 
@@ -202,7 +203,7 @@ async def keys(page: AnyPage) -> None:
     """Add, remove or resume keys."""
     channel = selected_channel(page)
     if channel is not None and (done := await page.ask(Form(keys_plan(page.session, channel)))):
-        toast(page, f"{channel.name}: {done}")
+        toast(page, f"{channel.name}: {done}", change=True)
 
 
 async def resume(page: AnyPage) -> None:
@@ -239,7 +240,7 @@ async def _reorder(page: AnyPage, by: int) -> None:
     if (channel := selected_channel(page)) is not None:
         priority = channel.priority + by
         await page.session.client.edit_channel(channel.id, {"priority": priority})
-        toast(page, f"{channel.name} now has priority {priority}.")
+        page.report_change(f"{channel.name} now has priority {priority}.")
 
 
 async def _presets(page: AnyPage) -> list[PresetView]:
@@ -267,8 +268,8 @@ async def _create(page: AnyPage, like: ChannelView | None) -> None:
         select_row(page, made.id)
         count = fmt.count_text(len(made.models), "model")
         news = channel_fields.price_news(made)
-        test_key, undo_key = session.key("channels.test"), session.key("app.undo")
-        toast(page, f"Channel {made.name} created with {count}. Press {test_key} to test it, {undo_key} to undo.{news}")
+        advice = f"Press {session.key('channels.test')} to test it, {session.key('app.undo')} to undo."
+        toast(page, f"Channel {made.name} created with {count}. {advice}{news}", change=True)
 
 
 VERBS: Mapping[str, Verb] = {
@@ -297,14 +298,9 @@ def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
     """The form: a field for each key, and one to add another."""
     return FormPlan(
         title=f"Keys of {channel.name}",
-        intro="\n".join(
-            [
-                "Each key is paused on its own when it is rate-limited or rejected; the others stay in use.",
-                *(_trouble(key, session) for key in channel.keys if key.state != "ok"),
-            ]
-        ),
+        intro="Each key is paused on its own when it is rate-limited or rejected; the others stay in use.",
         fields=[
-            *map(_field, channel.keys),
+            *(_field(key, channel.name, session) for key in channel.keys),
             FormField(id="key", label="Add a key", hint="the key, or env:NAME for a variable", secret=True),
         ],
         save=lambda values: save_keys(session, channel, values),
@@ -344,16 +340,16 @@ def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
     return "; tollkeeper ".join(parts)
 
 
-def _trouble(key: KeyView, session: ConsoleSession) -> str:
-    """Why a key is not in use."""
-    state = fmt.channel_state(key.state, key.until_ms, session.now())
-    why = f": {session.advice(key.reason)}" if key.reason else ""
-    return safe(f"{key.number} {key.key} {state}{why}")
-
-
-def _field(key: KeyView) -> FormField:
+def _field(key: KeyView, channel: str, session: ConsoleSession) -> FormField:
+    """What to do with a key; under it, why it is not in use."""
     options = (KEEP, REMOVE) if key.state in ("ok", "unset") else (KEEP, RESUME, REMOVE)
-    return FormField(id=_id(key), label=safe(f"{key.number} {key.key}", LABEL_WIDTH - 2), value=KEEP, options=options)
+    return FormField(
+        id=_id(key),
+        label=safe(f"{key.number} {key.key}", LABEL_WIDTH - 2),
+        value=KEEP,
+        options=options,
+        note=channel_fields.key_trouble(key, channel, session),
+    )
 
 
 def _id(key: KeyView) -> str:

@@ -1,4 +1,4 @@
-"""Channel fields: the special fields of a channel's form: models, request headers, mock options and overrides.
+"""Channel fields: the special fields of a channel's form: models, headers, mock options, overrides; how its keys are.
 
 Models are typed as names and patterns, or chosen from a list. Header values are secret unless they are references:
 they are never shown.
@@ -16,8 +16,10 @@ from gateway.domain.pair_kinds import HEADERS_EXAMPLE, REFERENCE
 from gateway.domain.patterns import NOT, is_pattern
 from gateway.domain.quoting import comma_list, model_pair, quote_name, split_names
 from gateway.domain.upstream_views import ListedModel, ListingView
-from gateway.domain.views import ChannelView, SavedChannel
+from gateway.domain.views import ChannelView, KeyView, SavedChannel
 from tui import format as fmt
+from tui.incidents import reason_text
+from tui.session import ConsoleSession
 from tui.text import safe
 
 ORDER = ("new", "gone", "kept_out", "offered")
@@ -159,3 +161,11 @@ def headers_hint(headers: Mapping[str, str], *, copy: bool) -> str:
         return f"none, or {HEADERS_EXAMPLE}"
     names = ", ".join(safe(name, 40) for name in headers)
     return f"{names}: secret, not copied; enter all, or none" if copy else f"{names} kept; or enter all again, or none"
+
+
+def key_trouble(key: KeyView, channel: str, session: ConsoleSession) -> str:
+    """Why a key is not in use, and until when; empty if it is."""
+    if key.state == "ok":
+        return ""
+    state = safe(fmt.channel_state(key.state, key.until_ms, session.now()))
+    return f"{state}: {session.advice(reason_text(key.reason, channel))}" if key.reason else state

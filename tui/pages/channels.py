@@ -16,9 +16,9 @@ from tui.actions import bindings
 from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
-from tui.incidents import incident_line
+from tui.incidents import incident_line, reason_text
 from tui.listing import Column, RowCache
-from tui.pages import channel_actions, list_page
+from tui.pages import channel_actions, channel_fields, list_page
 from tui.pages.base import Verb
 from tui.pages.list_page import TrendListing, TrendPage
 from tui.session import ConsoleSession
@@ -121,11 +121,11 @@ class ChannelListing(TrendListing[ChannelRow]):
                 (" all incidents", "dim"),
             )
         for one in channel.keys if len(channel.keys) > 1 else ():
-            state = safe(fmt.channel_state(one.state, one.until_ms, now), 24)
-            state = "" if one.state == "ok" else f"   {state}: {safe(session.advice(one.reason))}"
+            trouble = channel_fields.key_trouble(one, channel.name, session)
             label = "keys" if one.number == 1 else ""
             hint = f"   {session.key('channels.keys')} edits them" if label else ""
-            card.row(label, f"{one.number} {safe(one.key)}", (state, "warn"), (hint, "dim"))
+            parts = f"{one.number} {safe(one.key)}", (trouble and f"   {trouble}", "warn"), (hint, "dim")
+            card.row(label, *parts)
         card.row("models", *_models(channel, session))
         groups = ", ".join(map(safe, channel.groups)) or "none: no token can use it"
         card.row("groups", f"{groups}   priority {channel.priority}   weight {channel.weight}")
@@ -178,7 +178,7 @@ class ChannelListing(TrendListing[ChannelRow]):
 
 def reason(channel: ChannelView) -> str:
     """Why it gets no calls, without its name in front."""
-    return safe(channel.reason.removeprefix(f"channel '{channel.name}': "))
+    return reason_text(channel.reason, channel.name)
 
 
 def remedy(channel: ChannelView) -> tuple[str, str]:

@@ -289,7 +289,7 @@ async def edit(page: AnyPage) -> None:
         live=lambda values: visible_models(session, group, values),
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, f"Group {group.name} saved. {page.undo_hint}")
+        page.report_change(f"Group {group.name} saved.")
 
 
 async def delete(page: AnyPage) -> None:
@@ -320,7 +320,7 @@ async def delete(page: AnyPage) -> None:
         if done:
             await _remove(session, group, "")
     if done:
-        toast(page, f"Group {group.name} deleted. {page.undo_hint}")
+        page.report_change(f"Group {group.name} deleted.")
 
 
 async def _remove(session: ConsoleSession, group: GroupView, move: str) -> bool:
@@ -342,7 +342,7 @@ async def _create(page: AnyPage, like: GroupView | None) -> None:
     made = await page.ask(Form(plan))
     if made is not None:
         select_row(page, made.name)
-        toast(page, f"Group {made.name} created. {page.undo_hint}")
+        page.report_change(f"Group {made.name} created.")
 
 
 def _users(group: GroupView) -> str:

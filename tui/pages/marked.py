@@ -98,7 +98,7 @@ async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
     page.shows_marked = False
     page.table.rearrange()
     page.renew()
-    toast(page, f"{done[:1].upper()}{done[1:]}. {page.undo_hint}")
+    page.report_change(f"{done[:1].upper()}{done[1:]}.")
 
 
 async def _plan(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patches, str, str] | None:

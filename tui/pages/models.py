@@ -115,7 +115,7 @@ async def edit(page: AnyPage) -> None:
         live=lambda values: price_preview(page, values),
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, f"Price of {model.name} saved. {page.undo_hint}")
+        page.report_change(f"Price of {model.name} saved.")
 
 
 def _like_field(others: Sequence[str]) -> FormField:
@@ -142,7 +142,7 @@ async def free(page: AnyPage) -> None:
     breaks = "Its calls will cost nothing, and no dollar budget will limit them."
     if await page.confirm(f"Make {model.name} free?", breaks, "Free"):
         await page.session.client.set_price(model.name, {"input": 0, "output": 0})
-        toast(page, f"{model.name} is free. {page.undo_hint}")
+        page.report_change(f"{model.name} is free.")
 
 
 async def delete(page: AnyPage) -> None:
@@ -158,7 +158,7 @@ async def delete(page: AnyPage) -> None:
     breaks = "Its calls will be counted but not charged, and no dollar budget will limit them."
     if await page.confirm(f"Remove the price of {model.name}?", breaks, "Remove"):
         await page.session.client.remove_price(model.name)
-        toast(page, f"Price of {model.name} removed. {page.undo_hint}")
+        page.report_change(f"Price of {model.name} removed.")
 
 
 def price_preview(page: AnyPage, values: Values) -> str:
@@ -217,7 +217,7 @@ async def import_prices(page: AnyPage) -> None:
         return
     rows = price_changes(found)
     if not rows:
-        what = price_list_summary(found) if found else "no list has a price for these models."
+        what = price_list_summary(found) if found else "no price list applies to these models."
         toast(page, f"Nothing to import: {what}{_unlisted_models(session, found)}")
         return
     text = f"{price_list_summary(found)}{_unlisted_models(session, found)}\n\n$ tollkeeper price import --dry-run"
@@ -226,7 +226,7 @@ async def import_prices(page: AnyPage) -> None:
         accept = guard_prices(rows, on)
         done = await session.client.import_prices(sorted(on), apply=True, accept=accept)
         count = sum(one.applied for one in done)
-        toast(page, f"{fmt.count_text(count, 'price')} imported. {page.undo_hint}")
+        page.report_change(f"{fmt.count_text(count, 'price')} imported.")
 
 
 def _unlisted_models(session: ConsoleSession, found: Sequence[PriceProposal]) -> str:

@@ -113,7 +113,7 @@ def _notify_saved(page: AnyPage, field: Field, saved: Settings, *, changed: bool
     page.listing.settings = saved
     page.renew()
     if changed:
-        toast(page, f"{field.label}: {field.show(getattr(saved, field.name)) or 'none'}. {page.undo_hint}")
+        page.report_change(f"{field.label}: {field.show(getattr(saved, field.name)) or 'none'}.")
 
 
 def _choose(page: AnyPage, choice: ConsoleChoice, value: str) -> None:

@@ -285,7 +285,7 @@ async def edit(page: AnyPage) -> None:
         live=lambda values: visible_models(session, values),
     )
     if await page.ask(Form(plan)) is not None:
-        toast(page, f"Token {token.name} saved. {page.undo_hint}")
+        page.report_change(f"Token {token.name} saved.")
 
 
 async def toggle(page: AnyPage) -> None:
@@ -294,10 +294,7 @@ async def toggle(page: AnyPage) -> None:
         return
     if (token := selected_token(page)) is not None:
         await page.session.client.edit_token(token.id, {"enabled": not token.enabled})
-        toast(
-            page,
-            f"Token {token.name} {'disabled: its clients get 401' if token.enabled else 'enabled'}. {page.undo_hint}",
-        )
+        page.report_change(f"Token {token.name} {'disabled: its clients get 401' if token.enabled else 'enabled'}.")
 
 
 async def rotate(page: AnyPage) -> None:
@@ -320,7 +317,7 @@ async def delete(page: AnyPage) -> None:
     breaks = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
     if await page.confirm(f"Delete {token.name}?", breaks, "Delete"):
         note = await page.session.client.remove_token(token.id)
-        toast(page, f"Token {token.name} deleted.{f' Also, {note}.' if note else ''} {page.undo_hint}")
+        page.report_change(f"Token {token.name} deleted.{f' Also, {note}.' if note else ''}")
 
 
 async def connect(page: AnyPage) -> None:

@@ -7,7 +7,7 @@ failed; a state that lasts belongs into the header.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
@@ -15,8 +15,10 @@ from textual.dom import DOMNode
 from textual.geometry import Region, Size
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.layouts.vertical import VerticalLayout
+from textual.notifications import Notification, Notify
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
+from textual.widgets._toast import ToastRack
 
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
@@ -122,6 +124,9 @@ class Confirm(DialogScreen[bool]):
         self.dismiss(done)
 
 
+PROMPT_KEYS = ("enter confirms, esc cancels", "dim")
+
+
 class Prompt(DialogScreen[str | None]):
     """The text, or None if cancelled. ``check`` returns what is wrong with a text, or nothing."""
 
@@ -137,15 +142,22 @@ class Prompt(DialogScreen[str | None]):
         with Dialog(classes="dialog"):
             yield Static(Content.styled(safe(self._question), "bold"), classes="title")
             yield Input(placeholder=self._example, compact=True)
-            yield Static(content(("enter confirms, esc cancels", "dim")), classes="complaint")
+            yield Static(content(PROMPT_KEYS), classes="complaint")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        wrong = key_advice.advice_in(self, self._check(event.value)) if event.value else ""
-        self.query_one(".complaint", Static).update(content((safe(wrong), "bad")))
+        self._complain(self._check(event.value) if event.value else "")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        if event.value and not self._check(event.value):
+        complaint = self._check(event.value) if event.value else "required"
+        if complaint:
+            self._complain(complaint)
+        else:
             self.dismiss(event.value)
+
+    def _complain(self, complaint: str) -> None:
+        """Show what is wrong, or else the keys."""
+        wrong = safe(key_advice.advice_in(self, complaint))
+        self.query_one(".complaint", Static).update(content((wrong, "bad") if wrong else PROMPT_KEYS))
 
     def action_leave(self) -> None:
         self.dismiss(None)
@@ -199,18 +211,53 @@ SECONDS = 4.0
 ERROR_SECONDS = 8.0
 
 
-def toast(node: DOMNode, text: str, *, bad: bool = False) -> None:
+class ChangeText(str):
+    """The text of a message about a change of the configuration."""
+
+    __slots__ = ()
+
+
+def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) -> None:
     """Show a message for some seconds; the text may contain anything. One that is still shown starts again.
 
-    Commands that it advises become keys.
+    One about a change takes the place of that about the change before: undo is for the last one alone. Commands that it
+    advises become keys.
     """
     text = safe_lines(key_advice.advice_in(node, text), lines=max(2, min(MESSAGE_LINES, node.app.size.height // 4)))
     for shown in list(node.app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
-        if shown.message == text:
-            node.app._unnotify(shown)  # noqa: SLF001 - nor another way to remove one
+        if shown.message == text or (change and isinstance(shown.message, ChangeText)):
+            _forget(node.app, shown)
     node.app.notify(
-        text,
+        ChangeText(text) if change else text,
         severity="error" if bad else "information",
         timeout=ERROR_SECONDS if bad else SECONDS,
         markup=False,
     )
+
+
+MESSAGES_PERCENT = 33
+"""How much of the screen's height messages may take, as in the stylesheet."""
+
+MESSAGE_MARGIN = 3
+"""Cells of a line of a message beside its text."""
+
+
+def keep_newest(app: App[Any], event: Notify) -> None:
+    """Forget the oldest messages if there is no room for all: the newest must be seen."""
+    room = app.size.height * MESSAGES_PERCENT // 100 - _lines(app, event.notification)
+    for shown in reversed(list(app._notifications)):  # noqa: SLF001 - Textual has no other list of what it shows
+        room -= _lines(app, shown)
+        if room < 0:
+            _forget(app, shown)
+
+
+def _forget(app: App[Any], message: Notification) -> None:
+    """Take a message off the screen; Textual alone would leave the lines that it had."""
+    app._unnotify(message)  # noqa: SLF001 - there is no other way to remove one
+    for holder in app.screen.query(f"#{ToastRack._toast_id(message)}"):  # noqa: SLF001 - nor to find its widget
+        holder.remove()
+
+
+def _lines(app: App[Any], message: Notification) -> int:
+    """The lines that it takes on the screen."""
+    return len(Content(message.message).wrap(max(1, app.size.width - MESSAGE_MARGIN)))

@@ -69,6 +69,8 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     value: str = ""
     hint: str = ""
     """Placeholder: an example."""
+    note: str = ""
+    """A sentence under it."""
     options: Sequence[str] = ()
     """If any, the field is a choice of these."""
     suggest: Sequence[Suggestion] = ()
@@ -138,6 +140,8 @@ class FormRow(Horizontal):
         yield Static(Content(cell(safe(self.field.label), self._label_width)), classes="label")
         with Vertical(classes="value"):
             yield Combobox(self.input) if isinstance(self.input, ChoiceInput) else self.input
+            if self.field.note:
+                yield Static(content((safe(self.field.note), "warn")), classes="note")
             yield Static(classes="complaint wrong", id=f"wrong-{self.field.id}")
 
     @property

@@ -48,7 +48,8 @@ async def undo_change(app: Console, number: int = 0, *, redo: bool = False) -> b
         done = await _send(client, doubt.entry.id, redo=redo, accept=True)
     key = app.session.key
     other = f"Press {key('app.undo')} to undo" if done.kind == "redo" else f"Press {key('app.redo')} to redo"
-    toast(app, "\n".join([f"{undo_text(done, app.session.now(), client.source)}. {other}.", *done.notes]))
+    text = f"{undo_text(done, app.session.now(), client.source)}. {other}."
+    toast(app, "\n".join([text, *done.notes]), change=True)
     return True
 
 

@@ -1,7 +1,8 @@
 from typing import Any
 
 import msgspec
-from textual.widgets import Input
+import pytest
+from textual.widgets import Input, Static
 
 from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError
@@ -11,6 +12,7 @@ from gateway.domain.views import ChannelView, KeyView, Offer, SavedChannel
 from tests.tui.owner import Owner, listed, listing, press, said, screen, shown, until
 from tests.tui.stage import NOW, channel, model, words
 from tui.app import Console
+from tui.format import clock
 from tui.pages.channel_actions import KEEP, REMOVE, RESUME, discovered_body, discovered_options, keys_command
 from tui.widgets.choices import MultiSelect
 from tui.widgets.form import FormRow
@@ -260,6 +262,38 @@ async def test_the_pane_tells_each_key_with_its_state() -> None:
         await press(app, pilot, "enter")
         assert "1 …3kQA   A edits them" in screen(app)
         assert "2 env:B   paused 30s: 429" in screen(app)
+
+
+UNSET = "the environment variable B_KEY is not set where the server runs; set it and restart"
+
+
+def without_a_variable() -> Owner:
+    made = Owner()
+    good, _ = two().keys
+    bad = KeyView(
+        number=2,
+        key="env:B_KEY",
+        state="attention",
+        reason=f"channel 'anthropic': {UNSET}",
+        until_ms=Millis(NOW + 600_000),
+    )
+    made.channels_now[0] = channel("anthropic", keys=[good, bad])
+    return made
+
+
+@pytest.mark.parametrize(("size", "downs"), [((80, 24), 1), ((60, 16), 2), ((140, 40), 1)])
+async def test_under_a_key_stands_why_it_is_not_in_use_and_until_when(size: tuple[int, int], downs: int) -> None:
+    async with shown("channels", without_a_variable(), size=size) as (app, pilot, _):
+        await press(app, pilot, "A", *["down"] * downs)
+        note = app.screen.query_one(".note", Static)
+        assert str(note.visual) == f"needs attention until {clock(NOW + 600_000)[:5]}: {UNSET}"
+        assert app.screen.query_one(".fields").region.contains_region(note.region)
+
+
+async def test_the_pane_says_until_when_a_key_is_paused() -> None:
+    async with shown("channels", without_a_variable()) as (app, pilot, _):
+        await press(app, pilot, "enter")
+        assert f"2 env:B_KEY   needs attention until {clock(NOW + 600_000)[:5]}: the environment" in screen(app)
 
 
 def test_the_commands_do_the_same_in_the_same_order() -> None:

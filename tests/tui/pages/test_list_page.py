@@ -31,7 +31,7 @@ from tui.text import content
 from tui.themes import DARK
 from tui.widgets.choices import ChooseColumns
 from tui.widgets.dialogs import toast
-from tui.widgets.table import LiveTable
+from tui.widgets.table import HEAD, LiveTable
 from tui.widgets.text_block import Detail
 
 FRUITS = ["pear", "apple", "fig", "cherry"]
@@ -406,6 +406,28 @@ async def test_a_message_covers_neither_the_rows_nor_the_pane(size: tuple[int, i
         assert pane.is_on_screen
         assert not message.region.overlaps(pane.region)
         assert not message.region.overlaps(app.page.query_one(LiveTable).region)
+
+
+@pytest.mark.parametrize("keys", [["enter"], ["enter", "slash"]])
+async def test_messages_on_a_low_screen_leave_rows_beside_the_pane(keys: list[str]) -> None:
+    app = console(state=SavedState(page="live"))
+    async with app.run_test(size=(60, 16), notifications=True) as pilot:
+        await until(app, pilot, " calls ")
+        await settle(app, pilot)
+        await press(app, pilot, *keys)
+        for number in range(4):
+            toast(app, f"{number}: something failed, and here is why. " * 3, bad=True)
+        await until(app, pilot, "3: something")
+        await settle(app, pilot)
+        assert screen(app).splitlines()[-1] == "▌ why."
+        table, pane = app.page.query_one(LiveTable), app.page.query_one(Detail)
+        assert min(table.size.height - HEAD, pane.size.height) >= 2
+
+
+async def test_the_pane_of_a_low_screen_can_have_nearly_all_of_it() -> None:
+    async with shown("live", size=(60, 16)) as (app, pilot, _):
+        await press(app, pilot, "f")
+        assert app.page.query_one(Detail).size.height >= 8
 
 
 async def test_a_short_message_takes_the_place_of_the_footer_and_moves_nothing() -> None:

@@ -51,7 +51,7 @@ async def test_with_nothing_to_take_over_it_says_so() -> None:
         assert words(app)[0].startswith("Nothing to import: 0 would change, 1 already match")
         owner.proposals = []
         await press(app, pilot, "P")
-        assert words(app)[1].startswith("Nothing to import: no list has a price for these models.")
+        assert words(app)[1].startswith("Nothing to import: no price list applies to these models.")
         assert words(app)[1].endswith(
             "Still without a price, as no list applies: my-finetune-7. e sets one, or takes that of another model."
         )

@@ -101,6 +101,20 @@ async def test_a_text_is_checked_while_it_is_typed() -> None:
         assert app.answers == ["7"]
 
 
+async def test_without_a_text_it_says_that_one_is_required() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Prompt("How many?", "12", check))
+        await pilot.pause()
+        found = []
+        for key in ("enter", "1", "backspace"):
+            await pilot.press(key)
+            await pilot.pause()
+            found.append(str(app.screen.query_one(".complaint", Static).visual))
+        assert found == ["required", "enter confirms, esc cancels", "enter confirms, esc cancels"]
+        assert app.answers == []
+
+
 async def test_it_can_be_left() -> None:
     app = WidgetStage()
     async with app.run_test() as pilot:
@@ -187,3 +201,12 @@ async def test_a_message_is_not_shown_on_the_page_below_a_dialog_too() -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert page.query_one(Toast).display
+
+
+async def test_a_message_about_a_change_takes_the_place_of_that_about_the_change_before() -> None:
+    app = App[None]()
+    async with app.run_test() as pilot:
+        for text, change in (("Token a disabled.", True), ("Copied.", False), ("Undone: token a.", True)):
+            toast(app, text, change=change)
+            await pilot.pause()
+        assert [one.message for one in app._notifications] == ["Copied.", "Undone: token a."]  # noqa: SLF001 - there is no other list
