@@ -202,7 +202,7 @@ class Console(CrashReportingApp[ExitStatus]):
         events = self.feed.take_events()
         for event in events:
             self.session.board.apply(event)
-            if isinstance(event, IncidentChanged) and event.incident.budget:
+            if isinstance(event, IncidentChanged) and event.incident.budget and event.incident.ended is None:
                 toast(self, f"Of the {safe(event.incident.budget, 80)}, {safe(event.incident.reason, 40)}.", bad=True)
         if any(isinstance(event, Snapshot) for event in events):
             self.run_worker(global_actions.fetch_today(self), name="today", group="today", exclusive=True)

@@ -17,7 +17,7 @@ def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int
     """All of them, two or three lines each."""
     card = TextCard(width, label=LABEL)
     for one in incidents:
-        lasts = one.paused or (bool(one.budget) and (one.until is None or one.until > now))
+        lasts = one.paused or _warns(one, now)
         tone = "bad" if one.paused and one.until is None else "warn" if lasts else "dim"
         mark = glyphs.warning if lasts else glyphs.ok
         name = safe(one.budget, 80) or ("the store" if one.channel == STORE else safe(one.channel, 40))
@@ -29,6 +29,11 @@ def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int
     return card.content()
 
 
+def _warns(one: Incident, now: int) -> bool:
+    """Whether it is the warning of a budget, and holds."""
+    return bool(one.budget) and one.ended is None and (one.until is None or one.until > now)
+
+
 def incident_line(one: Incident, now: int, glyphs: Glyphs) -> str:
     """The same on one line, without the channel."""
     moved = where_calls_went(one, glyphs)
@@ -38,7 +43,9 @@ def incident_line(one: Incident, now: int, glyphs: Glyphs) -> str:
 def what_failed(one: Incident, now: int) -> str:
     """``rate-limited 30s``, ``errors, 4 failures until 14:02:10; retry in 12s``."""
     if one.budget:
-        return f"{safe(one.reason)}{f'; resets {fmt.moment(one.until, now).strip()}' if one.until else ''}"
+        over = one.ended if one.ended is not None else one.until
+        what = "resets" if _warns(one, now) else "over since"
+        return f"{safe(one.reason)}{f'; {what} {fmt.moment(over, now).strip()}' if over else ''}"
     if one.channel == STORE:
         return "failing: calls are rejected" if one.paused else f"failed for {fmt.countdown(0, one.length_ms or 0)}"
     text = cause_text(one)

@@ -96,7 +96,7 @@ async def check_token(case: Case) -> str:
 
 async def check_model(case: Case) -> str:
     """Whether a channel serves that model, or a fallback answers instead."""
-    models = {check_model.name: check_model for check_model in await case.client.models()}
+    models = {model.name: model for model in await case.client.models() if model.channels}
     case.model = case.model or next(iter(case.sees or models), "")
     if not case.model:
         fix = "add a channel: 'tollkeeper channel add NAME --base-url URL --key KEY'"

@@ -211,7 +211,8 @@ async def print_receipt(client: ControlClient, call_id: str) -> None:
     if call is None:
         return
     usage = f"{call.input_tokens} input + {call.output_tokens} output tokens ({call.usage_source})"
-    who = f"{call.model} from {call.channel} as {call.token}"
+    model = f"{call.fallback} for {call.model}" if call.fallback else call.model
+    who = f"{model} from {call.channel} as {call.token}"
     words(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {who}, {call.id}")
 
 

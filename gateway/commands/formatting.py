@@ -167,9 +167,10 @@ def status(call: CallView) -> str:
 
 
 def what(call: CallView) -> str:
-    """The model, or the request that reached no API; how many calls the row stands for; which retry it is."""
+    """The model and its fallback, or the request that reached no API; how many calls the row stands for; the retry."""
+    instead = f" as {call.fallback}" if call.fallback else ""
     times = f" x{call.count:,}" if call.count > 1 else ""
-    return f"{call.model or call.request}{times}{f' retry {call.retry}' if call.retry else ''}"
+    return f"{call.model or call.request}{instead}{times}{f' retry {call.retry}' if call.retry else ''}"
 
 
 def cost(call: CallView) -> str:

@@ -24,7 +24,8 @@ def incident() -> None:
 def list_incidents(channel: str, *, as_json: bool) -> None:
     """List incidents, newest first. Each cause of a channel is an incident of its own; the last 200 are kept.
 
-    A budget of which 80 % is spent is listed once in its window.
+    A budget of which 80 % is spent is listed once in its window, until it is raised or reset. 'Calls' says which
+    channels answered instead, and how many calls failed or were refused meanwhile.
     """
     found = run(lambda client: client.incidents(channel))
     out_list(found, COLUMNS, as_json=as_json, empty="no incidents", drop=DROP)
@@ -36,7 +37,7 @@ def _subject(one: Incident) -> str:
 
 def _state(one: Incident) -> str:
     """``retry at 12:30:00``, ``paused until resumed``, ``until it is set``, ``over``."""
-    if one.budget:
+    if one.budget and (one.ended is None and (one.until is None or one.until > now())):
         return f"resets {formatting.moment(one.until)}" if one.until else ""
     if not one.paused:
         return "over"

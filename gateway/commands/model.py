@@ -22,7 +22,7 @@ from gateway.domain.views import ModelView
 
 COLUMNS = [
     ("Model", lambda m: m.name),
-    ("Channels", lambda m: formatting.some(m.channels)),
+    ("Channels", lambda m: f"as {m.stands_for}" if m.stands_for else formatting.some(m.channels)),
     ("Groups", lambda m: formatting.some(m.groups)),
     ("Input / output", lambda m: formatting.price_text(m.price, m.told)),
     (">Context", lambda m: brief_count(m.context) if m.context else ""),

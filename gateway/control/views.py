@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from gateway.control.usage import Tallies
+from gateway.core.catalog import ModelEntry, stands_for
 from gateway.core.engine import Engine
 from gateway.core.incident_watch import budget_use
 from gateway.core.price_change import is_stale
@@ -195,29 +196,39 @@ def price_view(price: Price, now: Millis, model: str = "") -> PriceView:
 
 
 def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) -> list[ModelView]:
-    """Every model that a channel serves, or only what one token sees; by name."""
+    """Every model that a channel serves or that is another name in a group, or only what one token sees; by name."""
     registry, catalog = engine.catalog.registry, engine.catalog
     groups: dict[str, list[str]] = {}
+    entries: dict[str, ModelEntry] = {}
     for group in sorted(registry.groups):
-        for name in catalog.group_models(group):
+        for name, entry in catalog.group_models(group).items():
             groups.setdefault(name, []).append(group)
+            entries.setdefault(name, entry)
     served = _served_by_name(registry.channels.values())
-    names = served if token is None else {n: served[n] for n in catalog.visible(token)}
-    listed = {name: next((model.context for _, model in names[name] if model.context), None) for name in names}
-    return [
-        ModelView(
+    if token is not None:
+        entries = dict(catalog.visible(token))
+    names = {*entries, *served} if token is None else entries
+    aliases = {name: stands_for(entry) for name, entry in entries.items() if name not in served}
+    views = []
+    for name in sorted(names):
+        target = aliases.get(name, "")
+        offers = served.get(target or name, [])
+        price = catalog.price(name) or catalog.price(target)
+        listed = next((model.context for _, model in offers if model.context), None)
+        view = ModelView(
             name=name,
-            channels=[channel.name for channel, _ in names[name]],
+            channels=[] if target else [channel.name for channel, _ in offers],
+            stands_for=target,
             groups=groups.get(name, []),
-            context=catalog.context(name, listed[name]),
-            context_source=catalog.context_source(name, listed[name]),
-            told=next((model.told for _, model in names[name] if model.told), None),
-            price=price_view(price, engine.now(), name) if (price := catalog.price(name)) else None,
+            context=catalog.context(target or name, listed),
+            context_source=catalog.context_source(target or name, listed),
+            told=next((model.told for _, model in offers if model.told), None),
+            price=price_view(price, engine.now(), name) if price is not None else None,
             calls=tallies.of_model(name).calls,
             spent_nanos=Nanos(tallies.of_model(name).cost),
         )
-        for name in sorted(names)
-    ]
+        views.append(view)
+    return views
 
 
 def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> tuple[BudgetView, ...]:

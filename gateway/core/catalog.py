@@ -123,9 +123,8 @@ class Catalog:
         """What limits those tokens; see ``terms``."""
 
     def price_shown(self, entry: ModelEntry) -> Price | None:
-        """The price of a model, or of the first that answers for it if no channel serves it: an alias of a group."""
-        stands_for = entry.fallbacks[0].name if entry.fallbacks and not entry.routes else ""
-        return self.price(entry.name) or self.price(stands_for)
+        """The price of a model, or of the one that it stands for."""
+        return self.price(entry.name) or self.price(stands_for(entry))
 
     def longest_answer(self, name: str, bound: int | None) -> int | None:
         """What of a bound of a model's output is known to be its limit: the price list's context is none."""
@@ -193,6 +192,11 @@ class Catalog:
             found = _only(models, token.models) if token.models else models
             self.seen[key] = found
         return found
+
+
+def stands_for(entry: ModelEntry) -> str:
+    """The first model that answers for one that no channel serves, an alias of a group; empty for other models."""
+    return entry.fallbacks[0].name if entry.fallbacks and not entry.routes else ""
 
 
 def _group_models(group: Group, registry: Registry, priced: Container[str]) -> dict[str, ModelEntry]:

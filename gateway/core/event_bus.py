@@ -18,6 +18,7 @@ from contextlib import contextmanager
 import msgspec
 
 from gateway.domain.call import Record, Running
+from gateway.domain.errors import NoChannel
 from gateway.domain.units import CallId, Millis
 
 QUEUE_LIMIT = 1000
@@ -236,7 +237,10 @@ class EventBus:
     def settled(self, record: Record) -> None:
         """A call ended or was refused, and its record is written."""
         self.recent.append(record)
-        if record.attempts and (len(record.attempts) > 1 or record.status != 200):
+        if record.attempts:
+            if len(record.attempts) > 1 or record.status != 200:
+                self.noteworthy.append(record)
+        elif record.code == NoChannel.default_code:
             self.noteworthy.append(record)
         for watcher in self.watched_by:
             watcher.offer(SettledNotice(record))

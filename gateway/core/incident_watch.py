@@ -15,12 +15,12 @@ from gateway.core.channel_health import OK, ChannelHealth
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.quota import ACCOUNT, MoneyBooks, Scope
-from gateway.domain.budget import Budget, window_end, window_start
+from gateway.domain.budget import Budget, budget_name, window_end, window_start
 from gateway.domain.channel import Channel
-from gateway.domain.incidents import Incident, Incidents
+from gateway.domain.incidents import PAUSED_STATES, WARN_SHARE, Incident, Incidents, spent_share
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
-from gateway.domain.views import BudgetView, call_view
+from gateway.domain.views import BudgetView, CallView, call_view
 from gateway.upstream.credentials import unset_text
 
 SAVE_GAP_S = 2.0
@@ -80,20 +80,23 @@ class IncidentWatch:
         """Which revision was written, and when."""
         self._counted = -1
         """Calls that were settled when the budgets were last looked at."""
+        self._known: Catalog | None = None
+        """The configuration at that moment."""
 
     def look(self) -> Incidents:
         """The incidents as they are now."""
         found, now = self.incidents, self._clock.wall()
         while self._bus.noteworthy:
-            found.add_call(call_view(self._bus.noteworthy.popleft()))
+            self._add(call_view(self._bus.noteworthy.popleft()))
         channels = self._catalog().registry.channels.values()
         if self.serving:
             missing = {c.name: unset_text(self._variables.missing(c)) for c in channels if c.enabled}
             found.update_unset({name: text for name, text in missing.items() if text}, now)
         found.update_channels(map(self._state_of, channels), now)
         found.update_store(self._trouble(), now)
-        if (calls := self._books.spent(ACCOUNT, Millis(0)).calls) != self._counted:
-            self._counted = calls
+        catalog, calls = self._catalog(), self._books.spent(ACCOUNT, Millis(0)).calls
+        if self._counted != calls or self._known is not catalog:
+            self._counted, self._known = calls, catalog
             self._look_at_budgets(now)
         if found.revision != self._saved[0] and self._clock.mono() - self._saved[1] >= SAVE_GAP_S:
             self.save()
@@ -105,11 +108,24 @@ class IncidentWatch:
             self._kept.save(self.incidents.newest()[::-1])
             self._saved = (self.incidents.revision, self._clock.mono())
 
+    def _add(self, call: CallView) -> None:
+        """What went wrong with a call: at the channels that were tried, or because those that it needs are paused."""
+        self.incidents.add_call(call)
+        if call.attempts or (entry := self._catalog().group_models(call.group).get(call.model)) is None:
+            return
+        routes = [route for one in (entry, *entry.fallbacks) for route in one.routes]
+        channels = {route.channel.name: route.channel for route in routes}
+        self.incidents.add_refused(call, [name for name, one in channels.items() if self._is_out(one)])
+
     def _look_at_budgets(self, now: Millis) -> None:
+        spent = set[str]()
         for scope, owner, budgets in self._budgets():
             for budget in budget_use(self._books, scope, budgets, now):
+                if spent_share(budget) >= WARN_SHARE:
+                    spent.add(budget_name(budget.window, owner))
                 if (warning := self.incidents.update_budget(owner, budget, now)) is not None:
                     _log.warning("of the %s, %s", warning.budget, warning.reason)
+        self.incidents.end_budgets(spent, now)
 
     def _budgets(self) -> Iterator[tuple[Scope, str, Sequence[Budget]]]:
         registry = self._catalog().registry
@@ -120,6 +136,9 @@ class IncidentWatch:
         for token in registry.tokens.values():
             if token.budgets:
                 yield ("token", token.id), f"token '{plain(token.name)}'", token.budgets
+
+    def _is_out(self, channel: Channel) -> bool:
+        return bool(self._variables.blocking(channel)) or self._health.state(channel).name in PAUSED_STATES
 
     def _state_of(self, channel: Channel) -> _State:
         blocked = self._variables.blocking(channel)  # an incident of its own

@@ -5,7 +5,7 @@ another kind or with another HTTP status, is another incident, although both may
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -55,7 +55,7 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     failures: int = 0
     """Attempts that failed."""
     unanswered: int = 0
-    """Calls that no channel answered."""
+    """Calls that no channel answered, also those that were refused while it was paused."""
     apis: dict[str, int] = msgspec.field(default_factory=dict)
     """Failed attempts by the inbound API of their calls."""
     moved: dict[str, int] = msgspec.field(default_factory=dict)
@@ -65,7 +65,7 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     paused: bool = False
     """It lasts: the channel is paused, the store rejects calls, or a variable is still not set."""
     ended: Millis | None = msgspec.field(name="ended_ms", default=None)
-    """When it was used again after a pause."""
+    """When it was used again after a pause, or less of the budget was spent than is worth a warning."""
 
     @property
     def length_ms(self) -> int | None:
@@ -142,6 +142,13 @@ class Incidents:
             seen.add(attempt.channel)
             self._note(found)
 
+    def add_refused(self, call: CallView, paused: Iterable[str]) -> None:
+        """Record a call that was refused because these channels are paused."""
+        for name in paused:
+            if (found := next((one for one in self.newest(name) if _lasts(one, call.time_ms)), None)) is not None:
+                found.unanswered += call.count
+                self._note(found)
+
     def update_channels(self, channels: Iterable[ChannelState], at: Millis) -> None:
         """Record the channels' states at a moment (0: that of the last call)."""
         now = at or self._now
@@ -195,16 +202,23 @@ class Incidents:
         if share < WARN_SHARE:
             return None
         reason, since = ALL_SPENT if share >= 1 else f"{share:.0%} is spent", window_start(budget.window, at)
-        known = next((one for one in self._all if one.budget == label and one.began >= since), None)
+        known = next((o for o in self._all if o.budget == label and o.began >= since and o.ended is None), None)
         if known is not None:
-            if share < 1 or known.reason == ALL_SPENT:
+            if (known.reason == ALL_SPENT) is (share >= 1):
                 return None
-            known.reason, known.last = ALL_SPENT, at
+            known.reason, known.last = reason, at
             self._note(known)
-            return known
+            return known if share >= 1 else None
         return self._begin(
             channel=STORE, budget=label, reason=reason, began=at, last=at, until=budget.resets_at_ms or None
         )
+
+    def end_budgets(self, spent: Container[str], at: Millis) -> None:
+        """Only of these budgets most is spent: others were raised or removed, or their window is over."""
+        for one in self._all:
+            if one.budget and one.budget not in spent and one.ended is None:
+                one.ended = at if one.until is None else min(at, one.until)
+                self._note(one)
 
     def _note(self, incident: Incident) -> None:
         self.revision += 1
@@ -273,6 +287,10 @@ STEADY_MS = 2_000
 
 def _steady(before: Millis | None, now: Millis | None) -> Millis | None:
     return before if before is not None and now is not None and abs(now - before) < STEADY_MS else now
+
+
+def _lasts(incident: Incident, at: Millis) -> bool:
+    return incident.paused or abs(at - incident.last) <= QUIET_MS
 
 
 def _cause(attempt: Attempt) -> tuple[FailureKind | None, int]:

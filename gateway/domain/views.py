@@ -203,6 +203,8 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """The price published by the upstream that is tried first."""
     context_source: str = ""
     """``upstream``, or the name of the price list; empty: the context is not known."""
+    stands_for: str = ""
+    """The model that answers, if no channel serves this one: it is another name in a group."""
 
 
 REPEATED = "repeated="
@@ -266,6 +268,11 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
         """How many calls it stands for: of many alike that were refused, one is recorded in a second."""
         told = (mark.removeprefix(REPEATED) for mark in self.marks if mark.startswith(REPEATED))
         return 1 + sum(int(number) for number in told if number.isascii() and number.isdecimal())
+
+    @property
+    def fallback(self) -> str:
+        """The model that answered instead of the one that the client named; empty if that one did."""
+        return self.attempts[-1].model if self.attempts else ""
 
     def attempt_status(self, attempt: Attempt) -> str:
         """How an upstream answered: ``200``, ``cut off`` if only a part of its answer came, or ``no answer``."""

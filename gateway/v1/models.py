@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.core.admission import visible_entry
 from gateway.core.call import CallOrigin
-from gateway.core.catalog import Catalog, ModelEntry
+from gateway.core.catalog import Catalog, ModelEntry, stands_for
 from gateway.core.engine import Engine
 from gateway.domain.account import AccountStatus
 from gateway.domain.money import number
@@ -146,7 +146,10 @@ def one(name: str, token: Token, catalog: Catalog, *, aliases: bool = False) -> 
 
 
 def _model(name: str, entry: ModelEntry, catalog: Catalog) -> Model:
-    price, context = catalog.price_shown(entry) or entry.told, catalog.context(entry.name, entry.context)
+    price, context = (
+        catalog.price_shown(entry) or entry.told,
+        catalog.context(stands_for(entry) or entry.name, entry.context),
+    )
     return Model(
         id=name,
         created=entry.created // 1000,

@@ -2,6 +2,7 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.client.doctor import examine
+from gateway.domain.group import Fallback
 from tests.client.examined import NAMES, failure, steps
 from tests.control.conftest import Surface
 from tests.fakes.gateway import Gateway
@@ -49,6 +50,13 @@ async def test_a_server_that_is_gone(owner: ControlClient, surface: Surface) -> 
     await surface.runner.cleanup()
     step = await failure(owner)
     assert (step.name, "tollkeeper serve" in step.fix) == ("the gateway answers", True)
+
+
+async def test_an_alias_of_a_group_is_answered_by_another_model(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.group("default", fallbacks=(Fallback(model="smart", to=("m",)),))
+    found = await steps(owner, model="smart")
+    assert found["the model exists"].text == "no channel serves 'smart', but other models answer instead"
+    assert found["a real call works"].result == "ok"
 
 
 async def test_a_server_that_is_stopping(owner: ControlClient, gateway: Gateway) -> None:

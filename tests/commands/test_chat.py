@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.client.test_call import PublicApi, public_api
+from gateway.commands import formatting
 from gateway.commands.chat import print_receipt, print_stream, whole
 from gateway.commands.exit_codes import Exit
 from gateway.config import load
@@ -18,7 +19,7 @@ from gateway.domain.units import Millis
 from tests import fork_server
 from tests.commands.program import PROGRAM, Served, environment, tollkeeper
 from tests.commands.runner import Control, run
-from tests.commands.samples import STATUS, TOKEN
+from tests.commands.samples import CALL, STATUS, TOKEN
 from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import reply
 
@@ -70,6 +71,14 @@ async def test_an_answer_is_a_success_also_if_the_server_stops_right_after_it(
     async with Control({"GET /calls/req_1": Unavailable("gone")}).reach(load()) as client:
         await print_receipt(client, "req_1")
     assert capsys.readouterr().err == ""
+
+
+async def test_the_model_that_answered_instead_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    call = replace(CALL, attempts=[replace(CALL.attempts[-1], model="spare")])
+    async with Control({f"GET /calls/{CALL.id}": call}).reach(load()) as client:
+        await print_receipt(client, CALL.id)
+    assert f", spare for {CALL.model} from {CALL.channel} as {CALL.token}, " in capsys.readouterr().err
+    assert formatting.what(call) == f"{CALL.model} as spare"
 
 
 async def test_a_whole_answer_is_printed(provider: Provider, capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,3 +127,30 @@ async def test_a_channel_with_no_key_but_one_that_is_not_set_is_one_incident(
     assert [(one.kind, one.paused, one.unanswered) for one in await owner.incidents()] == [(FailureKind.UNSET, True, 1)]
     await owner.edit_channel("up", {"enabled": False})
     assert [one.paused for one in await owner.incidents()] == [False]
+
+
+async def test_a_raised_or_removed_budget_ends_its_warning(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", speak())
+    gateway.price()
+    for name in ("raised", "gone"):
+        client = gateway.token(name, budgets=(Budget(window=Window.DAY, nanos=Nanos(COST)),))
+        await client.chat(max_tokens=1)
+    await gateway.settled(2)
+    assert [one.ended for one in await owner.incidents()] == [None, None]
+    await owner.edit_token("raised", {"budgets": [{"window": "day", "nanos": COST * 10}]})
+    lasting = [one.budget for one in await owner.incidents() if one.ended is None]
+    assert lasting == ["daily budget of token 'gone'"]
+    await owner.remove_token("gone")
+    assert None not in [one.ended for one in await owner.incidents()]
+
+
+async def test_calls_refused_because_of_an_incident_are_counted_there(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", fail(401))
+    answers = [(await gateway.client.chat()).status for _ in range(2)]
+    await gateway.settled(2)
+    (incident,) = await owner.incidents("up")
+    assert (len(answers), incident.failures, incident.unanswered) == (2, 1, 2)

@@ -211,6 +211,20 @@ async def test_an_alias_of_a_group_costs_what_it_stands_for(owner: ControlClient
     assert (await gateway.client.ask("GET", "/v1/models/smart")).json["pricing"]["input"] == "2.50"
 
 
+async def test_an_alias_of_a_group_is_listed_for_the_owner_and_for_a_token(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    gateway.group("default", fallbacks=(Fallback(model="smart", to=("m",)),))
+    for models in (await owner.models(), await owner.models("laptop")):
+        alias = next(model for model in models if model.name == "smart")
+        assert (alias.channels, alias.stands_for, alias.groups) == ([], "m", ["default"])
+        assert alias.price is not None
+        assert (alias.price.input_nanos, alias.price.inherited_from) == (INPUT, "m")
+        assert [model.stands_for for model in models if model.name == "m"] == [""]
+    gateway.channel(gateway.base_url, "smart", name="late")
+    assert next(model for model in await owner.models() if model.name == "smart").channels == ["late"]
+
+
 async def test_an_unknown_model_names_near_ones(owner: ControlClient) -> None:
     with pytest.raises(NotFound, match=r"there is no model 'mm'; did you mean 'm'\?"):
         await owner.model("mm")

@@ -262,3 +262,32 @@ def test_of_a_budget_that_is_nearly_spent_there_is_one_warning_in_its_window() -
     assert [UNICODE.warning in mark for mark in marks] == [True, False]
     assert found.update_budget("token 'ci'", budget(99, Window.WEEK), NOW) is not None
     assert found.update_budget("token 'ci'", budget(85), Millis(NOW + 86_400_000)) is not None
+
+
+def test_the_warning_is_over_when_the_budget_is_raised() -> None:
+    found = Incidents()
+    warning = found.update_budget("token 'ci'", budget(100), NOW)
+    assert warning is not None
+    assert found.update_budget("token 'ci'", budget(90), Millis(NOW + 1_000)) is None
+    assert (warning.reason, warning.ended) == ("90% is spent", None)
+    found.end_budgets({warning.budget}, Millis(NOW + 1_500))
+    assert (warning.reason, warning.ended) == ("90% is spent", None)
+    found.end_budgets(set(), Millis(NOW + 2_000))
+    assert warning.ended == NOW + 2_000
+    text = timeline([warning], Millis(NOW + 3_000), UNICODE, 120).plain
+    assert ("over since" in text, UNICODE.warning in text) == (True, False)
+    again = found.update_budget("token 'ci'", budget(80), Millis(NOW + 4_000))
+    assert again is not None
+    assert (again.id, again.ended) == (warning.id + 1, None)
+    found.end_budgets(set(), Millis(NOW + 90_000_000))
+    assert again.ended == again.until
+
+
+def test_calls_refused_while_a_channel_is_paused_are_among_those_that_failed() -> None:
+    found = Incidents()
+    found.add_call(moved())
+    found.update_channels([paused()], Millis(NOW + 1_000))
+    refused = moved(NOW + 2_000, status=503, channel="", attempts=[], marks=["repeated=2"])
+    found.add_refused(refused, ["a", "b"])
+    (incident,) = found.newest()
+    assert (incident.moved, incident.unanswered, incident.failures) == ({"b": 1}, 3, 1)

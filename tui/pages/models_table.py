@@ -115,7 +115,10 @@ class ModelsListing(TrendListing[ModelRow]):
             f"{safe(name)}{'' if state == 'ok' else f' ({safe(fmt.channel_state(state), 16)})'}"
             for name, state in row.states
         )
-        card.row("served", by or ("by no channel", "warn"))
+        if model.stands_for:
+            card.row("served", f"{safe(model.stands_for)} answers")
+        else:
+            card.row("served", by or ("by no channel", "warn"))
         card.row("groups", ", ".join(map(safe, model.groups)) or ("none: no token can see it", "warn"))
         costs = self.trends.values(model.name, lambda one: one.cost_nanos or one.calls)
         text = f" {fmt.dollar_amount(row.month)}, {fmt.short_count(row.tokens)} tok"
@@ -286,12 +289,14 @@ def _source_tone(row: ModelRow) -> str:
 
 def _serving_channel(row: ModelRow, glyphs: Glyphs) -> str:
     """The channel tried first, with a mark if it is unavailable."""
+    if row.view.stands_for:
+        return f"as {safe(row.view.stands_for)}"
     marks = {"ok": "", "off": f" {glyphs.off}", "attention": f" {glyphs.failed}"}
     return ", ".join(f"{safe(name)}{marks.get(state, f' {glyphs.warning}')}" for name, state in row.states) or "nobody"
 
 
 def _served_tone(row: ModelRow) -> str:
-    return "" if any(state in ("ok", "half_open") for _, state in row.states) else "warn"
+    return "" if row.view.stands_for or any(state in ("ok", "half_open") for _, state in row.states) else "warn"
 
 
 def _month(row: ModelRow, glyphs: Glyphs) -> str:
