@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.command import Provider
@@ -106,8 +107,8 @@ class Console(CrashReportingApp[ExitStatus]):
         self.note = note
         self.failure: GatewayError | None = None
         """Why there is no server."""
-        self.kept = b""
-        """What was written down last."""
+        self.kept = msgspec.json.encode(session.lasting_state)
+        """What was read or saved last."""
         self._drawn = (-1, -1)
         for theme in (*themes.THEMES, *session.preferences.themes):
             self.register_theme(theme)

@@ -238,12 +238,13 @@ def use_symbols(app: Console, name: str) -> None:
 
 
 def save_state(app: Console) -> None:
-    """Save the state if it changed, so that it survives a kill."""
-    state = app.session.lasting_state
+    """Save what has changed, so that it survives a kill. What another console has saved meanwhile stays."""
+    state, home = app.session.lasting_state, app.session.config.home
     encoded = msgspec.json.encode(state)
     if encoded != app.kept:
+        before = msgspec.json.decode(app.kept, type=saved_state.SavedState)
         with suppress(OSError):
-            saved_state.save(app.session.config.home, state)
+            saved_state.save(home, saved_state.merged(state, before, saved_state.load(home)[0]))
         app.kept = encoded
 
 

@@ -54,7 +54,7 @@ def what_failed(one: Incident, now: int) -> str:
     if one.failures > 1:
         text += f", {one.failures:,} failures until {fmt.moment(one.last, now).strip()}"
     if set(one.apis) - {CHAT_API}:
-        text += f" ({', '.join(f'{count:,} {safe(api)}' for api, count in _most(one.apis))})"
+        text += f" (API: {', '.join(f'{safe(api)} {count:,}' for api, count in _most(one.apis))})"
     if not one.paused or one.kind is FailureKind.UNSET:
         return text
     if one.until is None:

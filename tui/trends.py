@@ -100,6 +100,11 @@ class Pulse:
         return sum(count for second, count in self._repeats.items() if -1 <= (now // 1000 - second) // MINUTE_S < 1)
 
     @property
+    def samples(self) -> int:
+        """How many calls these are, of which ``failed`` and ``first_byte_ms`` are told."""
+        return len(self._failed)
+
+    @property
     def failed(self) -> float | None:
         """Share of errors among the newest calls; None if there were none.
 

@@ -39,7 +39,7 @@ def test_the_apis_of_the_failed_calls_are_reported_if_there_are_others_than_the_
     found.add_call(moved(NOW + 1_000, api="messages"))
     found.add_call(moved(NOW + 2_000, api="messages"))
     assert "3 failures until" in (line := incident_line(found.newest()[0], NOW, UNICODE))
-    assert "(2 messages, 1 chat)" in line
+    assert "(API: messages 2, chat 1)" in line
 
 
 def test_a_call_that_nobody_answered_is_lost_once_however_often_it_was_tried() -> None:

@@ -12,7 +12,7 @@ from tui.actions import PAGES, actions_in
 from tui.app import Console
 from tui.global_actions import VERBS, apply_theme, restart, save_state
 from tui.glyphs import ASCII, UNICODE
-from tui.saved_state import NAME, load
+from tui.saved_state import NAME, SavedState, load, save
 from tui.widgets.help import Help
 
 
@@ -48,6 +48,14 @@ async def test_what_is_remembered_is_written_down_while_it_runs(tmp_path: Path) 
         (tmp_path / NAME).unlink()
         save_state(app)
         assert not (tmp_path / NAME).exists()
+
+
+async def test_a_theme_that_another_console_saved_meanwhile_stays(tmp_path: Path) -> None:
+    async with shown(console(FakeClient(calls(3)), home=tmp_path)) as (app, pilot):
+        save(tmp_path, SavedState(theme="contrast"))
+        await pilot.press("4")
+        save_state(app)
+        assert (load(tmp_path)[0].theme, load(tmp_path)[0].page) == ("contrast", "channels")
 
 
 async def test_the_mouse_can_be_left_to_the_terminal() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.saved_state import NAME, PageState, SavedState, load, save
+from tui.saved_state import NAME, PageState, SavedState, load, merged, save
 
 
 def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
@@ -37,6 +37,21 @@ def test_a_failed_save_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         save(tmp_path, SavedState())
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_what_another_console_has_changed_stays() -> None:
+    before = SavedState(theme="dark", page="live", views={"live": PageState(sort="cost"), "tokens": PageState()})
+    mine = SavedState(theme="dark", page="usage", views={"live": PageState(sort="cost", reverse=True)})
+    theirs = SavedState(
+        theme="contrast",
+        page="live",
+        views={"live": PageState(sort="time", choices={"by": "app"}), "tokens": PageState(detail=True)},
+    )
+    assert merged(mine, before, theirs) == SavedState(
+        theme="contrast", page="usage", views={"live": PageState(sort="time", reverse=True, choices={"by": "app"})}
+    )
+    assert merged(before, before, theirs) == theirs
+    assert merged(mine, SavedState(), SavedState()) == mine
 
 
 def test_a_view_is_made_on_demand() -> None:

@@ -62,9 +62,12 @@ class LiveListing(PageListing[CallView]):
         return connect_card.curl(self.session.address, safe(row.model) or NO_MODEL, api=row.api, stream=row.stream)
 
     def lead(self, width: int) -> Content:
-        """Calls per minute, errors and time to the first token; the page adds its own words in front."""
+        """Calls per minute; errors and time to the first token of the newest calls, whatever the filter.
+
+        The page adds its own words in front.
+        """
         pulse, glyphs = self.session.board.pulse, self.session.glyphs
-        room = max(6, min(SPARK, width - 54))
+        room = max(6, min(SPARK, width - 64))
         minutes = pulse.minutes(self.session.now(), room)
         pace: list[Part] = [("   calls/min ", "dim"), (spark(minutes, room, glyphs), "live"), (f" {minutes[-1]}", "")]
         groups = [self._waiting(width), pace]
@@ -72,9 +75,9 @@ class LiveListing(PageListing[CallView]):
             groups.append([(f" ({repeats:,} repeated)", "dim")])
         if pulse.failed is not None:
             tone = "bad" if pulse.failed > 0.05 else ""
-            groups.append([("   errors ", "dim"), (fmt.percent(pulse.failed), tone)])
+            groups.append([(f"   last {pulse.samples}: errors ", "dim"), (fmt.percent(pulse.failed), tone)])
         if pulse.first_byte_ms is not None:
-            groups.append([("   first token ", "dim"), (fmt.seconds(pulse.first_byte_ms), "")])
+            groups.append([(", first token ", "dim"), (fmt.seconds(pulse.first_byte_ms), "")])
         return content(*fitting(width, *groups))
 
     def _waiting(self, width: int) -> list[Part]:

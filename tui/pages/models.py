@@ -19,7 +19,7 @@ from tui.entity_form import EntityForm
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import TrendPage
-from tui.pages.models_table import ModelRow, ModelsListing, example
+from tui.pages.models_table import ModelRow, ModelsListing, example, price_draft
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
@@ -92,7 +92,7 @@ async def edit(page: AnyPage) -> None:
     model, session = selected_model(page), page.session
     if model is None:
         return
-    form = EntityForm("price", PRICE, PriceDraft(), session, source=_draft(model.price))
+    form = EntityForm("price", PRICE, PriceDraft(), session, source=price_draft(model.price))
     others = [one.name for one in session.board.models if one.price is not None and one.name != model.name]
 
     async def save(values: Values) -> Any:
@@ -174,21 +174,6 @@ def price_preview(page: AnyPage, values: Values) -> str:
     for factor, name in [one for one in factors if one[0] != MILLION][:3]:
         text += f"   {dollars(example(view, factor))} in {safe(name, 24)}"
     return text
-
-
-def _draft(price: PriceView | None) -> PriceDraft:
-    """The price as its form shows it."""
-    if price is None:
-        return PriceDraft()
-    return PriceDraft(
-        input=price.input_nanos,
-        output=price.output_nanos,
-        cached_input=price.cached_input_nanos,
-        cache_write=price.cache_write_nanos,
-        cache_write_long=price.cache_write_long_nanos,
-        per_call=price.per_call_nanos or None,
-        tiers=tuple(price.tier_prices),
-    )
 
 
 def _price_of(values: Values) -> PriceView:

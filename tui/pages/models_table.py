@@ -1,13 +1,15 @@
 """ModelsListing: the table and detail pane of the Models page: prices, channels, cost."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import chain
 
 import msgspec
 from textual.content import Content
 
+from gateway.domain.fields import PRICE
 from gateway.domain.human_values import brief_context, brief_multiplier, written_tier
 from gateway.domain.money import dollars
-from gateway.domain.price import Price, cost, rates
+from gateway.domain.price import Price, PriceDraft, cost, rates
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import Usage
 from gateway.domain.views import ModelView, PriceView
@@ -29,6 +31,21 @@ LIST_PRICE = "genai-prices"
 
 Rate = Callable[[PriceView], int | None]
 """One of a price's numbers."""
+
+
+def price_draft(price: PriceView | None) -> PriceDraft:
+    """All of a price that its owner can set."""
+    if price is None:
+        return PriceDraft()
+    return PriceDraft(
+        input=price.input_nanos,
+        output=price.output_nanos,
+        cached_input=price.cached_input_nanos,
+        cache_write=price.cache_write_nanos,
+        cache_write_long=price.cache_write_long_nanos,
+        per_call=price.per_call_nanos or None,
+        tiers=tuple(price.tier_prices),
+    )
 
 
 class ModelRow(msgspec.Struct, frozen=True):
@@ -70,17 +87,14 @@ class ModelsListing(TrendListing[ModelRow]):
         return row.view.name
 
     def command(self, row: ModelRow) -> str:
-        price = row.view.price
+        price, name = row.view.price, safe(row.view.name)
         if price is None:
-            return "tollkeeper " + cli_command("price", "set", safe(row.view.name), input="DOLLARS", output="DOLLARS")
-        text = cli_command(
-            "price",
-            "set",
-            safe(row.view.name),
-            input=fmt.price(price.input_nanos),
-            output=fmt.price(price.output_nanos),
-        )
-        return f"tollkeeper {text}"
+            return "tollkeeper " + cli_command("price", "set", name, input="DOLLARS", output="DOLLARS")
+        if price.free:
+            return "tollkeeper " + cli_command("price", "set", name, "--free")
+        now, none = price_draft(price), PriceDraft()
+        parts = (one.kind.arguments(one, getattr(none, one.name), getattr(now, one.name)) for one in PRICE)
+        return "tollkeeper " + cli_command("price", "set", name, *chain.from_iterable(parts))
 
     def lead(self, width: int) -> Content:
         models, dot = self.session.board.models, self.session.glyphs.dot

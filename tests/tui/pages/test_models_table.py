@@ -3,9 +3,15 @@ import msgspec
 from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import tier_of
 from gateway.domain.units import Nanos
-from gateway.domain.views import ModelView
+from gateway.domain.views import ModelView, PriceView
 from tests.tui.stage import FakeClient, calls, console, model
 from tui.pages.models_table import ModelsListing, example
+
+
+def price_of(name: str) -> PriceView:
+    price = model(name).price
+    assert price is not None
+    return price
 
 
 def listing(*models: ModelView) -> ModelsListing:
@@ -32,8 +38,28 @@ def test_an_example_has_the_rates_of_its_tier() -> None:
 def test_the_command_sets_the_price_there_is() -> None:
     made = listing(model("claude-sonnet-4-5"), model("gpt-5-mini", price=None))
     assert [made.command(row) for row in made.rows()] == [
-        "tollkeeper price set claude-sonnet-4-5 --input 3 --output 15",
+        "tollkeeper price set claude-sonnet-4-5 --input 3 --output 15 --cached 0.30",
         "tollkeeper price set gpt-5-mini --input DOLLARS --output DOLLARS",
+    ]
+
+
+def test_the_command_sets_all_of_the_price() -> None:
+    whole = msgspec.structs.replace(
+        price_of("claude-sonnet-4-5"),
+        cached_input_nanos=Nanos(300_000_000),
+        cache_write_nanos=Nanos(3_750_000_000),
+        cache_write_long_nanos=Nanos(6_000_000_000),
+        per_call_nanos=Nanos(10_000_000),
+        tier_prices=[tier_of("200k=6/22.50/0.60")],
+    )
+    free, others = (
+        msgspec.structs.replace(whole, free=True),
+        "--cached 0.30 --cache-write 3.75 --cache-write-long 6 --per-call 0.01",
+    )
+    made = listing(model("claude-sonnet-4-5", price=whole), model("gpt-5-mini", price=free))
+    assert [made.command(row) for row in made.rows()] == [
+        f"tollkeeper price set claude-sonnet-4-5 --input 3 --output 15 {others} --tier 200k=6/22.50/0.60",
+        "tollkeeper price set gpt-5-mini --free",
     ]
 
 
