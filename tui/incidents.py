@@ -63,7 +63,7 @@ def what_failed(one: Incident, now: int) -> str:
 
 
 def where_calls_went(one: Incident, glyphs: Glyphs) -> Part | None:
-    """``→ 12 calls went to b, 3 to c; 1 failed``; None if no call was affected."""
+    """``→ 12 calls went to b, 3 to c; 1 failed; 7 refused``; None if no call was affected."""
     parts = []
     if one.moved:
         (first, count), *rest = _most(one.moved)
@@ -71,7 +71,9 @@ def where_calls_went(one: Incident, glyphs: Glyphs) -> Part | None:
         parts.append(f"{fmt.count_text(count, 'call')} went to {safe(first, 40)}{also}")
     if one.unanswered:
         parts.append(f"{one.unanswered:,} failed" if parts else f"{fmt.count_text(one.unanswered, 'call')} failed")
-    return (f"{glyphs.right} {'; '.join(parts)}", "warn" if one.unanswered else "ok") if parts else None
+    if one.refused:
+        parts.append(f"{one.refused:,} refused" if parts else f"{fmt.count_text(one.refused, 'call')} refused")
+    return (f"{glyphs.right} {'; '.join(parts)}", "warn" if one.unanswered or one.refused else "ok") if parts else None
 
 
 def reason_text(reason: str, channel: str) -> str:

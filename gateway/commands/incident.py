@@ -51,7 +51,8 @@ def _state(one: Incident) -> str:
 def _calls(one: Incident) -> str:
     moved = ", ".join(f"{count:,} to {name}" for name, count in sorted(one.moved.items(), key=lambda item: -item[1]))
     failed = f"{one.unanswered:,} failed" if one.unanswered else ""
-    return "; ".join(filter(None, (moved, failed)))
+    refused = f"{one.refused:,} refused" if one.refused else ""
+    return "; ".join(filter(None, (moved, failed, refused)))
 
 
 def _cause(one: Incident) -> str:

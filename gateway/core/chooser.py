@@ -32,6 +32,8 @@ from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId
 from gateway.inbound.json_body import Fields
 
+PAUSED_RULES = frozenset({"attention", "cooling", "trial"})
+"""Rules that skip a channel because of what it did before."""
 SOON_S = 1.0
 """When a place among the calls in flight may come free: nobody knows."""
 
@@ -276,7 +278,7 @@ class Chooser:
                 last_resort = instead(found, entry)
                 if not found.resting:
                     break
-            passed += [msgspec.structs.replace(one, channel=f"{one.channel} for {other.name}") for one in found.passed]
+            passed += [msgspec.structs.replace(one, model=other.name) for one in found.passed]
         return last_resort or msgspec.structs.replace(choice, passed=tuple(passed))
 
     async def next(self, call: Call, tries: RetryState) -> NextStep | None:
@@ -300,7 +302,7 @@ class Chooser:
 
 def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
     """Why nothing can be asked, channel by channel."""
-    reasons = "; ".join(f"{plain(p.channel)}: {p.reason}" for p in choice.passed) or "it has no channel left"
+    reasons = "; ".join(map(_skip_text, choice.passed)) or "it has no channel left"
     model, group, token = call.context.request.model, call.context.group, call.context.token
     msg = (
         f"no channel can serve model '{plain(model)}' for group '{plain(group.name)}' now: {reasons}; "
@@ -312,4 +314,11 @@ def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
     if rules:
         code = "" if choice.retry_s else "request_too_large_for_limit"
         return RateLimited(msg, code=code, retry_after_s=choice.retry_s)
-    return NoChannel(msg, retry_after_s=choice.retry_s)
+    error = NoChannel(msg, retry_after_s=choice.retry_s)
+    error.skipped = tuple(dict.fromkeys(one.channel for one in choice.passed if one.rule in PAUSED_RULES))
+    return error
+
+
+def _skip_text(skipped: SkippedRoute) -> str:
+    served = f" for {skipped.model}" if skipped.model else ""
+    return f"{plain(skipped.channel)}{plain(served)}: {skipped.reason}"

@@ -17,10 +17,10 @@ from gateway.core.event_bus import EventBus
 from gateway.core.quota import ACCOUNT, MoneyBooks, Scope
 from gateway.domain.budget import Budget, budget_name, window_end, window_start
 from gateway.domain.channel import Channel
-from gateway.domain.incidents import PAUSED_STATES, WARN_SHARE, Incident, Incidents, spent_share
+from gateway.domain.incidents import WARN_SHARE, Incident, Incidents, spent_share
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
-from gateway.domain.views import BudgetView, CallView, call_view
+from gateway.domain.views import BudgetView, call_view
 from gateway.upstream.credentials import unset_text
 
 SAVE_GAP_S = 2.0
@@ -87,7 +87,7 @@ class IncidentWatch:
         """The incidents as they are now."""
         found, now = self.incidents, self._clock.wall()
         while self._bus.noteworthy:
-            self._add(call_view(self._bus.noteworthy.popleft()))
+            found.add_call(call_view(self._bus.noteworthy.popleft()))
         channels = self._catalog().registry.channels.values()
         if self.serving:
             missing = {c.name: unset_text(self._variables.missing(c)) for c in channels if c.enabled}
@@ -108,15 +108,6 @@ class IncidentWatch:
             self._kept.save(self.incidents.newest()[::-1])
             self._saved = (self.incidents.revision, self._clock.mono())
 
-    def _add(self, call: CallView) -> None:
-        """What went wrong with a call: at the channels that were tried, or because those that it needs are paused."""
-        self.incidents.add_call(call)
-        if call.attempts or (entry := self._catalog().group_models(call.group).get(call.model)) is None:
-            return
-        routes = [route for one in (entry, *entry.fallbacks) for route in one.routes]
-        channels = {route.channel.name: route.channel for route in routes}
-        self.incidents.add_refused(call, [name for name, one in channels.items() if self._is_out(one)])
-
     def _look_at_budgets(self, now: Millis) -> None:
         spent = set[str]()
         for scope, owner, budgets in self._budgets():
@@ -136,9 +127,6 @@ class IncidentWatch:
         for token in registry.tokens.values():
             if token.budgets:
                 yield ("token", token.id), f"token '{plain(token.name)}'", token.budgets
-
-    def _is_out(self, channel: Channel) -> bool:
-        return bool(self._variables.blocking(channel)) or self._health.state(channel).name in PAUSED_STATES
 
     def _state_of(self, channel: Channel) -> _State:
         blocked = self._variables.blocking(channel)  # an incident of its own

@@ -14,8 +14,8 @@ from gateway.core.call import CallOrigin
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.settlement import ERROR_TEXT
-from gateway.domain.call import Outcome, Record
-from gateway.domain.errors import GatewayError
+from gateway.domain.call import SKIPPED_MARK, Outcome, Record
+from gateway.domain.errors import GatewayError, NoChannel
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
@@ -46,6 +46,8 @@ class _Refusal(msgspec.Struct, frozen=True):
     message: str
     token: Token | None
     model: str
+    skipped: tuple[str, ...]
+    """Channels that could not serve it because of earlier failures."""
 
 
 class _Flood:
@@ -110,7 +112,8 @@ class Refusals:
         about = (who, code, f"{visit.app} {visit.request}" if visit.request else model)
         flood = self._flood(who, code, now)
         ms = Millis(round((now - visit.began) * 1000))
-        refusal = _Refusal(about, visit, ms, visit.api.status(error), code, error.record_message, token, model)
+        skipped = error.skipped if isinstance(error, NoChannel) else ()
+        refusal = _Refusal(about, visit, ms, visit.api.status(error), code, error.record_message, token, model, skipped)
         if now - self._seen.get(about, -LONG_GAP_S) < flood.gap_s or not flood.admits(now):
             flood.left_out += 1
             flood.first, flood.last = flood.first or refusal, refusal
@@ -169,7 +172,7 @@ class Refusals:
             error=plain(refusal.message, ERROR_TEXT),
             ms=refusal.ms,
             retry=visit.retry,
-            marks=(f"repeated={left_out}",) if left_out else (),
+            marks=(*((f"repeated={left_out}",) if left_out else ()), *(SKIPPED_MARK + one for one in refusal.skipped)),
         )
 
     def _flood(self, who: str, code: str, now: float) -> _Flood:

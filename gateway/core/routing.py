@@ -67,6 +67,8 @@ class SkippedRoute(msgspec.Struct, frozen=True):
     flight) or ``limit`` (rates)."""
     left_s: float | None = None
     """Seconds until it may serve; None if waiting will not help."""
+    model: str = ""
+    """The fallback that it was to serve; empty: the requested model."""
 
 
 class RouteChoice(msgspec.Struct, frozen=True):

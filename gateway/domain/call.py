@@ -195,6 +195,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 _LOST = "bad_chunks="
 BUDGET_MARK = "budget="
 """Begins the mark of a call during which most of a budget was spent."""
+SKIPPED_MARK = "skipped="
+"""Begins the mark of a refused call that names a channel which was paused or needed attention."""
 
 
 def lost_events(marks: Iterable[str]) -> int:
@@ -205,6 +207,11 @@ def lost_events(marks: Iterable[str]) -> int:
 def budget_warnings(marks: Iterable[str]) -> list[str]:
     """Of which budgets most was spent when the call began: ``daily budget of token 'ci': 84% spent``."""
     return [mark.removeprefix(BUDGET_MARK) for mark in marks if mark.startswith(BUDGET_MARK)]
+
+
+def skipped_channels(marks: Iterable[str]) -> list[str]:
+    """Names of the channels that could not serve a refused call, because they were paused or needed attention."""
+    return [mark.removeprefix(SKIPPED_MARK) for mark in marks if mark.startswith(SKIPPED_MARK)]
 
 
 _OUTCOME_TEXTS = {Outcome.DONE.value: "finished", Outcome.LOST.value: "lost (gateway stopped)"}

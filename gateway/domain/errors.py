@@ -192,6 +192,8 @@ class NoChannel(GatewayError):
 
     default_code = "no_channel_available"
     default_status = 503
+    skipped: tuple[str, ...] = ()
+    """Names of the channels that are paused or need attention."""
 
 
 class Unavailable(GatewayError):

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from gateway.domain.budget import budget_name, window_start
-from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind
+from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind, skipped_channels
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, CallView
@@ -55,7 +55,9 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     failures: int = 0
     """Attempts that failed."""
     unanswered: int = 0
-    """Calls that no channel answered, also those that were refused while it was paused."""
+    """Calls that no channel answered."""
+    refused: int = 0
+    """Calls for which there was no other channel while this one was paused, so that none was tried."""
     apis: dict[str, int] = msgspec.field(default_factory=dict)
     """Failed attempts by the inbound API of their calls."""
     moved: dict[str, int] = msgspec.field(default_factory=dict)
@@ -127,6 +129,10 @@ class Incidents:
         self._now = max(self._now, Millis(call.time_ms + call.duration_ms))
         if call.outcome in NOT_UPSTREAM:
             return
+        for channel in skipped_channels(call.marks):
+            if (paused := self._latest(channel)) is not None:
+                paused.refused += call.count
+                self._note(paused)
         answered = 200 <= call.status < 300
         seen: set[str] = set()
         for at, attempt in _failures(call):
@@ -141,13 +147,6 @@ class Incidents:
                 found.unanswered += 1
             seen.add(attempt.channel)
             self._note(found)
-
-    def add_refused(self, call: CallView, paused: Iterable[str]) -> None:
-        """Record a call that was refused because these channels are paused."""
-        for name in paused:
-            if (found := next((one for one in self.newest(name) if _lasts(one, call.time_ms)), None)) is not None:
-                found.unanswered += call.count
-                self._note(found)
 
     def update_channels(self, channels: Iterable[ChannelState], at: Millis) -> None:
         """Record the channels' states at a moment (0: that of the last call)."""
@@ -243,6 +242,11 @@ class Incidents:
         kind, status = _cause(attempt)
         return self._begin(channel=attempt.channel, kind=kind, status=status, began=at, last=at)
 
+    def _latest(self, channel: str) -> Incident | None:
+        """The incident for which a channel is paused now; else its newest."""
+        mine = self.newest(channel)
+        return next((one for one in mine if one.paused), mine[0] if mine else None)
+
     def _paused_for(self, channel: ChannelState) -> Incident | None:
         """The incident for which a channel is, or was last, paused."""
         mine = [one for one in reversed(self._all) if one.channel == channel.name and one.kind is not FailureKind.UNSET]
@@ -287,10 +291,6 @@ STEADY_MS = 2_000
 
 def _steady(before: Millis | None, now: Millis | None) -> Millis | None:
     return before if before is not None and now is not None and abs(now - before) < STEADY_MS else now
-
-
-def _lasts(incident: Incident, at: Millis) -> bool:
-    return incident.paused or abs(at - incident.last) <= QUIET_MS
 
 
 def _cause(attempt: Attempt) -> tuple[FailureKind | None, int]:

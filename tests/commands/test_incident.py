@@ -46,6 +46,11 @@ def test_a_variable_that_is_not_set_is_paused_by_nobody() -> None:
     assert ("variable not set" in line, "until it is set" in line, "paused" in line) == (True, True, False)
 
 
+def test_calls_that_were_refused_are_counted() -> None:
+    line = run("incident", "list", control=Control({"GET /incidents": [replace(FAILED, refused=1_000)]})).out
+    assert "3 to other; 1 failed; 1,000 refused" in line
+
+
 def test_the_message_does_not_repeat_the_channel() -> None:
     told = replace(FAILED, reason="channel 'openai': the upstream ended the stream")
     line = run("incident", "list", control=Control({"GET /incidents": [told]})).out.splitlines()[1]

@@ -37,6 +37,17 @@ async def test_each_cause_of_a_channel_is_an_incident_of_its_own(
         await owner.incidents("nope")
 
 
+async def test_calls_that_are_refused_as_the_only_key_is_rejected_are_part_of_the_incident(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", fail(401), speak())
+    assert [(await gateway.client.chat()).status for _ in range(3)] == [502, 503, 503]
+    gateway.engine.pipeline.refusals.close()
+    await owner.clear_channel("up")  # before anyone looks
+    (one,) = await owner.incidents()
+    assert (one.failures, one.unanswered, one.refused) == (1, 1, 2)
+
+
 async def test_incidents_are_known_after_a_restart(tmp_path: Path, provider: Provider) -> None:
     provider.on("m", fail(500))
     async with running(tmp_path) as gateway:
@@ -144,13 +155,3 @@ async def test_a_raised_or_removed_budget_ends_its_warning(
     assert lasting == ["daily budget of token 'gone'"]
     await owner.remove_token("gone")
     assert None not in [one.ended for one in await owner.incidents()]
-
-
-async def test_calls_refused_because_of_an_incident_are_counted_there(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
-    provider.on("m", fail(401))
-    answers = [(await gateway.client.chat()).status for _ in range(2)]
-    await gateway.settled(2)
-    (incident,) = await owner.incidents("up")
-    assert (len(answers), incident.failures, incident.unanswered) == (2, 1, 2)

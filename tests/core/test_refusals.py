@@ -7,8 +7,8 @@ import pytest
 from gateway.core.call import CallOrigin
 from gateway.core.event_bus import EventBus, RepeatedNotice, SettledNotice
 from gateway.core.refusal_log import BURST, GAP_S, KINDS_KEPT, LONG_FLOOD, LONG_GAP_S, SHOWN_GAP_S, STRANGERS, Refusals
-from gateway.domain.call import Outcome, Record
-from gateway.domain.errors import GatewayError, InvalidToken, NotFound, RateLimited
+from gateway.domain.call import Outcome, Record, skipped_channels
+from gateway.domain.errors import GatewayError, InvalidToken, NoChannel, NotFound, RateLimited
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.domain.views import call_view
@@ -221,6 +221,18 @@ def test_so_many_names_that_do_not_exist_are_kept(desk: Desk, count: int) -> Non
     names = [record.model for record in desk.records]
     assert len({name for name in names[:-2] if name}) == min(count, STRANGERS)
     assert names[-2:] == ["0", "a real one"]
+
+
+def test_of_a_call_that_met_only_paused_channels_those_are_recorded(desk: Desk) -> None:
+    error = NoChannel("none is left")
+    error.skipped = ("up", "other")
+    for _ in range(2):
+        desk.refuse(error)
+    desk.advance(GAP_S)
+    first, second = desk.records
+    assert (first.marks, skipped_channels(second.marks)) == (("skipped=up", "skipped=other"), ["up", "other"])
+    desk.refuse(RateLimited("too fast"))
+    assert list(desk.bus.noteworthy) == [first, second]
 
 
 def test_strange_texts_are_made_harmless(desk: Desk) -> None:

@@ -105,6 +105,19 @@ def test_a_failure_after_the_pause_makes_the_incident_longer() -> None:
     assert "rate-limited 1m30s, 2 failures until 14:14:50" in incident_line(one, NOW, UNICODE)
 
 
+def test_calls_that_were_refused_while_a_channel_was_paused_are_counted_with_its_incident() -> None:
+    found = Incidents()
+    failed = Attempt(channel="a", status=401, kind=FailureKind.AUTH, reason="401")
+    found.add_call(moved(attempts=[failed], status=502, channel="a"))
+    found.update_channels([channel("a", state="attention", reason="401")], Millis(NOW + 200))
+    refused: dict[str, Any] = {"attempts": [], "status": 503, "outcome": "refused", "channel": ""}
+    found.add_call(moved(NOW + 1_000, marks=["skipped=a"], **refused))
+    found.add_call(moved(NOW + QUIET_MS * 9, marks=["repeated=5", "skipped=a"], **refused))
+    (one,) = found.newest()
+    assert (one.failures, one.unanswered, one.refused) == (1, 1, 7)
+    assert incident_line(one, NOW, UNICODE).endswith("→ 1 call failed; 7 refused")
+
+
 UNSET = Attempt(channel="a", kind=FailureKind.UNSET, reason="the environment variable K is not set", key="2 env:K")
 
 
@@ -281,13 +294,3 @@ def test_the_warning_is_over_when_the_budget_is_raised() -> None:
     assert (again.id, again.ended) == (warning.id + 1, None)
     found.end_budgets(set(), Millis(NOW + 90_000_000))
     assert again.ended == again.until
-
-
-def test_calls_refused_while_a_channel_is_paused_are_among_those_that_failed() -> None:
-    found = Incidents()
-    found.add_call(moved())
-    found.update_channels([paused()], Millis(NOW + 1_000))
-    refused = moved(NOW + 2_000, status=503, channel="", attempts=[], marks=["repeated=2"])
-    found.add_refused(refused, ["a", "b"])
-    (incident,) = found.newest()
-    assert (incident.moved, incident.unanswered, incident.failures) == ({"b": 1}, 3, 1)

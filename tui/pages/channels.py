@@ -213,6 +213,8 @@ def _health(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
         action, does = remedy(channel)
         now = " now" if action == "channels.clear" else ""
         parts.append((f"   retry in {row.left}, {session.key(action)} {does}{now}", "warn"))
+        if channel.state == "cooling":
+            parts.append(("; until then used only if no other channel can serve", "dim"))
     if channel.in_flight:
         parts.append((f"   {channel.in_flight} running", "live"))
     if channel.waiting:
