@@ -101,7 +101,7 @@ class Pulse:
 
     @property
     def samples(self) -> int:
-        """How many calls these are, of which ``failed`` and ``first_byte_ms`` are told."""
+        """How many calls ``failed`` and ``first_byte_ms`` are about."""
         return len(self._failed)
 
     @property
