@@ -4,12 +4,15 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes
-# Two a core: half of the tests wait for programs and terminals.
-WORKERS ?= $(shell echo $$(( 2 * $$(nproc 2>/dev/null || echo 2) )))
+# Three a core: half of the tests wait for programs and terminals.
+WORKERS ?= $(shell echo $$(( 3 * $$(nproc 2>/dev/null || echo 2) )))
 # Programs under test are compiled once, not at each start, whatever the environment says; and no plugins of pytest but ours.
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/python -m pytest
 COMPILED := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m tests.compiled
-RULES := tests/test_documents.py tests/test_layers.py tests/test_mirror.py tests/test_sizes.py tests/test_wording.py
+RULES := tests/test_documents.py tests/test_layers.py tests/test_mirror.py tests/test_names.py tests/test_sizes.py \
+	tests/test_wording.py
+# Without names of tests, those that `make check` runs are left to it.
+OTHERS = $(if $(findstring tests/,$(ARGS)),,$(RULES:%=--ignore=%))
 
 # The newest Python of at least 3.11 that can make virtual environments; one that cannot is named in the error.
 PYTHON ?= $(shell \
@@ -31,14 +34,14 @@ run: $(VENV)/.stamp-run ## start tollkeeper (ARGS="..." for a command)
 
 test: $(VENV)/.stamp-dev ## run the tests, of the slow kinds a sample (ARGS="..." for pytest)
 	@$(COMPILED)
-	$(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal $(OTHERS) $(ARGS)
 
 nightly: $(VENV)/.stamp-dev ## run the tests at full width and with real client programs, which takes an hour or more
 	-.ci/apps
 	@$(COMPILED)
 	TOLLKEEPER_FULL=1 $(PYTEST) -n $(WORKERS) --dist worksteal $(ARGS)
 
-check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes, documents, wording
+check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes, names, documents, wording
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(if $(wildcard cli.py),,gateway tui tests)

@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -53,7 +54,6 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 def pytest_collection_finish() -> None:
     """What was collected stays until the end, so the collector need not look at it after each of many tests."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 
@@ -61,7 +61,8 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of each test marked ``sampled(count)`` keep so many cases, evenly spread; all with TOLLKEEPER_FULL=1.
 
-    Those marked ``long`` go first: one that begins last keeps a core idle until its end.
+    Those marked ``long`` go first: one that begins last keeps a core idle until its end. For the same reason the files
+    are in no order where there are several workers: tests that wait, such as those of screens, run beside others.
     """
     if os.environ.get("TOLLKEEPER_FULL"):
         return
@@ -78,7 +79,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         dropped |= {item for number, item in enumerate(same) if number not in kept}
     config.hook.pytest_deselected(items=list(dropped))
     kept_items = [item for item in items if item not in dropped]
-    items[:] = sorted(kept_items, key=lambda item: item.get_closest_marker("long") is None)
+    scattered = "PYTEST_XDIST_WORKER" in os.environ
+    items[:] = sorted(kept_items, key=lambda item: _turn(item, scattered))
+
+
+def _turn(item: pytest.Item, scattered: bool) -> tuple[bool, int]:
+    """The long ones first; the tests of a file stay together."""
+    return item.get_closest_marker("long") is None, crc32(item.location[0].encode()) if scattered else 0
 
 
 def pytest_asyncio_loop_factories(

@@ -145,8 +145,8 @@ def test_while_the_gateway_stops_no_prompt_is_sent() -> None:
 def test_without_a_model_the_one_called_last_answers_else_the_first(served: Served) -> None:
     first = tollkeeper(served.home, "chat", "hello")
     assert (first.code, ", demo-echo from demo as " in first.err) == (0, True)
-    assert tollkeeper(served.home, "chat", "--model", "demo-story", "hello").code == 0
-    assert ", demo-story from demo as " in tollkeeper(served.home, "chat", "hello").err
+    assert tollkeeper(served.home, "chat", "--model", "demo-flaky", "hello").code == 0
+    assert ", demo-flaky from demo as " in tollkeeper(served.home, "chat", "hello").err
 
 
 @pytest.mark.parametrize("stdin", ["", " \n"])

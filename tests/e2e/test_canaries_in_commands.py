@@ -22,6 +22,7 @@ PLACES = ("message", "field code", "field param", "html", "header x-request-id")
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_commands(home: Path, provider: Provider) -> None:
     key, further, header, bearer = (secret_of(kind, 1) for kind in KINDS)
     secrets = itertools.cycle([key, further, header, bearer])

@@ -92,6 +92,7 @@ def first_steps(shown: Terminal, url: str, key: str) -> tuple[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_from_an_empty_home_to_goodbye(tmp_path: Path) -> None:
     with upstream(tmp_path / "friend") as (url, friends_key), console(tmp_path) as shown:
         address, key = first_steps(shown, url, friends_key)

@@ -24,6 +24,7 @@ from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession, ServerLauncher
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="a socket of Unix"),
 ]
@@ -145,7 +146,6 @@ async def test_groups(tmp_path: Path) -> None:
         assert (await seat.control.channel("demo")).groups == ("friends",)
 
 
-@pytest.mark.long
 async def test_channels(tmp_path: Path) -> None:
     async with Provider().running() as provider, seated(tmp_path, "channels") as seat:
         await until(seat.app, seat.pilot, "demo")

@@ -74,6 +74,7 @@ async def ran(*command: str, **environ: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_what_a_first_start_prints_works_as_it_is(home: Path) -> None:
     if shutil.which("curl") is None or shutil.which("bash") is None:
         pytest.skip("curl and bash are not here: the printed command cannot be run as printed")

@@ -48,6 +48,7 @@ def walk(shown: Terminal, key: str) -> None:
 @pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("page", PAGES)
+@pytest.mark.long
 def test_nothing_of_them_reaches_the_terminal(tmp_path: Path, known: set[str], page: str) -> None:
     with console(tmp_path, "hostile", rows=ROWS) as shown:
         shown.wait("Time", "Quit", "✗500")

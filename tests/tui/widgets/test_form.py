@@ -290,6 +290,7 @@ async def test_a_field_that_does_not_apply_is_hidden_and_keeps_its_value() -> No
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [(40, 10), (60, 15), (80, 24), (200, 50)])
+@pytest.mark.long
 async def test_buttons_and_the_focused_field_are_on_every_screen(size: tuple[int, int]) -> None:
     app = console(Owner())
     long = "a long sentence about what this is for, and why " * 4
