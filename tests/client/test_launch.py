@@ -209,7 +209,7 @@ async def test_a_server_that_does_not_answer_is_not_taken_for_none(
         writer.transport.abort()
         ended.release()
 
-    monkeypatch.setattr(launch, "ASK_S", 0.05)
+    monkeypatch.setattr(launch, "ASK_S", 0.05 if "late" in silence else 10.0)
     socket = config.home / "s"
     runfile.write(config.runfile, Endpoint(instance="x", secret="s", socket=str(socket), pid=4711))
     async with await asyncio.start_unix_server(talk, socket):
