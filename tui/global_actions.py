@@ -244,7 +244,7 @@ def save_state(app: Console) -> None:
     if encoded != app.kept:
         before = msgspec.json.decode(app.kept, type=saved_state.SavedState)
         with suppress(OSError):
-            saved_state.save(home, saved_state.merged(state, before, saved_state.load(home)[0]))
+            saved_state.save(home, saved_state.merge(state, before, saved_state.load(home)[0]))
         app.kept = encoded
 
 

@@ -65,17 +65,17 @@ def load(home: Path) -> tuple[SavedState, str]:
         )
 
 
-def merged(mine: Any, before: Any, theirs: Any) -> Any:
+def merge(mine: Any, before: Any, theirs: Any) -> Any:
     """What another console has saved, with what has changed here since ``before``."""
     if isinstance(mine, msgspec.Struct):
         names = mine.__struct_fields__
-        return type(mine)(**{n: merged(getattr(mine, n), getattr(before, n), getattr(theirs, n)) for n in names})
+        return type(mine)(**{n: merge(getattr(mine, n), getattr(before, n), getattr(theirs, n)) for n in names})
     if not isinstance(mine, dict):
         return theirs if mine == before else mine
     found = {name: value for name, value in theirs.items() if name in mine or name not in before}
     for name, value in mine.items():
         usual = type(value)()
-        found[name] = merged(value, before.get(name, usual), theirs.get(name, usual))
+        found[name] = merge(value, before.get(name, usual), theirs.get(name, usual))
     return found
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.saved_state import NAME, PageState, SavedState, load, merged, save
+from tui.saved_state import NAME, PageState, SavedState, load, merge, save
 
 
 def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
@@ -47,11 +47,11 @@ def test_what_another_console_has_changed_stays() -> None:
         page="live",
         views={"live": PageState(sort="time", choices={"by": "app"}), "tokens": PageState(detail=True)},
     )
-    assert merged(mine, before, theirs) == SavedState(
+    assert merge(mine, before, theirs) == SavedState(
         theme="contrast", page="usage", views={"live": PageState(sort="time", reverse=True, choices={"by": "app"})}
     )
-    assert merged(before, before, theirs) == theirs
-    assert merged(mine, SavedState(), SavedState()) == mine
+    assert merge(before, before, theirs) == theirs
+    assert merge(mine, SavedState(), SavedState()) == mine
 
 
 def test_a_view_is_made_on_demand() -> None:
