@@ -1,6 +1,7 @@
 """Listing: what a table page shows: its columns, rows, lead line and detail pane, as functions of the board.
 
-Columns that matter least are dropped first when the width runs out. Where there is room, columns first grow until
+Columns that matter least are dropped first when the width runs out; those that always stay are dropped from the right,
+once the flexible one has yielded what it can. Where there is room, columns first grow until
 their texts usually fit, then extra columns are added, and a flexible column takes the rest. If texts on the screen are
 cut then, their columns get the cells that the texts of other columns leave empty.
 
@@ -25,13 +26,17 @@ Tone = str
 """What a cell means: ``ok``, ``bad``, ``warn``, ``live``, ``dim``, or empty."""
 
 
+LEAST_FLEXIBLE = 12
+"""Cells of a flexible column on a screen that is too narrow for what matters most."""
+
+
 class Column(msgspec.Struct, Generic[R], frozen=True):
     """One column. ``text`` gives safe text; it is cut and padded to the width."""
 
     id: str
     title: str
     width: int
-    """Cells; also the least that it gets."""
+    """Cells; also the least that it gets, unless it is flexible."""
     text: Callable[[R], str]
     tone: Callable[[R], Tone] | None = None
     rank: int = 0
@@ -49,12 +54,18 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     """The title where the whole one does not fit."""
     brief: Callable[[R], str] | None = None
     """The text where the column has not grown to its most; None: the usual one, cut."""
-    short_text: Callable[[R, int], str] | None = None
-    """The text in at most so many cells, where cutting its end would lose what matters; None: its end is cut."""
+    fitted: Callable[[R, int], str] | None = None
+    """The text for so many cells, where ``text`` is what it needs: shorter without losing what matters, or with more
+    where there is room; None: the usual one, cut."""
 
     def head(self, width: int, mark: str = "") -> str:
         """The title, or its short form where there is no room for it and a mark."""
         return self.title if len(self.title) + len(mark) <= width else self.short or self.title
+
+    @property
+    def least(self) -> int:
+        """The width below which it is dropped although it matters most."""
+        return min(self.width, LEAST_FLEXIBLE) if self.flex else self.width
 
     @property
     def wanted(self) -> int:
@@ -78,6 +89,10 @@ class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
         column = self.column
         return column.text(row) if column.brief is None or self.width >= column.most else column.brief(row)
 
+    def drawn(self, row: R) -> str:
+        """The text that is drawn, not yet cut."""
+        return self.text(row) if self.column.fitted is None else self.column.fitted(row, self.width)
+
 
 def fit_columns(
     columns: Sequence[Column[R]], width: int, chosen: Collection[str] = (), needs: Mapping[str, int] | None = None
@@ -94,6 +109,9 @@ def fit_columns(
         if worst.rank == 0:
             break
         shown.remove(worst)
+    fixed = [c for c in shown if not c.flex]
+    while fixed and len(shown) > 1 and sum(c.least + 1 for c in shown) - 1 > width:
+        shown.remove(fixed.pop())
     if not chosen and len(shown) == usual:
         shown = _with_extra(columns, shown, width)
     return _share_cells(_grown(shown, width - _total(shown)), needs or {})
@@ -118,6 +136,10 @@ def _with_extra(columns: Sequence[Column[R]], shown: Sequence[Column[R]], width:
 def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
     """Each in turn gets a cell until it has its most, flexible and extra ones last; flexible ones share the rest."""
     widths = {c.id: c.width for c in shown}
+    for column in shown:
+        yields = min(max(0, -spare), column.width - column.least)
+        widths[column.id] -= yields
+        spare += yields
     for turn in range(3):
         turns = [c for c in shown if turn == (2 if c.extra else int(c.flex))]
         while spare > 0 and (growing := [c.id for c in turns if widths[c.id] < c.wanted]):

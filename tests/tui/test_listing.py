@@ -31,6 +31,21 @@ def test_what_never_leaves_stays_however_narrow_it_is() -> None:
     assert ids(3) == [("name", 10)]
 
 
+def test_on_a_very_narrow_screen_the_flexible_column_yields_then_whole_columns_leave_from_the_right() -> None:
+    columns = [
+        Column[str]("time", "Time", 8, str),
+        Column[str]("name", "Name", 18, str, flex=True),
+        Column[str]("cost", "Cost", 9, str, right=True),
+    ]
+    found = {width: [(p.column.id, p.width) for p in fit_columns(columns, width)] for width in (37, 31, 30, 20)}
+    assert found == {
+        37: [("time", 8), ("name", 18), ("cost", 9)],
+        31: [("time", 8), ("name", 12), ("cost", 9)],
+        30: [("time", 8), ("name", 21)],
+        20: [("name", 20)],
+    }
+
+
 def test_flexible_columns_take_what_is_left() -> None:
     assert ids(33) == [("name", 15), ("note", 10), ("cost", 6)]
 

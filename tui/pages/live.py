@@ -8,6 +8,7 @@ from functools import partial
 from typing import ClassVar
 
 import msgspec
+from rich.cells import cell_len
 from textual.content import Content
 from textual.widgets import Static
 
@@ -33,6 +34,9 @@ from tui.text import LIMIT, Part, content, cut, fitting, lines, safe
 
 NO_MODEL = "MODEL"
 """In a copied line, for a call that was refused before its model was known."""
+
+LEAST_WAIT = 14
+"""Cells that are worth beginning to say what a call waits for."""
 
 SPARK = 24
 """Minutes in the line above the table."""
@@ -138,7 +142,7 @@ def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         lambda c: _what(c, glyphs),
         most=26,
         flex=True,
-        short_text=lambda c, width: _what(c, glyphs, width),
+        fitted=lambda c, width: _what_fitted(c, glyphs, width),
     )
     yield Column("status", "St", 4, lambda c: _status(c, glyphs), tone=tone_of)
 
@@ -222,14 +226,21 @@ def end_of(call: CallView) -> str:
 
 
 def _what(call: CallView, glyphs: Glyphs, width: int = LIMIT) -> str:
-    """The model, or the request that reached no API; how many calls the row stands for, which retry it is, or what it
-    waits for. Where that is too wide, the name is cut and the numbers stay.
+    """The model, or the request that reached no API; how many calls the row stands for, or which retry it is. Where
+    that is too wide, the name is cut and the numbers stay.
     """
     times = f" {glyphs.times}{call.count:,}" if call.count > 1 else ""
     retry = f" retry {call.retry}" if call.retry else ""
-    waits = f" {glyphs.dot} {safe(call.waits_for.partition(' (')[0], 80)}" if call.waits_for else ""
     name = safe(call.model or call.request) or "no model"
-    return f"{cut(name, width - len(times) - len(retry), glyphs.ellipsis)}{times}{retry}{waits}"
+    return f"{cut(name, width - len(times) - len(retry), glyphs.ellipsis)}{times}{retry}"
+
+
+def _what_fitted(call: CallView, glyphs: Glyphs, width: int) -> str:
+    """The same, and what the call waits for where there is room: no wait makes a column wider, as it is soon over."""
+    text = _what(call, glyphs, width)
+    if not call.waits_for or width - cell_len(text) < LEAST_WAIT:
+        return text
+    return f"{text} {glyphs.dot} {safe(call.waits_for.partition(' (')[0], 80)}"
 
 
 def _status(call: CallView, glyphs: Glyphs) -> str:

@@ -105,8 +105,6 @@ class ChoiceInput(Input):
         self._found: list[Suggestion] = []
         self._searched = False
         """Whether what is listed fits what was just typed."""
-        self._walked = False
-        """Whether the arrows chose what is highlighted."""
         self.choices = ChoiceList()
         self.quiet = False
         """Whether the focus, when it comes next, leaves the list closed."""
@@ -115,7 +113,7 @@ class ChoiceInput(Input):
         """List what fits the typed text; all if it is unchanged."""
         typed = "" if self.value == self._taken and not self._many else self._word()
         self._found = matching(self._suggestions, typed)
-        self._searched, self._walked = bool(typed), False
+        self._searched = bool(typed)
         self.choices.show(self._found, first=self._only and bool(typed))
 
     @property
@@ -163,7 +161,7 @@ class ChoiceInput(Input):
         rows, at = self.choices, self.choices.highlighted
         to = by - 1 if at is None and by > 0 else (-1 if at is None else at + by)
         if self._searched and rows.display and self._found:
-            self._walked, to = True, max(0, min(to, len(self._found) - 1, LISTED - 1))
+            to = max(0, min(to, len(self._found) - 1, LISTED - 1))
         if not rows.display or to < -1 or to >= min(len(self._found), LISTED) or (at is None and to < 0):
             self.close()
             raise SkipAction
@@ -176,10 +174,9 @@ class ChoiceInput(Input):
         self.close()
 
     async def action_submit(self) -> None:
-        """Take the highlighted choice; submit if it is typed already and not chosen by the arrows, or there is none."""
+        """Take the highlighted choice, also if it is typed already; submit if there is none."""
         found = self.choices.highlighted
-        new = found is not None and (self._walked or self._found[found].text != self._word())
-        if self.choices.display and found is not None and new:
+        if self.choices.display and found is not None:
             self.take(found)
         else:
             self.close()

@@ -371,13 +371,18 @@ class Form(DialogScreen[Any]):
             self.dismiss(BACK)
 
     def action_fold(self) -> None:
-        """Open or close the advanced part."""
-        if folds := self.query(Fold):
-            part = self.query_one(".advanced")
-            inside = self.focused is not None and part in self.focused.ancestors
-            self.fields.unfold(is_open=not part.display)
-            if part.display or inside:  # else what was focused is still there
-                folds.first().focus()
+        """Open the advanced part and go to its first field, or close it; then whoever was in it is in front of it."""
+        if not self.query(Fold):
+            return
+        part = self.query_one(".advanced")
+        inside = self.focused is not None and part in self.focused.ancestors
+        self.fields.unfold(is_open=not part.display)
+        if part.display or inside:
+            there = [row for row in self.fields.rows.values() if row.display and row.field.advanced == part.display]
+            found = there[0 if part.display else -1].input
+            if isinstance(found, ChoiceInput):
+                found.quiet = True
+            found.focus()
 
     def action_walk(self, by: int) -> None:
         """The next or previous field, whose list stays closed: down and up would go through it."""

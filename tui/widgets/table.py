@@ -341,9 +341,7 @@ class RowPainter(Generic[R]):
             whole = place.text(row)
             if (wanted := cell_len(whole)) > place.width and place.column.brief is None:
                 self.cut[place.column.id] = max(self.cut.get(place.column.id, 0), wanted)
-            if wanted > place.width and place.column.short_text is not None:
-                whole = place.column.short_text(row, place.width)
-            text = cell(whole, place.width, right=place.column.right, ellipsis=self._glyphs.ellipsis)
+            text = cell(place.drawn(row), place.width, right=place.column.right, ellipsis=self._glyphs.ellipsis)
             segments.append(Segment(text + " ", self._toned(place, row, base, look)))
         return Strip(segments).adjust_cell_length(self.width, base)
 

@@ -190,7 +190,7 @@ async def test_a_preset_needs_no_address() -> None:
             "groq: dialect openai, at https://api.groq.com/openai/v1; its key is usually"
         )
         assert said(app, ".command") == "$ tollkeeper channel add mine --preset groq"
-        await press(app, pilot, "enter")
+        await press(app, pilot, "enter", "enter")
         ((_, body),) = owner.did
         assert (body["preset"], "base_url" in body, "dialect" in body) == ("groq", False, False)
 

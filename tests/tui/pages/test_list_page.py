@@ -268,6 +268,12 @@ async def test_columns_can_be_chosen() -> None:
         assert app.fruits.view.columns == ["name"]
 
 
+async def test_chosen_columns_that_have_no_room_are_named() -> None:
+    async with shown("live", size=(80, 24)) as (app, pilot, _):
+        await press(app, pilot, "o", "down", "space", "enter")
+        assert words(app) == ["No room for Call: shown with fewer other columns, or in a wider terminal."]
+
+
 async def test_only_marked_rows_can_be_shown() -> None:
     async with fruit_page() as (app, pilot):
         await pilot.press("M")

@@ -42,6 +42,19 @@ def cells(row: CallView) -> dict[str, str]:
     return {column.id: column.text(row) for column in columns(console().session)}
 
 
+def fitted(row: CallView, width: int) -> str:
+    """What is drawn of the call in a column Model of this width."""
+    column = next(column for column in columns(console().session) if column.id == "model")
+    assert column.fitted is not None
+    return column.fitted(row, width)
+
+
+def test_what_a_call_waits_for_makes_no_column_wider() -> None:
+    row = running_view(running(1, model="claude-bad", waits_for="its next try at channel 'claude-bad'"), NOW)
+    assert (cells(row)["model"], fitted(row, 18)) == ("claude-bad", "claude-bad")
+    assert fitted(row, 26).startswith("claude-bad · its next try")
+
+
 def test_a_finished_call_is_reported_in_numbers() -> None:
     one = call(3, NOW, model="m", status=200, duration_ms=1_210, first_byte_ms=190, input_tokens=1_394)
     told = cells(one)
@@ -344,7 +357,7 @@ async def test_waiting_calls_are_rows_that_say_for_what() -> None:
         client.tell(CallProgress(seq=2, call=running(91, NOW + 6, waits_for="its next try at channel 'x'")))
         await settle(app, pilot)
         assert cells(running_view(queued, NOW))["status"] == "wait"
-        assert cells(running_view(queued, NOW))["model"] == "claude-sonnet-4-5 · channel 'anthropic'"
+        assert fitted(running_view(queued, NOW), 60) == "claude-sonnet-4-5 · channel 'anthropic'"
         assert "2 running · 2 waiting: 1 for channel 'anthropic'" in str(LiveListing(app.session).lead(200))
         assert "2 running · 2 waiting" in lead(app)
         assert "running 2 · 2 waiting" in app.query_one(Header).render().plain

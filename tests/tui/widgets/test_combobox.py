@@ -122,11 +122,12 @@ async def test_arrows_leave_the_field_past_the_ends_of_the_list_and_do_not_open_
         assert asked.focused == "leave"
 
 
-async def test_down_and_enter_choose_what_was_typed_whole_and_save_nothing() -> None:
+@pytest.mark.parametrize("keys", [["enter"], ["down", "enter"]])
+async def test_enter_chooses_what_was_typed_whole_and_saves_nothing(keys: list[str]) -> None:
     asked = vendors()
     async with asked.app.run_test(size=(100, 30)) as pilot:
         await asked.open(pilot)
-        await pilot.press("tab", *"mistral", "down", "enter")
+        await pilot.press("tab", *"mistral", *keys)
         await pilot.pause()
         assert (asked.line.value, asked.focused, asked.listed, asked.saved) == ("mistral", "field-vendor", [], [])
         await pilot.press("enter")

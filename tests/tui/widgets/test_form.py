@@ -230,16 +230,30 @@ async def test_advanced_fields_are_folded_away_at_the_end_until_asked_for() -> N
         await pilot.pause()
         assert said(app, ".fold") == "▸ Advanced   ^o   B"
         shown = [is_unfolded(app)]
-        for key in ("ctrl+o", "ctrl+o", "enter"):
-            await pilot.press(key)
+        for keys in (["ctrl+o"], ["ctrl+o"], ["down", "enter"]):
+            await pilot.press(*keys)
             shown.append(is_unfolded(app))
         assert shown == [False, True, False, True]
-        await pilot.press("down")
         assert app.screen.query_one("#field-b").has_focus
         await pilot.click(".fold")
         assert not is_unfolded(app)
         rows = [row.field.id for row in app.screen.query(FormRow)]
         assert rows == ["a", "c", "b"]
+
+
+async def test_the_advanced_part_opens_at_its_first_field_where_enter_saves() -> None:
+    saved: list[Values] = []
+
+    async def save(values: Values) -> None:
+        saved.append(values)
+
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(Form(FormPlan(title="T", fields=folded(), save=save)))
+        await pilot.pause()
+        await pilot.press("ctrl+o", "7", "enter")
+        await pilot.pause()
+        assert saved == [{"a": "", "b": 7, "c": ""}]
 
 
 async def test_an_advanced_field_that_is_not_as_by_default_is_unfolded() -> None:
