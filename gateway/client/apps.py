@@ -13,13 +13,17 @@ from pathlib import Path
 import msgspec
 
 from gateway.client.connect_card import Shell, assign, curl, node, python
+from gateway.client.control import ControlClient
 from gateway.domain.errors import NotFound
+from gateway.domain.patterns import is_embedding_model
 from gateway.domain.text import plain, word
 from gateway.domain.views import ModelView, TokenView
 
 PLACEHOLDER_KEY = "sk-tk-..."
 KEY_VARIABLE = "TOLLKEEPER_TOKEN"
 """Holds the key for programs that let the user choose a variable; ``tollkeeper chat`` reads it, too."""
+RECENT_CALLS = 20
+"""Among so many the model is looked for that was called last."""
 HOME_NOTE = "on Windows ~ is %USERPROFILE%"
 
 
@@ -83,6 +87,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Names the program's settings folder; the temporary one then has links to all else that is in the real one."""
     folder_default: str = ""
     """The real one's name among the user's folders for settings, if that variable is not set."""
+    note: str = ""
+    """What a person has to know when the program has ended."""
 
 
 class App(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +135,13 @@ def best_model(names: Iterable[str]) -> str:
     """The model to begin with: none that embeds, and the built-in ones last. Empty if there are none."""
     ranked = sorted(names, key=lambda name: ("embed" in name, name.startswith("demo-")))
     return ranked[0] if ranked else ""
+
+
+async def usual_model(client: ControlClient, names: Sequence[str]) -> str:
+    """Of these models the one that answered last, else the best one; empty if there are none."""
+    recent = (await client.calls(limit=RECENT_CALLS)).calls
+    usual = (call.model for call in recent if call.outcome == "done" and not is_embedding_model(call.model))
+    return next((model for model in usual if model in names), best_model(names))
 
 
 def generic_launch(target: AppTarget) -> Launch:
@@ -197,7 +210,12 @@ def _claude_launch(target: AppTarget, folder: Path) -> Launch:
     # Variables of the user's own settings file would win over those of the environment, but not over this file's.
     variables = _claude_variables(target)
     file = {"settings.json": _json({"env": variables})}
-    return Launch(variables=variables, files=file, arguments=("--settings", str(folder / "settings.json")))
+    return Launch(
+        variables=variables,
+        files=file,
+        arguments=("--settings", str(folder / "settings.json")),
+        note="To resume the session, its settings file being gone: tollkeeper run -- claude --resume ID",
+    )
 
 
 def _codex_provider(target: AppTarget) -> dict[str, str]:

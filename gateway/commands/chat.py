@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from gateway import __version__
-from gateway.client.apps import best_model, used_last
+from gateway.client.apps import used_last, usual_model
 from gateway.client.control import ControlClient
 from gateway.client.http import ClientRequest, Stream, exchange, request
 from gateway.client.request import encode_body, error_of
@@ -28,9 +28,6 @@ from gateway.domain.views import CallView
 
 HEAD_S = 900.0
 """How long the answer may take to begin; the gateway's own deadlines are shorter."""
-
-RECENT_CALLS = 20
-"""Among so many the model is looked for that was called last."""
 
 TOKEN_VARIABLE = "TOLLKEEPER_TOKEN"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -125,8 +122,7 @@ async def _usual_model(client: ControlClient, way: PublicApi) -> str:
     names = await way.models()
     if not names:
         raise Quit("the token sees no model; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
-    recent = (await client.calls(limit=RECENT_CALLS)).calls
-    return next((call.model for call in recent if call.outcome == "done" and call.model in names), best_model(names))
+    return await usual_model(client, names)
 
 
 async def whole(way: PublicApi, body: dict[str, Any]) -> str:

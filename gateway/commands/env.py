@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, find_app, used_last
+from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, find_app, used_last, usual_model
 from gateway.client.connect_card import KEY_VARIABLE, URL_VARIABLE, Shell, environment
 from gateway.client.control import ControlClient
 from gateway.commands import stdin
@@ -40,7 +40,12 @@ ONLY = ("variables", "file")
 @click.option(
     "--for", "app", type=SOME, metavar="APP", shell_complete=complete_apps, help=f"The program: {', '.join(APPS)}."
 )
-@click.option("--model", type=SOME, shell_complete=MODELS, help="The model that the program starts with.")
+@click.option(
+    "--model",
+    type=SOME,
+    shell_complete=MODELS,
+    help="The model to start with (default: the one called last, else the first).",
+)
 @click.option("--shell", type=click.Choice(list(SHELLS)), help="For which shell (default: that of SHELL).")
 @click.option("--key", metavar="KEY", help="The token's key; - reads it from stdin.")
 @click.option("--token", metavar="NAME", shell_complete=TOKENS, help="The token, if its key is not given.")
@@ -91,10 +96,12 @@ def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: st
 def _snippets(app: str, key: str, token: str | None, model: str | None) -> Sequence[Snippet]:
     guide = find_app(app).guide
 
-    async def models(client: ControlClient) -> Sequence[ModelView]:
-        return await client.models((await _token_of(client, key, token, app)).id)
+    async def work(client: ControlClient) -> tuple[Sequence[ModelView], str]:
+        models = await client.models((await _token_of(client, key, token, app)).id)
+        return models, model or await usual_model(client, [view.name for view in models])
 
-    return guide(target_of(run(models), base_url=_address(), key=key, model=model))
+    models, first = run(work)
+    return guide(target_of(models, base_url=_address(), key=key, model=first))
 
 
 def _choose_snippets(snippets: Sequence[Snippet], only: str | None, app: str) -> Sequence[Snippet]:

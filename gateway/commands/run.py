@@ -22,9 +22,10 @@ from typing import Any, Self
 import click
 import msgspec
 
-from gateway.client.apps import KEY_VARIABLE, Launch, app_of_program, find_app, generic_launch
+from gateway.client.apps import KEY_VARIABLE, Launch, app_of_program, find_app, generic_launch, usual_model
 from gateway.client.control import ControlClient
 from gateway.client.test_call import demand_serving
+from gateway.commands import stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import GROUPS, MODELS, complete_apps
 from gateway.commands.env import target_of
@@ -43,6 +44,8 @@ from gateway.domain.views import NewToken, TokenView
 
 LEASE_MS = 12 * 3_600_000
 """How long a token lives after ``run`` was last heard of."""
+OWN_BUDGET = "token_quota"
+"""How the codes begin of calls that the budget of their token is too small for."""
 GIT_S = 2.0
 LOOPBACK = "127.0.0.1,localhost,::1"
 FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
@@ -82,7 +85,12 @@ class ProgramSetup(msgspec.Struct, frozen=True, kw_only=True):
 )
 @click.option("--for", "app", type=SOME, metavar="APP", shell_complete=complete_apps, help="Which app it is; see env.")
 @click.option("--budget", type=TOTAL, metavar="DOLLARS", help="What it may spend in all.")
-@click.option("--model", type=SOME, shell_complete=MODELS, help="The model that it begins with.")
+@click.option(
+    "--model",
+    type=SOME,
+    shell_complete=MODELS,
+    help="The model that it begins with (default: the one called last, else the first that it sees).",
+)
 @click.option("--group", type=SOME, shell_complete=GROUPS, help="Group of its token, if not the usual one.")
 @click.option("--expires", type=WHEN, help="End its token then at the latest: 2h, 30d, 2026-12-31.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
@@ -118,6 +126,8 @@ def run_program(
         setup = run(lambda client: _prepare(client, created, name, model, folder), running=True)
         with _own_files(setup.launch, folder):
             code = relay.supervise([program, *setup.launch.arguments, *command[1:]], setup.environment)
+        if setup.launch.note and stdin.on_terminal():
+            words(setup.launch.note)
     click.get_current_context().exit(code)
 
 
@@ -126,6 +136,7 @@ async def _prepare(
 ) -> ProgramSetup:
     """How the program is started. Raises Quit if its token does not see the model."""
     models = await client.models(created.token.id)
+    model = model or await usual_model(client, [view.name for view in models])
     target = target_of(models, base_url=(await client.status()).address, key=created.key, model=model)
     launch = find_app(name).launched(target, folder) if name else generic_launch(target)
     variables = {KEY_VARIABLE: created.key, **launch.variables}
@@ -172,11 +183,16 @@ def _own_token(body: dict[str, Any], *, renewed: bool) -> Iterator[NewToken]:
 async def _end(client: ControlClient, token: TokenView) -> str:
     """End the token; says what it was used for."""
     view = await client.token(token.id)
-    if not view.calls:
+    last = (await client.calls(token=token.id, limit=1)).calls
+    if not (view.calls or last):
         await client.remove_token(token.id)
         return f"{plain(view.name)}: no calls"
     await client.edit_token(token.id, {"expires": now()})
     calls = f"{count_text(view.calls, 'call')}, {brief_dollars(view.spent_nanos)}"
+    if last and last[0].code.startswith(OWN_BUDGET):
+        calls += f"; the last one was refused: {plain(last[0].error)}. Give it more: tollkeeper run --budget DOLLARS"
+    elif not view.calls:
+        calls = f"no call was accepted: {plain(last[0].error)}"
     return f"{plain(view.name)}: {calls}; see tollkeeper usage list --token {word(view.name)}"
 
 

@@ -1,7 +1,7 @@
 """``usage tail``: a line for every call as it ends, for as long as one looks."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from gateway.commands.base import Command
 from gateway.commands.call_filters import CallQuery, filter_options, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber
-from gateway.commands.output import MARGIN, NOTHING, fit, out, out_json_line, words
+from gateway.commands.output import MARGIN, NOTHING, cells, cut, fit, out, out_json_line, terminal_width, words
 from gateway.commands.session import run
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable
@@ -40,7 +40,12 @@ AGAIN_S = 0.5
 """Before reconnecting to a server that dropped this reader because it did not read."""
 
 WIDTHS = (8, 17, 24, 12, 12, -6, -6, -10, -6)
-"""Of the cells of a line, negative to align them right; longer cells push the rest."""
+"""Of the cells of a line, negative to align them right; longer cells push the rest, except on a terminal."""
+TEXTS = (1, 2, 3, 4)
+"""Those that get narrower on a narrow terminal."""
+LEAST_TEXT = 6
+LEAST_ERROR = 30
+"""An error with less room than this has a line of its own."""
 
 
 @click.command(
@@ -142,7 +147,7 @@ def _print(calls: Iterable[CallView], *, as_json: bool) -> None:
         if as_json:
             out_json_line(call)
         else:
-            out(line_of(call))
+            out(line_of(call, terminal_width()))
 
 
 class EventFeed:
@@ -183,8 +188,8 @@ class EventFeed:
         return [call for call in new if self._wanted.fits(call)]
 
 
-def line_of(call: CallView) -> str:
-    """One call on one line."""
+def line_of(call: CallView, width: int | None = None) -> str:
+    """One call on one line, or on two if it failed and the line has at most ``width`` places."""
     texts = (
         datetime.fromtimestamp(call.time_ms / 1000).astimezone().strftime("%H:%M:%S"),
         formatting.status(call),
@@ -196,5 +201,29 @@ def line_of(call: CallView) -> str:
         formatting.cost(call),
         formatting.span(call.duration_ms),
     )
-    padded = [fit(plain(text) or NOTHING, width) for text, width in zip(texts, WIDTHS, strict=True)]
-    return f"{MARGIN.join(padded)}{MARGIN}{plain(call.error)}".rstrip()
+    shown, error = [plain(text) or NOTHING for text in texts], plain(call.error)
+    if width is None:
+        padded = [fit(text, size) for text, size in zip(shown, WIDTHS, strict=True)]
+        return f"{MARGIN.join(padded)}{MARGIN}{error}".rstrip()
+    sizes = _sizes(shown, width)
+    parts = [cut(text, sizes[number]) if number in TEXTS else text for number, text in enumerate(shown)]
+    line = cut(MARGIN.join(map(fit, parts, sizes)), width)
+    left = width - cells(line) - len(MARGIN)
+    if not error:
+        return line.rstrip()
+    if left >= min(LEAST_ERROR, cells(error)):
+        return f"{line}{MARGIN}{cut(error, left)}"
+    indent = " " * (WIDTHS[0] + len(MARGIN))
+    return f"{line}\n{indent}{cut(error, width - len(indent))}"
+
+
+def _sizes(shown: Sequence[str], width: int) -> list[int]:
+    """The widths of the cells, of which the widest texts are narrower where the line would be too long."""
+    sizes = list(WIDTHS)
+    taken = sum(abs(size) if n in TEXTS else max(abs(size), cells(shown[n])) for n, size in enumerate(sizes))
+    for _ in range(taken + len(MARGIN) * (len(sizes) - 1) - width):
+        widest = max(TEXTS, key=lambda number: sizes[number])
+        if sizes[widest] <= LEAST_TEXT:
+            break
+        sizes[widest] -= 1
+    return sizes

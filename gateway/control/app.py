@@ -44,6 +44,8 @@ LINE_LIMIT = 64 << 10
 _NAME = re.compile(r"\{(\w+)\}")
 """A name in a path may hold all but a slash; the framework's own idea of it has no braces."""
 
+BUG = "a bug in the gateway; server.log in its data folder has the details, or the terminal in which it was started"
+
 _log = logging.getLogger("tollkeeper")
 
 Handler = Callable[[ConfigEdits, web.Request], Awaitable[object]]
@@ -166,7 +168,7 @@ def _border(secret: str) -> Middleware:
             _log.exception("control: %s %s failed", request.method, plain(request.path))
             if request.writer.output_size:
                 raise ConnectionError("the response has begun and can only be aborted") from exc
-            return _refusal(InternalError("a bug in the gateway; server.log has the details"))
+            return _refusal(InternalError(BUG))
 
     return border
 

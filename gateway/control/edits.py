@@ -17,6 +17,7 @@ from gateway.domain.history import (
     HistoryKind,
     UndoView,
     kind_of,
+    redone_entry,
     undone_entries,
     view_of,
 )
@@ -120,6 +121,9 @@ class ConfigEdits:
                 return entry
             if redo and kind == "change":
                 break
+            again = redone_entry(entry, entries) if kind == "redo" and not redo else None
+            if again is not None and again.id not in undone:
+                return again
         if redo:
             raise Conflict("there is nothing to redo", code="nothing_to_redo")
         raise Conflict("there is nothing to undo", code="nothing_to_undo")

@@ -72,9 +72,8 @@ async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
     price = edits.engine.catalog.price(other)
     if price is None or other == model:
         price = _only_one(other, (await load()).named(other, edits.now))
-    return msgspec.structs.replace(
-        price, model=model, updated=edits.now, source=LIKE + other, as_of=Millis(0), context=None
-    )
+    known = {"model": model, "updated": edits.now, "source": LIKE + other, "as_of": Millis(0)}
+    return msgspec.structs.replace(price, **known, context=None, context_source="")  # the context is the other model's
 
 
 def _only_one(name: str, by_vendor: Mapping[str, Price]) -> Price:
@@ -165,7 +164,15 @@ async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:
         require_fields(body, "input", "output")
         price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE))
     validation.price(price)
-    return price
+    return _with_known_context(price, edits.registry.prices.get(model))
+
+
+def _with_known_context(price: Price, before: Price | None) -> Price:
+    """The price with the context that the price list told for the model: it does not depend on what the model costs."""
+    if before is None or before.context is None:
+        return price
+    source = before.context_source or before.source
+    return msgspec.structs.replace(price, context=before.context, context_source=source)
 
 
 def _removal_change(edits: ConfigEdits, model: str) -> Change:

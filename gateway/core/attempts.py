@@ -215,14 +215,14 @@ class Attempts:
         self, call: Call, order: Order, route: Route, failed: AttemptFailed
     ) -> WholeAnswer | AnswerStream:
         """The answer of a channel that does not have the client's API. Where that is not certain, it is remembered only
-        if it helps, else the first failure counts.
+        if it helps, also if the answer is cut off, else the first failure counts.
         """
         chat = self._adapter_of(route.channel.dialect)
         self._preparer.learn_lack(call, route)
         try:
             return await self._exchange(call, await self._preparer.plan(call, chat, order, route), route)
-        except AttemptFailed:
-            if failed.failure.lacks_api:
+        except AttemptFailed as second:
+            if failed.failure.lacks_api or call.delivery.content_sent or second.kind is FailureKind.CUT:
                 raise
             self._preparer.unlearn_lack(call, route)
             raise failed from None

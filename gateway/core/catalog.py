@@ -139,7 +139,9 @@ class Catalog:
     def context_source(self, name: str, listed: int | None) -> str:
         """Where ``context`` has it from: ``upstream``, or the name of a price list; empty if it is not known."""
         price = None if listed else self.price(name)
-        return UPSTREAM if listed else price.source if price is not None and price.context else ""
+        if listed:
+            return UPSTREAM
+        return price.context_source or price.source if price is not None and price.context else ""
 
     def token(self, ref: str) -> Token:
         """A token by id or name. Raises NotFound, naming those that exist."""

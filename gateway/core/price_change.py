@@ -80,4 +80,4 @@ def _at(price: Price, above: int) -> Rates:
 
 
 def _bare(price: Price) -> Price:
-    return msgspec.structs.replace(price, source="", updated=Millis(0), as_of=Millis(0))
+    return msgspec.structs.replace(price, source="", updated=Millis(0), as_of=Millis(0), context_source="")

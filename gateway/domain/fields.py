@@ -286,7 +286,7 @@ CHANNEL: Table = (
     ),
     Field(
         name="finish_abandoned",
-        kind=Flag("finish and record it", "cancel it"),
+        kind=Flag("finish if not streamed", "cancel it"),
         label="If the client leaves",
         help="Whether a call without streaming continues when its client disconnects.",
         option="--finish-abandoned/--cancel-abandoned",

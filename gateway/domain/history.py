@@ -178,6 +178,15 @@ def kind_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryKind
     return "change" if not depth else "undo" if depth % 2 else "redo"
 
 
+def redone_entry(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
+    """The change that a redo made once more; None if it is not kept any more."""
+    known = {one.id: one for one in entries}
+    at: HistoryEntry | None = entry
+    while at is not None and at.undoes:
+        at = known.get(at.undoes)
+    return at
+
+
 def view_of(entry: HistoryEntry, entries: Sequence[HistoryEntry], undone: dict[int, int]) -> HistoryView:
     """The entry as the owner sees it."""
     return HistoryView(

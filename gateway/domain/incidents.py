@@ -254,6 +254,9 @@ class Incidents:
         return paused or next((one for one in mine if one.reason == channel.reason), mine[0] if mine else None)
 
 
+OVERLOADED = 529
+"""The status with which Anthropic says that it has too many calls of all its customers."""
+
 _CAUSES = {
     FailureKind.AUTH: "key rejected",
     FailureKind.UNSET: "variable not set",
@@ -271,6 +274,8 @@ def cause_text(incident: Incident) -> str:
     """``rate-limited``, ``errors (503)``, ``paused``."""
     if incident.kind is None:
         return "paused"
+    if incident.status == OVERLOADED:
+        return "overloaded"
     text = _CAUSES.get(incident.kind, "failed")
     return f"{text} ({incident.status})" if incident.kind is FailureKind.SERVER and incident.status else text
 

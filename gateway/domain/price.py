@@ -49,6 +49,8 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Context length in tokens by the price list: no answer is longer. None: not known."""
     as_of: Millis = Millis(0)
     """When the list it was imported from was last brought up to date; 0: it is not from a list."""
+    context_source: str = ""
+    """The price list that told the context, if the price itself is not from it."""
 
     @property
     def free(self) -> bool:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pexpect
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.commands.run import LEASE_MS, SignalRelay
-from gateway.domain.views import NewToken
+from gateway.domain.views import CallPage, NewToken
 from tests import fork_server
 from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
 from tests.commands.runner import Control, run
@@ -172,7 +173,7 @@ def test_while_run_lives_the_token_is_extended(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("gateway.commands.run.LEASE_MS", 200)
     created = NewToken(key="sk-tk-" + "k" * 43, token=TOKEN)
     answers = {"POST /tokens": created, "GET /tokens/tok_1": TOKEN, "PATCH /tokens/tok_1": TOKEN}
-    control = Control({**answers, "GET /models": [MODEL], "GET /status": STATUS})
+    control = Control({**answers, "GET /models": [MODEL], "GET /status": STATUS, "GET /calls": CallPage(calls=[])})
     assert run("run", sys.executable, "-c", "import time; time.sleep(1)", control=control).code == 0
     *extended, ended = [body["expires"] for asked, body in control.asked if asked == "PATCH /tokens/tok_1"]
     assert len(extended) >= 2
@@ -184,7 +185,7 @@ def test_a_moment_that_was_given_is_not_extended(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("gateway.commands.run.LEASE_MS", 200)
     created = NewToken(key="sk-tk-" + "k" * 43, token=TOKEN)
     answers = {"POST /tokens": created, "GET /tokens/tok_1": TOKEN, "PATCH /tokens/tok_1": TOKEN}
-    control = Control({**answers, "GET /models": [MODEL], "GET /status": STATUS})
+    control = Control({**answers, "GET /models": [MODEL], "GET /status": STATUS, "GET /calls": CallPage(calls=[])})
     program = (sys.executable, "-c", "import time; time.sleep(1)")
     assert run("run", "--expires", "2h", *program, control=control).code == 0
     assert len([asked for asked, _ in control.asked if asked.startswith("PATCH")]) == 1
@@ -256,6 +257,15 @@ def _awaited(served: Served) -> list[dict[str, Any]]:
             return found
         time.sleep(0.05)
     raise AssertionError("no token was made")
+
+
+def test_a_call_that_the_budget_of_the_run_refused_is_reported(served: Served) -> None:
+    refused = f"try:\n{indent(CALL, ' ')}\nexcept OSError: pass"
+    ran = tollkeeper(served.home, "run", "--budget", "0.000000001", "--", sys.executable, "-c", refused)
+    assert ran.code == 0
+    assert "the last one was refused: " in ran.err
+    assert "tollkeeper run --budget DOLLARS; see tollkeeper usage list --token " in ran.err
+    assert [token["calls"] for token in tokens(served)] == [0]
 
 
 def test_a_script_whose_interpreter_is_gone_is_named_with_it(served: Served, tmp_path: Path) -> None:

@@ -134,6 +134,16 @@ def test_a_line_has_no_control_characters() -> None:
     assert line_of(replace(CALL, model=HOSTILE, error=HOSTILE)).isprintable()
 
 
+@pytest.mark.parametrize("width", [80, 110, 160, 400])
+def test_on_a_terminal_a_line_fits_and_an_error_that_does_not_has_its_own(width: int) -> None:
+    long = replace(CALL, model="m" * 40, token="t" * 20, cost_nanos=12_345, error="")
+    failed = replace(long, error="the upstream is overloaded, and this goes on and on " * 3)
+    (line,), lines = line_of(long, width).splitlines(), line_of(failed, width).splitlines()
+    assert line.rstrip().endswith("1.25s")
+    assert max(map(len, (line, *lines))) <= width
+    assert (len(lines), "the upstream is overloaded" in lines[-1]) == (1 if width > 150 else 2, True)
+
+
 @pytest.mark.parametrize("noun", ["token", "group", "channel"])
 def test_it_does_not_wait_for_calls_that_cannot_come(noun: str) -> None:
     control = Control({f"GET /{noun}s/nope": NotFound(f"there is no {noun} 'nope'")})

@@ -8,6 +8,7 @@ import pytest
 from openai import APIError
 
 from gateway.domain.account import Account
+from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect, Overrides, ServedModel
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import UsageSource
@@ -16,7 +17,7 @@ from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import Doc, choice, dumps, fail, reply, slam, usage, whole
+from tests.fakes.replies import Doc, choice, chunk, cut, delta, dumps, fail, reply, slam, usage, whole
 from tests.fakes.responses import (
     either,
     event,
@@ -117,6 +118,18 @@ async def test_a_refusal_in_unusual_words_is_not_learned_from_if_chat_completion
     assert "no handler for this" in (await call(gateway)).body.decode()
     provider.on("m", either(respond(message("native")), CHAT))
     assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "native"
+
+
+async def test_an_answer_of_chat_completions_that_is_cut_off_is_reported_as_such(
+    gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", either(odd(), cut(chunk(delta("Hel")))))
+    answer = (await call(gateway, stream=True)).body.decode()
+    assert ("no handler for this" in answer, "channel 'up'" in answer) == (False, True)
+    (record,) = await gateway.settled()
+    assert record.attempts[0].kind is FailureKind.CUT
+    provider.on("m", either(fail(500), CHAT))
+    assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "translated"
 
 
 @pytest.mark.parametrize("named", [{"param": "input"}, {"code": "item_not_found"}])

@@ -166,6 +166,17 @@ async def test_redo_brings_back_the_same_token(console: ControlClient) -> None:
     assert (await console.undo()).text == "token 'ci' is removed"
 
 
+async def test_undo_undoes_the_change_that_was_redone_last_however_old_it_is(console: ControlClient) -> None:
+    await console.add_token({"name": "old"})
+    await console.add_token({"name": "new"})
+    old = next(entry for entry in await console.history() if "'old'" in entry.text)
+    undone = await console.undo(old.id)
+    assert (await console.undo(undone.id)).kind == "redo"
+    assert (await console.undo()).text == "token 'old' is removed"
+    assert (await console.undo()).text == "token 'new' is removed"
+    assert [(await console.redo()).text for _ in range(2)] == ["added token 'new'", "added token 'old'"]
+
+
 async def test_any_change_can_be_undone_if_nothing_newer_contradicts_it(console: ControlClient) -> None:
     await console.edit_token("laptop", {"limits": {"rpm": 5}})
     await console.edit_token("laptop", {"note": "mine"})

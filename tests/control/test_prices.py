@@ -6,7 +6,7 @@ from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.group import Fallback
 from gateway.domain.history import ChangeSource
 from gateway.domain.limits import Limits
-from gateway.domain.units import DOLLAR, Nanos
+from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.control.conftest import Surface
 from tests.fakes.gateway import INPUT, Gateway
 
@@ -200,6 +200,16 @@ async def test_tokens_of_programs_that_ended_do_not_see_a_model(
     for name, expires in (("ended", gateway.engine.now() - 1), ("runs", gateway.engine.now() + 60_000)):
         await program.add_token({"name": name, "expires": expires})
     assert (await owner.model("m")).tokens == ["laptop", "runs"]
+
+
+async def test_a_price_of_ones_own_keeps_the_context_that_the_list_told(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.price(source="genai-prices 1", context=128_000, as_of=Millis(5))
+    for input_nanos in (1, 2):
+        await owner.set_price("m", {"input": input_nanos, "output": 2})
+        found = await owner.model("m")
+        assert (found.context, found.context_source) == (128_000, "genai-prices 1")
+        assert found.price is not None
+        assert (found.price.source, found.price.input_nanos) == ("manual", input_nanos)
 
 
 async def test_an_alias_of_a_group_costs_what_it_stands_for(owner: ControlClient, gateway: Gateway) -> None:

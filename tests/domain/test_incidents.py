@@ -1,5 +1,7 @@
 from typing import Any
 
+from msgspec.structs import replace
+
 from gateway.domain.budget import Window, window_end
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.incidents import LIMIT, QUIET_MS, Incident, Incidents, cause_text
@@ -40,6 +42,11 @@ def test_the_apis_of_the_failed_calls_are_reported_if_there_are_others_than_the_
     found.add_call(moved(NOW + 2_000, api="messages"))
     assert "3 failures until" in (line := incident_line(found.newest()[0], NOW, UNICODE))
     assert "(API: messages 2, chat 1)" in line
+
+
+def test_a_vendor_that_is_overloaded_has_not_limited_a_rate() -> None:
+    busy = Incident(id=1, channel="a", kind=FailureKind.RATE, status=529, began=NOW, last=NOW)
+    assert [cause_text(one) for one in (busy, replace(busy, status=429))] == ["overloaded", "rate-limited"]
 
 
 def test_a_call_that_nobody_answered_is_lost_once_however_often_it_was_tried() -> None:
