@@ -11,7 +11,7 @@ from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, price_view
 from gateway.core.admission import group_of
 from gateway.core.auth import digest
-from gateway.core.catalog import ModelEntry
+from gateway.core.catalog import Catalog, ModelEntry
 from gateway.core.chooser import ChannelTickets
 from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, native_channels, need_of_plan
 from gateway.core.engine import Engine
@@ -84,7 +84,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
     seen = visibility_of(wanted.model, token, group, catalog)
     admitted = found.admission.hold_plan if found.admission is not None else None
     entry = found.admission.entry if found.admission is not None else catalog.visible(token).get(wanted.model)
-    price = catalog.price_shown(entry) if entry is not None else catalog.price(wanted.model)
+    price = _price(found, entry, wanted.model, catalog)
     need = need_of_plan(wanted, catalog, now)
     room = ChannelTickets(engine.limiter, need.rate_tokens if need is not None else 0)
     routes = list(_routes(engine, entry, found, room)) if entry is not None else []
@@ -182,6 +182,13 @@ def _then(error: GatewayError | None, wanted: PlannedCall) -> Obstacle | None:
         return None
     fix = advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model)
     return Obstacle(status=error.http_status, code=error.code, message=error.message, fix=fix)
+
+
+def _price(found: DryRun, entry: ModelEntry | None, model: str, catalog: Catalog) -> Price | None:
+    """The price of the model that would be tried first: a fallback has its own."""
+    if found.choice is not None and found.choice.route is not None:
+        return catalog.price(found.choice.route.served.name)
+    return catalog.price_shown(entry) if entry is not None else catalog.price(model)
 
 
 def _price_state(price: Price | None) -> str:

@@ -21,7 +21,7 @@ from gateway.domain.money import dollars
 from gateway.domain.price import Price
 from gateway.domain.registry import Change, Entity, Registry, Table, with_change
 from gateway.domain.settings import Settings
-from gateway.domain.text import plain
+from gateway.domain.text import mask, plain
 from gateway.domain.token import Token
 
 Seal = Callable[[str], str]
@@ -92,7 +92,13 @@ def differences_of(changes: Sequence[EntityChange], before: Registry, after: Reg
             continue
         old, new = (entity_of(registry, change.table, change.key) for registry in (before, after))
         what = "added" if old is None else "removed" if new is None else "changed"
-        fields = list(_fields(_shown_fields(change.table, old), _shown_fields(change.table, new)))
+        shown_before, shown_after = _shown_fields(change.table, old), _shown_fields(change.table, new)
+        if isinstance(old, Channel) and isinstance(new, Channel) and old.all_keys != new.all_keys:
+            name = "keys" if old.keys or new.keys else "key"
+            for shown, channel in ((shown_before, old), (shown_after, new)):
+                shown.pop("key", None)
+                shown[name] = _keys_text(channel)
+        fields = list(_fields(shown_before, shown_after))
         names = {**(change.before or {}), **(change.after or {})}
         if what == "changed" and not fields and names.keys() & _SECRET_FIELDS:
             fields = [FieldDifference(field="key", before=HIDDEN, after=HIDDEN)]
@@ -311,11 +317,15 @@ def _shown_fields(table: Table, entity: Entity | None) -> dict[str, str]:
     shown = {name: plain(inline(value), SHOWN) for name, value in form(entity, _SECTIONS[table]).items()}
     if isinstance(entity, Channel):
         hidden = _replace_secrets(entity, lambda _: HIDDEN)
-        secret: Mapping[str, Any] = {
-            "key": hidden.key,
-            "keys": hidden.keys,
-            "headers": hidden.headers,
-            "proxy": hidden.proxy,
-        }
+        secret: Mapping[str, Any] = {"headers": hidden.headers, "proxy": hidden.proxy}
         shown |= {name: plain(inline(value), SHOWN) for name, value in secret.items() if value}
+        shown = {name: text for name, text in shown.items() if name not in ("key", "keys")}
+        shown |= {"keys" if entity.keys else "key": _keys_text(entity)} if entity.key else {}
     return shown
+
+
+def _keys_text(channel: Channel) -> str:
+    """``1 …6789, 2 env:SECOND_KEY``, or the only key, masked."""
+    keys = [mask(key) for key in channel.all_keys]
+    numbered = [f"{number} {key}" for number, key in enumerate(keys, start=1)]
+    return ", ".join(numbered if len(keys) > 1 else keys) or "none"

@@ -293,6 +293,25 @@ async def test_after_a_restart_a_removed_channel_comes_back_with_its_key(tmp_pat
     assert all(text in stored for text in (UPSTREAM_KEY, "sk-other-1234567890", "sk-header-of-the-owner"))
 
 
+async def test_of_keys_the_history_says_which_were_added_and_removed(tmp_path: Path) -> None:
+    async with embedded_server(Config(home=tmp_path / "home")) as endpoint:
+        owner = ControlClient(endpoint)
+        body = {"name": "up", "dialect": "openai", "base_url": "http://127.0.0.1:9/v1", "models": [{"name": "m"}]}
+        await owner.add_channel({**body, "key": "sk-first-1234567890"})
+        await owner.add_key("up", "env:SECOND")
+        await owner.remove_key("up", 1)
+        await owner.replace_key("up", 1, "sk-third-0987654321")
+        await owner.remove_key("up", 1)
+        (added, *_), *rest = [entry.differences for entry in reversed((await owner.history())[:5])]
+    assert [(field.field, field.after) for field in added.fields if field.field.startswith("key")] == [("key", "…7890")]
+    assert [[(one.field, one.before, one.after) for one in found.fields] for (found,) in rest] == [
+        [("keys", "…7890", "1 …7890, 2 env:SECOND")],
+        [("keys", "1 …7890, 2 env:SECOND", "env:SECOND")],
+        [("key", "env:SECOND", "…4321")],
+        [("key", "…4321", "none")],
+    ]
+
+
 async def test_a_key_that_is_not_kept_has_to_be_entered_again(tmp_path: Path) -> None:
     config = Config(home=tmp_path / "home")
     async with embedded_server(config) as endpoint:

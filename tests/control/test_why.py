@@ -189,6 +189,19 @@ async def test_fallbacks_stand_behind_and_take_over_when_nobody_else_can(
     assert [(r.channel, r.chance, bool(r.passed)) for r in found.routes] == [("up", 0.0, True), ("spare", 1.0, False)]
 
 
+async def test_the_price_is_that_of_the_model_that_would_answer(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.price("small", Nanos(1), Nanos(2))
+    gateway.group("default", fallbacks=(Fallback(model="m", to=("small",)),))
+    gateway.channel("http://127.0.0.1:9/v1", "small=tiny", name="spare")
+    price = (await owner.why("laptop", "m")).price
+    assert price is not None
+    assert (price.input_nanos, price.inherited_from) == (INPUT, "")
+    gateway.engine.health.failed(UP, FailureKind.AUTH, "invalid key")
+    price = (await owner.why("laptop", "m")).price
+    assert price is not None
+    assert (price.input_nanos, price.output_nanos, price.inherited_from) == (1, 2, "small")
+
+
 async def test_a_token_may_be_named_by_its_key_which_is_not_repeated(owner: ControlClient, gateway: Gateway) -> None:
     assert (await owner.why(gateway.client.key, "m")).token == "laptop"
     with pytest.raises(InvalidToken, match="no token has this key") as caught:
