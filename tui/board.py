@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from gateway.domain.call import NOT_UPSTREAM, Outcome
 from gateway.domain.events import (
     AnyEvent,
@@ -72,6 +74,12 @@ class Board:
             self._spend(event)
         else:
             self._apply_other(event)
+
+    def lose(self) -> None:
+        """The server is gone, and so is all that ran there; the rest stays as it was last."""
+        self.stopping = None
+        self.channels = [msgspec.structs.replace(one, in_flight=0, waiting=0) for one in self.channels]
+        self.tables += 1
 
     def _apply_other(self, event: AnyEvent) -> None:
         if isinstance(event, Snapshot):

@@ -121,8 +121,9 @@ class ConsoleSession:
         self.link, self.reason = "attached", ""
 
     def lose(self, reason: str) -> None:
-        """The server is gone; its last state stays on the board."""
+        """The server is gone; its last state stays on the board, without what ran there."""
         self.link, self.reason = "gone", reason
+        self.board.lose()
 
 
 class AttachedServer(msgspec.Struct, frozen=True):

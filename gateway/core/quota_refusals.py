@@ -81,6 +81,8 @@ def quota_exceeded(room: Headroom, shortage: Shortage, running: Mapping[CallId, 
     if shortage.held_output > LARGE_OUTPUT:
         edit = f"'tollkeeper token edit {word(shortage.token.name)} --hold-output {ADVISED_OUTPUT}'"
         parts.append(f"or hold less for each call than the {shortage.held_output} output tokens that it allows: {edit}")
+    if shortage.token.temporary and room.whose == "token":
+        parts.append("once its program has ended, give the next one more: 'tollkeeper run --budget AMOUNT -- PROGRAM'")
     return QuotaExceeded("; ".join(parts), code=room.code, details=details)
 
 

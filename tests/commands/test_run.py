@@ -93,6 +93,14 @@ def test_the_token_tells_program_folder_repository_and_branch(served: Served, tm
         process.communicate("\n", timeout=PATIENCE_S)
 
 
+def test_a_program_whose_budget_is_too_small_learns_how_the_next_one_gets_more(served: Served) -> None:
+    body = CALL.replace("urllib.request.urlopen", "import urllib.error\ntry: urllib.request.urlopen")
+    body += "\nexcept urllib.error.HTTPError as error: print(error.read().decode())"
+    ran = tollkeeper(served.home, "run", "--budget", "0.000000001", "--", sys.executable, "-c", body)
+    assert "give the next one more: 'tollkeeper run --budget AMOUNT -- PROGRAM'" in ran.out
+    assert ran.err.endswith(": all calls were refused\n")
+
+
 def test_a_token_that_made_no_call_is_removed(served: Served) -> None:
     assert tollkeeper(served.home, "run", sys.executable, "-c", "").code == 0
     assert tokens(served) == []

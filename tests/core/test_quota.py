@@ -269,6 +269,17 @@ def test_a_call_for_much_output_learns_how_to_hold_less() -> None:
     assert found.endswith(f"than the 64000 output tokens that it allows: {edit}")
 
 
+def test_the_budget_of_a_program_is_that_of_its_run() -> None:
+    token = Token(id=TokenId("tok_1"), name="claude-x", group="home", digest="", hint="", budgets=(Budget(tokens=1),))
+    found = []
+    for temporary in (False, True):
+        one = msgspec.structs.replace(token, temporary=temporary)
+        with pytest.raises(QuotaExceeded) as caught:
+            plan_hold(Purse(), Account(), Group(name="home"), one, need(), now=NOON)
+        found.append("tollkeeper run --budget AMOUNT" in caught.value.message)
+    assert found == [False, True]
+
+
 @pytest.mark.parametrize(
     ("cap", "hold_output", "held", "counted"),
     [

@@ -7,8 +7,9 @@ from gateway.client import launch
 from gateway.client.launch import Server
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
+from gateway.domain.events import Stopping
 from gateway.runfile import Endpoint
-from tests.tui.stage import ADDRESS, NOW, FakeClient
+from tests.tui.stage import ADDRESS, NOW, FakeClient, channel
 from tui.glyphs import UNICODE
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession, ServerLauncher
@@ -45,6 +46,15 @@ def test_a_lost_server_cannot_be_asked_but_its_board_stays() -> None:
     with pytest.raises(Unavailable):
         _ = made.client
     assert (made.link, made.reason, made.address) == ("gone", "it stopped", ADDRESS)
+
+
+def test_nothing_runs_at_a_server_that_is_gone() -> None:
+    made = session()
+    made.board.apply(msgspec.structs.replace(FakeClient().snapshot(), channels=[channel("up", in_flight=2, waiting=1)]))
+    made.board.apply(Stopping(seq=1, running=1, until_ms=NOW))
+    made.lose("it stopped")
+    assert [(one.in_flight, one.waiting) for one in made.board.channels] == [(0, 0)]
+    assert made.board.stopping is None
 
 
 async def test_on_an_empty_home_no_server_is_found(tmp_path: Path) -> None:
