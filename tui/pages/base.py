@@ -61,7 +61,9 @@ class ConsolePage(Vertical):
             self.run_worker(self._guarded(result), group=DIALOG_WORKERS, exit_on_error=True)
 
     async def ask(self, screen: ModalScreen[Any]) -> Any:
-        """Show a dialog or form and return its result."""
+        """Show a dialog or form and return its result. Raises Unavailable if a form could not be saved anywhere."""
+        if getattr(screen, "needs_server", False):
+            _ = self.session.client
         return await self.app.push_screen_wait(screen)
 
     async def confirm(self, question: str, breaks: str, verb: str) -> bool:

@@ -265,8 +265,17 @@ class FormFields(VerticalScroll, inherit_bindings=False):
         self.rows[field].input.focus()
 
 
+NO_SERVER = (
+    "There is no server, and nothing was saved. What you entered stays here: start the server in another terminal with "
+    "'tollkeeper serve', then press enter again."
+)
+"""The keys of a form are letters, also the one that starts a server elsewhere."""
+
+
 class Form(DialogScreen[Any]):
     """The result of ``save``, BACK, or None if it was closed."""
+
+    needs_server = True
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape", "leave", "Cancel"),
@@ -415,7 +424,9 @@ class Form(DialogScreen[Any]):
                 self.fields.rows[field].complain(error.message)
                 self.fields.go_to(field)
             else:
-                self.query_one(".live", Static).update(content((safe_lines(advice_in(self, error.message)), "bad")))
+                gone = error.code == "server_gone"
+                text = NO_SERVER if gone else safe_lines(advice_in(self, error.message))
+                self.query_one(".live", Static).update(content((text, "bad")))
         finally:
             self._busy = False
 

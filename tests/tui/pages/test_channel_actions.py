@@ -229,6 +229,23 @@ async def test_a_key_is_added_without_being_shown() -> None:
         assert words(app) == ["anthropic: key added"]
 
 
+async def test_without_a_server_no_form_is_opened_and_one_that_is_open_keeps_what_was_entered() -> None:
+    made = owner()
+    async with shown("channels", made) as (app, pilot, _):
+        app.session.lose("it stopped")
+        for key in ("n", "e", "A"):
+            await press(app, pilot, key)
+            assert (key, words(app)) == (key, ["The server is not running. Press r to start it."])
+            app.clear_notifications()
+        app.session.attach(made, started_here=False)
+        await press(app, pilot, "A", "tab", "tab", "=env:NEW")
+        app.session.lose("it stopped")
+        await press(app, pilot, "enter")
+        text = " ".join(screen(app).split())
+        assert "What you entered stays here" in text
+        assert "channel key add anthropic --key" in text
+
+
 async def test_of_a_key_that_is_not_set_it_says_at_once_what_is_missing() -> None:
     made = owner()
     reason = "set NOPE_KEY where the server runs, then restart the server"
