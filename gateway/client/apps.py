@@ -214,7 +214,7 @@ def _claude_launch(target: AppTarget, folder: Path) -> Launch:
         variables=variables,
         files=file,
         arguments=("--settings", str(folder / "settings.json")),
-        note="To resume the session, its settings file being gone: tollkeeper run -- claude --resume ID",
+        note="That settings file is deleted now. To resume the session: tollkeeper run -- claude --resume ID",
     )
 
 

@@ -36,7 +36,7 @@ COLUMNS = [
     (">Spent", lambda c: brief_dollars(c.spent_nanos)),
     ("Reason", lambda c: plain(c.reason, 60)),
 ]
-DROP = ("Weight", "Priority", "Dialect", "Groups", "Spent", "Models")
+DROP = ("Weight", "Priority", "Base URL", "Dialect", "Groups", "Spent", "Models")
 """Columns that a narrow terminal does without, the first one first."""
 
 

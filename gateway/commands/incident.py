@@ -38,7 +38,7 @@ def _subject(one: Incident) -> str:
 def _state(one: Incident) -> str:
     """``retry at 12:30:00``, ``paused until resumed``, ``until it is set``, ``over``."""
     if one.budget and (one.ended is None and (one.until is None or one.until > now())):
-        return f"resets {formatting.moment(one.until)}" if one.until else ""
+        return f"resets {formatting.moment(one.until)[5:16]}" if one.until else ""
     if not one.paused:
         return "over"
     if one.kind is FailureKind.UNSET:
@@ -71,5 +71,5 @@ COLUMNS = [
     ("Calls", _calls),
     ("Message", lambda i: plain(i.reason.removeprefix(f"channel '{i.channel}': "), 200)),
 ]
-DROP = ("Last", "Failures", "Calls", "State", "Began")
+DROP = ("Last", "Failures", "Calls", "Began", "State")
 """Columns that a narrow terminal does without, the first one first."""

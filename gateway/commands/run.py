@@ -189,10 +189,11 @@ async def _end(client: ControlClient, token: TokenView) -> str:
         return f"{plain(view.name)}: {'no calls' if view.last_used_ms is None else 'all calls were refused'}"
     await client.edit_token(token.id, {"expires": now()})
     calls = f"{count_text(view.calls, 'call')}, {brief_dollars(view.spent_nanos)}"
+    why = plain(last[0].error.partition("; ")[0]) if last else ""
     if last and last[0].code.startswith(OWN_BUDGET):
-        calls += f"; the last one was refused: {plain(last[0].error)}. Give it more: tollkeeper run --budget DOLLARS"
+        calls += f"; a call was refused: {why}. Give it more: tollkeeper run --budget DOLLARS"
     elif not view.calls:
-        calls = f"no call was accepted: {plain(last[0].error)}"
+        calls = f"no call was accepted: {why}"
     return f"{plain(view.name)}: {calls}; see tollkeeper usage list --token {word(view.name)}"
 
 

@@ -75,12 +75,16 @@ class ImportPlan:
             self._put(section, title, old, self._ripe(new, old, values, path))
         for title in sorted(set(present) - set(tables)):
             entity = present[title]
-            if isinstance(entity, Token) and entity.temporary and not (prune and entity.outlived(self._now)):
-                continue  # it ends with its program
+            if isinstance(entity, Token) and entity.temporary and not self._in_the_way(entity):
+                continue  # it ends with its program, and no file has it
             if prune:
                 self._put(section, title, present[title], None)
             else:
                 self.differences.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
+
+    def _in_the_way(self, token: Token) -> bool:
+        """Whether it is the token of a program that has ended, in a group that is removed."""
+        return token.outlived(self._now) and token.group not in self.registry.groups
 
     def _base(self, section: Section, title: str, old: msgspec.Struct | None) -> dict[str, Any]:
         """What no file tells: it is as it was, or made."""

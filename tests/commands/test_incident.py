@@ -1,7 +1,10 @@
 """The incidents as a table and as JSON."""
 
+import pytest
 from msgspec.structs import replace
 
+from gateway.commands import output
+from gateway.commands.options import now
 from gateway.domain.call import FailureKind
 from gateway.domain.human_values import local_time
 from gateway.domain.incidents import Incident
@@ -38,6 +41,19 @@ def test_a_budget_of_which_more_than_all_is_spent_is_not_called_nearly_spent() -
     spent = replace(BUDGET, reason="222% is spent")
     line = run("incident", "list", control=Control({"GET /incidents": [spent]})).out.splitlines()[1]
     assert ("budget warning" in line, line.endswith("222% is spent"), "nearly" in line) == (True, True, False)
+
+
+def test_eighty_places_show_whether_an_incident_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "terminal_width", lambda: 80)
+    until = Millis(now() + 60_000)
+    known = [FAILED, replace(BUDGET, ended=NOW), replace(BUDGET, until=until)]
+    for shown in ([FAILED], known[1:]):
+        control = Control({"GET /incidents": shown})
+        lines = run("incident", "list", control=control).out.splitlines()
+        assert max(map(len, lines)) <= 80
+        assert {"Began", "Where", "Cause", "State"} <= set(lines[0].split())
+    text = run("incident", "list", control=Control({"GET /incidents": known})).out
+    assert (" over " in text, f"resets {local_time(until)[5:16]}" in text) == (True, True)
 
 
 def test_a_variable_that_is_not_set_is_paused_by_nobody() -> None:

@@ -271,8 +271,8 @@ def test_a_call_that_the_budget_of_the_run_refused_is_reported(served: Served) -
     refused = f"try:\n{indent(CALL, ' ')}\nexcept OSError: pass"
     ran = tollkeeper(served.home, "run", "--budget", "0.000000001", "--", sys.executable, "-c", refused)
     assert ran.code == 0
-    assert "the last one was refused: " in ran.err
-    assert "tollkeeper run --budget DOLLARS; see tollkeeper usage list --token " in ran.err
+    assert ": 0 calls, $0.00; a call was refused: the budget of token 'python" in ran.err
+    assert ". Give it more: tollkeeper run --budget DOLLARS; see tollkeeper usage list --token " in ran.err
     assert [token["calls"] for token in tokens(served)] == [0]
 
 

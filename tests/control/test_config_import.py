@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gateway.control.config_import import ImportPlan
 from gateway.core.config_export import export_text
@@ -50,6 +51,14 @@ def test_what_was_exported_is_imported_as_it_was(seed: int) -> None:
     merged = followed(text, other)
     assert followed(text, merged.registry).changes == []
     assert all(d.what == "kept" for d in followed(text, merged.registry).differences)
+
+
+def test_ended_tokens_of_programs_are_removed_with_their_group_only() -> None:
+    ended = replace(kit.token("ended"), group="home", temporary=True, expires=Millis(NOW - 1))
+    registry = replace(OWN, tokens={**OWN.tokens, ended.id: ended})
+    assert told(followed(export_text(registry), registry, prune=True)) == []
+    without = export_text(registry).replace("home", "other")
+    assert ("removed", "token", ended.name) in told(followed(without, registry, prune=True))
 
 
 def test_what_is_added_and_changed_is_reported_by_field() -> None:
