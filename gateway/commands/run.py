@@ -186,7 +186,7 @@ async def _end(client: ControlClient, token: TokenView) -> str:
     last = (await client.calls(token=token.id, limit=1)).calls
     if not (view.calls or last):
         await client.remove_token(token.id)
-        return f"{plain(view.name)}: {'no calls' if view.last_used_ms is None else 'all calls were refused'}"
+        return f"{plain(view.name)}: no calls"
     await client.edit_token(token.id, {"expires": now()})
     calls = f"{count_text(view.calls, 'call')}, {brief_dollars(view.spent_nanos)}"
     why = plain(last[0].error.partition("; ")[0]) if last else ""

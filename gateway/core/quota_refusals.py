@@ -72,8 +72,6 @@ def quota_exceeded(room: Headroom, shortage: Shortage, running: Mapping[CallId, 
     else:
         details["missing_nanos"] = shortage.needs - left
     fix = advice(QuotaExceeded("", code=room.code, details=details), token=room.name, group=room.name)
-    if room.whose == "token" and shortage.token.temporary:
-        fix = f"'tollkeeper run --budget DOLLARS' gives a program more from its start; while it runs, {fix}"
     parts = [_state(room, shortage, left, _holders(room, shortage, running))]
     if room.resets is not None:
         parts.append(f"it resets at {zoned_time(room.resets)}")
