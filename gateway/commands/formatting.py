@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gateway.client.control import ControlClient
 from gateway.commands.options import now
+from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, UpstreamPrices
 from gateway.domain.errors import GatewayError
 from gateway.domain.forecast import balance_forecast, forecast, pace_start
@@ -26,6 +27,11 @@ def moment(ms: int | None) -> str:
 def span(ms: int | None) -> str:
     """A length of time, or nothing."""
     return brief_span(ms) if ms is not None else ""
+
+
+def duration(call: CallView) -> str:
+    """How long a call took; nothing if the gateway stopped meanwhile: that is not known."""
+    return "" if call.outcome == Outcome.LOST else span(call.duration_ms)
 
 
 def connections(view: Status) -> str:

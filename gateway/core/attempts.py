@@ -215,14 +215,14 @@ class Attempts:
         self, call: Call, order: Order, route: Route, failed: AttemptFailed
     ) -> WholeAnswer | AnswerStream:
         """The answer of a channel that does not have the client's API. Where that is not certain, it is remembered only
-        if it helps, also if the answer is cut off, else the first failure counts.
+        if the upstream accepts the translated request, else the first failure counts.
         """
         chat = self._adapter_of(route.channel.dialect)
         self._preparer.learn_lack(call, route)
         try:
             return await self._exchange(call, await self._preparer.plan(call, chat, order, route), route)
-        except AttemptFailed as second:
-            if failed.failure.lacks_api or call.delivery.content_sent or second.kind is FailureKind.CUT:
+        except AttemptFailed as translated:
+            if failed.failure.lacks_api or translated.accepted:
                 raise
             self._preparer.unlearn_lack(call, route)
             raise failed from None
@@ -242,7 +242,9 @@ class Attempts:
         reply = await self._sender.send(channel, prepared, stream=order.stream)
         try:
             return await self._read(call, adapter, order, channel, reply)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, AttemptFailed):
+                error.accepted = 200 <= reply.status < 300
             self._health.answered(channel.id, route.key_id, reply.status)
             reply.abort()
             call.share.keep(0)

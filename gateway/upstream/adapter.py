@@ -233,6 +233,8 @@ class AttemptFailed(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.code)
         self.failure = failure
+        self.accepted = False
+        """The upstream had begun to answer with a status of success."""
 
     @property
     def kind(self) -> FailureKind:

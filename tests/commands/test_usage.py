@@ -248,9 +248,11 @@ def test_a_running_call_is_cancelled() -> None:
 
 
 def test_a_call_says_in_words_how_it_ended_and_what_it_stands_for() -> None:
-    lost = replace(CALL, status=0, outcome="lost", finish_reason="", marks=["repeated=1"])
+    lost = replace(CALL, status=0, outcome="lost", finish_reason="", marks=["repeated=1"], duration_ms=0)
     text = run("usage", "show", CALL.id, control=Control({URL: lost, **USUAL})).out
     assert "lost (gateway stopped)" in text
+    assert "duration        not known" in text
+    assert " 0ms" not in run("usage", "list", control=Control({"GET /calls": CallPage(calls=[lost])})).out
     assert "1 more like this was not listed" in text
     assert "repeated=" not in text
 

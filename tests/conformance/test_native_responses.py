@@ -132,6 +132,19 @@ async def test_an_answer_of_chat_completions_that_is_cut_off_is_reported_as_such
     assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "translated"
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_translated_request_that_is_accepted_is_not_hidden_by_the_first_refusal(
+    gateway: Gateway, provider: Provider, *, stream: bool
+) -> None:
+    provider.on("m", either(odd(), cut(chunk(delta("Hel")))))
+    broken = (await call(gateway, stream=stream)).body.decode()
+    assert "no handler for this" not in broken
+    assert "the stream before the answer was complete" in broken or not stream
+    assert (gateway.record.attempts[-1].kind, gateway.record.status) != ("client", 400)
+    provider.on("m", either(respond(message("native")), CHAT))
+    assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "translated"
+
+
 @pytest.mark.parametrize("named", [{"param": "input"}, {"code": "item_not_found"}])
 async def test_a_refusal_that_names_what_was_not_found_is_the_answer(
     gateway: Gateway, provider: Provider, named: Doc

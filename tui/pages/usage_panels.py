@@ -259,9 +259,9 @@ def _budget_axis(course: BudgetCourse, past: Sequence[bool], room: int, glyphs: 
     line = glyphs.axis[3] * here + glyphs.tick + glyphs.axis[3] * (room - here - 1)
     yield content((f"{cell('0', AXIS, right=True)} {glyphs.axis[2]}{line}", "dim"))
     first, last = (_moment(at, course.window.step) for at in (course.window.start, course.window.end))
-    text = first.ljust(room)
-    for at, label in ((here - 1, "now"), (room - len(last), last)):
-        if at >= 0 and not text[max(0, at - 1) : at + len(label) + 1].strip():
+    text = " " * room
+    for at, label in ((max(0, here - 1), "now"), (0, first), (room - len(last), last)):
+        if not text[max(0, at - 1) : at + len(label) + 1].strip():
             text = text[:at] + label + text[at + len(label) :]
     yield content((" " * (AXIS + EDGE) + text[:room], "dim"))
 

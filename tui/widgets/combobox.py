@@ -61,7 +61,6 @@ class ChoiceList(OptionList, can_focus=False):
     ChoiceList > .option-list--option-highlighted {
         background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
     }
-    ChoiceList:nocolor { border-left: solid $border; }
     """
 
     def show(self, found: Sequence[Suggestion], *, first: bool) -> None:

@@ -113,6 +113,15 @@ def test_the_cost_so_far_stands_against_the_limit_with_a_forecast() -> None:
     assert lines[-1].split() == ["#", "used", "--", "limit", "..", "at", "this", "pace", "B", "next", "of", "2"]
 
 
+def test_the_present_has_its_name_at_any_time_of_the_window() -> None:
+    """What begins the window is left out where both do not fit."""
+    for hours, first in ((1, "now"), (10, "now"), (40, "Mon 00:00"), (160, "Mon 00:00")):
+        now = Millis(MONDAY + hours * HOUR_MS)
+        *_, axis, labels, _ = text(budget_chart(course(6, 20), plan(EMPTY), now, (110, 10)))
+        assert labels.index("now") in (axis.index("+") - 1, axis.index("+"))
+        assert labels.strip().startswith(first)
+
+
 def test_use_above_the_limit_is_drawn_above_its_line() -> None:
     lines = text(budget_chart(course(12, 9), plan(EMPTY), HALF, (40, 9)))
     above = lines[1 : next(number for number, line in enumerate(lines) if "-----" in line)]
