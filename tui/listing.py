@@ -153,20 +153,33 @@ def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
 
 
 def _share_cells(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) -> list[PlacedColumn[R]]:
-    """Cells that the texts of a column leave empty go to those whose texts are cut; to extra ones last."""
+    """Cells that the texts of a column leave empty go to those whose texts are cut, then to those with brief texts if
+    they can have their whole ones; to extra ones last.
+    """
     widths = {place.column.id: place.width for place in placed}
     least = {p.column.id: _least(p.column, needs) for p in placed if p.column.lends and p.column.id in needs}
     for extra in (False, True):
         cut = [p.column.id for p in placed if p.column.extra == extra and p.column.brief is None]
-        while least and (short := [id_ for id_ in cut if widths[id_] < needs.get(id_, 0)]):
-            for id_ in short:
-                lender = max(least, key=lambda one: widths[one] - least[one])
-                if widths[lender] <= least[lender]:
-                    least = {}
-                    break
-                widths[lender] -= 1
-                widths[id_] += 1
+        while short := [id_ for id_ in cut if widths[id_] < needs.get(id_, 0)]:
+            if sum(_lend_cell(id_, widths, least) for id_ in short) < len(short):
+                break
+        for column in [p.column for p in placed if p.column.extra == extra and p.column.brief is not None]:
+            missing = column.most - widths[column.id]
+            spare = sum(max(0, widths[id_] - least[id_]) for id_ in least)
+            if needs.get(column.id, 0) > widths[column.id] and missing <= spare:
+                for _ in range(missing):
+                    _lend_cell(column.id, widths, least)
     return [PlacedColumn(place.column, widths[place.column.id]) for place in placed]
+
+
+def _lend_cell(to: str, widths: dict[str, int], least: Mapping[str, int]) -> bool:
+    """Give a column a cell of the one that has most to spare; False if none has any."""
+    lender = max(least, key=lambda one: widths[one] - least[one], default=None)
+    if lender is None or widths[lender] <= least[lender]:
+        return False
+    widths[lender] -= 1
+    widths[to] += 1
+    return True
 
 
 def _least(column: Column[R], needs: Mapping[str, int]) -> int:

@@ -69,6 +69,8 @@ class Help(DialogScreen[None]):
         Binding("escape,q,question_mark", "dismiss", "Close"),
         Binding("j,down,pagedown,ctrl+f,space", "scroll(1)", show=False),
         Binding("k,up,pageup,ctrl+b", "scroll(-1)", show=False),
+        Binding("g,home", "edge('home')", show=False),
+        Binding("G,end", "edge('end')", show=False),
     ]
 
     def __init__(self, title: str, actions: Sequence[Action], noun: str = "") -> None:
@@ -81,7 +83,9 @@ class Help(DialogScreen[None]):
         with Vertical(classes="dialog big"):
             yield Static(Content.styled(f"Keys: {self._title}", "bold"), classes="title")
             yield Detail()
-            yield Static(Content("space scrolls, esc closes; shift + mouse selects text"), classes="hint")
+            yield Static(
+                Content("space scrolls, G shows the end, esc closes; shift + mouse selects text"), classes="hint"
+            )
 
     def on_mount(self) -> None:
         self.query_one(Detail).show(lambda width: help_text(self._sections, width))
@@ -90,6 +94,11 @@ class Help(DialogScreen[None]):
         """Down or up, by half a page."""
         pane = self.query_one(Detail)
         pane.scroll_relative(y=by * max(1, pane.size.height // 2), animate=False)
+
+    def action_edge(self, which: str) -> None:
+        """To the first or the last line."""
+        pane = self.query_one(Detail)
+        pane.scroll_to(y=pane.max_scroll_y if which == "end" else 0, animate=False)
 
 
 def sections(title: str, actions: Sequence[Action], noun: str = "") -> Sections:

@@ -338,8 +338,7 @@ class RowPainter(Generic[R]):
         gutter = self._glyphs.marked if look.marked else " "
         segments = [Segment(gutter, base)]
         for place in self._placed:
-            whole = place.text(row)
-            if (wanted := cell_len(whole)) > place.width and place.column.brief is None:
+            if (wanted := cell_len(place.column.text(row))) > place.width:
                 self.cut[place.column.id] = max(self.cut.get(place.column.id, 0), wanted)
             text = cell(place.drawn(row), place.width, right=place.column.right, ellipsis=self._glyphs.ellipsis)
             segments.append(Segment(text + " ", self._toned(place, row, base, look)))

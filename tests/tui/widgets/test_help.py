@@ -69,3 +69,18 @@ async def test_it_scrolls_and_closes() -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert app.answers == [None]
+
+
+@pytest.mark.parametrize(("first", "last"), [("g", "G"), ("home", "end")])
+async def test_keys_of_a_list_go_to_its_first_and_last_line(first: str, last: str) -> None:
+    app = WidgetStage()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.ask(Help("Live", LIVE, "call"))
+        await pilot.pause()
+        pane = app.screen.query_one("Detail")
+        await pilot.press(last)
+        await pilot.pause()
+        assert pane.scroll_offset.y == pane.max_scroll_y > 0
+        await pilot.press(first)
+        await pilot.pause()
+        assert pane.scroll_offset.y == 0
