@@ -144,7 +144,7 @@ ACTIONS: tuple[Action, ...] = (
         "open the calls of the selected bar and series on page 1; arrows or clicks select",
         "usage list",
     ),
-    _act("usage", "period", "p", "Period", "change the period", "usage summary --since 30d"),
+    _act("usage", "period", "p", "Period", "change the period: whole calendar days", "usage summary --since DATE"),
     _act("usage", "value", "v", "Value", "show cost, calls, tokens, errors, duration or first token", "usage summary"),
     _act("usage", "by", "b", "By", "group by token, model, channel, group or app", "usage summary --by model"),
     _act("usage", "budget", "B", "Budget", "show the next budget against its limit", shown=False),

@@ -14,6 +14,9 @@ from tui.charts import gauge
 from tui.format import percent
 from tui.glyphs import Glyphs
 
+ROOM = 10
+"""Cells of the amounts in a table's column."""
+
 
 def by_unit(budgets: Sequence[BudgetView]) -> list[BudgetView]:
     """The same with each amount by itself: a budget in dollars and in tokens becomes two."""
@@ -50,13 +53,13 @@ def budget_parts(budget: BudgetView, width: int, glyphs: Glyphs, text: str = "")
 
 
 def amounts(budget: BudgetView) -> str:
-    """``$12.4/20``, or the tokens where they are what is short."""
+    """``$12.44/20``, or the tokens where they are what is short."""
     in_money = budget.nanos is not None
     if in_money and budget.tokens is not None:
         money = _share(budget.spent_nanos, budget.nanos)
         in_money = money >= _share(budget.spent_tokens, budget.tokens)
     if in_money:
-        return f"${_dollars(budget.spent_nanos)}/{_dollars(budget.nanos or 0)}"
+        return _money(budget.spent_nanos, budget.nanos or 0)
     return f"{brief_count(budget.spent_tokens)}/{brief_count(budget.tokens or 0)} tok"
 
 
@@ -65,11 +68,22 @@ def _share(part: int, whole: int | None) -> float:
     return part / whole if whole else 1.0
 
 
-def _dollars(nanos: int) -> str:
-    """Short: ``12.4``, ``0.04``, ``1250``; less than a cent ``0.0004``."""
-    tenths = nanos * 10 // DOLLAR
+def _money(spent: int, limit: int) -> str:
+    """With cents as far as there is room."""
+    text = ""
+    for places in (2, 1, 0):
+        text = f"${_dollars(spent, places)}/{_dollars(limit, places)}"
+        if len(text) <= ROOM:
+            break
+    return text
+
+
+def _dollars(nanos: int, places: int) -> str:
+    """Short and never rounded up: ``12.44``, ``0.04``, ``1250``; less than a cent ``0.0004``."""
     if 0 < nanos < DOLLAR // 100:
         return f"{nanos / DOLLAR:.4f}".rstrip("0") if nanos >= DOLLAR // 10_000 else "<0.0001"
-    if nanos and tenths < 10:
-        return f"{nanos / DOLLAR:.2f}"
-    return f"{tenths // 10}" if tenths % 10 == 0 or tenths >= 1000 else f"{tenths // 10}.{tenths % 10}"
+    cents = nanos * 100 // DOLLAR
+    if nanos and cents < 100:
+        return f"0.{cents:02}"
+    whole, part = divmod(cents, 100)
+    return f"{whole}.{part:02}"[: len(str(whole)) + 1 + places].rstrip("0").rstrip(".") if part else f"{whole}"

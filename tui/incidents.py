@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from gateway.domain.call import CHAT_API, FailureKind
-from gateway.domain.incidents import STORE, Incident, cause_text
+from gateway.domain.incidents import ALL_SPENT, STORE, Incident, cause_text
 from tui import format as fmt
 from tui.glyphs import Glyphs
 from tui.text import Part, TextCard, safe
@@ -21,7 +21,8 @@ def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int
         tone = "bad" if one.paused and one.until is None else "warn" if lasts else "dim"
         mark = glyphs.warning if lasts else glyphs.ok
         name = safe(one.budget, 80) or ("the store" if one.channel == STORE else safe(one.channel, 40))
-        card.row(fmt.moment(one.began, now), (f"{mark} ", tone), (name, "bold"), f" {what_failed(one, now)}")
+        colon = ":" if one.budget else ""
+        card.row(fmt.moment(one.began, now), (f"{mark} ", tone), (name, "bold"), f"{colon} {what_failed(one, now)}")
         if one.reason and not one.budget:
             card.row("", (reason_text(one.reason, one.channel), "dim"))
         if moved := where_calls_went(one, glyphs):
@@ -45,7 +46,8 @@ def what_failed(one: Incident, now: int) -> str:
     if one.budget:
         over = one.ended if one.ended is not None else one.until
         what = "resets" if _warns(one, now) else "over since"
-        return f"{safe(one.reason)}{f'; {what} {fmt.moment(over, now).strip()}' if over else ''}"
+        since = f" since {fmt.moment(one.last, now).strip()}" if one.reason == ALL_SPENT and _warns(one, now) else ""
+        return f"{safe(one.reason)}{since}{f'; {what} {fmt.moment(over, now).strip()}' if over else ''}"
     if one.channel == STORE:
         return "failing: calls are rejected" if one.paused else f"failed for {fmt.countdown(0, one.length_ms or 0)}"
     text = cause_text(one)

@@ -15,6 +15,7 @@ import msgspec
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
+from gateway.client import control
 from gateway.domain.errors import GatewayError
 from gateway.domain.views import CallView
 from tui import format as fmt
@@ -217,14 +218,14 @@ async def show_call(app: Console, call: str) -> None:
 
 
 async def _calls(app: Console, query: str) -> Hits:
-    """The call with the typed id: one on the board, by any part of it, or any other that is still recorded."""
+    """Calls with the typed part of an id: those on the board, or else any others that are still recorded."""
     typed = query.strip().lower()
     if not CALL_ID.fullmatch(typed):
         return
     found: list[AnyCall] = [call for id_, call in app.session.board.calls.by_id.items() if typed in id_][-FIRST:]
     if not found:
         try:
-            found = [await app.session.client.call(typed if typed.startswith("req_") else f"req_{typed}")]
+            found = [*await _recorded(app.session.client, typed)]
         except GatewayError:
             return
     for call in reversed(found):
@@ -232,6 +233,14 @@ async def _calls(app: Console, query: str) -> Hits:
         text = f"Call {safe(call.id)}"
         about = f"{safe(call.model, 60)}, {when}"
         yield Hit(CALL, highlight(text, typed), partial(show_call, app, call.id), text=text, help=about)
+
+
+async def _recorded(client: "control.ControlClient", part: str) -> list[CallView]:
+    """The newest calls with this part of an id; the search ends when something else is typed."""
+    page = await client.calls(words=f"id:*{part}*", limit=FIRST)
+    while not page.calls and page.cursor:
+        page = await client.calls(words=f"id:*{part}*", limit=FIRST, before=page.cursor)
+    return page.calls
 
 
 def _remote_entry(app: Console, info: PageInfo, action: Action) -> PaletteEntry:

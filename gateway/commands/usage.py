@@ -58,7 +58,7 @@ SUMMARY_DROP = ("p95", "p50", "Cached", "First", "Duration")
     ],
 )
 @click.option("--by", type=click.Choice(DIMENSIONS), default="model", show_default=True, help="Group by this.")
-@click.option("--since", type=SINCE, help="From when: 1h, 7d, today, yesterday, 2026-11-01 (default: 30d).")
+@click.option("--since", type=SINCE, help="From when: 1h, 7d (168 hours), today, 2026-11-01 (default: 30d).")
 @click.option("--until", type=UNTIL, help="Until when; a day counts to its end.")
 @json_option
 def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> None:

@@ -272,12 +272,13 @@ def test_of_a_budget_that_is_nearly_spent_there_is_one_warning_in_its_window() -
     warning = found.update_budget("token 'ci'", budget(80), NOW)
     assert warning is not None
     assert (warning.budget, warning.reason) == ("daily budget of token 'ci'", "80% is spent")
-    assert "daily budget of token 'ci' 80% is spent; resets" in timeline([warning], NOW, UNICODE, 120).plain
+    assert "daily budget of token 'ci': 80% is spent; resets" in timeline([warning], NOW, UNICODE, 120).plain
     assert found.update_budget("token 'ci'", budget(99), Millis(NOW + 1_000)) is None
     spent = found.update_budget("token 'ci'", budget(100), Millis(NOW + 2_000))
     assert spent is warning
     assert spent.reason == "all is spent, and calls are rejected"
     assert found.update_budget("token 'ci'", budget(120), Millis(NOW + 3_000)) is None
+    assert "all is spent, and calls are rejected since 14:13:22; resets" in timeline([spent], NOW, UNICODE, 120).plain
     marks = [timeline([spent], now, UNICODE, 120).plain for now in (NOW, NOW + 86_400_000)]
     assert [UNICODE.warning in mark for mark in marks] == [True, False]
     assert found.update_budget("token 'ci'", budget(99, Window.WEEK), NOW) is not None

@@ -146,6 +146,15 @@ async def test_a_call_that_is_only_recorded_is_found_too() -> None:
                 await pilot.pause(0.05)
 
 
+async def test_one_that_is_only_recorded_is_found_by_a_part_of_its_id() -> None:
+    owner = Owner()
+    owner.recent = 2
+    wanted = owner.records[-1].id
+    async with shown("models", owner) as (app, pilot, _):
+        await choose(app, pilot, wanted[6:18])
+        assert app.page.view.filter == f"id:{wanted}"  # type: ignore[attr-defined]
+
+
 async def test_markup_in_a_name_is_text() -> None:
     app = console(FakeClient(calls(3)))
     app.session.board.apply(FakeClient(calls(3)).snapshot())

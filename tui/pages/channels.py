@@ -268,7 +268,7 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
 def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
     yield Column(
         "first",
-        "First byte 24 h",
+        "First token 24 h",
         SPARK + 7,
         lambda r: _speed(r, glyphs),
         most=SPARK + 24,

@@ -175,7 +175,7 @@ async def test_without_a_token_there_is_nothing_to_do() -> None:
 async def test_tokens_are_listed_with_their_budgets() -> None:
     async with shown("tokens") as (app, _, _):
         assert "● ci" in screen(app)
-        assert "97% $4.8/5" in screen(app)
+        assert "97% $4.87/5" in screen(app)
         assert "ci is at 97%" in screen(app)
 
 

@@ -42,7 +42,7 @@ async def test_charts_table_map_rankings_and_budgets_are_on_one_page() -> None:
             "by model",
             "dur p50",
             "cost by weekday and hour",
-            "token ci, this month: $4.8/5",
+            "token ci, this month: $4.87/5",
             "by token",
             "by channel",
             "by app",
