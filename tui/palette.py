@@ -225,7 +225,7 @@ async def _calls(app: Console, query: str) -> Hits:
     found: list[AnyCall] = [call for id_, call in app.session.board.calls.by_id.items() if typed in id_][-FIRST:]
     if not found:
         try:
-            found = [*await _recorded(app.session.client, typed)]
+            found = [*await _find_recorded(app.session.client, typed)]
         except GatewayError:
             return
     for call in reversed(found):
@@ -235,7 +235,7 @@ async def _calls(app: Console, query: str) -> Hits:
         yield Hit(CALL, highlight(text, typed), partial(show_call, app, call.id), text=text, help=about)
 
 
-async def _recorded(client: "control.ControlClient", part: str) -> list[CallView]:
+async def _find_recorded(client: "control.ControlClient", part: str) -> list[CallView]:
     """The newest calls with this part of an id; the search ends when something else is typed."""
     page = await client.calls(words=f"id:*{part}*", limit=FIRST)
     while not page.calls and page.cursor:
