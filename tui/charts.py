@@ -66,6 +66,10 @@ class Ticks(msgspec.Struct, frozen=True):
         """Lines of the whole scale."""
         return self.rows * self.count
 
+    def row_of(self, value: float) -> int:
+        """The line from the top that has this value at its upper end or below, as those of the ticks have theirs."""
+        return self.height - max(1, min(self.height, math.ceil(value / self.top * self.height - 1e-9)))
+
 
 class BarSpan(msgspec.Struct, frozen=True):
     """Where a bar is: its first cell, the cells it fills, and the cells up to the next bar."""
@@ -237,14 +241,23 @@ def _stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float, *, 
     for row in range(height):
         low, high = row / height * top, (row + 1) / height * top
         if total >= high:
-            series = _series_at(column, (low + high) / 2)
-            cells.append(ChartCell(glyphs.fills[series % len(glyphs.fills) if patterns else 0], series))
+            middle = (low + high) / 2
+            plain = ChartCell(glyphs.fills[0], _series_at(column, middle))
+            cells.append(_patterned(column, middle, glyphs) if patterns else plain)
+        elif patterns and total > low:  # whole cells: a part of one would look like another series
+            drawn = row == 0 or total - low >= (high - low) / 2
+            cells.append(_patterned(column, (low + total) / 2, glyphs) if drawn else BLANK)
         elif total > low:
             eighths = max(1, round((total - low) / (high - low) * FULL))
             cells.append(ChartCell(glyphs.blocks[min(FULL, eighths)], _series_at(column, (low + total) / 2)))
         else:
             cells.append(BLANK)
     return cells
+
+
+def _patterned(column: Sequence[float], value: float, glyphs: Glyphs) -> ChartCell:
+    series = _series_at(column, value)
+    return ChartCell(glyphs.fills[series % len(glyphs.fills)], series)
 
 
 def _series_at(column: Sequence[float], value: float) -> int:

@@ -45,7 +45,7 @@ class Glyphs(msgspec.Struct, kw_only=True):
     parts: str = " ▏▎▍▌▋▊▉█"
     """Empty to full, in eighths to the right."""
     empty: str = "░"
-    fills: str = "█░▓▞▒▚·"
+    fills: str = "█░▓▞▒▚\N{BOX DRAWINGS LIGHT DIAGONAL CROSS}"
     """One for each series of a chart without colours, the last one for all others."""
     shades: str = "·░▒▓█"
     """Nothing to most, of a map without colours."""
@@ -92,8 +92,8 @@ ASCII = Glyphs(
     up="^",
     down="v",
     right=">",
-    ascending="^",
-    descending="v",
+    ascending="/",
+    descending="\\",
     nothing="-",
     dot="|",
     times="x",

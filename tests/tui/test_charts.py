@@ -73,6 +73,12 @@ def test_without_colours_stacked_bars_tell_series_by_their_fill() -> None:
     assert drawn(charts.stack_bars([[2, 2], [4, 0]], 2, ASCII, patterns=True)) == [":#", "##"]
 
 
+def test_without_colours_the_top_of_a_bar_is_the_fill_of_its_series_in_whole_cells() -> None:
+    for glyphs, fills in ((UNICODE, ["░", "█"]), (ASCII, [":", "#"])):
+        rows = charts.stack_bars([[2, 1], [2, 0.5], [0, 0.1]], 2, glyphs, 4, patterns=True)
+        assert drawn(rows) == [f"{fills[0]}  ", f"{fills[1]}{fills[1]}{fills[0]}"]
+
+
 def test_with_colours_all_fills_are_alike() -> None:
     for glyphs, full in ((UNICODE, "█"), (ASCII, "#")):
         assert drawn(charts.stack_bars([[2, 2], [4, 0]], 2, glyphs)) == [full * 2, full * 2]

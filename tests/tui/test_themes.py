@@ -3,7 +3,9 @@ from itertools import pairwise
 import pytest
 from textual.color import Color
 from textual.theme import Theme
+from textual.widgets import Input
 
+from tests.tui.owner import press, shown
 from tui.themes import CONTRAST, DARK, LIGHT, NAMES, THEMES, chart_colours, next_name
 
 
@@ -31,6 +33,16 @@ def test_words_can_be_read_on_their_background(theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT, CONTRAST], ids=lambda theme: theme.name)
+async def test_hints_in_empty_fields_can_be_read(theme: Theme) -> None:
+    async with shown("tokens", theme=theme.name) as (app, pilot, _):
+        await press(app, pilot, "n")
+        field = app.screen.query(Input).last()
+        colour = field.get_component_styles("input--placeholder").color
+        ground = field.styles.background
+        assert round(contrast_of(ground.blend(colour, colour.a), ground), 1) >= 4.5
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT, CONTRAST], ids=lambda theme: theme.name)
 def test_charts_have_colours_that_can_be_distinguished(theme: Theme) -> None:
     series = [theme.variables[f"chart-{number}"] for number in range(1, 8)]
     okabe_ito = {"#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7"}
@@ -52,8 +64,12 @@ def test_without_colours_charts_have_none() -> None:
 
 
 def contrast(one: str, other: str) -> float:
+    return contrast_of(Color.parse(one), Color.parse(other))
+
+
+def contrast_of(one: Color, other: Color) -> float:
     """The ratio of WCAG 2.1."""
-    high, low = sorted((luminance(Color.parse(one)), luminance(Color.parse(other))), reverse=True)
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 
 

@@ -244,7 +244,7 @@ class ListPage(ConsolePage, Generic[R]):
         with Container(classes="body"):
             yield LiveTable(self.columns, self.source, self.session.glyphs)
             yield Static(classes="empty")
-            yield Detail()
+            yield Detail(in_tab_order=True)
 
     def on_mount(self) -> None:
         self.table.request_sort = partial(sort_by_title, self)

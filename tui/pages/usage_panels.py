@@ -218,7 +218,7 @@ def budget_chart(
     wanted = max(course.limit, course.spent, min(max(values), course.limit * 1.5) if ahead else 0)
     ticks = charts.ticks(wanted, height, whole=course.value.whole)
     height = ticks.height
-    limit_row = height - 1 - min(height - 1, int(course.limit / ticks.top * height))
+    limit_row = ticks.row_of(course.limit)
     title = f" {safe(course.source.label, 32)}, {budget.window.info.current}: {amounts(budget)}"
     coming = forecast(budget, now, course.source.since)
     lines = [content((title, "bold"), (f"   {cut(coming, max(0, width - len(title) - 3), glyphs.ellipsis)}", "dim"))]
@@ -228,7 +228,7 @@ def budget_chart(
     for number, row in enumerate(areas):
         parts: list[Part] = []
         for x, one in enumerate(row):
-            future = ahead and not past[x] and height - 1 - int(values[x] / ticks.top * height) == number
+            future = ahead and not past[x] and ticks.row_of(values[x]) == number
             parts.append(_budget_cell(one, number == limit_row, future, glyphs))
         label = tick_text(course.value, ticks, number // ticks.rows) if number % ticks.rows == 0 else ""
         axis = glyphs.axis[1 if label else 0]

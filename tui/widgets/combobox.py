@@ -20,7 +20,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from tui.listing import row_filter
-from tui.text import cell, content, safe
+from tui.text import cell, content, cut, safe
 from tui.widgets.choices import Picker
 
 PICKED = 7
@@ -80,7 +80,23 @@ class ChoiceList(OptionList, can_focus=False):
         return content(cell(name, max(NAME_WIDTH, len(name))), " ", (safe(one.about), "dim"))
 
 
-class ChoiceInput(Input):
+class HintInput(Input):
+    """An input whose placeholder ends with an ellipsis where it has no room."""
+
+    def __init__(self, value: str, *, hint: str, id: str, password: bool = False) -> None:
+        super().__init__(value, placeholder=hint, password=password, compact=True, id=id)
+        self.hint = hint
+
+    def on_resize(self) -> None:
+        self.placeholder = cut(self.hint, max(1, self.size.width - 1))
+
+    @property
+    def hides_hint(self) -> bool:
+        """Whether a part of it would be needed that cannot be seen."""
+        return self.has_focus and not self.value and self.placeholder != self.hint
+
+
+class ChoiceInput(HintInput):
     """The line of a combobox. ``only``: the value must be one of the choices; ``many``: it is a list of names."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
@@ -95,7 +111,7 @@ class ChoiceInput(Input):
     def __init__(
         self, value: str, suggestions: Sequence[Suggestion], *, only: bool, many: bool, placeholder: str, id: str
     ) -> None:
-        super().__init__(value, placeholder=placeholder, id=id, compact=True)
+        super().__init__(value, hint=placeholder, id=id)
         self._suggestions = suggestions
         self._only = only
         self._many = many

@@ -30,8 +30,9 @@ BACK = object()
 """Result of a step of the wizard: go to the previous step."""
 
 
-SHRINKING = (("fields", 5), ("choices", 5), ("inside", 5), ("command", 0), ("intro", 0), ("live", 1))
-SHRINKING_MORE = (("fields", 1), ("choices", 1), ("inside", 1), ("live", 0))
+SHRINK_FIRST = (("command", 2), ("fields", 5), ("choices", 5), ("inside", 5))
+SHRINK_NEXT = (("command", 0), ("intro", 0), ("live", 1))
+SHRINK_LAST = (("fields", 1), ("choices", 1), ("inside", 1), ("live", 0))
 """Parts of a dialog, by class, that get fewer lines where the screen is too low for all, and their least."""
 
 
@@ -51,11 +52,11 @@ class DialogLayout(VerticalLayout):
         over = sum(gaps) + sum(heights) - size.height
         if size.height <= 0 or over <= 0:
             return placed
-        over = _shrink(placed, heights, SHRINKING[:3], over)
+        over = _shrink(placed, heights, SHRINK_FIRST, over)
         for i, gap in enumerate(gaps):
             gaps[i] -= min(gap, over)
             over -= gap - gaps[i]
-        _shrink(placed, heights, SHRINKING_MORE, _shrink(placed, heights, SHRINKING[3:], over))
+        _shrink(placed, heights, SHRINK_LAST, _shrink(placed, heights, SHRINK_NEXT, over))
         y = 0
         for i, one in enumerate(placed):
             placed[i] = one._replace(region=Region(one.region.x, y + gaps[i], one.region.width, heights[i]))

@@ -12,11 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
+from rich.segment import Segment
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
@@ -27,7 +29,7 @@ from tui.key_advice import advice_in
 from tui.screens import DialogScreen
 from tui.text import cell, content, safe, safe_lines
 from tui.widgets.choices import Picker
-from tui.widgets.combobox import PICKED, ChoiceInput, Combobox, Suggestion
+from tui.widgets.combobox import PICKED, ChoiceInput, Combobox, HintInput, Suggestion
 from tui.widgets.dialogs import BACK, Confirm, Dialog
 
 T = TypeVar("T")
@@ -135,6 +137,7 @@ class FormRow(Horizontal):
         """Where the value is typed or picked."""
         self.edited = False
         """Whether it ever differed from the initial value."""
+        self._complaint = ""
 
     def compose(self) -> ComposeResult:
         yield Static(Content(cell(safe(self.field.label), self._label_width)), classes="label")
@@ -143,6 +146,18 @@ class FormRow(Horizontal):
             if self.field.note:
                 yield Static(content((safe(self.field.note), "warn")), classes="note")
             yield Static(classes="complaint wrong", id=f"wrong-{self.field.id}")
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.draw_line)  # when the input has its size, too
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def draw_line(self) -> None:
+        """Under the field, what is wrong; else the whole hint of the one with the focus, if there is no room in it."""
+        hint = self.field.hint if isinstance(self.input, HintInput) and self.input.hides_hint else ""
+        place = self.query_one(".wrong", Static)
+        place.update(content((safe(self._complaint or hint), "bad" if self._complaint else "dim")))
+        place.display = bool(self._complaint or hint)
 
     @property
     def text(self) -> str:
@@ -165,9 +180,8 @@ class FormRow(Horizontal):
 
     def complain(self, complaint: str) -> None:
         """Show what is wrong; nothing if it is right."""
-        place = self.query_one(".wrong", Static)
-        place.update(content((safe(advice_in(self, complaint)), "bad")))
-        place.display = bool(complaint)
+        self._complaint = advice_in(self, complaint)
+        self.draw_line()
 
 
 def _input(field: FormField, initial: str) -> Widget:
@@ -184,7 +198,7 @@ def _input(field: FormField, initial: str) -> Widget:
         )
     if field.options:
         return Picker(field.options, field.value, id=name)
-    return Input(initial, placeholder=field.hint, password=field.secret, compact=True, id=name)
+    return HintInput(initial, hint=field.hint, password=field.secret, id=name)
 
 
 class Fold(Static, can_focus=True):
@@ -272,6 +286,16 @@ NO_SERVER = (
 """The keys of a form are letters, also the one that starts a server elsewhere."""
 
 
+class CommandLine(Static):
+    """A text that ends with an ellipsis if it has no room for all lines."""
+
+    def render_line(self, y: int) -> Strip:
+        strip, (width, height) = super().render_line(y), self.size
+        if y != height - 1 or self.visual.get_height(self.styles, width) <= height:
+            return strip
+        return Strip.join([strip.crop(0, width - 1), Strip([Segment("…", self.rich_style)])])
+
+
 class Form(DialogScreen[Any]):
     """The result of ``save``, BACK, or None if it was closed."""
 
@@ -304,7 +328,7 @@ class Form(DialogScreen[Any]):
                 yield Static(Content(safe_lines(self.plan.intro)), classes="intro")
             yield self.fields
             yield Static(classes="live")
-            yield Static(classes="command")
+            yield CommandLine(classes="command")
             with Horizontal(classes="buttons"):
                 yield Button("Cancel", id="leave", compact=True)
                 if self.plan.back:

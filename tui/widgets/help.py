@@ -22,7 +22,7 @@ MOVES = (
     ("g G", "first, last row"),
     ("^f ^b", "page down, up"),
     ("^p :", "command palette"),
-    ("tab", "next part of the screen"),
+    ("tab", "next part of the screen, such as the details, to scroll them"),
 )
 
 FILTER = (

@@ -81,9 +81,10 @@ class HistoryScreen(DialogScreen[None]):
             yield Static(classes="title")
             yield Input(placeholder="words to match, !word to exclude", compact=True)
             yield LiveTable(history_columns(self._session), self._source, self._session.glyphs, id="history")
-            yield Detail()
-            keys = [("enter u", " undo this  "), ("U", " redo the last  "), ("/", " filter  "), ("Y", " command  ")]
-            parts = [part for key, text in [*keys, ("esc", " closes")] for part in ((key, "key"), (text, "dim"))]
+            yield Detail(in_tab_order=True)
+            keys = [("enter u", " undo  "), ("U", " redo  "), ("tab", " details  "), ("/", " filter  ")]
+            keys += [("Y", " command  "), ("esc", " closes")]
+            parts = [part for key, text in keys for part in ((key, "key"), (text, "dim"))]
             yield Static(content(*parts), classes="hint")
 
     def on_mount(self) -> None:

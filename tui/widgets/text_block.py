@@ -19,6 +19,17 @@ Draw = Callable[[int, int], Content]
 """Gives the text for a width and height in cells."""
 
 
+SCROLLING: list[BindingType] = [
+    Binding("j", "scroll_down", show=False),
+    Binding("k", "scroll_up", show=False),
+    Binding("g", "scroll_home", show=False),
+    Binding("G", "scroll_end", show=False),
+    Binding("ctrl+f", "page_down", show=False),
+    Binding("ctrl+b", "page_up", show=False),
+]
+"""Keys beside the arrows."""
+
+
 class TextBlock(VerticalScroll):
     """Takes the focus, so that it can be scrolled by keys."""
 
@@ -26,14 +37,7 @@ class TextBlock(VerticalScroll):
     TextBlock { height: 1fr; padding: 0; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     TextBlock Static { width: 1fr; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
-        Binding("ctrl+f", "page_down", show=False),
-        Binding("ctrl+b", "page_up", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = SCROLLING
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,12 +65,15 @@ DrawWidth = Callable[[int], Content]
 
 
 class Detail(VerticalScroll, can_focus=False):
-    """What it shows is a function of its width."""
+    """What it shows is a function of its width. Beside a list, tab goes into it, and it is scrolled by keys."""
 
     DEFAULT_CSS = "Detail { scrollbar-size-vertical: 1; scrollbar-gutter: stable; }"
+    BINDINGS: ClassVar[list[BindingType]] = SCROLLING
+    FOCUS_ON_CLICK = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_tab_order: bool = False) -> None:
         super().__init__(classes="detail")
+        self.can_focus = in_tab_order
         self._draw: DrawWidth = lambda _: Content("")
         self._width = 0
 

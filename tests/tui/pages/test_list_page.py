@@ -430,6 +430,17 @@ async def test_messages_on_a_low_screen_leave_rows_beside_the_pane(keys: list[st
         assert min(table.size.height - HEAD, pane.size.height) >= 2
 
 
+async def test_tab_goes_into_the_pane_to_scroll_it_and_back() -> None:
+    async with shown("channels", size=(60, 16)) as (app, pilot, _):
+        await press(app, pilot, "enter", "tab")
+        pane, table = app.page.query_one(Detail), app.page.query_one(LiveTable)
+        assert pane.has_focus
+        await press(app, pilot, "G")
+        assert pane.scroll_offset.y == pane.max_scroll_y > 0
+        await press(app, pilot, "tab")
+        assert table.has_focus
+
+
 async def test_the_pane_of_a_low_screen_can_have_nearly_all_of_it() -> None:
     async with shown("live", size=(60, 16)) as (app, pilot, _):
         await press(app, pilot, "f")

@@ -1,6 +1,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from gateway.domain.budget import Window
 from gateway.domain.units import DOLLAR, Millis
@@ -120,6 +121,13 @@ def test_the_present_has_its_name_at_any_time_of_the_window() -> None:
         *_, axis, labels, _ = text(budget_chart(course(6, 20), plan(EMPTY), now, (110, 10)))
         assert labels.index("now") in (axis.index("+") - 1, axis.index("+"))
         assert labels.strip().startswith(first)
+
+
+@pytest.mark.parametrize(("spent", "limit", "label"), [(6, 4, "$4 +-----"), (9, 5, "$5 +-----"), (2, 10, "$10 +----")])
+def test_a_limit_is_in_the_row_of_the_tick_of_its_value(spent: float, limit: float, label: str) -> None:
+    lines = text(budget_chart(course(spent, limit), plan(EMPTY), HALF, (60, 12)))
+    (line,) = [line for line in lines if "----------" in line and "`" not in line]
+    assert line.strip().startswith(label[:4])
 
 
 def test_use_above_the_limit_is_drawn_above_its_line() -> None:

@@ -29,7 +29,7 @@ def test_series_have_their_marks_sums_and_shares() -> None:
     drawing = plan(some(3))
     rows = series_rows(drawing, TOTAL)
     lines = text(series_table(drawing, rows, "cost", "key2", 70, "model"))
-    assert lines[0].split() == ["by", "model", "costv", "share", "calls", "tokens", "errors"]
+    assert lines[0].split() == ["by", "model", "cost\\", "share", "calls", "tokens", "errors"]
     assert lines[1].split()[:2] == ["all", "$12.00"]
     assert lines[2].split()[:4] == ["#", "key3", "$6.00", "50%"]
     assert lines[3].startswith(" >: key2")

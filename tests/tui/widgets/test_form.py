@@ -16,7 +16,7 @@ from tests.tui.owner import Owner, press, shown
 from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage
 from tui.widgets.dialogs import BACK, Confirm
-from tui.widgets.form import Form, FormField, FormPlan, FormRow, Values, optional, require_text
+from tui.widgets.form import CommandLine, Form, FormField, FormPlan, FormRow, Values, optional, require_text
 
 
 def plan(saved: list[Values], **changes: Any) -> FormPlan:
@@ -433,3 +433,38 @@ async def test_folding_keeps_the_focus_that_is_not_inside() -> None:
         await pilot.press("ctrl+o")
         assert not is_unfolded(app)
         assert app.screen.query_one("#field-c").has_focus
+
+
+async def test_a_hint_that_has_no_room_ends_with_an_ellipsis_and_is_whole_under_the_field_with_the_focus() -> None:
+    hint = "none, or rpm=60 tpm=200k: requests and tokens in a minute, and what else there may be"
+    fields = [FormField(id="a", label="A", hint=hint), FormField(id="b", label="B", hint="short")]
+    app = WidgetStage()
+    async with app.run_test(size=(60, 24)) as pilot:
+        app.ask(Form(FormPlan(title="T", fields=fields, save=nothing)))
+        await pilot.pause()
+        await pilot.pause()
+        found = []
+        for key in ("tab", "shift+tab", "x"):
+            found.append(said(app, "#wrong-a"))
+            await pilot.press(key)
+            await pilot.pause()
+        found.append(said(app, "#wrong-a"))
+        assert found == [hint, "", hint, ""]
+        placeholders = [one.placeholder for one in app.screen.query(Input)]
+        assert (placeholders[0][-1], placeholders[1]) == ("\N{HORIZONTAL ELLIPSIS}", "short")
+
+
+@pytest.mark.parametrize(("height", "rows"), [(24, 3), (14, 2)])
+async def test_a_long_command_is_whole_where_there_is_room_and_else_ends_with_an_ellipsis(
+    height: int, rows: int
+) -> None:
+    words = " ".join(f"--option-{number} value" for number in range(10))
+    fields = [FormField(id=name, label=name.upper()) for name in "abcdef"]
+    app = WidgetStage()
+    async with app.run_test(size=(80, height)) as pilot:
+        app.ask(Form(FormPlan(title="T", fields=fields, save=nothing, command=lambda _: words)))
+        await pilot.pause()
+        command = app.screen.query_one(".command", CommandLine)
+        lines = [command.render_line(y).text.rstrip() for y in range(command.size.height)]
+        assert len(lines) == rows
+        assert lines[-1].endswith("\N{HORIZONTAL ELLIPSIS}") == (rows == 2)

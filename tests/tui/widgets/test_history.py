@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gateway.config import Config
-from gateway.domain.config_views import Difference
+from gateway.domain.config_views import Difference, FieldDifference
 from tests.tui.changes import COMMAND, HistoryClient, change
 from tests.tui.stage import NOW, console, words
 from tests.tui.test_app import everything, shown, until
@@ -76,6 +76,21 @@ async def test_the_selected_change_shows_before_and_after() -> None:
         await until(app, pilot, lambda: "13: changed token 'ci'" in everything(app))
         assert "limits: default -> { rpm = 60 }" in everything(app)
         assert "2m00s ago, by this console" in everything(app)
+
+
+async def test_a_long_change_is_scrolled_by_keys() -> None:
+    client = several()
+    fields = [FieldDifference(field=f"field {number}", before="", after="x") for number in range(40)]
+    long = Difference(what="added", noun="channel", name="up", fields=fields)
+    client.entries = [change(13, "added channel 'up'", differences=[long])]
+    async with shown(console(client)) as (app, pilot):
+        await pilot.press("H")
+        await until(app, pilot, lambda: "field 0" in everything(app))
+        assert "tab details" in everything(app)
+        await pilot.press("tab", "G")
+        await until(app, pilot, lambda: "field 39" in everything(app))
+        await pilot.press("g")
+        await until(app, pilot, lambda: "field 0" in everything(app))
 
 
 async def test_enter_or_u_undoes_the_selected_change() -> None:
