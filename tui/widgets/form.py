@@ -291,7 +291,7 @@ class CommandLine(Static):
 
     def render_line(self, y: int) -> Strip:
         strip, (width, height) = super().render_line(y), self.size
-        if y != height - 1 or self.visual.get_height(self.styles, width) <= height:
+        if y != height - 1 or self.visual.get_height(self.styles.get_rules(), width) <= height:
             return strip
         return Strip.join([strip.crop(0, width - 1), Strip([Segment("…", self.rich_style)])])
 
