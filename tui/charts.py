@@ -243,10 +243,10 @@ def _stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float, *, 
         if total >= high:
             middle = (low + high) / 2
             plain = ChartCell(glyphs.fills[0], _series_at(column, middle))
-            cells.append(_patterned(column, middle, glyphs) if patterns else plain)
+            cells.append(_pattern_cell(column, middle, glyphs) if patterns else plain)
         elif patterns and total > low:  # whole cells: a part of one would look like another series
             drawn = row == 0 or total - low >= (high - low) / 2
-            cells.append(_patterned(column, (low + total) / 2, glyphs) if drawn else BLANK)
+            cells.append(_pattern_cell(column, (low + total) / 2, glyphs) if drawn else BLANK)
         elif total > low:
             eighths = max(1, round((total - low) / (high - low) * FULL))
             cells.append(ChartCell(glyphs.blocks[min(FULL, eighths)], _series_at(column, (low + total) / 2)))
@@ -255,7 +255,7 @@ def _stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float, *, 
     return cells
 
 
-def _patterned(column: Sequence[float], value: float, glyphs: Glyphs) -> ChartCell:
+def _pattern_cell(column: Sequence[float], value: float, glyphs: Glyphs) -> ChartCell:
     series = _series_at(column, value)
     return ChartCell(glyphs.fills[series % len(glyphs.fills)], series)
 

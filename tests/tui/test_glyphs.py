@@ -16,7 +16,7 @@ def test_marks_are_one_cell_wide(glyphs: Glyphs) -> None:
     assert {name: cell_len(mark) for name, mark in marks.items()} == dict.fromkeys(marks, 1)
 
 
-def test_marks_of_charts_are_told_apart() -> None:
+def test_marks_of_charts_differ() -> None:
     for glyphs in (UNICODE, ASCII):
         assert len({*glyphs.fills, glyphs.nothing}) == len(glyphs.fills) + 1
         assert not glyphs.descending.isalnum()
