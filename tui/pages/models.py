@@ -8,6 +8,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.fields import PRICE
+from gateway.domain.human_values import brief_count
 from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft
 from gateway.domain.units import MILLION, Millis, Nanos
@@ -69,14 +70,20 @@ def guard_prices(found: Sequence[PriceProposal], on: Collection[str]) -> bool:
 
 def _proposal_text(one: PriceProposal) -> str:
     now = "no price" if one.now is None else _rates(one.now)
-    tiers = f", {one.listed.tiers} for longer inputs" if one.listed.tiers else ""
     guard = f"   ! {safe(one.guard, 120)}" if one.guard else ""
     change = CHANGE_NAMES.get(one.change, safe(one.change, 12))
-    return f"{change:<8}{safe(one.model)}   {now} > {_rates(one.listed)}{tiers}   {safe(one.channel, 24)}{guard}"
+    return f"{change:<8}{safe(one.model)}   {now} > {_rates(one.listed)}   {safe(one.channel, 24)}{guard}"
 
 
 def _rates(price: PriceView) -> str:
-    return "free" if price.free else f"{fmt.price(price.input_nanos)} / {fmt.price(price.output_nanos)}"
+    """``3 / 15, above 200k 6 / 22.50``."""
+    if price.free:
+        return "free"
+    tiers = [
+        f", above {brief_count(tier.above)} {fmt.price(tier.input)} / {fmt.price(tier.output)}"
+        for tier in price.tier_prices
+    ]
+    return f"{fmt.price(price.input_nanos)} / {fmt.price(price.output_nanos)}{''.join(tiers)}"
 
 
 def selected_model(page: AnyPage) -> ModelView | None:

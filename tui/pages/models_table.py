@@ -293,8 +293,13 @@ def _source(row: ModelRow) -> str:
         return "! no price"
     source = "list" if price.source.startswith(LIST_PRICE) else safe(price.source)
     if price.inherited_from:
-        return f"as {safe(price.inherited_from)}"
-    return "free" if price.free else f"{source}{' old' if price.stale else ''}"
+        return f"as {safe(price.inherited_from)}{'' if price.free else _tiers(price)}"
+    return "free" if price.free else f"{source}{' old' if price.stale else ''}{_tiers(price)}"
+
+
+def _tiers(price: PriceView) -> str:
+    """``, 1 tier``: longer inputs have another price."""
+    return f", {fmt.count_text(price.tiers, 'tier')}" if price.tiers else ""
 
 
 def _source_tone(row: ModelRow) -> str:

@@ -97,6 +97,19 @@ def test_prices_are_reported_in_words() -> None:
     assert "by no channel" in none
 
 
+def test_the_list_says_which_prices_have_tiers() -> None:
+    flat = price_of("claude-sonnet-4-5")
+    tiered = msgspec.structs.replace(flat, tiers=1, tier_prices=[tier_of("200k=6/22.50")])
+    made = listing(
+        model("claude-sonnet-4-5", price=tiered),
+        model("claude-haiku-4-5", price=msgspec.structs.replace(tiered, inherited_from="a")),
+        model("gpt-5-mini", price=msgspec.structs.replace(tiered, free=True)),
+        model("deepseek-chat", price=flat),
+    )
+    source = next(column for column in made.columns() if column.id == "source")
+    assert [source.text(row) for row in made.rows()] == ["manual, 1 tier", "as a, 1 tier", "free", "manual"]
+
+
 def test_a_paused_channel_is_marked() -> None:
     made = listing(model("deepseek-chat"))
     served = next(column for column in made.columns() if column.id == "served")
