@@ -91,6 +91,8 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
                 label="Address",
                 hint="https://api.openai.com/v1, or a vendor: type to search",
                 suggest=[Suggestion(one.name, safe(one.base_url)) for one in presets],
+                narrows=True,
+                literal="://",
                 applies=lambda texts: texts["source"] == ADDRESS,
                 parse=lambda text: text.strip() if text.strip() in known else _url(text),
             ),

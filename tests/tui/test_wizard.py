@@ -1,5 +1,6 @@
 import msgspec
 import pytest
+from textual.widgets import Input
 
 from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
@@ -293,6 +294,18 @@ async def test_vendors_are_listed_where_the_address_is_typed() -> None:
         await until(app, pilot, "First steps, 3 of 4")
         ((_, body),) = owner.did
         assert body == {"name": "groq", "preset": "groq"}
+
+
+async def test_a_part_of_a_vendor_stands_for_it_and_an_address_for_itself() -> None:
+    async with shown("live", fresh()) as (app, pilot, _):
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "right", "tab", "=gro", "enter")
+        address = app.screen.query_one("#field-base_url", Input)
+        assert address.value == "groq"
+        address.value = ""
+        await press(app, pilot, "=https://api.groq.com", "tab")
+        assert address.value == "https://api.groq.com"
 
 
 async def test_a_first_call_that_failed_is_not_all_set() -> None:

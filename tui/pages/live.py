@@ -248,7 +248,7 @@ def _status(call: CallView, glyphs: Glyphs) -> str:
     if call.waits_for:
         return "wait"
     if isinstance(call, RunningView):
-        return f"{glyphs.running} {call.attempt}." if call.attempt > 1 else f"{glyphs.running} {glyphs.ellipsis}"
+        return f"try{call.attempt}" if call.attempt > 1 else f"{glyphs.running} {glyphs.ellipsis}"
     return f"{mark_of(call, glyphs)}{call.status}" if call.status else "lost" if is_lost(call) else "---"
 
 

@@ -109,12 +109,22 @@ class ChoiceInput(HintInput):
         """Its list was closed."""
 
     def __init__(
-        self, value: str, suggestions: Sequence[Suggestion], *, only: bool, many: bool, placeholder: str, id: str
+        self,
+        value: str,
+        suggestions: Sequence[Suggestion],
+        *,
+        only: bool,
+        many: bool,
+        placeholder: str,
+        id: str,
+        literal: str = "",
     ) -> None:
         super().__init__(value, hint=placeholder, id=id)
         self._suggestions = suggestions
         self._only = only
         self._many = many
+        self._literal = literal
+        """Text that contains this stands for itself, also with ``only``."""
         self._taken = value
         """The text that was chosen or is unchanged: it is not searched for."""
         self._found: list[Suggestion] = []
@@ -129,7 +139,8 @@ class ChoiceInput(HintInput):
         typed = "" if self.value == self._taken and not self._many else self._word()
         self._found = matching(self._suggestions, typed)
         self._searched = bool(typed)
-        self.choices.show(self._found, first=self._only and bool(typed))
+        literal = bool(self._literal) and self._literal in typed
+        self.choices.show(self._found, first=self._only and bool(typed) and not literal)
 
     @property
     def choosing(self) -> bool:

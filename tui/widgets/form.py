@@ -79,6 +79,8 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     """Listed to choose from; other text is accepted, too, unless ``parse`` rejects it."""
     narrows: bool = False
     """Whether what is typed stands for the first suggestion that fits."""
+    literal: str = ""
+    """Text that contains this stands for itself nevertheless."""
     many: bool = False
     """Whether the suggestions are for a list of names with commas between them."""
     secret: bool = False
@@ -192,6 +194,7 @@ def _input(field: FormField, initial: str) -> Widget:
             initial,
             choices,
             only=bool(field.options) or field.narrows,
+            literal=field.literal,
             many=field.many,
             placeholder=field.hint,
             id=name,

@@ -64,7 +64,7 @@ def test_a_finished_call_is_reported_in_numbers() -> None:
 
 def test_a_running_call_says_that_it_runs_and_on_which_try() -> None:
     assert cells(running_view(running(1), NOW))["status"] == "▸ …"
-    assert cells(running_view(running(1, attempt=2), NOW))["status"] == "▸ 2."
+    assert cells(running_view(running(1, attempt=2), NOW))["status"] == "try2"
 
 
 def test_a_request_that_reached_no_api_is_named_with_its_count() -> None:
