@@ -68,9 +68,11 @@ def env(
     """
     kind = SHELLS[shell] if shell else _own_shell()
     known = _key(key)
-    note = "" if known else _where_the_key_is(token, app)
+    note = "" if known or app else _where_the_key_is(token)
     if app is not None:
-        _print_guide(_choose_snippets(_snippets(app, known, token, model), only, app), kind, as_json=as_json)
+        snippets = _choose_snippets(_snippets(app, known, token, model), only, app)
+        _print_guide(snippets, kind, as_json=as_json)
+        note = "" if known else _key_of_app("\n".join(one.lines(kind) for one in snippets), app, token, only)
     elif model or only:
         raise click.UsageError("--model and --only go with --for", click.get_current_context())
     elif as_json:
@@ -185,12 +187,16 @@ def _address() -> str:
     return f"http://{host}:{where.port}/v1"
 
 
-def _where_the_key_is(token: str | None, app: str | None) -> str:
-    if app is not None:
-        name = token or app
-        what = "rotate" if token else "add"
-        command = f"tollkeeper token {what} {word(name)} | tollkeeper env --for {word(app)} --key -"
-        return f"{PLACEHOLDER_KEY} stands for the key, which is stored nowhere; with a new one: {command}"
+def _key_of_app(printed: str, app: str, token: str | None, only: str | None) -> str:
+    """How to get a key, if what was printed lacks one, or the program asks for it; else nothing."""
+    create = f"tollkeeper token {'rotate' if token else 'add'} {word(token or app)}"
+    if PLACEHOLDER_KEY in printed:
+        filled = f"{create} | tollkeeper env --for {word(app)} --key -"
+        return f"{PLACEHOLDER_KEY} stands for the key, which is stored nowhere; with a new one: {filled}"
+    return "" if only else f"the key is stored nowhere; for a new one: {create}"
+
+
+def _where_the_key_is(token: str | None) -> str:
     if token is None and not is_home(config().home):
         return "there is no token yet: 'tollkeeper serve' creates the first one, and shows its key"
     if token is None:

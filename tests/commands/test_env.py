@@ -125,6 +125,18 @@ def test_without_a_key_a_line_makes_one() -> None:
     assert "tollkeeper token add claude | tollkeeper env --for claude --key -" in ran.err
 
 
+@pytest.mark.parametrize("app", ["llm", "codex"])
+def test_a_file_that_needs_no_key_says_nothing_of_one(app: str) -> None:
+    ran = run("env", "--for", app, "--only", "file", control=Control(APPS))
+    assert ("sk-tk-" in ran.out, "key" in ran.err) == (False, False)
+
+
+def test_a_program_that_asks_for_the_key_needs_one() -> None:
+    ran = run("env", "--for", "llm", "--token", "laptop", control=Control(APPS))
+    assert "llm keys set tollkeeper" in ran.out
+    assert ran.err.splitlines()[-1] == "the key is stored nowhere; for a new one: tollkeeper token rotate laptop"
+
+
 def test_the_model_must_be_one_that_the_token_sees() -> None:
     assert f"MODEL='{MODEL.name}'" in run("env", "--for", "claude", "--model", MODEL.name, control=Control(APPS)).out
     ran = run("env", "--for", "claude", "--model", "gpt-9", control=Control(APPS))
