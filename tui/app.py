@@ -97,8 +97,10 @@ class Console(CrashReportingApp[ExitStatus]):
         Binding("ctrl+p,colon", "command_palette", show=False),
     ]
 
-    def __init__(self, session: ConsoleSession, link: ServerLink, *, note: str = "", colour: bool = True) -> None:
-        """``note``: something to say at the start."""
+    def __init__(
+        self, session: ConsoleSession, link: ServerLink, *, note: str = "", colour: bool = True, theme: str = ""
+    ) -> None:
+        """``note``: something to say at the start; ``theme``: the one to begin with instead of the owner's."""
         super().__init__(ansi_color=None if colour else True)
         self.session = session
         self.feed = ConsoleFeed(link, self.post_message)
@@ -110,9 +112,9 @@ class Console(CrashReportingApp[ExitStatus]):
         self.kept = msgspec.json.encode(session.lasting_state)
         """What was read or saved last."""
         self._drawn = (-1, -1)
-        for theme in (*themes.THEMES, *session.preferences.themes):
-            self.register_theme(theme)
-        self.theme = global_actions.shown_theme(session, session.state.theme, colour=colour)
+        for known in (*themes.THEMES, *session.preferences.themes):
+            self.register_theme(known)
+        self.theme = global_actions.shown_theme(session, theme or session.state.theme, colour=colour)
         self.no_color = self.no_color or self.theme == themes.PLAIN
         self._first_theme = self.theme
         """What the stylesheet is read with at first; empty from then on."""
@@ -260,7 +262,8 @@ def run_with(config: Config, link: ServerLink) -> int:
     own = preferences.load(config.home, actions_by_page, state.keys)
     note = "\n".join(filter(None, (note, preferences.note(own.problems))))
     session = ConsoleSession(config, ASCII if ascii_only else UNICODE, now, state, own)
-    app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"))
+    theme = themes.PLAIN if terminal.has_few_colours(os.environ) else ""
+    app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"), theme=theme)
     gc.disable()  # until the first frame: nothing of it is garbage
     status = app.run(mouse=state.mouse) or ExitStatus()
     global_actions.save_state(app)

@@ -7,8 +7,10 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from io import StringIO
 from typing import Any
 
+from rich.console import Console
 from textual.app import App
 
 from tui.exit_status import after_signal
@@ -53,6 +55,11 @@ def watch(app: App[Any]) -> None:
     app.set_interval(LOOK_S, exit_if_gone, name="terminal")
     app.app_resume_signal.subscribe(app, lambda _: app.refresh(layout=True))  # the shell has drawn over what was there
     on_terminate(lambda number: app.exit(after_signal(number)))
+
+
+def has_few_colours(environ: Mapping[str, str]) -> bool:
+    """Whether there are 16 colours at most, of which several of a theme become the same."""
+    return Console(file=StringIO(), force_terminal=True, _environ=environ).color_system in (None, "standard")
 
 
 def plain_reason(environ: Mapping[str, str]) -> str:

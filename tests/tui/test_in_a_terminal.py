@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.house import ROOT
 from tests.tui.terminal import Terminal, run_in_terminal, terminal
 
@@ -61,8 +63,9 @@ def test_what_was_chosen_is_remembered(tmp_path: Path) -> None:
         assert shown.ended() == 0
 
 
-def test_no_colour_means_none(tmp_path: Path) -> None:
-    with console(tmp_path, environ={"NO_COLOR": "1"}) as shown:
+@pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "linux", "COLORTERM": ""}])
+def test_no_colour_means_none_and_few_colours_too(environ: dict[str, str], tmp_path: Path) -> None:
+    with console(tmp_path, environ=environ) as shown:
         shown.wait("✓200", "Quit").keys("jjj\r").wait("tokens      in").keys("?").wait("Keys: Live").keys("q")
         shown.keys("q")
         assert shown.ended() == 0

@@ -1,7 +1,24 @@
 import os
 import pty
 
-from tui.terminal import is_gone, plain_reason
+import pytest
+
+from tui.terminal import has_few_colours, is_gone, plain_reason
+
+
+@pytest.mark.parametrize(
+    ("environ", "few"),
+    [
+        ({"TERM": "linux"}, True),
+        ({"TERM": "xterm-16color"}, True),
+        ({"TERM": "xterm-mono"}, True),
+        ({"TERM": "xterm-256color"}, False),
+        ({"TERM": "tmux-256color"}, False),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, False),
+    ],
+)
+def test_the_environment_says_how_many_colours_there_are(environ: dict[str, str], *, few: bool) -> None:
+    assert has_few_colours(environ) == few
 
 
 def test_an_open_terminal_is_there() -> None:
