@@ -261,8 +261,8 @@ def _frozen(channel: Channel) -> Channel:
 
 
 def reason_of(channel: Channel, error: UpstreamError) -> str:
-    """The message of an upstream's failure without the channel's name, for a text that names it anyway."""
-    return error.message.removeprefix(f"channel '{channel.name}': ")
+    """An upstream's failure as a part of a sentence that names the channel anyway."""
+    return error.message.removeprefix(f"channel '{channel.name}': ").removesuffix(".")
 
 
 def _good(listed: UpstreamModels | None) -> UpstreamModels | None:
@@ -283,7 +283,7 @@ def _no_list(channel: Channel, why: str, param: str = "models") -> BadRequest:
     advice = f"check its {'address' if param == 'base_url' else 'address and its key'}; "
     names = "'tollkeeper channel add NAME --models a,b,c' needs no list"
     return BadRequest(
-        f"channel '{channel.name}' returned no list of models: {why.removesuffix('.')}"
+        f"channel '{channel.name}' returned no list of models: {why}"
         + ("" if param == "key" else f"; {advice}{names}"),
         code="no_model_list",
         param=param,

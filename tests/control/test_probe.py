@@ -58,6 +58,7 @@ async def test_a_failed_call_is_reported(
     check = await probe(gateway.engine, channel, "m")
     assert not check.ok
     assert check.text.startswith("the call failed: ")
+    assert ".;" not in check.text
 
 
 async def test_one_failure_is_reported_once_and_without_the_channel_s_name(gateway: Gateway) -> None:
