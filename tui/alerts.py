@@ -71,9 +71,10 @@ def _channels(board: Board, now: int) -> Iterator[Alert]:
         elif channel.state == "cooling":
             yield Alert("warn", f"{name} {fmt.channel_state(channel.state, channel.until_ms, now)}", "channels")
         elif channel.state != "off":
-            unset = [str(key.number) for key in channel.keys if key.state == "unset"]
-            if unset:
-                yield Alert("warn", f"{name} key {', '.join(unset)} not set", "channels")
+            for state, words in (("attention", "needs attention"), ("unset", "not set")):
+                numbers = [str(key.number) for key in channel.keys if key.state == state]
+                if numbers:
+                    yield Alert("warn", f"{name} key {', '.join(numbers)} {words}", "channels")
 
 
 def _budgets(board: Board) -> Iterator[Alert]:

@@ -157,6 +157,7 @@ def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
     """``3 running, $1.24 today, $8.76 left``, and what needs attention."""
     counts = {formatting.CHANNEL_STATES.get(state, state): count for state, count in view.channels.items()}
     troubles = [f"{count_text(n, 'channel')} {state}" for state, n in counts.items() if state not in ("ok", "off")]
+    troubles += _key_troubles(view)
     if account.status is not AccountStatus.ACTIVE:
         troubles.append(f"account {account.status.value}")
     if view.state != "serving":
@@ -166,6 +167,12 @@ def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
     parts = [running, f"{brief_dollars(today.total.cost_nanos)} today", left, *troubles]
     tooltip = f"{view.address}: {count_text(today.total.calls, 'call')} today, {today.total.failures:,} failed"
     return BarLine(text=", ".join(parts), tooltip=tooltip, css_class="attention" if troubles else "ok")
+
+
+def _key_troubles(view: Status) -> list[str]:
+    """``1 key needs attention``."""
+    counts = {formatting.CHANNEL_STATES.get(state, state): count for state, count in view.keys.items()}
+    return [f"{count_text(n, 'key')} {state}" for state, n in counts.items()]
 
 
 def demand_none(where: Config, *, elsewhere: bool = False) -> None:
@@ -237,6 +244,7 @@ def _print(view: Status, balance: str) -> None:
                 )
                 or "none",
             ),
+            ("keys", ", ".join(_key_troubles(view))),
             ("recorded calls", f"{view.records:,}"),
             ("durability", view.durability),
             ("store", f"FAILED: {plain(view.store_error)}; calls are rejected" if view.store_error else "works"),

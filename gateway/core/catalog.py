@@ -20,13 +20,12 @@ from gateway.core.rate_scopes import (
     scopes_of,
     token_scope,
 )
-from gateway.domain.channel import Channel, ServedModel, UpstreamPrices, key_id
+from gateway.domain.channel import Channel, ServedModel, UpstreamPrices, key_id, key_name
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.patterns import matches
 from gateway.domain.price import UPSTREAM, Price
 from gateway.domain.registry import Registry
-from gateway.domain.text import mask
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
 
@@ -285,7 +284,7 @@ def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:
     if not channel.keys:
         return []
     return [
-        (msgspec.structs.replace(channel, key=key, keys=()), key_id(channel.id, number), f"{number} {mask(key)}")
+        (msgspec.structs.replace(channel, key=key, keys=()), key_id(channel.id, number), key_name(number, key))
         for number, key in enumerate(channel.all_keys, start=1)
     ]
 

@@ -202,9 +202,12 @@ class Engine:
     def status(self) -> Status:
         """The server as its owner sees it."""
         channels: dict[str, int] = {}
+        keys = Counter[str]()
         for channel in self.catalog.registry.channels.values():
             state = self.channel_state(channel).name
             channels[state] = channels.get(state, 0) + 1
+            if channel.keys and state != "off":
+                keys.update(one.name for one in self.key_states(channel))
         return Status(
             version=__version__,
             instance=self.instance,
@@ -223,6 +226,7 @@ class Engine:
             store_error=self.store.books.trouble.text,
             durability=self.catalog.registry.settings.durability.value,
             channels=channels,
+            keys={state: count for state, count in keys.items() if state in ("attention", "unset")},
             records=self.store.calls.count,
             connections=self.connections(),
             most_connections=self.files.clients() if self.address else 0,

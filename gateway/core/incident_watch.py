@@ -11,12 +11,12 @@ from typing import Protocol
 import msgspec
 
 from gateway.core.catalog import Catalog
-from gateway.core.channel_health import OK, ChannelHealth
+from gateway.core.channel_health import OK, ChannelHealth, HealthState
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.quota import ACCOUNT, MoneyBooks, Scope
 from gateway.domain.budget import Budget, budget_name, window_end, window_start
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, key_id, key_name
 from gateway.domain.incidents import WARN_SHARE, Incident, Incidents, spent_share
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
@@ -44,6 +44,9 @@ class MissingVariables(Protocol):
 
     def missing(self, channel: Channel) -> list[str]:
         """All of them."""
+
+    def missing_in(self, secret: str) -> str:
+        """The one of this key; empty if none is missing."""
 
     def blocking(self, channel: Channel) -> list[str]:
         """Those without which the channel cannot be used at all."""
@@ -93,6 +96,7 @@ class IncidentWatch:
             missing = {c.name: unset_text(self._variables.missing(c)) for c in channels if c.enabled}
             found.update_unset({name: text for name, text in missing.items() if text}, now)
         found.update_channels(map(self._state_of, channels), now)
+        found.update_keys(dict(self._key_states(channels)), now)
         found.update_store(self._trouble(), now)
         catalog, calls = self._catalog(), self._books.spent(ACCOUNT, Millis(0)).calls
         if self._counted != calls or self._known is not catalog:
@@ -130,7 +134,17 @@ class IncidentWatch:
 
     def _state_of(self, channel: Channel) -> _State:
         blocked = self._variables.blocking(channel)  # an incident of its own
-        state = OK if blocked else self._health.state(channel)
+        return self._shown(channel, OK if blocked else self._health.state(channel))
+
+    def _key_states(self, channels: Iterable[Channel]) -> Iterator[tuple[tuple[str, str], _State]]:
+        """Those of channels that are in use and have several keys."""
+        for channel in channels:
+            for number, key in enumerate(channel.all_keys if channel.keys and channel.enabled else (), start=1):
+                unset = self._variables.missing_in(key)  # an incident of its own, too
+                state = OK if unset else self._health.state_of(key_id(channel.id, number))
+                yield (channel.name, key_name(number, key)), self._shown(channel, state)
+
+    def _shown(self, channel: Channel, state: HealthState) -> _State:
         until = Millis(self._clock.wall() + round(state.left_s * 1000)) if state.left_s else None
         return _State(channel.name, state.name, state.reason, until)
 

@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
-from gateway.domain.text import plain
+from gateway.domain.text import mask, plain
 from gateway.domain.units import MILLION, ChannelId, Millis, Nanos
 
 OURS = frozenset({"model", "messages", "stream", "stream_options"})
@@ -273,6 +273,11 @@ class Channel(ChannelFields, frozen=True, omit_defaults=True):
 def key_id(channel: ChannelId, number: int) -> ChannelId:
     """What one of several keys is called where its state is remembered."""
     return ChannelId(f"{channel}#{number}")
+
+
+def key_name(number: int, key: str) -> str:
+    """What it is called for people: its number, from 1, and its mask."""
+    return f"{number} {mask(key)}"
 
 
 class UpstreamModels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

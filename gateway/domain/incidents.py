@@ -41,6 +41,8 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     """From 1, in the order in which they began."""
     channel: str
     """``STORE`` for the store and for budgets."""
+    key: str = ""
+    """Which of several keys failed alone, by its number and mask; empty: the channel."""
     budget: str = ""
     """Whose budget: ``daily budget of token 'ci'``; empty for failures."""
     kind: FailureKind | None = None
@@ -152,21 +154,35 @@ class Incidents:
         """Record the channels' states at a moment (0: that of the last call)."""
         now = at or self._now
         for channel in channels:
-            found = self._paused_for(channel)
-            out = channel.state in PAUSED_STATES
-            if out and (found is None or (not found.paused and now - found.last > QUIET_MS)):
-                found = self._begin(channel=channel.name, reason=channel.reason, began=now, last=now)
-            if found is None or not (out or found.paused):
-                continue
-            before = (found.paused, found.until, found.ended)
-            if out:
-                found.paused, found.until, found.ended = True, _steady(found.until, channel.until_ms), None
-                found.last = max(found.last, now)
-            else:
-                found.paused = False
-                found.ended = min(now, found.until) if found.until is not None else now
-            if (found.paused, found.until, found.ended) != before:
-                self._note(found)
+            self._update_pause(channel, "", now)
+
+    def update_keys(self, states: Mapping[tuple[str, str], ChannelState], at: Millis) -> None:
+        """Record the states of the keys of channels that have several, by channel and key; of others, nothing lasts."""
+        for (_, key), state in states.items():
+            self._update_pause(state, key, at)
+        for one in self._all:
+            if one.key and one.paused and (one.channel, one.key) not in states:
+                one.paused, one.ended = False, at
+                self._note(one)
+
+    def _update_pause(self, channel: ChannelState, key: str, now: Millis) -> None:
+        found = self._paused_for(channel, key)
+        out = channel.state in PAUSED_STATES
+        if out and (found is None or (not found.paused and now - found.last > QUIET_MS)):
+            found = self._begin(channel=channel.name, key=key, reason=channel.reason, began=now, last=now)
+        if found is None or not (out or found.paused):
+            return
+        if channel.state == "half_open" and found.kind is FailureKind.AUTH:
+            return  # only a key that is accepted, or another one, ends it
+        before = (found.paused, found.until, found.ended)
+        if out:
+            found.paused, found.until, found.ended = True, _steady(found.until, channel.until_ms), None
+            found.last = max(found.last, now)
+        else:
+            found.paused = False
+            found.ended = min(now, found.until) if found.until is not None else now
+        if (found.paused, found.until, found.ended) != before:
+            self._note(found)
 
     def update_unset(self, missing: Mapping[str, str], at: Millis) -> None:
         """Record which channels refer to variables that are not set, with the reason. Nothing else ends these."""
@@ -232,30 +248,36 @@ class Incidents:
 
     def _of(self, attempt: Attempt, at: Millis) -> Incident:
         """The incident that a failure at this moment belongs to, perhaps a new one."""
+        key = attempt.key if attempt.kind in _KEY_CAUSES else ""
         for one in reversed(self._all):
-            if one.channel != attempt.channel or (one.kind, one.status) not in (_cause(attempt), (None, 0)):
+            if (one.channel, one.key) != (attempt.channel, key):
+                continue
+            if (one.kind, one.status) not in (_cause(attempt), (None, 0)):
                 continue
             if one.paused or abs(at - one.last) <= QUIET_MS:
                 one.kind, one.status = _cause(attempt)
                 return one
             break
         kind, status = _cause(attempt)
-        return self._begin(channel=attempt.channel, kind=kind, status=status, began=at, last=at)
+        return self._begin(channel=attempt.channel, key=key, kind=kind, status=status, began=at, last=at)
 
     def _latest(self, channel: str) -> Incident | None:
         """The incident for which a channel is paused now; else its newest."""
         mine = self.newest(channel)
         return next((one for one in mine if one.paused), mine[0] if mine else None)
 
-    def _paused_for(self, channel: ChannelState) -> Incident | None:
-        """The incident for which a channel is, or was last, paused."""
-        mine = [one for one in reversed(self._all) if one.channel == channel.name and one.kind is not FailureKind.UNSET]
+    def _paused_for(self, channel: ChannelState, key: str) -> Incident | None:
+        """The incident for which a channel, or one of its keys, is, or was last, paused."""
+        mine = [one for one in self.newest(channel.name) if one.key == key and one.kind is not FailureKind.UNSET]
         paused = next((one for one in mine if one.paused), None)
         return paused or next((one for one in mine if one.reason == channel.reason), mine[0] if mine else None)
 
 
 OVERLOADED = 529
 """The status with which Anthropic says that it has too many calls of all its customers."""
+
+_KEY_CAUSES = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
+"""Failures of one key; the others of its channel may be used."""
 
 _CAUSES = {
     FailureKind.AUTH: "key rejected",
@@ -271,12 +293,14 @@ _CAUSES = {
 
 
 def cause_text(incident: Incident) -> str:
-    """``rate-limited``, ``errors (503)``, ``paused``."""
+    """``rate-limited``, ``errors (503)``, ``paused``, ``key 1 …7890 rejected``."""
     if incident.kind is None:
-        return "paused"
+        return f"key {incident.key} paused" if incident.key else "paused"
     if incident.status == OVERLOADED:
         return "overloaded"
     text = _CAUSES.get(incident.kind, "failed")
+    if incident.key:
+        return f"key {incident.key} {text.removeprefix('key ')}"
     return f"{text} ({incident.status})" if incident.kind is FailureKind.SERVER and incident.status else text
 
 

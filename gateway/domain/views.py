@@ -395,6 +395,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     durability: str
     channels: dict[str, int]
     """Count by state."""
+    keys: dict[str, int] = {}
+    """Keys that need attention or are not set, by their states, of channels with several."""
     records: int
     connections: int = 0
     """Of clients, open now."""

@@ -148,6 +148,13 @@ def test_a_server_may_print_its_calls(home: Path) -> None:
     assert re.match(r"\d\d:\d\d:\d\d  200 +demo-echo +first +demo ", line)
 
 
+def test_keys_that_need_attention_are_counted() -> None:
+    view = replace(STATUS, keys={"attention": 1, "unset": 2})
+    assert bar_line(view, ACCOUNT, SUMMARY).text.endswith("1 key needs attention, 2 keys not set")
+    out = run("status", control=Control({"GET /status": view, "GET /account": ACCOUNT, "GET /usage": SUMMARY})).out
+    assert "keys            1 key needs attention, 2 keys not set" in out
+
+
 def test_the_status_says_how_long_the_balance_lasts() -> None:
     week = replace(SUMMARY, total=sum_row("", cost=5_000_000_000), first_ms=Millis(0))
     answers = {"GET /status": STATUS, "GET /account": ACCOUNT, "GET /usage": week}

@@ -156,3 +156,18 @@ async def test_a_raised_or_removed_budget_ends_its_warning(
     assert lasting == ["daily budget of token 'gone'"]
     await owner.remove_token("gone")
     assert None not in [one.ended for one in await owner.incidents()]
+
+
+async def test_a_rejected_key_of_several_is_an_incident_and_a_word_in_the_status_until_it_is_removed(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel(provider.base_url, key="sk-first-canary-1", keys=("sk-second-canary2",))
+    provider.on("m", fail(401), speak())
+    assert (await gateway.client.chat()).status == 200
+    await gateway.settled()
+    (one,) = await owner.incidents()
+    assert (one.kind, one.paused, (await owner.channel("up")).state) == (FailureKind.AUTH, True, "ok")
+    assert (await owner.status()).keys == {"attention": 1}
+    await owner.remove_key("up", int(one.key.partition(" ")[0]))
+    assert [incident.paused for incident in await owner.incidents()] == [False]
+    assert (await owner.status()).keys == {}

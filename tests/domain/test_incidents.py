@@ -151,6 +151,24 @@ def test_without_a_moment_it_is_that_of_the_last_call() -> None:
     assert found.newest("other")[0].began == NOW + 1_000
 
 
+def test_a_key_that_is_rejected_is_an_incident_until_it_is_accepted_or_replaced_although_another_serves() -> None:
+    found, key = Incidents(), "1 …7890"
+    failed = Attempt(channel="a", status=401, kind=FailureKind.AUTH, reason="401", key=key)
+    found.add_call(moved(attempts=[failed, Attempt(channel="a", status=200, key="2 …1234")], channel="a"))
+    rejected = channel("a", state="attention", reason="401", until_ms=NOW + 60_000)
+    found.update_channels([channel("a")], Millis(NOW + 1_000))
+    found.update_keys({("a", key): rejected, ("a", "2 …1234"): channel("a")}, Millis(NOW + 1_000))
+    for state in ("half_open", "attention"):
+        found.update_keys({("a", key): channel("a", state=state, reason="401")}, Millis(NOW + 61_000))
+    (one,) = found.newest()
+    assert (one.key, one.failures, one.paused) == (key, 1, True)
+    assert incident_line(one, NOW, UNICODE).startswith("14:13:20 key 1 …7890 rejected")
+    found.update_keys({("a", "1 …1234"): channel("a")}, Millis(NOW + 90_000))
+    assert (one.paused, one.ended) == (False, NOW + 90_000)
+    found.update_keys({("a", "1 …1234"): rejected}, Millis(NOW + 91_000))
+    assert [cause_text(incident) for incident in found.newest()] == ["key 1 …1234 paused", "key 1 …7890 rejected"]
+
+
 def test_only_so_many_are_kept() -> None:
     found = Incidents()
     for number in range(LIMIT + 5):

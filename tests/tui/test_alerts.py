@@ -36,6 +36,11 @@ def test_a_key_that_is_not_set_is_named_although_another_serves() -> None:
     keys = [KeyView(number=n, key=f"env:K{n}", state=state, reason="", until_ms=None) for n, state in KEY_STATES]
     assert texts(board(channels=[channel("a", keys=keys)])) == ["a key 2 not set"]
     assert texts(board(channels=[channel("a", keys=keys, state="off")])) == []
+    rejected = KeyView(number=3, key="…7890", state="attention", reason="401", until_ms=None)
+    assert texts(board(channels=[channel("a", keys=[*keys, rejected])])) == [
+        "a key 3 needs attention",
+        "a key 2 not set",
+    ]
 
 
 def test_the_worst_comes_first() -> None:
