@@ -155,9 +155,8 @@ def _bar_line() -> BarLine:
 
 def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
     """``3 running, $1.24 today, $8.76 left``, and what needs attention."""
-    counts = {formatting.CHANNEL_STATES.get(state, state): count for state, count in view.channels.items()}
-    troubles = [f"{count_text(n, 'channel')} {state}" for state, n in counts.items() if state not in ("ok", "off")]
-    troubles += _key_troubles(view)
+    channels = [(state, count) for state, count in view.channels.items() if state not in ("ok", "off")]
+    troubles = [_state_count("channel", *one) for one in channels] + _key_troubles(view)
     if account.status is not AccountStatus.ACTIVE:
         troubles.append(f"account {account.status.value}")
     if view.state != "serving":
@@ -170,9 +169,13 @@ def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
 
 
 def _key_troubles(view: Status) -> list[str]:
-    """``1 key needs attention``."""
-    counts = {formatting.CHANNEL_STATES.get(state, state): count for state, count in view.keys.items()}
-    return [f"{count_text(n, 'key')} {state}" for state, n in counts.items()]
+    return [_state_count("key", state, count) for state, count in view.keys.items()]
+
+
+def _state_count(noun: str, state: str, count: int) -> str:
+    """``1 key needs attention``, ``2 keys need attention``."""
+    word = formatting.CHANNEL_STATES.get(state, state)
+    return f"{count_text(count, noun)} {word if count == 1 else word.replace('needs', 'need')}"
 
 
 def demand_none(where: Config, *, elsewhere: bool = False) -> None:

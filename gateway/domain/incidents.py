@@ -5,7 +5,7 @@ another kind or with another HTTP status, is another incident, although both may
 """
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -132,7 +132,7 @@ class Incidents:
         if call.outcome in NOT_UPSTREAM:
             return
         for channel in skipped_channels(call.marks):
-            if (paused := self._latest(channel)) is not None:
+            if (paused := _paused(self.newest(channel))) is not None:
                 paused.refused += call.count
                 self._note(paused)
         answered = 200 <= call.status < 300
@@ -166,7 +166,8 @@ class Incidents:
                 self._note(one)
 
     def _update_pause(self, channel: ChannelState, key: str, now: Millis) -> None:
-        found = self._paused_for(channel, key)
+        mine = [one for one in self.newest(channel.name) if one.key == key and one.kind is not FailureKind.UNSET]
+        found = _paused(mine, channel.reason)
         out = channel.state in PAUSED_STATES
         if out and (found is None or (not found.paused and now - found.last > QUIET_MS)):
             found = self._begin(channel=channel.name, key=key, reason=channel.reason, began=now, last=now)
@@ -261,16 +262,11 @@ class Incidents:
         kind, status = _cause(attempt)
         return self._begin(channel=attempt.channel, key=key, kind=kind, status=status, began=at, last=at)
 
-    def _latest(self, channel: str) -> Incident | None:
-        """The incident for which a channel is paused now; else its newest."""
-        mine = self.newest(channel)
-        return next((one for one in mine if one.paused), mine[0] if mine else None)
 
-    def _paused_for(self, channel: ChannelState, key: str) -> Incident | None:
-        """The incident for which a channel, or one of its keys, is, or was last, paused."""
-        mine = [one for one in self.newest(channel.name) if one.key == key and one.kind is not FailureKind.UNSET]
-        paused = next((one for one in mine if one.paused), None)
-        return paused or next((one for one in mine if one.reason == channel.reason), mine[0] if mine else None)
+def _paused(newest: Sequence[Incident], reason: str = "") -> Incident | None:
+    """The one for which a channel, or one of its keys, is or was last paused; else the one with this reason, or any."""
+    paused = next((one for one in newest if one.paused), None)
+    return paused or next((one for one in newest if one.reason == reason), newest[0] if newest else None)
 
 
 OVERLOADED = 529
