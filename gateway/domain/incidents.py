@@ -132,7 +132,7 @@ class Incidents:
         if call.outcome in NOT_UPSTREAM:
             return
         for channel in skipped_channels(call.marks):
-            if (paused := _paused(self.newest(channel))) is not None:
+            if (paused := _pause_of(self.newest(channel))) is not None:
                 paused.refused += call.count
                 self._note(paused)
         answered = 200 <= call.status < 300
@@ -167,7 +167,7 @@ class Incidents:
 
     def _update_pause(self, channel: ChannelState, key: str, now: Millis) -> None:
         mine = [one for one in self.newest(channel.name) if one.key == key and one.kind is not FailureKind.UNSET]
-        found = _paused(mine, channel.reason)
+        found = _pause_of(mine, channel.reason)
         out = channel.state in PAUSED_STATES
         if out and (found is None or (not found.paused and now - found.last > QUIET_MS)):
             found = self._begin(channel=channel.name, key=key, reason=channel.reason, began=now, last=now)
@@ -263,7 +263,7 @@ class Incidents:
         return self._begin(channel=attempt.channel, key=key, kind=kind, status=status, began=at, last=at)
 
 
-def _paused(newest: Sequence[Incident], reason: str = "") -> Incident | None:
+def _pause_of(newest: Sequence[Incident], reason: str = "") -> Incident | None:
     """The one for which a channel, or one of its keys, is or was last paused; else the one with this reason, or any."""
     paused = next((one for one in newest if one.paused), None)
     return paused or next((one for one in newest if one.reason == reason), newest[0] if newest else None)
