@@ -309,7 +309,7 @@ class LivePage(ListPage[CallView]):
         self.listing.searching = self.calls.query is not None and not self.calls.search.done
 
     def renew(self) -> None:
-        self.table.follows = not self.view.sort and not self.calls.paused
+        self.table.follows = not self.calls.paused  # also sorted: what is found later may come first
         if self._day != (today := fmt.day(self.session.now())):
             self._day = today
             self.table.rearrange()

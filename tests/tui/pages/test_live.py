@@ -402,6 +402,18 @@ async def test_a_sort_covers_all_calls_not_only_those_that_are_loaded() -> None:
         found = [row.cost_nanos for i in range(50) if (row := live(app).calls.row(i))]
         assert found == wanted
         assert live(app).calls.count == 902
+
+
+async def test_a_sorted_list_that_is_at_its_top_stays_there_while_older_calls_are_found() -> None:
+    async with shown(900, recent=20) as (app, pilot, client):
+        live(app).sort_by("cost", reverse=False)
+        live(app).renew()
+        await until_searched(app, pilot)
+        await settle(app, pilot)
+        table, best = live(app).table, max(one.cost_nanos for one in client.records)
+        assert (table.cursor, table.scroll_offset.y) == (0, 0)
+        assert table.current is not None
+        assert table.current.cost_nanos == best
         live(app).sort_by("cost", reverse=True)
         live(app).view.filter = "st:ok"
         await until_searched(app, pilot)
