@@ -195,11 +195,11 @@ async def check_channels(case: Case) -> str:
     if not case.why.works:
         raise _ill(_obstacles(case.why)[0])
     asked = [route for route in case.why.routes if route.place]
-    takes = ", ".join(plain(route.channel) for route in asked if not route.passed)
-    if not takes:
+    ready = [plain(route.channel) for route in asked if not route.passed]
+    if not ready:
         return case.why.message
     others = [f"; {plain(route.channel)} does not ({plain(route.passed)})" for route in asked if route.passed]
-    return f"{takes} accepts calls{''.join(others)}"
+    return f"{', '.join(ready)} {'accepts' if len(ready) == 1 else 'accept'} calls{''.join(others)}"
 
 
 async def check_calls(case: Case) -> str:

@@ -189,7 +189,8 @@ def _address() -> str:
 
 def _key_of_app(printed: str, app: str, token: str | None, only: str | None) -> str:
     """How to get a key, if what was printed lacks one, or the program asks for it; else nothing."""
-    create = f"tollkeeper token {'rotate' if token else 'add'} {word(token or app)}"
+    exists = token is not None or app in [one.name for one in run(lambda client: client.tokens())]
+    create = f"tollkeeper token {'rotate' if exists else 'add'} {word(token or app)}"
     if PLACEHOLDER_KEY in printed:
         filled = f"{create} | tollkeeper env --for {word(app)} --key -"
         return f"{PLACEHOLDER_KEY} stands for the key, which is stored nowhere; with a new one: {filled}"

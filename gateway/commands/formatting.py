@@ -152,8 +152,8 @@ def price_notes(saved: SavedChannel) -> list[str]:
         notes.append("Change one: tollkeeper price set MODEL; see all: tollkeeper price list; set none: --no-prices")
     if saved.unpriced and saved.dialect is not Dialect.MOCK:
         first = word(saved.unpriced[0])
-        verb = "has" if len(saved.unpriced) == 1 else "have"
-        notes.append(f"note: {some(saved.unpriced)} {verb} no price: counted, not charged, and no budget stops them")
+        verb, them = ("has", "it") if len(saved.unpriced) == 1 else ("have", "them")
+        notes.append(f"note: {some(saved.unpriced)} {verb} no price: counted, not charged, and no budget stops {them}")
         notes.append(f"Price one: tollkeeper price set {first} --like OTHER, or --input and --output")
     return notes
 

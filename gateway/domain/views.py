@@ -327,6 +327,8 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the calls had a first byte."""
     aborts: int = 0
     """How many of the errors are calls that the client, the owner or the gateway's stop ended."""
+    refused_ms: int = 0
+    """How much of ``duration_ms`` is of refused calls."""
     duration_p50_ms: Millis | None = None
     """The duration that half of the calls did not exceed. None: not requested, or the records are deleted."""
     duration_p95_ms: Millis | None = None
@@ -338,7 +340,7 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     def mean_duration_ms(self) -> float | None:
         """Over the calls that were not refused; None without any."""
         calls = self.calls - self.refused
-        return self.duration_ms / calls if calls > 0 else None
+        return (self.duration_ms - self.refused_ms) / calls if calls > 0 else None
 
     @property
     def failures(self) -> int:

@@ -106,6 +106,8 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     """How many of the calls were refused before any upstream request: limits by the day do not count them."""
     aborts: int = 0
     """How many of the errors are calls that the client, the owner or the gateway's stop ended: no upstream failed."""
+    refused_ms: int = 0
+    """How much of ``ms`` is of refused calls: some waited in a queue before."""
 
     @property
     def admitted(self) -> int:
@@ -121,6 +123,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
                 self.aborts += 1
         if call.outcome == REFUSED:
             self.refused += 1
+            self.refused_ms += call.ms
         self.input += call.input
         self.cached += call.cached
         self.output += call.output
@@ -146,6 +149,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         self.firsts += other.firsts
         self.refused += other.refused
         self.aborts += other.aborts
+        self.refused_ms += other.refused_ms
 
     def take_out(self, call: Countable) -> None:
         """Subtract one call again."""
@@ -225,6 +229,11 @@ class Rollup:
         for counts in self._cube.values():
             counts.aborts = 0
 
+    def forget_refused_ms(self) -> None:
+        """Leave the times of refused calls uncounted, as earlier versions did."""
+        for counts in self._cube.values():
+            counts.refused_ms = 0
+
     def copy(self) -> "Rollup":
         """The sums as they are now, for comparing them later."""
         copied = Rollup()
@@ -262,6 +271,8 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     hourly: bool
     aborts_counted: bool = False
     """Segments that were sealed by earlier versions have no number of aborts."""
+    refused_ms_counted: bool = False
+    """The same of the times of refused calls."""
     latest: dict[str, int]
     all: dict[Dimension, msgspec.Raw]
     """Totals, decoded when they are needed: most never are, and there are many."""

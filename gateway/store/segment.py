@@ -114,6 +114,7 @@ class Segment:
             end=self.end,
             hourly=True,
             aborts_counted=True,
+            refused_ms_counted=True,
             latest=dict(self.sums.used()),
             all=totals_of(self.sums),
             tables=tables_of(self.sums),

@@ -490,3 +490,9 @@ def test_a_name_is_spared_by_the_domain_it_ends_in() -> None:
     environ = {"HTTP_PROXY": "http://p:1", "NO_PROXY": ".home.arpa"}
     assert check_proxies("http://box.home.arpa:8655/v1", environ).result == "ok"
     assert "http://p:1" not in check_proxies("http://box:8655/v1", environ).text
+
+
+async def test_several_channels_that_are_ready_accept_calls(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", "m", name="spare")
+    step = (await steps(owner, model="m"))["a channel is ready"]
+    assert sorted(step.text.removesuffix(" accept calls").split(", ")) == ["spare", "up"]

@@ -98,7 +98,7 @@ SAVED = SavedChannel(
 def test_a_new_channel_says_which_prices_it_brought_and_what_has_none() -> None:
     ran = run("channel", "add", "c", "--preset", "openai", control=Control({"POST /channels": SAVED}))
     assert "Prices of 1 model set from genai-prices 0.2.3: gpt-4o $2.50 / $10.00\nChange one: " in ran.err
-    assert "note: my own has no price: counted, not charged, and no budget stops them\n" in ran.err
+    assert "note: my own has no price: counted, not charged, and no budget stops it\n" in ran.err
     assert "tollkeeper price set 'my own' --like OTHER" in ran.err
 
 

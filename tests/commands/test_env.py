@@ -137,6 +137,12 @@ def test_a_program_that_asks_for_the_key_needs_one() -> None:
     assert ran.err.splitlines()[-1] == "the key is stored nowhere; for a new one: tollkeeper token rotate laptop"
 
 
+def test_a_token_that_is_called_like_the_app_gets_a_new_key() -> None:
+    control = Control({**APPS, "GET /tokens": [msgspec.structs.replace(TOKEN, name="claude")]})
+    ran = run("env", "--for", "claude", "--shell", "sh", control=control)
+    assert "tollkeeper token rotate claude | tollkeeper env --for claude --key -" in ran.err
+
+
 def test_the_model_must_be_one_that_the_token_sees() -> None:
     assert f"MODEL='{MODEL.name}'" in run("env", "--for", "claude", "--model", MODEL.name, control=Control(APPS)).out
     ran = run("env", "--for", "claude", "--model", "gpt-9", control=Control(APPS))

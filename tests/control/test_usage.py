@@ -1,8 +1,10 @@
 import pytest
 
 from gateway.client.control import ControlClient
+from gateway.control.usage import _row as row_of
 from gateway.control.usage import tallies
 from gateway.domain.errors import BadRequest
+from gateway.store.rollup import Counts
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, speak
@@ -95,6 +97,12 @@ async def test_percentiles_come_on_request(owner: ControlClient, past: int) -> N
     assert laptop.mean_duration_ms == laptop.duration_ms / 2
     whole = await owner.summary(step="hour", percentiles=True)
     assert whole.series[0].row.duration_p95_ms == found.total.duration_p95_ms
+
+
+def test_what_refused_calls_waited_is_in_no_average() -> None:
+    """One call took 8 seconds; three waited for 3 seconds and were refused."""
+    row = row_of("", "", Counts(calls=4, errors=3, ms=17_000, refused=3, refused_ms=9_000), None)
+    assert (row.duration_ms, row.mean_duration_ms) == (17_000, 8_000)
 
 
 async def test_the_earliest_call_is_known(owner: ControlClient, past: int) -> None:

@@ -75,6 +75,14 @@ def test_a_call_that_its_client_or_the_owner_ended_is_an_abort(outcome: Outcome,
     assert counts.aborts == 2 * aborts
 
 
+def test_what_refused_calls_waited_is_counted_by_itself() -> None:
+    counts = Counts()
+    counts.book(record(1, ms=8_000))
+    counts.book(record(2, ms=3_000, status=503, outcome=Outcome.REFUSED))
+    counts.merge(counts)
+    assert (counts.ms, counts.refused_ms) == (22_000, 6_000)
+
+
 def test_sums_without_aborts_are_read() -> None:
     """Of a home that an earlier version wrote."""
     assert msgspec.json.decode(b"[2,1,0,0,0,0,0,0,0,0,1]", type=Counts) == Counts(calls=2, errors=1, refused=1)

@@ -141,29 +141,32 @@ def test_wrong_sums_are_found(store: Store) -> None:
     assert "totals by app curl: the gateway has Counts" in verify(store).difference
 
 
-def test_sums_of_an_earlier_version_do_not_count_aborts(home: Path) -> None:
+@pytest.mark.parametrize("fields", [("aborts", "refused_ms"), ("refused_ms",)])
+def test_sums_of_an_earlier_version_lack_the_newest_fields(home: Path, fields: tuple[str, ...]) -> None:
     store = store_of(home, segment_bytes=8000)
     grant(store)
     for i in range(60):
         store.books.open(running(i))
-        store.books.settle(record(i, status=499, outcome=Outcome.CLIENT_CLOSED))
+        outcome = Outcome.CLIENT_CLOSED if i % 2 else Outcome.REFUSED
+        store.books.settle(record(i, status=499, outcome=outcome, ms=5))
     store.books.sync()
     assert verify(store).equal
+    counted = {f"{field}_counted": False for field in fields}
     for segment in store.calls.log.segments:
         if isinstance(sums := segment.sums, SealedSegment):
-            totals = {by: _without_aborts(raw, in_time=False) for by, raw in sums.all.items()}
-            tables = {by: _without_aborts(raw, in_time=True) for by, raw in sums.tables.items()}
-            segment.sums = msgspec.structs.replace(sums, aborts_counted=False, all=totals, tables=tables)
+            totals = {by: _without(len(fields), raw, in_time=False) for by, raw in sums.all.items()}
+            tables = {by: _without(len(fields), raw, in_time=True) for by, raw in sums.tables.items()}
+            segment.sums = msgspec.structs.replace(sums, **counted, all=totals, tables=tables)
     assert any(isinstance(segment.sums, SealedSegment) for segment in store.calls.log.segments)
     assert verify(store).difference == ""
     store.close()
 
 
-def _without_aborts(raw: msgspec.Raw, *, in_time: bool) -> msgspec.Raw:
-    """The sums as an earlier version wrote them: one number less each."""
+def _without(count: int, raw: msgspec.Raw, *, in_time: bool) -> msgspec.Raw:
+    """The sums as an earlier version wrote them: so many numbers less each."""
     sums = msgspec.json.decode(raw)
     for value, rows in sums.items():
-        sums[value] = {start: counts[:-1] for start, counts in rows.items()} if in_time else rows[:-1]
+        sums[value] = {start: counts[:-count] for start, counts in rows.items()} if in_time else rows[:-count]
     return msgspec.Raw(msgspec.json.encode(sums))
 
 
