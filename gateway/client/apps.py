@@ -17,6 +17,7 @@ from gateway.client.control import ControlClient
 from gateway.domain.errors import NotFound
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.text import plain, word
+from gateway.domain.token import PREFIX
 from gateway.domain.views import ModelView, TokenView
 
 PLACEHOLDER_KEY = "sk-tk-..."
@@ -129,6 +130,12 @@ def app_of_program(program: str) -> str:
 def used_last(tokens: Sequence[TokenView]) -> TokenView:
     """The token to take if none is named: the one that made the newest call, else the oldest one."""
     return max(tokens, key=lambda token: (token.last_used_ms or 0, -token.created_ms))
+
+
+def key_in(environ: Mapping[str, str]) -> str:
+    """The key or name of a token that the environment gives to ``env`` and ``doctor``; empty if it gives none."""
+    own = environ.get("OPENAI_API_KEY", "")
+    return environ.get(KEY_VARIABLE, "") or (own if own.startswith(PREFIX) else "")
 
 
 def best_model(names: Iterable[str]) -> str:

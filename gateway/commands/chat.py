@@ -22,12 +22,15 @@ from gateway.commands.options import SOME
 from gateway.commands.output import harmless, on_terminal, out, out_json, words
 from gateway.commands.session import run
 from gateway.domain.errors import GatewayError, InternalError, NotFound, Unavailable, UpstreamError
-from gateway.domain.human_values import brief_span
+from gateway.domain.human_values import brief_span, count_text
 from gateway.domain.token import PREFIX
 from gateway.domain.views import CallView
 
 HEAD_S = 900.0
 """How long the answer may take to begin; the gateway's own deadlines are shorter."""
+
+LIMIT_MARK = "output_limit="
+"""The mark of a call whose output the gateway limited; ``chat`` itself sets no limit."""
 
 TOKEN_VARIABLE = "TOLLKEEPER_TOKEN"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -210,6 +213,10 @@ async def print_receipt(client: ControlClient, call_id: str) -> None:
     model = f"{call.fallback} for {call.model}" if call.fallback else call.model
     who = f"{model} from {call.channel} as {call.token}"
     words(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {who}, {call.id}")
+    if call.finish_reason == "length":
+        limited = any(mark.startswith(LIMIT_MARK) for mark in call.marks)
+        why = "what is left of a budget or the balance allows no more" if limited else "the model's limit of output"
+        words(f"note: the answer was cut off after {count_text(call.output_tokens, 'token')}: {why}")
 
 
 async def _call(client: ControlClient, call_id: str) -> CallView | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import click
 
+from gateway.client.apps import key_in
 from gateway.client.control import ControlClient
 from gateway.client.doctor import examine
 from gateway.client.test_call import TESTED
@@ -39,7 +40,7 @@ COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright
     "--token",
     type=SOME,
     shell_complete=TOKENS,
-    help="Name or key of the token to test (default: TOLLKEEPER_TOKEN, else the one used last).",
+    help="Name or key of the token to test (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, else the one used last).",
 )
 @click.option(
     "--model",
@@ -59,7 +60,7 @@ def doctor(token: str | None, model: str, api: str, *, as_json: bool) -> None:
 
     With --token or --model, only that call decides the exit code; other problems are warnings.
     """
-    who = token or os.environ.get("TOLLKEEPER_TOKEN", "")
+    who = token or key_in(os.environ)
     key, name = (who, "") if who.startswith(PREFIX) else ("", who)
 
     async def work(client: ControlClient) -> list[Step]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, find_app, used_last, usual_model
+from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, find_app, key_in, used_last, usual_model
 from gateway.client.connect_card import KEY_VARIABLE, URL_VARIABLE, Shell, environment
 from gateway.client.control import ControlClient
 from gateway.commands import stdin
@@ -70,9 +70,13 @@ def env(
     known = _key(key)
     note = "" if known or app else _where_the_key_is(token)
     if app is not None:
-        snippets = _choose_snippets(_snippets(app, known, token, model), only, app)
-        _print_guide(snippets, kind, as_json=as_json)
-        note = "" if known else _key_of_app("\n".join(one.lines(kind) for one in snippets), app, token, only)
+        snippets = _snippets(app, known, token, model)
+        chosen = _choose_snippets(snippets, only, app)
+        _print_guide(chosen, kind, as_json=as_json)
+        if known:
+            note = _missing_key(known if key == "-" else "", chosen, snippets, kind)
+        else:
+            note = _key_of_app("\n".join(one.lines(kind) for one in chosen), app, token, only)
     elif model or only:
         raise click.UsageError("--model and --only go with --for", click.get_current_context())
     elif as_json:
@@ -82,6 +86,14 @@ def env(
             out(f"# {line}" if KEY_VARIABLE in line and not known else line)
     if note:
         words(note)
+
+
+def _missing_key(key: str, chosen: Sequence[Snippet], snippets: Sequence[Snippet], shell: Shell) -> str:
+    """The line with a key that was read from a pipe and is in no part that was printed: nobody could read it again."""
+    if not key or any(key in snippet.lines(shell) for snippet in chosen):
+        return ""
+    lines = [line for snippet in snippets for line in snippet.lines(shell).splitlines() if key in line]
+    return f"the key is in none of this; save it now: {lines[0].strip() if lines else key}"
 
 
 def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: str | None) -> AppTarget:
@@ -163,7 +175,7 @@ def _own_shell() -> Shell:
 def _key(given: str | None) -> str:
     if given == "-":
         return stdin.secret("key", "without --key a placeholder stands for it")
-    own = os.environ.get("TOLLKEEPER_TOKEN", "")
+    own = key_in(os.environ)
     return given or (own if own.startswith(PREFIX) else "")
 
 

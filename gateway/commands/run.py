@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -111,7 +111,7 @@ def run_program(
     program = shutil.which(command[0])
     if program is None:
         raise Quit(f"no program '{plain(command[0])}' in PATH", Exit.NOT_FOUND)
-    name = app or app_of_program(program)
+    name = app or app_of(program, command[1:])
     if app is not None:
         find_app(app)
     body: dict[str, Any] = {
@@ -124,11 +124,20 @@ def run_program(
         body["group"] = group
     with SignalRelay() as relay, _own_token(body, renewed=expires is None) as created, _own_folder() as folder:
         setup = run(lambda client: _prepare(client, created, name, model, folder), running=True)
+        if model and not name:
+            words("note: --model has no effect on a program that is not recognized; --for APP says which it is")
         with _own_files(setup.launch, folder):
             code = relay.supervise([program, *setup.launch.arguments, *command[1:]], setup.environment)
         if setup.launch.note and stdin.on_terminal():
             words(setup.launch.note)
     click.get_current_context().exit(code)
+
+
+def app_of(program: str, arguments: Sequence[str]) -> str:
+    """The name of the app that is started, also as ``python -m NAME``; empty if it is none that is known."""
+    module = arguments[1] if len(arguments) > 1 and arguments[0] == "-m" else ""
+    is_python = Path(program).name.casefold().startswith("python")
+    return app_of_program(program) or (app_of_program(module) if is_python and module else "")
 
 
 async def _prepare(

@@ -20,6 +20,8 @@ from gateway.commands.session import NO_SERVER, config, run
 from gateway.commands.usage_tail import print_calls
 from gateway.config import Config
 from gateway.domain.account import AccountStatus
+from gateway.domain.advice import advice
+from gateway.domain.errors import GatewayError, QuotaExceeded
 from gateway.domain.human_values import brief_span, count_text, local_time, past_of
 from gateway.domain.money import brief_dollars
 from gateway.domain.text import plain, word
@@ -96,11 +98,12 @@ def status(*, line: bool, as_json: bool) -> None:
             out(plain(found.text, limit=1_000))
         return
 
-    async def work(client: ControlClient) -> tuple[Status, str]:
-        return await client.status(), "" if as_json else await formatting.balance_outlook(client)
+    async def work(client: ControlClient) -> tuple[Status, str, str]:
+        view = await client.status()
+        return view, *(("", "") if as_json else (await _account(client), await formatting.balance_outlook(client)))
 
     try:
-        view, balance = run(work, running=True)
+        view, account, balance = run(work, running=True)
     except Quit as error:
         if as_json and error.exit_code is Exit.UNREACHABLE:
             out_json({"running": False, "home": str(config().home), "error": error.message})
@@ -108,7 +111,17 @@ def status(*, line: bool, as_json: bool) -> None:
     if as_json:
         out_json({"running": True, **msgspec.structs.asdict(view)})
         return
-    _print(view, balance)
+    _print(view, account, balance)
+
+
+async def _account(client: ControlClient) -> str:
+    """What keeps the account from paying; empty if nothing does, or if that is not known."""
+    try:
+        state = (await client.account()).status
+    except GatewayError:
+        return ""
+    fix = advice(QuotaExceeded("", code="account_suspended"))
+    return "" if state is AccountStatus.ACTIVE else f"{state.value}: all calls are rejected; {fix}"
 
 
 @click.command(cls=Command, examples=["tollkeeper stop", "tollkeeper stop --now"])
@@ -164,7 +177,9 @@ def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
     running = f"{view.in_flight} running" + (f", {view.queued} waiting" if view.queued else "")
     left = f"{brief_dollars(account.available_nanos)} left"
     parts = [running, f"{brief_dollars(today.total.cost_nanos)} today", left, *troubles]
-    tooltip = f"{view.address}: {count_text(today.total.calls, 'call')} today, {today.total.failures:,} failed"
+    tooltip = (
+        f"{view.address}: {count_text(today.total.calls, 'call')} today, {count_text(today.total.errors, 'error')}"
+    )
     return BarLine(text=", ".join(parts), tooltip=tooltip, css_class="attention" if troubles else "ok")
 
 
@@ -223,7 +238,7 @@ def _calls(view: Status) -> str:
     return f"{view.in_flight + view.queued - waiting} running · {waiting} waiting"
 
 
-def _print(view: Status, balance: str) -> None:
+def _print(view: Status, account: str, balance: str) -> None:
     ollama = view.ollama_address or view.ollama_error
     out_pairs(
         [
@@ -234,6 +249,7 @@ def _print(view: Status, balance: str) -> None:
             ("version", view.version),
             ("process", str(view.pid)),
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
+            ("account", account),
             *([("balance", balance)] if balance else []),
             ("calls", _calls(view)),
             *(("", f"{count} waiting for {plain(what)}") for what, count in view.waits.items()),

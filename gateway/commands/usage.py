@@ -65,7 +65,8 @@ def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> 
     """Sum up calls, tokens and cost.
 
     'Duration' and 'First' (the time to the first token) are averages; beside each are the times that half of the calls
-    (p50) and 95 % of them (p95) did not exceed, from the records that are kept.
+    (p50) and 95 % of them (p95) did not exceed, from the records that are kept. Of many alike refusals one is recorded
+    in a second, and counts once.
     """
     start = now() - MONTH_MS if since is None else since
     over_time = by in STEPS
@@ -165,7 +166,7 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
         with ProgressLine(shown=not as_json) as progress:
             calls = await _newest(client, wanted, limit, progress)
         if calls or wanted.model is None:
-            return calls, NO_CALLS if wanted == CallQuery() else "no matching calls"
+            return calls, NO_CALLS if wanted == CallQuery() else f"no matching calls{_names_note(wanted)}"
         return calls, f"no matching calls{_models_there(wanted.model, await client.models())}"
 
     calls, note = run(work)
@@ -183,6 +184,13 @@ async def _newest(
     """
     found = [call async for call in find_calls(client, wanted, max(limit, SHOWN), progress)]
     return sorted(found, key=lambda call: call.time_ms, reverse=True)[:limit]
+
+
+def _names_note(wanted: CallQuery) -> str:
+    """A note about words that look at names."""
+    options = {"tok:": "--token", "ch:": "--channel"}
+    named = [option for word, option in options.items() for one in wanted.query.words if one.startswith(word)]
+    return f"; words look at the names of that time, {' and '.join(named)} also at later ones" if named else ""
 
 
 def _models_there(name: str, models: Sequence[ModelView]) -> str:

@@ -23,7 +23,7 @@ from gateway.core.rate_scopes import (
 from gateway.domain.channel import Channel, ServedModel, UpstreamPrices, key_id, key_name
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
-from gateway.domain.patterns import matches
+from gateway.domain.patterns import matches, near_names
 from gateway.domain.price import UPSTREAM, Price
 from gateway.domain.registry import Registry
 from gateway.domain.token import Token
@@ -318,9 +318,16 @@ def _by_ref(ref: str, table: Mapping[Key, Entity], noun: str) -> Entity:
     for key, entity in table.items():
         if ref in (key, entity.name):
             return entity
-    raise NotFound(_missing(noun, ref, [e.name for e in table.values()]), param=noun)
+    lasting = [one.name for one in table.values() if not getattr(one, "temporary", False)]  # tokens of programs end
+    raise NotFound(_missing(noun, ref, lasting), param=noun)
+
+
+NAMED = 20
+"""Names that an error lists."""
 
 
 def _missing(noun: str, ref: str, names: list[str]) -> str:
-    known = ", ".join(sorted(names)[:20]) or "none yet"
-    return f"there is no {noun} '{ref}'; there are: {known}"
+    """The error for a name that does not exist, with those that do: those that look like it first."""
+    first = list(dict.fromkeys([*near_names(ref, names), *sorted(names)]))
+    rest = f" and {len(first) - NAMED} more" if len(first) > NAMED else ""
+    return f"there is no {noun} '{ref}'; there are: {', '.join(first[:NAMED]) or 'none yet'}{rest}"

@@ -8,7 +8,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.client.apps import APPS, AppTarget, Launch, Snippet, app_of_program, best_model, find_app, generic_launch
+from gateway.client.apps import (
+    APPS,
+    AppTarget,
+    Launch,
+    Snippet,
+    app_of_program,
+    best_model,
+    find_app,
+    generic_launch,
+    key_in,
+)
 from gateway.client.connect_card import Shell
 from gateway.domain.errors import NotFound
 from tests.house import ROOT
@@ -151,3 +161,11 @@ def test_the_documents_page_shows_what_is_printed(name: str) -> None:
     target = AppTarget(base_url=URL, model="demo-echo", models={"demo-echo": None})
     assert f"\n## {APPS[name].title}\n" in page
     assert [snippet.where for snippet in APPS[name].guide(target) if f"\n{snippet.lines('sh')}\n" not in page] == []
+
+
+def test_a_key_in_the_environment_counts_if_it_is_one_of_ours() -> None:
+    own, theirs = {"OPENAI_API_KEY": "sk-tk-own"}, {"OPENAI_API_KEY": "sk-proj-theirs"}
+    assert [key_in(one) for one in ({}, own, theirs, {**own, "TOLLKEEPER_TOKEN": "laptop"})] == [
+        *("", "sk-tk-own", ""),
+        "laptop",
+    ]

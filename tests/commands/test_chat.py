@@ -73,6 +73,28 @@ async def test_an_answer_is_a_success_also_if_the_server_stops_right_after_it(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("marks", "finish", "note"),
+    [
+        (
+            ["output_limit=2"],
+            "length",
+            "note: the answer was cut off after 150 tokens: what is left of a budget or the",
+        ),
+        ([], "length", "note: the answer was cut off after 150 tokens: the model's limit of output"),
+        (["output_limit=2"], "stop", ""),
+    ],
+)
+async def test_an_answer_that_was_cut_off_is_called_so(
+    capsys: pytest.CaptureFixture[str], marks: list[str], finish: str, note: str
+) -> None:
+    call = replace(CALL, marks=marks, finish_reason=finish)
+    async with Control({f"GET /calls/{CALL.id}": call}).reach(load()) as client:
+        await print_receipt(client, CALL.id)
+    _, *notes = capsys.readouterr().err.splitlines()
+    assert [text.startswith(note) for text in notes] == ([True] if note else [])
+
+
 async def test_the_model_that_answered_instead_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     call = replace(CALL, attempts=[replace(CALL.attempts[-1], model="spare")])
     async with Control({f"GET /calls/{CALL.id}": call}).reach(load()) as client:

@@ -119,6 +119,15 @@ def test_a_misspelt_app_is_answered_with_the_nearest_one() -> None:
     assert "Did you mean 'qwen-code'?" in run("env", "--for", "qwenn", control=Control(APPS)).err
 
 
+def test_a_key_from_a_pipe_that_no_part_has_is_not_lost() -> None:
+    line = ("env", "--for", "codex", "--shell", "sh", "--key")
+    ran = run(*line, "-", "--only", "file", control=Control(APPS), stdin=OWN_KEY)
+    assert OWN_KEY not in ran.out
+    assert ran.err.endswith(f"the key is in none of this; save it now: export TOLLKEEPER_TOKEN='{OWN_KEY}'\n")
+    for known in ((*line, OWN_KEY, "--only", "file"), (*line, "-"), (*line, "-", "--only", "variables")):
+        assert "save it now" not in run(*known, control=Control(APPS), stdin=OWN_KEY).err
+
+
 def test_without_a_key_a_line_makes_one() -> None:
     ran = run("env", "--for", "claude", "--shell", "sh", control=Control(APPS))
     assert "export ANTHROPIC_AUTH_TOKEN='sk-tk-...'" in ran.out

@@ -14,6 +14,7 @@ import pexpect
 import pytest
 from msgspec.structs import replace
 
+from gateway.commands import run as run_command
 from gateway.commands.exit_codes import Exit
 from gateway.commands.run import LEASE_MS, SignalRelay
 from gateway.domain.views import CallPage, NewToken
@@ -266,6 +267,19 @@ def _awaited(served: Served) -> list[dict[str, Any]]:
             return found
         time.sleep(0.05)
     raise AssertionError("no token was made")
+
+
+def test_a_model_for_a_program_that_is_not_known_is_warned_of(served: Served) -> None:
+    note = "note: --model has no effect on a program that is not recognized; --for APP says which it is\n"
+    for more, warned in (((), True), (("--for", "openai"), False)):
+        ran = tollkeeper(served.home, "run", "--model", "demo-echo", *more, "--", sys.executable, "-c", "")
+        assert (ran.code, ran.err.startswith(note)) == (0, warned), ran.err
+
+
+def test_a_module_of_python_is_recognized_as_its_program() -> None:
+    assert run_command.app_of("/usr/bin/python3", ("-m", "aider", "--message", "hi")) == "aider"
+    assert run_command.app_of("/usr/bin/python3", ("aider.py",)) == ""
+    assert run_command.app_of("/usr/local/bin/aider", ()) == "aider"
 
 
 def test_a_script_whose_interpreter_is_gone_is_named_with_it(served: Served, tmp_path: Path) -> None:

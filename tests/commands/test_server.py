@@ -36,6 +36,16 @@ def test_the_status_is_printed() -> None:
     assert "address         http://127.0.0.1:8655/v1\n" in ran.out
 
 
+def test_the_status_says_what_is_wrong_with_the_account() -> None:
+    suspended = replace(ACCOUNT, status=AccountStatus.SUSPENDED)
+    outs = [
+        run("status", control=Control({"GET /status": STATUS, "GET /account": account})).out
+        for account in (ACCOUNT, suspended)
+    ]
+    assert "\naccount " not in outs[0]
+    assert "account         suspended: all calls are rejected; 'tollkeeper account set --status active' " in outs[1]
+
+
 def test_the_status_says_whether_the_store_works_and_why_not() -> None:
     failed = replace(STATUS, state="store_failed", store_error="the disk is full: No space left on device")
     outs = [run("status", control=Control({"GET /status": status})).out for status in (STATUS, failed)]
@@ -119,6 +129,11 @@ def test_one_line_for_a_status_bar() -> None:
     shown = run("status", "--line", "--json", control=control)
     assert (shown.json["text"] + "\n", shown.out.count("\n")) == (ran.out, 1)
     assert shown.json["tooltip"].startswith("http://127.0.0.1:8655/v1: ")
+
+
+def test_a_status_bar_counts_errors_as_the_summary_does() -> None:
+    today = replace(SUMMARY, total=replace(SUMMARY.total, errors=3, aborts=2))
+    assert bar_line(STATUS, ACCOUNT, today).tooltip.endswith(": 5 calls today, 3 errors")
 
 
 def test_a_status_bar_shows_what_needs_attention() -> None:

@@ -299,6 +299,12 @@ def test_a_model_that_nothing_offers_is_named_with_those_there_are() -> None:
     assert run("usage", "list", "--model", MODEL.name, control=control).err == "no matching calls\n"
 
 
+def test_words_about_names_say_that_renamed_ones_are_found_by_options() -> None:
+    control = Control({"GET /calls": CallPage(calls=[])})
+    told = "no matching calls; words look at the names of that time, --token also at later ones\n"
+    assert run("usage", "list", "tok:chatui", control=control).err == told
+
+
 def test_without_any_call_the_list_says_how_to_make_one() -> None:
     control = Control({"GET /calls": CallPage(calls=[])})
     assert run("usage", "list", control=control).err == "no calls yet; try: tollkeeper chat hello\n"

@@ -80,9 +80,17 @@ def test_tokens_are_found_by_id_name_and_digest() -> None:
 @pytest.mark.parametrize("noun", ["token", "channel", "group"])
 def test_what_is_missing_is_reported_with_what_is_there(noun: str) -> None:
     found = catalog(channel("here"), tokens=(token("here"),), groups=(Group(name="here"),))
-    with pytest.raises(NotFound, match=f"no {noun} 'gone'; there are: here") as caught:
+    with pytest.raises(NotFound, match=f"no {noun} 'gone'; there are: here$") as caught:
         getattr(found, noun)("gone")
     assert caught.value.param == noun
+
+
+def test_of_many_names_the_near_ones_come_first_and_those_of_ended_programs_not_at_all() -> None:
+    names = [f"bot-{number:02}" for number in range(25)]
+    programs = [token(f"a-proj-{number}", temporary=True) for number in range(30)]
+    found = catalog(tokens=(*map(token, (*names, "zz-laptop")), *programs))
+    with pytest.raises(NotFound, match=r"there are: zz-laptop, bot-00, bot-01.* bot-18 and 6 more$"):
+        found.token("laptop")
 
 
 def test_nothing_there_is_reported_as_well() -> None:
