@@ -33,14 +33,13 @@ AnyApp = Any
 def pause(page: AnyPage) -> None:
     """Hold the rows still, or let them go on."""
     page.renew()
-    page.calls.paused = not page.calls.paused
-    page.calls.hidden.forget(page.session.board.calls.order)
+    page.calls.pause(on=not page.calls.paused)
     page.renew()
 
 
 def follow(page: AnyPage) -> None:
     """Jump to the newest call, and follow new ones."""
-    page.calls.paused = False
+    page.calls.pause(on=False)
     page.sort_by("", reverse=False)
     page.renew()
     page.table.action_cursor("first")

@@ -7,7 +7,8 @@ Three ways of looking, all newest first unless sorted:
 - filtered: what matches in the ring, then what was found so far among older records, walked page by page;
 - sorted: what matches in the ring, and the first in that order of all older records, which the server finds.
 
-The rows do not change between two calls of ``renew``.
+The rows do not change between two calls of ``renew``. While it is paused, a filter, a sort and what a search finds
+still change them, but only among the calls that there were when it was paused.
 """
 
 from asyncio import Lock
@@ -54,6 +55,10 @@ class UnseenCalls:
 
     def __init__(self) -> None:
         self._newest = CallId("")
+
+    def seen(self, order: Sequence[CallId]) -> Sequence[CallId]:
+        """Those that there were then."""
+        return order[: bisect_right(order, self._newest)]
 
     def forget(self, order: Sequence[CallId]) -> None:
         """All that there are, oldest first, have been on screen, as far as the filter shows them."""
@@ -145,12 +150,21 @@ class LiveSource:
         self.found, self.search = [], SearchProgress(done=all_loaded(self.calls, query))
         self._version = -1
 
+    def pause(self, *, on: bool) -> None:
+        """Hold the rows still, or let them follow the board again."""
+        self.paused = on
+        self.hidden.forget(self.calls.order)
+        if not on:
+            self._version = -1
+
     def renew(self) -> None:
-        """Load what changed on the board, unless paused."""
+        """Load what changed on the board; while paused only what the filter or the order changed."""
         calls = self.session.board.calls
         if calls is not self.calls:
-            self._forget(calls)
-        if self.paused:
+            self.calls = calls  # of another server, with other records
+            self.history.clear()
+            self.narrow(self.query)
+        if self.paused and self._version >= 0:
             return
         if calls.version == self._version and not (self._ordered and calls.running):
             return
@@ -186,14 +200,15 @@ class LiveSource:
 
     def _take(self, calls: CallRing) -> None:
         changed = calls.changes()
+        order = self.hidden.seen(calls.order) if self.paused else calls.order
         if self.query is None:
             if self.order_wanted is not None and calls.below != self._below:
                 self.narrow(None)  # calls fell out of the ring: they are to be found below it now
-            self._view, self._below = list(calls.order), calls.below
+            self._view, self._below = list(order), calls.below
         elif changed is None or self._version < 0:
             if calls.below != self._below:  # calls fell out of the ring: they are to be found below it now
                 self.narrow(self.query)
-            self._view = [i for i in calls.order if self.fits(i)]
+            self._view = [i for i in order if self.fits(i)]
             self._below = calls.below
         else:
             for call_id in dict.fromkeys(changed):
@@ -202,12 +217,6 @@ class LiveSource:
     def fits(self, call_id: CallId) -> bool:
         """Whether the filter, if there is one, shows this call of the ring."""
         return self.query is None or self.query.fits(as_view(self.calls.by_id[call_id], self.session.now()))
-
-    def _forget(self, calls: CallRing) -> None:
-        """Another server, other records."""
-        self.calls = calls
-        self.history.clear()
-        self.narrow(self.query)
 
 
 async def load_page(source: LiveSource) -> None:

@@ -6,7 +6,7 @@ from textual.widgets import Input, Static
 
 from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
-from tests.tui.pages.test_live import lead, live, settle, shown
+from tests.tui.pages.test_live import lead, lines, live, settle, shown
 from tests.tui.stage import NOW, call, running, words
 from tui.actions import actions_in
 from tui.app import Console
@@ -29,6 +29,14 @@ async def test_pausing_holds_the_rows_still_and_counts_what_comes() -> None:
         await pilot.press("space")
         await settle(app, pilot)
         assert lead(app).startswith("▸ following  63 calls")
+
+
+async def test_a_filter_holds_while_paused() -> None:
+    async with shown() as (app, pilot, _):
+        await pilot.press("space", "slash", *"gpt", "enter")
+        await settle(app, pilot)
+        assert lead(app).startswith("❚❚ paused")
+        assert {line.split()[1].partition("-")[0] for line in lines(app) if line} == {"gpt"}
 
 
 async def test_while_paused_only_calls_that_are_not_in_the_list_are_new() -> None:

@@ -118,16 +118,38 @@ def test_only_marked_rows_can_be_kept() -> None:
     assert ids(source) == [key]
 
 
+def test_while_paused_a_filter_and_a_sort_change_the_rows_but_nothing_new_comes() -> None:
+    session, source = made()
+    cost = next(column for column in columns(session) if column.id == "cost")
+    source.pause(on=True)
+    before = ids(source)
+    settle(session, call(99, NOW + 5, model="gpt-5", cost_nanos=10**12))
+    source.narrow(parse("gpt", NOW))
+    source.renew()
+    found = [row.id for row in map(source.row, range(source.count)) if row is not None and "gpt" in row.model]
+    assert 0 < len(found) == source.count < len(before)
+    assert set(found) < set(before)
+    source.narrow(None)
+    source.order(cost, reverse=False)
+    source.renew()
+    costs = [row.cost_nanos for row in map(source.row, range(source.count)) if row is not None]
+    assert (costs, set(ids(source))) == (sorted(costs, reverse=True), set(before))
+    source.order(None, reverse=False)
+    source.pause(on=False)
+    source.renew()
+    assert ids(source) == [call(99, NOW + 5).id, *before]
+
+
 def test_paused_rows_stay_and_what_comes_is_counted() -> None:
     session, source = made()
     source.unseen.forget(session.board.calls.order)
     before = ids(source)
-    source.paused = True
+    source.pause(on=True)
     settle(session, call(98, NOW + 4), call(99, NOW + 5))
     source.renew()
     assert ids(source) == before
     assert source.unseen.count(session.board.calls.order, source.fits) == 2
-    source.paused = False
+    source.pause(on=False)
     source.renew()
     assert source.count == 14
 
