@@ -152,8 +152,8 @@ def _route_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
 
 def _limit_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
     rates: tuple[tuple[str, str, int, int, Callable[[GroupRow], int | None]], ...] = (
-        ("rpm", "Max calls/m", 11, 4, lambda r: r.view.limits.rpm),
-        ("tpm", "Max tok/m", 9, 5, lambda r: r.view.limits.tpm),
+        ("rpm", "Max RPM", 7, 4, lambda r: r.view.limits.rpm),
+        ("tpm", "Max TPM", 7, 5, lambda r: r.view.limits.tpm),
     )
     for id_, title, width, rank, rate in rates:
         yield Column(

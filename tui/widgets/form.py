@@ -284,7 +284,7 @@ class FormFields(VerticalScroll, inherit_bindings=False):
 
 NO_SERVER = (
     "There is no server, and nothing was saved. What you entered stays here: start the server in another terminal with "
-    "'tollkeeper serve', then press enter again."
+    "'tollkeeper serve', then try again."
 )
 """The keys of a form are letters, also the one that starts a server elsewhere."""
 
