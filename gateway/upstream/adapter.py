@@ -129,6 +129,8 @@ class LearnedRefusals(msgspec.Struct, frozen=True, kw_only=True):
     """Top-level parameters to leave out."""
     token_limit_field: TokenLimitField | None = None
     """The name of the output limit it insisted on."""
+    max_output: int | None = None
+    """The model's own output limit, which it named when it refused a higher one."""
 
 
 class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -219,6 +221,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """The request may have reached the upstream, so that it may have billed it."""
     parameters: tuple[str, ...] = ()
     """Names in the message that may be parameters the upstream does not take; see ``learned_params``."""
+    max_output: int | None = None
+    """The model's own output limit, if the upstream names it because that of the request is higher."""
     lacks_api: bool = False
     """The upstream does not have the API at all: the call is translated there, and later ones for a day."""
     may_lack_api: bool = False

@@ -77,6 +77,14 @@ _NAMES = re.compile(
     r"|does\s+not\s+support\s+(?:the\s+)?(?:parameters?\s+)?[`'\"]?([a-z_]+)",
     re.IGNORECASE,
 )
+_MOST_OUTPUT = re.compile(
+    r"supports? at most (\d{1,9}) (?:completion|output) tokens"
+    r"|(?<!\d)(\d{1,9}), which is the maximum allowed number of output tokens"
+    r"|max_(?:completion_)?tokens[`'\"]? must be (?:less than or equal to|at most|<=) [`'\"]?(\d{1,9})(?!\d)"
+    r"|range of max_(?:completion_)?tokens (?:is|should be) \[\d+, ?(\d{1,9})\]",
+    re.IGNORECASE,
+)
+"""The model's own limit, in a refusal of a higher one: as OpenAI, Anthropic, Groq, and DeepSeek with Qwen write it."""
 _SET = re.compile(
     r"(?:unsupported|unknown|unrecognized|unexpected|extra)\s+(?:request\s+)?(?:parameter|argument|field|name|key)s?\b"
     r"[^{\[('\"]{0,60}[{\[(]([^}\])]{1,500})[}\])]",
@@ -91,6 +99,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
     kind = _kind(status, error)
     wait = retry_after_s(headers)
     code, text = _code_and_text(channel, kind, status, error)
+    refused = kind is FailureKind.CLIENT and status in {400, 422}
     return Failure(
         kind=kind,
         code=code,
@@ -106,8 +115,14 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
             request_id=UpstreamText(error.request_id or upstream_id(headers)),
         ),
         retry_after_s=wait if wait is not None else _clamp(error.delay_s),
-        parameters=_parameters(error) if kind is FailureKind.CLIENT and status in {400, 422} else (),
+        parameters=_parameters(error) if refused else (),
+        max_output=_max_output(error) if refused else None,
     )
+
+
+def _max_output(error: ErrorBody) -> int | None:
+    found = _MOST_OUTPUT.search(error.message[:1000])
+    return int(next(filter(None, found.groups()))) or None if found is not None else None
 
 
 def _kind(status: int, error: ErrorBody) -> FailureKind:

@@ -1,4 +1,4 @@
-"""What upstreams turned out not to take: parameters, remembered for an hour, and whole APIs, for a day.
+"""What upstreams turned out not to take: parameters and output limits, remembered for an hour, whole APIs, for a day.
 
 So a call is saved by leaving them out.
 """
@@ -45,7 +45,7 @@ class LearnedParams:
         return learned
 
     def learn(self, channel: Channel, served: ServedModel, order: Order, failure: Failure, now: Millis) -> bool:
-        """Whether the same channel should be asked once more, because this time something will be left out.
+        """Whether the same channel should be asked once more, because this time something is left out or lower.
 
         A strict channel loses nothing that the client sent; the ``stream_options`` of our own are always left out.
         Upstreams that check a whole request name all they refuse: all of it is learned at once.
@@ -57,6 +57,9 @@ class LearnedParams:
             if (channel.strict and not ours) or name in NEVER_DROPPED or not (ours or _was_sent(name, order)):
                 continue
             after = _with(after, name)
+        fixed = channel.strict and _was_sent("max_tokens", order)
+        if (most := failure.max_output) is not None and not fixed:  # else the client's, or one that the gateway chose
+            after = msgspec.structs.replace(after, max_output=min(most, after.max_output or most))
         if after == before:
             return False
         self.known[channel.id, served.upstream_name] = (after, Millis(now + KEEP_MS))

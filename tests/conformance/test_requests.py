@@ -213,6 +213,23 @@ async def test_15_a_parameter_the_upstream_refuses_is_left_out_once_and_remember
     assert ["temperature" in exchange.json for exchange in provider.exchanges] == [True, False, False]
 
 
+TOO_LARGE = (
+    "max_tokens is too large: 32000. This model supports at most 16384 completion tokens, whereas you gave 32000"
+)
+
+
+async def test_an_output_limit_above_the_models_own_is_lowered_once_the_upstream_names_that(
+    gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", fail(400, TOO_LARGE, code="invalid_value"), speak())
+    for _ in range(2):
+        answer = await gateway.client.chat(max_tokens=32_000)
+        assert (answer.status, answer.head.get("x-gateway-output-limit")) == (200, "16384")
+    assert [exchange.json["max_tokens"] for exchange in provider.exchanges] == [32_000, 16_384, 16_384]
+    lower = await gateway.client.chat(max_tokens=100)
+    assert (provider.last.json["max_tokens"], lower.head.get("x-gateway-output-limit")) == (100, "")
+
+
 async def test_15_refusals_in_the_form_of_a_set_are_understood(gateway: Gateway, provider: Provider) -> None:
     refusal = {"detail": "Unexpected fields in the request: {'user', 'stream_options', 'store'}"}  # transformers serve
     provider.on("m", reply(refusal, status=422), stream(*story("Hello")))

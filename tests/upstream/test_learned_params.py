@@ -92,3 +92,20 @@ def test_models_and_channels_are_kept_apart() -> None:
     assert lessons.of(UP, SERVED, NOW) is not NOTHING
     lessons.forget(UP)
     assert lessons.of(UP, SERVED, NOW) is NOTHING
+
+
+def test_a_limit_above_the_models_own_is_lowered_for_an_hour() -> None:
+    lessons, refused = LearnedParams(), _refusal_of(8192)
+    assert lessons.learn(channel(), SERVED, order({"model": "m", "max_tokens": 9}), refused, NOW)
+    assert lessons.of(UP, SERVED, NOW).max_output == 8192
+    assert not lessons.learn(channel(), SERVED, order({"model": "m", "max_tokens": 9}), refused, NOW)
+
+
+def test_a_strict_channel_keeps_the_limit_of_a_client_but_not_that_of_the_gateway() -> None:
+    lessons, refused = LearnedParams(), _refusal_of(8192)
+    assert not lessons.learn(channel(strict=True), SERVED, order({"model": "m", "max_tokens": 9}), refused, NOW)
+    assert lessons.learn(channel(strict=True), SERVED, order({"model": "m"}), refused, NOW)
+
+
+def _refusal_of(max_output: int) -> Failure:
+    return Failure(kind=FailureKind.CLIENT, code="x", text=NO_TEXT, max_output=max_output)

@@ -11,7 +11,7 @@ from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.messages import speak_messages
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import dumps, speak
+from tests.fakes.replies import dumps, fail, speak
 from tests.v1.test_every_api import upstream
 
 CAP = 64_000
@@ -113,3 +113,16 @@ async def test_where_little_is_left_a_call_without_a_limit_gets_the_one_that_the
     assert (answer.status, provider.last.json["max_tokens"]) == (200, 100)
     assert dict(answer.head.headers)["x-gateway-output-limit"] == "100"
     assert gateway.engine.store.books.available() >= 0
+
+
+async def test_a_limit_that_the_rest_pays_for_is_not_above_the_models_own(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    gateway.price(input=Nanos(0), output=Nanos(25 * MILLION))
+    gateway.grant(25 * 100 - GRANTED)
+    provider.on(
+        "m", fail(400, "max_tokens is too large: 100. This model supports at most 64 completion tokens"), speak()
+    )
+    body = dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]})
+    answer = await gateway.client.ask("POST", "/v1/chat/completions", body)
+    assert (answer.status, [exchange.json["max_tokens"] for exchange in provider.exchanges]) == (200, [100, 64])
+    assert dict(answer.head.headers)["x-gateway-output-limit"] == "64"

@@ -56,6 +56,10 @@ class CompletionsRelay:
         changes: Fields = {"model": rawjson.raw(served.upstream_name)} if served.upstream_name != order.model else {}
         if rawjson.is_null(order.fields.get("max_tokens")):
             changes["max_tokens"] = USUAL_OUTPUT
+        cap = rawjson.maybe(order.fields.get("max_tokens")) if learned.max_output is not None else None
+        lowered = learned.max_output if type(cap) is int and cap > (learned.max_output or cap) else None
+        if lowered is not None:
+            changes["max_tokens"] = rawjson.raw(lowered)
         wanted = vendor.stream_options and "stream_options" not in learned.dropped
         if order.stream and wanted and not order.include_usage:
             changes["stream_options"] = _with_usage(order.fields.get("stream_options"))
@@ -64,6 +68,7 @@ class CompletionsRelay:
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
             body=native_body(order, changes),
             dropped=dropped,
+            lowered=lowered,
         )
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:

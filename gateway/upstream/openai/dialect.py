@@ -37,7 +37,7 @@ _NOTHING_LEARNED = LearnedRefusals()
 def output_limit(given: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
     """The most output that the request allows as it goes out.
 
-    What is learned of an upstream meanwhile only leaves parameters out, or gives the limit its other name.
+    What is learned of an upstream meanwhile only leaves parameters out, lowers the limit, or gives it its other name.
     """
     traits, fields = vendor_of(channel.preset, channel.base_url), dict(given)
     _limit_output(fields, _limit_field(traits, channel, served, _NOTHING_LEARNED), served.max_output)
@@ -56,7 +56,7 @@ def _fits(order: Order, traits: Vendor, channel: Channel, served: ServedModel, l
         ("max_tokens" not in fields and "max_completion_tokens" not in fields)
         or (
             _limit_field(traits, channel, served, learned) is TokenLimitField.KEEP
-            and (served.max_output is None or not any(_above(fields.get(name), served.max_output) for name in CAPS))
+            and ((most := _most(served, learned)) is None or not any(_above(fields.get(name), most) for name in CAPS))
         )
     ) and "stream_options" not in fields
 
@@ -77,6 +77,11 @@ def _limit_field(traits: Vendor, channel: Channel, served: ServedModel, learned:
         if len(accepted) == 1:
             return TokenLimitField(accepted[0])
     return learned.token_limit_field or channel.token_limit_field or traits.limit_field(served.upstream_name)
+
+
+def _most(served: ServedModel, learned: LearnedRefusals) -> int | None:
+    """The model's own output limit, if it is known: a learned one is lower than one that was accepted before."""
+    return served.max_output if learned.max_output is None else learned.max_output
 
 
 def _limit_output(fields: Fields, field: TokenLimitField, most: int | None) -> int | None:
@@ -101,8 +106,10 @@ def _may_limit(channel: Channel, learned: LearnedRefusals) -> bool:
     return not any(name in removed or name in learned.dropped for name in CAPS)
 
 
-def _choose_limit(fields: Fields, output_budget: int, field: TokenLimitField) -> int | None:
+def _choose_limit(fields: Fields, output_budget: int, field: TokenLimitField, most: int | None) -> int | None:
     """Puts in the limit of each choice that the money left pays for, and returns it; None if there is one already.
+
+    It is never above the model's own.
 
     What is not bounded by it, such as thinking at some vendors, must be paid as well.
     """
@@ -110,6 +117,7 @@ def _choose_limit(fields: Fields, output_budget: int, field: TokenLimitField) ->
     limit = output_budget // found.choices - max(0, found.expected - DEFAULT_OUTPUT)
     if found.capped or limit < 1:
         return None
+    limit = limit if most is None else min(limit, most)
     fields["max_tokens" if field is TokenLimitField.KEEP else field.value] = rawjson.raw(limit)
     return limit
 
@@ -243,9 +251,11 @@ class OpenAIDialect:
         fields["model"] = rawjson.raw(served.upstream or served.name)
         lowered = None
         if "max_tokens" in fields or "max_completion_tokens" in fields:
-            lowered = _limit_output(fields, _limit_field(traits, channel, served, learned), served.max_output)
+            field = _limit_field(traits, channel, served, learned)
+            lowered = _limit_output(fields, field, _most(served, learned))
         if order.output_budget is not None and _may_limit(channel, learned):
-            chosen = _choose_limit(fields, order.output_budget, _limit_field(traits, channel, served, learned))
+            field = _limit_field(traits, channel, served, learned)
+            chosen = _choose_limit(fields, order.output_budget, field, _most(served, learned))
             lowered = lowered if chosen is None else chosen
         _ask_usage(fields, wanted=order.stream and traits.stream_options and "stream_options" not in learned.dropped)
         dropped = _fit_parameters(fields, traits, learned)
