@@ -3,6 +3,7 @@
 from typing import Any
 
 import click
+import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
@@ -135,13 +136,14 @@ def edit_channel(ref: str, dialect: str | None, *, as_json: bool, **given: Any) 
         view = await client.channel(ref)
         patch = options.given_values(dialect=dialect) | channel_patch(given, view)
         saved = await client.edit_channel(view.id, options.something(patch))
-        return saved, await _left_without(client, set(view.groups) - set(saved.groups))
+        known = {model.name for model in view.models}
+        added = tuple(name for name in saved.unpriced if name not in known)
+        prices = formatting.price_notes(msgspec.structs.replace(saved, unpriced=added))
+        return saved, [*await _left_without(client, set(view.groups) - set(saved.groups)), *prices]
 
     view, notes = run(work)
     _print_saved(view, "saved", as_json=as_json)
     for line in notes:
-        words(line)
-    for line in formatting.price_notes(view) if view.new_prices else []:
         words(line)
 
 

@@ -89,6 +89,8 @@ def chat(
         await print_receipt(client, call_id)
 
     run(work, listen=True)
+    if stdin.has_unread_pipe():
+        words("note: what was piped in was not read, because there is a PROMPT; to use both: --system and no PROMPT")
 
 
 def prompt_of(given: tuple[str, ...]) -> str:

@@ -1,5 +1,7 @@
 """Stdin: what is piped in or typed. It is read as bytes, so that it means the same in every locale."""
 
+import os
+import stat
 import sys
 
 import click
@@ -16,6 +18,19 @@ SECRET_LIMIT = 16 << 10
 def on_terminal() -> bool:
     """Whether somebody types it."""
     return sys.stdin is not None and sys.stdin.isatty()
+
+
+def has_unread_pipe() -> bool:
+    """Whether something was piped in that nobody has read; False where that cannot be known."""
+    try:
+        import fcntl
+        import termios
+
+        handle = sys.stdin.fileno()
+        left = fcntl.ioctl(handle, termios.FIONREAD, bytes(4)) if stat.S_ISFIFO(os.fstat(handle).st_mode) else b""
+    except (ImportError, OSError, ValueError, AttributeError):  # Windows, or stdin is closed
+        return False
+    return any(left)
 
 
 def whole(limit: int) -> bytes:

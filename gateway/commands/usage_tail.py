@@ -193,7 +193,7 @@ def line_of(call: CallView, width: int | None = None) -> str:
     texts = (
         datetime.fromtimestamp(call.time_ms / 1000).astimezone().strftime("%H:%M:%S"),
         formatting.status(call),
-        call.model,
+        formatting.what(call),
         call.token,
         call.channel,
         brief_count(call.input_tokens),

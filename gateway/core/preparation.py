@@ -17,7 +17,7 @@ import msgspec
 
 from gateway.core.call import Call
 from gateway.core.catalog import Route
-from gateway.core.quota import affordable_output
+from gateway.core.quota import affordable_output, need_of
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
@@ -96,14 +96,25 @@ class Preparer:
         learned = self._lessons.of(channel.id, route.served, self._wall()) if self._lessons.known else NOTHING
         need = call.need
         if call.held < need.nanos or call.held_tokens < need.input + need.output:
-            budget = affordable_output(
-                need, call.held, call.held_tokens, call.attempt.price, call.context.group.multiplier
-            )
-            order = msgspec.structs.replace(order, output_budget=budget)
+            order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
         if call.context.request.prompt is not None:
             return await self._worker.run(partial(prepare_large, adapter, order, route, learned, mask))
         prepared = adapter.prepare(order, channel, route.served, learned)
         return _unmask(prepared, mask) if mask else prepared
+
+    async def _output_budget(self, call: Call, route: Route) -> int | None:
+        """Output tokens that the hold pays for at this model; None: all that this one may need, whatever others do."""
+        context, price = call.context, call.attempt.price
+        multiplier, token = context.group.multiplier, context.token
+        budget = affordable_output(call.need, call.held, call.held_tokens, price, multiplier)
+        entry = context.catalog.visible(token).get(context.request.model)
+        if budget is None or entry is None or not entry.fallbacks:
+            return budget
+        model = next((one for one in entry.fallbacks if one.name == route.served.name), entry)
+        hold = token.hold_output
+        work = partial(need_of, context.request, model.effects, price, multiplier, hold_output=hold)
+        own = await self.run(call, work)
+        return None if budget >= own.output and not own.owner_limit else budget
 
     def learn(self, order: Order, route: Route, failure: Failure) -> bool:
         """Whether the upstream rejected parameters by name, which is remembered: it is called again without them."""

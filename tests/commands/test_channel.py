@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
-from gateway.domain.channel import Dialect
+from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.views import SavedChannel
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, GROUP, PRICE, TOKEN
@@ -113,8 +113,11 @@ def test_prices_can_be_left_out() -> None:
 def test_an_edit_says_which_prices_new_models_got() -> None:
     control = Control({"GET /channels/c": CHANNEL, "PATCH /channels/ch_1": SAVED})
     assert "Prices of 1 model set" in run("channel", "edit", "c", "--models", "a", control=control).err
-    quiet = Control({"GET /channels/c": CHANNEL, "PATCH /channels/ch_1": replace(SAVED, new_prices=())})
-    assert "no price" not in run("channel", "edit", "c", "--models", "a", control=quiet).err
+    saved = replace(SAVED, new_prices=())
+    for before, told in ((CHANNEL, True), (replace(CHANNEL, models=(ServedModel(name="my own"),)), False)):
+        control = Control({"GET /channels/c": before, "PATCH /channels/ch_1": saved})
+        ran = run("channel", "edit", "c", "--models", "a", control=control)
+        assert ("note: my own has no price" in ran.err) is told
 
 
 def test_the_dialect_can_be_changed() -> None:

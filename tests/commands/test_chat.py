@@ -192,6 +192,14 @@ def test_a_real_call_is_streamed_and_its_cost_told(served: Served) -> None:
     assert re.search(r"\d+ input \+ \d+ output tokens .*, \$0\.0\d+, .*, demo-echo from demo as \S+, req_", ran.err)
 
 
+def test_a_pipe_beside_a_prompt_is_not_ignored_without_a_word(served: Served) -> None:
+    note = "note: what was piped in was not read, because there is a PROMPT; to use both: --system and no PROMPT\n"
+    for line, told in ((("hi",), True), (("--system", "hi"), False)):
+        ran = tollkeeper(served.home, "chat", "--model", "demo-echo", *line, stdin="a diff")
+        assert (ran.code, ran.err.endswith(note)) == (0, told), ran.err
+    assert not tollkeeper(served.home, "chat", "--model", "demo-echo", "hi").err.endswith(note)
+
+
 def test_a_real_call_without_a_server(home: Path) -> None:
     assert tollkeeper(home, "token", "add", "only").code == 0
     ran = tollkeeper(home, "chat", "--model", "demo-echo", "--no-stream", stdin="hello there")

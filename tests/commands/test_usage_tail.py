@@ -130,6 +130,11 @@ def test_memory_is_bounded() -> None:
     assert len(feed._shown) == 2_000  # noqa: SLF001 - its bound is what is tested
 
 
+def test_a_line_names_the_fallback_and_how_many_calls_it_stands_for() -> None:
+    many = replace(CALL, marks=["repeated=4"], attempts=[replace(CALL.attempts[-1], model="spare")])
+    assert f"  {CALL.model} as spare x5  " in line_of(many)
+
+
 def test_a_line_has_no_control_characters() -> None:
     assert line_of(replace(CALL, model=HOSTILE, error=HOSTILE)).isprintable()
 

@@ -13,7 +13,10 @@ import pytest
 from gateway.client.connect_card import SAMPLES
 from gateway.client.test_call import TESTED
 from gateway.commands.usage_export import FIELDS, csv_line
+from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError
+from gateway.domain.group import Fallback
+from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
 from gateway.store.verify import verify
@@ -22,7 +25,7 @@ from tests.conformance.test_completions import writes
 from tests.conformance.test_embeddings import vectors
 from tests.fakes.client import Answer, Client, Doc
 from tests.fakes.disk import REASONS, Disk
-from tests.fakes.gateway import Gateway
+from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import dumps, reply, speak
 from tests.house import files_in
@@ -244,6 +247,22 @@ async def test_in175_an_unknown_path_has_the_form_of_its_api(
     assert isinstance(answer.json["error"], kinds)
     assert (answer.json.get("type") == "error") is bool(anthropic)
     assert "POST /v1/chat/completions" in json.dumps(answer.json["error"])
+
+
+async def test_a_fallback_that_may_write_more_puts_no_limit_on_the_model_that_answers(
+    gateway: Gateway, provider: Provider
+) -> None:
+    """The money that is left pays for all that the model itself may need, not for the fallback."""
+    gateway.channel(provider.base_url, "claude-opus-4-5", name="spare", dialect=Dialect.ANTHROPIC)
+    gateway.group("default", fallbacks=(Fallback(model="m", to=("claude-opus-4-5",)),))
+    gateway.price(output=Nanos(MILLION))
+    gateway.price("claude-opus-4-5", output=Nanos(1_000 * MILLION))
+    gateway.grant(DOLLAR // 50 - GRANTED)
+    provider.on("m", speak())
+    assert (await call(gateway.client, "chat")).status == 200
+    assert not {"max_tokens", "max_completion_tokens"} & set(provider.last.json)
+    (record,) = await gateway.settled()
+    assert (record.held, record.marks) == (DOLLAR // 50, ())
 
 
 async def test_in176_every_list_has_the_same_models(gateway: Gateway, provider: Provider) -> None:
