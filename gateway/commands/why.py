@@ -118,6 +118,7 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
         f"{found.prompt_tokens:,} input tokens, {f'{found.max_tokens:,}' if found.max_tokens else 'no limit of'} output"
     )
     if found.hold_nanos is not None:
+        size += "; the most of the model and its fallbacks" if found.fallbacks else ""
         yield "hold", f"{dollars(found.hold_nanos)}, {count_text(found.hold_tokens or 0, 'token')} ({size})"
     if marked := [route.channel for route in found.routes if route.cache_marks and route.chance]:
         yield "prompt cache", f"{CACHE}; 'tollkeeper channel edit {word(marked[0])} --no-cache-marks' stops that"
