@@ -71,7 +71,7 @@ class LiveListing(PageListing[CallView]):
         The page adds its own words in front.
         """
         pulse, glyphs = self.session.board.pulse, self.session.glyphs
-        room = max(6, min(SPARK, width - 64))
+        room = max(6, min(SPARK, width - 60))
         minutes = pulse.minutes(self.session.now(), room)
         pace: list[Part] = [("   calls/min ", "dim"), (spark(minutes, room, glyphs), "live"), (f" {minutes[-1]}", "")]
         groups = [self._waiting(width), pace]
@@ -79,9 +79,11 @@ class LiveListing(PageListing[CallView]):
             groups.append([(f" ({repeats:,} repeated)", "dim")])
         if pulse.failed is not None:
             tone = "bad" if pulse.failed > 0.05 else ""
-            groups.append([(f"   last {pulse.samples}: errors ", "dim"), (fmt.percent(pulse.failed), tone)])
+            groups.append([("   errors ", "dim"), (fmt.percent(pulse.failed), tone)])
         if pulse.first_byte_ms is not None:
-            groups.append([(", first token ", "dim"), (fmt.seconds(pulse.first_byte_ms), "")])
+            groups.append([("   first token ", "dim"), (fmt.seconds(pulse.first_byte_ms), "")])
+        if pulse.failed is not None:
+            groups.append([(f" (last {pulse.samples})", "dim")])
         return content(*fitting(width, *groups))
 
     def _waiting(self, width: int) -> list[Part]:

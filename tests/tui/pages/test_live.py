@@ -55,6 +55,14 @@ def test_what_a_call_waits_for_makes_no_column_wider() -> None:
     assert fitted(row, 26).startswith("claude-bad · its next try")
 
 
+def test_figures_above_the_list_say_of_how_many_calls_they_are_unless_that_would_cost_one() -> None:
+    session = console(FakeClient(calls(40))).session
+    session.board.apply(FakeClient(calls(40)).snapshot())
+    wide, narrow = (LiveListing(session).lead(width).plain for width in (80, 56))
+    assert wide.endswith(" (last 40)")
+    assert ("first token" in narrow, "last" in narrow) == (True, False)
+
+
 def test_a_finished_call_is_reported_in_numbers() -> None:
     one = call(3, NOW, model="m", status=200, duration_ms=1_210, first_byte_ms=190, input_tokens=1_394)
     told = cells(one)
