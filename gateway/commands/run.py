@@ -30,7 +30,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import GROUPS, MODELS, complete_apps
 from gateway.commands.env import target_of
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import SOME, ParsedText, now
+from gateway.commands.options import SOME, ParsedText, WholeNumber, given_values, now
 from gateway.commands.output import words
 from gateway.commands.session import CommandSession, config, run
 from gateway.config import Config
@@ -91,6 +91,12 @@ class ProgramSetup(msgspec.Struct, frozen=True, kw_only=True):
     shell_complete=MODELS,
     help="The model that it begins with (default: the one called last, else the first that it sees).",
 )
+@click.option(
+    "--hold-output",
+    type=WholeNumber(min=1),
+    metavar="TOKENS",
+    help="Hold no more output tokens for each of its calls; see 'token edit --help'.",
+)
 @click.option("--group", type=SOME, shell_complete=GROUPS, help="Group of its token, if not the usual one.")
 @click.option("--expires", type=WHEN, help="End its token then at the latest: 2h, 30d, 2026-12-31.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
@@ -101,6 +107,8 @@ def run_program(
     group: str | None,
     expires: Millis | None,
     command: tuple[str, ...],
+    *,
+    hold_output: int | None,
 ) -> None:
     """Start PROGRAM with its environment pointed at this gateway.
 
@@ -120,8 +128,7 @@ def run_program(
         "expires": expires or now() + LEASE_MS,
         "budgets": [Budget(window=Window.EVER, nanos=Nanos(budget))] if budget is not None else [],
     }
-    if group is not None:
-        body["group"] = group
+    body |= given_values(group=group, hold_output=hold_output)
     with SignalRelay() as relay, _own_token(body, renewed=expires is None) as created, _own_folder() as folder:
         setup = run(lambda client: _prepare(client, created, name, model, folder), running=True)
         if model and not name:

@@ -78,6 +78,8 @@ def quota_exceeded(room: Headroom, shortage: Shortage, running: Mapping[CallId, 
     parts.append(fix)
     if shortage.held_output > LARGE_OUTPUT:
         edit = f"'tollkeeper token edit {word(shortage.token.name)} --hold-output {ADVISED_OUTPUT}'"
+        if shortage.token.temporary:
+            edit += f", or for the next program 'tollkeeper run --hold-output {ADVISED_OUTPUT} -- PROGRAM'"
         parts.append(f"or hold less for each call than the {shortage.held_output} output tokens that it allows: {edit}")
     if shortage.token.temporary and room.whose == "token":
         parts.append("once its program has ended, give the next one more: 'tollkeeper run --budget AMOUNT -- PROGRAM'")

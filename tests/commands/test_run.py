@@ -276,6 +276,13 @@ def test_a_model_for_a_program_that_is_not_known_is_warned_of(served: Served) ->
         assert (ran.code, ran.err.startswith(note)) == (0, warned), ran.err
 
 
+def test_each_of_its_calls_may_hold_less(served: Served) -> None:
+    with started(served, "--hold-output", "8000", sys.executable, "-c", "input()", stdin=subprocess.PIPE) as process:
+        (token,) = _awaited(served)
+        assert token["hold_output"] == 8000
+        process.communicate("\n", timeout=PATIENCE_S)
+
+
 def test_a_module_of_python_is_recognized_as_its_program() -> None:
     assert run_command.app_of("/usr/bin/python3", ("-m", "aider", "--message", "hi")) == "aider"
     assert run_command.app_of("/usr/bin/python3", ("aider.py",)) == ""

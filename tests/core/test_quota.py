@@ -267,6 +267,12 @@ def test_a_call_for_much_output_learns_how_to_hold_less() -> None:
     found = refusal(Purse(100), need(cap=64_000)).message
     edit = "'tollkeeper token edit laptop --hold-output 8000'"
     assert found.endswith(f"than the 64000 output tokens that it allows: {edit}")
+    program = Token(id=TokenId("tok_1"), name="laptop", group="home", digest="", hint="", temporary=True)
+    with pytest.raises(QuotaExceeded) as caught:
+        plan_hold(Purse(100), Account(), Group(name="home"), program, need(cap=64_000), now=NOON)
+    assert caught.value.message.endswith(
+        f"{edit}, or for the next program 'tollkeeper run --hold-output 8000 -- PROGRAM'"
+    )
 
 
 def test_the_budget_of_a_program_is_that_of_its_run() -> None:
