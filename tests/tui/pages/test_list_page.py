@@ -135,6 +135,17 @@ async def test_enter_keeps_the_filter_and_goes_to_the_table() -> None:
         assert app.fruits.query_one(Input).display
 
 
+async def test_if_a_filter_hides_the_row_of_the_cursor_the_first_one_that_fits_is_selected() -> None:
+    async with fruit_page() as (app, pilot):
+        app.fruits.table.go(FRUITS.index("fig"))
+        await typed(app, pilot, "e")
+        assert (app.names(), app.fruits.table.current) == (["pear", "apple", "cherry"], "pear")
+        app.fruits.table.go(2)
+        await pilot.press("space", "r")
+        app.fruits.renew()
+        assert (app.names(), app.fruits.table.current) == (["pear", "cherry"], "cherry")
+
+
 async def test_nothing_that_fits_says_how_to_go_on() -> None:
     async with fruit_page() as (app, pilot):
         await typed(app, pilot, "melon")
