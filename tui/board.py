@@ -21,7 +21,7 @@ from gateway.domain.events import (
     StoreChanged,
 )
 from gateway.domain.incidents import Incidents
-from gateway.domain.units import Millis
+from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, SumRow, TokenView
 from tui.calls import CallRing
 from tui.trends import Pulse
@@ -79,6 +79,10 @@ class Board:
         """The server is gone, and so is all that ran there; the rest stays as it was last."""
         self.stopping = None
         self.channels = [msgspec.structs.replace(one, in_flight=0, waiting=0) for one in self.channels]
+        if (account := self.account) is not None:
+            balance = account.balance_nanos
+            self.account = msgspec.structs.replace(account, held_nanos=Nanos(0), available_nanos=balance)
+        self.calls.lose()
         self.tables += 1
 
     def _apply_other(self, event: AnyEvent) -> None:
@@ -137,5 +141,6 @@ def sums_with(row: SumRow, event: CallSettled) -> SumRow:
         first_byte_ms=row.first_byte_ms + (call.first_byte_ms or 0),
         refused=row.refused + (call.outcome == Outcome.REFUSED),
         first_bytes=row.first_bytes + (call.first_byte_ms is not None),
+        refused_ms=row.refused_ms + (call.duration_ms if call.outcome == Outcome.REFUSED else 0),
         aborts=row.aborts + (not 200 <= call.status < 300 and call.outcome in NOT_UPSTREAM),
     )

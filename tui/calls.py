@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from gateway.domain import views
-from gateway.domain.call import Running
-from gateway.domain.units import CallId, Millis
+from gateway.domain.call import Outcome, Running
+from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.usage import UsageSource
 from gateway.domain.views import CallView
 
 LIMIT = 20_000
@@ -110,6 +111,14 @@ class CallRing:
             self.order.remove(call_id)
             self._touch(call_id)
 
+    def lose(self) -> None:
+        """The server is gone: what ran there is lost, as its record will say, and what waited leaves."""
+        for call in [one for one in self.running.values() if one.waits_for and not one.attempt]:
+            self.leave(call.id)
+        self.by_id |= {call.id: lost_view(call) for call in self.running.values()}
+        self.running = {}
+        self._touch(None)
+
     def settle(self, call: CallView) -> None:
         """A call ended, or was rejected immediately."""
         call_id = CallId(call.id)
@@ -168,6 +177,22 @@ def as_view(call: AnyCall, now: Millis) -> CallView:
 def running_view(call: Running, now: Millis) -> RunningView:
     """What is known of a running call."""
     return RunningView(**msgspec.structs.asdict(views.running_view(call, now)), attempt=call.attempt)
+
+
+def lost_view(call: Running) -> CallView:
+    """A call that ran when the server was gone: nobody knows how long it took or what it used."""
+    return msgspec.structs.replace(
+        views.running_view(call, call.ts),
+        state="settled",
+        outcome=Outcome.LOST.value,
+        code="gateway_stopped",
+        error="the gateway stopped while this call was running",
+        input_tokens=0,
+        output_tokens=0,
+        usage_source=UsageSource.NONE.value,
+        cost_nanos=Nanos(0),
+        possible_nanos=call.held,
+    )
 
 
 def failed(call: CallView) -> bool:

@@ -8,8 +8,10 @@ from gateway.client.launch import Server
 from gateway.config import Config
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import Stopping
+from gateway.domain.units import Nanos
 from gateway.runfile import Endpoint
-from tests.tui.stage import ADDRESS, NOW, FakeClient, channel
+from tests.tui.stage import ADDRESS, NOW, FakeClient, channel, running
+from tui.calls import as_view
 from tui.glyphs import UNICODE
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession, ServerLauncher
@@ -55,6 +57,21 @@ def test_nothing_runs_at_a_server_that_is_gone() -> None:
     made.lose("it stopped")
     assert [(one.in_flight, one.waiting) for one in made.board.channels] == [(0, 0)]
     assert made.board.stopping is None
+
+
+def test_calls_that_ran_when_the_server_went_are_lost_and_hold_nothing() -> None:
+    made = session()
+    account = msgspec.structs.replace(FakeClient().account_now, held_nanos=Nanos(5), balance_nanos=Nanos(20))
+    ran, waits = running(1), running(2, waits_for="channel 'a'", attempt=0)
+    snapshot = msgspec.structs.replace(FakeClient().snapshot(), account=account, running=[ran], waiting=[waits])
+    made.board.apply(snapshot)
+    made.lose("it stopped")
+    calls = made.board.calls
+    lost = as_view(calls.by_id[ran.id], NOW)
+    assert (lost.outcome, lost.state, lost.cost_nanos, calls.running) == ("lost", "settled", 0, {})
+    assert waits.id not in calls.order
+    assert made.board.account is not None
+    assert (made.board.account.held_nanos, made.board.account.available_nanos) == (0, 20)
 
 
 async def test_on_an_empty_home_no_server_is_found(tmp_path: Path) -> None:

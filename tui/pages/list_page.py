@@ -267,8 +267,8 @@ class ListPage(ConsolePage, Generic[R]):
         If another filter hides that row, the cursor goes to the first one that fits.
         """
         table, source = self.table, self.source
-        narrowed, before = self._filtered != self.view.filter, None
-        if narrowed and table.cursor < source.count:
+        changed, before = self._filtered != self.view.filter, None
+        if changed and table.cursor < source.count:
             before = source.key(table.cursor)
         if self._filtered != self.view.filter:
             self._filtered, self.complaint = self.view.filter, ""
