@@ -262,15 +262,8 @@ class ListPage(ConsolePage, Generic[R]):
         self.table.focus()
 
     def renew(self) -> None:
-        """Take the board's rows, keep the cursor on its row, and draw what differs.
-
-        If another filter hides that row, the cursor goes to the first one that fits.
-        """
-        table, source = self.table, self.source
-        changed, before = self._filtered != self.view.filter, None
-        if changed and table.cursor < source.count:
-            before = source.key(table.cursor)
-        if self._filtered != self.view.filter:
+        """Take the board's rows, keep the cursor on its row, and draw what differs."""
+        if other := self._filtered != self.view.filter:
             self._filtered, self.complaint = self.view.filter, ""
             try:
                 self.narrow(self.view.filter)
@@ -278,9 +271,7 @@ class ListPage(ConsolePage, Generic[R]):
                 self.complaint = self.session.advice(error.message)
         if self.table.text_selection is None:  # what is being selected must not move
             self.fill()
-            if before is not None and source.count and source.index(before) is None:
-                table.go(0)
-        self.table.renew()
+        self.table.renew(new_filter=other)
         if self.wanted_row is not None and (index := self.source.index(self.wanted_row)) is not None:
             self.wanted_row, verb, self.wanted_verb = None, self.wanted_verb, ""
             self.table.go(index)

@@ -124,11 +124,14 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         """Cells of a line, without the scrollbar."""
         return self.scrollable_content_region.width
 
-    def renew(self) -> None:
-        """The source changed: keep every row in its place, and repaint what differs."""
+    def renew(self, *, new_filter: bool = False) -> None:
+        """The source changed: keep every row in its place, and repaint what differs.
+
+        If another filter (``new_filter``) hides the row of the cursor, the first row is selected.
+        """
         if self.text_selection is not None:
             return  # what is being selected must not move
-        count, moved = self.source.count, self._follow_key()
+        count, moved = self.source.count, self._follow_key(new_filter=new_filter)
         if (size := Size(self.wide, count + HEAD)) != self.virtual_size:
             self.set_reactive(LiveTable.virtual_size, size)  # the scrollbar is always there: no new layout is needed
             self._scroll_update(size)
@@ -228,7 +231,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         row = self.source.row(index)
         return self._painter.missing(look) if row is None else self._painter.row(key, row, look)
 
-    def _follow_key(self) -> int:
+    def _follow_key(self, *, new_filter: bool) -> int:
         """Put the cursor where its row is now; by how many lines the view must move to stay on the same rows."""
         count, old = self.source.count, self.cursor
         if self.following or not count:
@@ -236,7 +239,8 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
             self._key = self.source.key(0) if count else None
             return 0
         index = self.source.index(self._key) if self._key is not None else None
-        self.cursor = min(count - 1, old if index is None else index)
+        beside = 0 if new_filter else old
+        self.cursor = min(count - 1, beside if index is None else index)
         self._key = self.source.key(self.cursor)
         return self.cursor - old
 
