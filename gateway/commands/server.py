@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from gateway.client import connect_card, launch
+from gateway.client.apps import used_last
 from gateway.client.control import ControlClient
 from gateway.client.test_call import demand_serving
 from gateway.commands import formatting
@@ -209,7 +210,8 @@ def demand_none(where: Config, *, elsewhere: bool = False) -> None:
     if heard():
         out(connect_card.assign(connect_card.URL_VARIABLE, endpoint.address, "sh"))
     stop_it = f"stop it with 'tollkeeper stop{where.home_option}', or give this one another folder with --home"
-    for token in tokens[:1]:
+    if tokens:
+        token = used_last(tokens)
         words(
             f"the key of token '{token.name}' ({token.hint}) was shown when it was created; "
             f"for a new one: tollkeeper token rotate {word(token.name)}{where.home_option}"

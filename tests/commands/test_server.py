@@ -87,6 +87,14 @@ def test_a_second_server_on_the_same_home_is_refused(served: Served) -> None:
         assert "for a new one: tollkeeper token rotate first" in ran.err
 
 
+def test_the_key_that_is_spoken_of_is_that_of_the_token_used_last(served: Served) -> None:
+    assert tollkeeper(served.home, "token", "add", "aider").code == 0
+    assert tollkeeper(served.home, "chat", "--token", "first", "hi").code == 0
+    ran = tollkeeper(served.home, "serve")
+    assert tollkeeper(served.home, "token", "remove", "--yes", "aider").code == 0
+    assert ("token rotate first" in ran.err, "aider" in ran.err) == (True, False)
+
+
 def test_a_port_in_use_says_by_whom_and_the_line_that_helps(home: Path, tmp_path: Path) -> None:
     with serving(tmp_path / "first", "serve", start=subprocess.Popen) as first:  # a fork has its parent's command line
         port = first.address.rpartition(":")[2][:-3]
