@@ -15,7 +15,7 @@ from gateway.domain.errors import InternalError
 from gateway.domain.events import AnyEvent
 from gateway.domain.history import HistoryView, UndoView
 from gateway.domain.incidents import Incident
-from gateway.domain.settings import Settings
+from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.upstream_views import ListingView, ModelDetail, PresetView, PriceProposal
 from gateway.domain.views import (
     AccountView,
@@ -69,6 +69,10 @@ class AccountRequests(Caller):
 
     async def settings(self) -> Settings:
         return await self.get("/settings", Settings)
+
+    async def expiring_records(self, keep_days: int) -> ExpiringRecords:
+        """The records that are deleted once they are kept for so many days."""
+        return await self.get("/settings/expiring", ExpiringRecords, keep_days=keep_days)
 
     async def set_settings(self, patch: Body) -> Settings:
         return await self.patch("/settings", Settings, patch)

@@ -108,6 +108,8 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
         demand_stdout()
         if any(difference.what == "removed" for difference in found.differences):
             confirm("Remove what is marked with '-'?", yes=yes)
+        if found.expiring.records:
+            confirm(f"With keep_days as in the file, {found.expiring.text} are deleted for good. Import it?", yes=yes)
         found = run(lambda client: client.import_config(text, apply=True, prune=prune, origin=whose))
     _tell(found, as_json=as_json)
 
@@ -159,6 +161,8 @@ def _tell(found: ImportView, *, as_json: bool) -> None:
         words("Save these keys now: they are shown only this once.")
     for note in found.notes:
         words(f"note: {note}")
+    if found.expiring.records and not found.applied:
+        words(f"note: with keep_days as in the file, {found.expiring.text} are deleted for good")
     changes = sum(difference.what != "kept" for difference in found.differences)
     kept = len(found.differences) - changes
     rest = f"; {kept} not in the file, left unchanged" if kept else ""

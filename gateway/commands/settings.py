@@ -7,10 +7,11 @@ import click
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.field_options import field_options, patch_of
-from gateway.commands.options import json_option
+from gateway.commands.options import json_option, yes_option
 from gateway.commands.output import out_json, out_pairs
 from gateway.commands.session import run
 from gateway.domain.fields import SETTINGS, details
+from gateway.domain.human_values import count_text
 from gateway.domain.settings import Settings
 
 NONE = "none"
@@ -40,9 +41,15 @@ def show_settings(*, as_json: bool) -> None:
 @field_options(SETTINGS)
 @click.option("--add-host", "add_hosts", multiple=True, help="Add one to the host names. May be repeated.")
 @click.option("--add-origin", "add_origins", multiple=True, help="Add one to the origins. May be repeated.")
+@yes_option
 @json_option
-def set_settings(*, add_hosts: tuple[str, ...], add_origins: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Change settings. Only the given options change."""
+def set_settings(
+    *, add_hosts: tuple[str, ...], add_origins: tuple[str, ...], yes: bool, as_json: bool, **given: Any
+) -> None:
+    """Change settings. Only the given options change.
+
+    Asks first if --keep-days deletes call records.
+    """
     patch: dict[str, Any] = dict(patch_of(SETTINGS, given, Settings()))
     if add_hosts or add_origins:
         now = run(lambda client: client.settings())
@@ -50,6 +57,13 @@ def set_settings(*, add_hosts: tuple[str, ...], add_origins: tuple[str, ...], as
             if added:
                 patch[field] = list(dict.fromkeys((*patch.get(field, before), *added)))
     changes = options.something(patch)
+    if "keep_days" in patch:
+        expiring = run(lambda client: client.expiring_records(patch["keep_days"]), create=True)
+        if expiring.records:
+            question = (
+                f"Keep records for {count_text(patch['keep_days'], 'day')}? {expiring.text} are deleted for good."
+            )
+            options.confirm(question, yes=yes)
     _print(run(lambda client: client.set_settings(changes), create=True), as_json=as_json)
 
 

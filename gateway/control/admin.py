@@ -10,7 +10,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, patch, query
 from gateway.domain.incidents import Incident
 from gateway.domain.registry import Change
-from gateway.domain.settings import Settings
+from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.views import Status, Verdict
 from gateway.store.verify import check, take
 
@@ -42,6 +42,12 @@ async def verify_books(edits: ConfigEdits, _: web.Request) -> Verdict:
 async def show_settings(edits: ConfigEdits, _: web.Request) -> Settings:
     """GET /settings."""
     return edits.registry.settings
+
+
+async def show_expiring(edits: ConfigEdits, request: web.Request) -> ExpiringRecords:
+    """GET /settings/expiring?keep_days: the records that are deleted once they are kept for so many days."""
+    keep_days = query(request.query, {"keep_days": int}).get("keep_days", edits.registry.settings.keep_days)
+    return edits.expiring_records(keep_days)
 
 
 async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:

@@ -70,6 +70,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/config", config_import.import_config),
     ("GET", "/settings", admin.show_settings),
     ("PATCH", "/settings", admin.edit_settings),
+    ("GET", "/settings/expiring", admin.show_expiring),
     ("GET", "/tokens", tokens.list_tokens),
     ("POST", "/tokens", tokens.add_token),
     ("GET", "/tokens/{ref}", tokens.show_token),

@@ -312,6 +312,7 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
     if asked.apply and edits.registry is not before:
         msg = "the configuration has changed in the meantime; review the differences and try again"
         raise Conflict(msg, code="changed_meanwhile")
+    expiring = edits.expiring_records(plan.registry.settings.keep_days)
     if asked.apply and plan.changes:
         edits.commit(
             f"imported a configuration ({count_text(len(plan.changes), 'change')})",
@@ -322,6 +323,7 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
         applied=asked.apply,
         differences=plan.differences,
         notes=[*told, *_to_do(plan, os.environ)],
+        expiring=expiring,
         keys=plan.keys if asked.apply else {},
     )
 

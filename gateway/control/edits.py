@@ -22,9 +22,12 @@ from gateway.domain.history import (
     view_of,
 )
 from gateway.domain.registry import Change, Registry, with_change
+from gateway.domain.settings import ExpiringRecords
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
+from gateway.store.calls import expiring_records
+from gateway.store.rollup import DAY
 
 
 class ConfigEdits:
@@ -51,6 +54,12 @@ class ConfigEdits:
     def now(self) -> Millis:
         """The wall clock."""
         return self.engine.now()
+
+    def expiring_records(self, keep_days: int) -> ExpiringRecords:
+        """The records that are deleted when they are kept for so many days; none if that is not less than now."""
+        if keep_days >= self.registry.settings.keep_days:
+            return ExpiringRecords()
+        return expiring_records(self.engine.store.calls, self.now - keep_days * DAY)
 
     @property
     def history(self) -> list[HistoryEntry]:

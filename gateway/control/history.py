@@ -136,6 +136,10 @@ def _names(change: EntityChange) -> set[str]:
 async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> list[str]:
     """Why the owner should be asked first."""
     reasons = []
+    expiring = edits.expiring_records(plan.registry.settings.keep_days)
+    if expiring.records:
+        days = count_text(plan.registry.settings.keep_days, "day")
+        reasons.append(f"Records are kept for {days} then: {expiring.text} are deleted for good.")
     if edits.source.elsewhere(entry.source):
         reasons.append(f"It was made by {entry.source.text(edits.source)}, {ago(edits.now - entry.time)}.")
     before, books = edits.registry, edits.engine.store.books

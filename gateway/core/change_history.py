@@ -149,6 +149,8 @@ def undo_plan(
             if entity_of(after, change.table, change.key) != change.value:
                 changes.append(change)
                 after = with_change(after, change)
+    if after.settings.keep_days > registry.settings.keep_days:
+        notes.append("call records that were deleted meanwhile do not come back")
     known = {text for _, _, text in _problems(registry)}
     for table, key, text in _problems(after):
         if text not in known:

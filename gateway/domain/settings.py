@@ -4,6 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from gateway.domain.human_values import count_text
+
 
 class Durability(StrEnum):
     """When a settlement counts as safe from a power cut. A kill of the process loses nothing either way."""
@@ -12,6 +14,19 @@ class Durability(StrEnum):
     """Synced every 100 ms: a power cut may lose the last of them, calls and charges alike."""
     CALL = "call"
     """The answer's last byte waits for its own sync."""
+
+
+class ExpiringRecords(msgspec.Struct, frozen=True, kw_only=True):
+    """Records of calls that are deleted for good when they are kept for fewer days."""
+
+    records: int = 0
+    days: int = 0
+    """On so many days their calls began."""
+
+    @property
+    def text(self) -> str:
+        """``6,596 records of 21 days``."""
+        return f"{count_text(self.records, 'record')} of {count_text(self.days, 'day')}"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

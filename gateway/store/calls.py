@@ -12,13 +12,14 @@ import msgspec
 from gateway.domain.budget import Window, window_start
 from gateway.domain.call import Record
 from gateway.domain.query import EVERYTHING, CallOrder, Query
+from gateway.domain.settings import ExpiringRecords
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store import sums
 from gateway.store.files import body_of, fit, id_of, intact, pack
 from gateway.store.latency import LatencyCache, LatencyTable
 from gateway.store.log import Log, LogLine
-from gateway.store.rollup import Counts, Dimension
+from gateway.store.rollup import DAY, Counts, Dimension
 from gateway.store.search import CallFilter, LogSearch, SearchDeadline
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Bucket, Span, Sums
@@ -227,6 +228,12 @@ class CallLog:
             (near if segment.t0 <= moment <= segment.t1 else far).append(segment)
         needle = [b'"id":"%s"' % call_id.encode()]
         return next((line for segment in (*near, *far) for line in segment.newest(needle)), None)
+
+
+def expiring_records(calls: CallLog, before: int) -> ExpiringRecords:
+    """What is deleted if older calls need not be kept: files of which all calls began before this moment."""
+    old = [one for one in calls.log.segments if one.n and not one.gone and one.t1 < before]
+    return ExpiringRecords(records=sum(one.n for one in old), days=len({one.t0 // DAY for one in old}))
 
 
 def _so_far(segments: Iterable[Segment], records: list[Record], number: int, back_to: Millis) -> SearchResult:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from gateway.commands.exit_codes import Exit
 from gateway.domain.config_views import Difference, ExportView, FieldDifference, ImportView
 from gateway.domain.errors import BadRequest
+from gateway.domain.settings import ExpiringRecords
 from tests.commands.runner import Control, run
 from tests.commands.samples import HOSTILE
 
@@ -103,9 +104,20 @@ def test_what_would_be_removed_needs_a_confirmation(file: Path) -> None:
     assert (ran.code, control.bodies[-1]) == (0, {"text": TEXT, "apply": True, "prune": True, "origin": "tollkeeper"})
 
 
+def test_records_are_deleted_only_if_confirmed(file: Path) -> None:
+    control = Control({"POST /config": replace(FOUND, expiring=ExpiringRecords(records=6596, days=21))})
+    ran = run("config", "import", str(file), control=control)
+    assert (ran.code, [body["apply"] for body in control.bodies]) == (Exit.USAGE, [False])
+    assert "6,596 records of 21 days are deleted for good" in ran.err
+    assert run("config", "import", str(file), "--yes", control=control).code == 0
+    assert control.bodies[-1]["apply"]
+    ran = run("config", "import", str(file), "--dry-run", control=control)
+    assert (ran.code, "6,596 records of 21 days are deleted for good" in ran.err) == (0, True)
+
+
 def test_json_is_one_value(file: Path) -> None:
     ran = run("config", "import", str(file), "--json", control=Control({"POST /config": FOUND}))
-    assert set(ran.json) == {"applied", "differences", "notes", "keys"}
+    assert set(ran.json) == {"applied", "differences", "notes", "expiring", "keys"}
 
 
 def test_a_text_from_stdin(file: Path) -> None:

@@ -7,12 +7,26 @@ import msgspec
 from gateway.commands.exit_codes import Exit
 from gateway.domain.field_kinds import Number
 from gateway.domain.fields import SETTINGS
-from gateway.domain.settings import Settings
+from gateway.domain.settings import ExpiringRecords, Settings
 from tests.commands.runner import Control, run
 from tests.commands.samples import STATUS
 
 LIMITS = [field.name for field in SETTINGS if isinstance(field.kind, Number) and field.name != "keep_days"]
-CONTROL = {"GET /settings": Settings(), "PATCH /settings": Settings(), "GET /status": STATUS}
+CONTROL = {
+    "GET /settings": Settings(),
+    "GET /settings/expiring": ExpiringRecords(),
+    "PATCH /settings": Settings(),
+    "GET /status": STATUS,
+}
+
+
+def test_records_are_deleted_only_if_confirmed() -> None:
+    control = Control({**CONTROL, "GET /settings/expiring": ExpiringRecords(records=6596, days=21)})
+    ran = run("settings", "set", "--keep-days", "10", control=control)
+    assert (ran.code, control.bodies) == (Exit.USAGE, [])
+    assert "Keep records for 10 days? 6,596 records of 21 days are deleted for good." in ran.err
+    assert run("settings", "set", "--keep-days", "10", "--yes", control=control).code == 0
+    assert control.bodies == [{"keep_days": 10}]
 
 
 def test_all_settings_are_shown_also_those_that_are_as_usual() -> None:

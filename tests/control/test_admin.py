@@ -3,8 +3,10 @@ import pytest
 from gateway import __version__
 from gateway.client.control import ControlClient
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.settings import Durability, Settings
+from gateway.domain.settings import Durability, ExpiringRecords, Settings
+from gateway.store.rollup import DAY
 from tests.fakes.gateway import GRANTED, Gateway
+from tests.store.samples import record
 
 
 async def test_the_status_echoes_the_instance(owner: ControlClient, gateway: Gateway) -> None:
@@ -64,6 +66,24 @@ async def test_settings_are_shown_and_changed(owner: ControlClient) -> None:
     assert await owner.settings() == Settings()
     changed = await owner.set_settings({"refuse_unpriced": True, "durability": "call"})
     assert changed == await owner.settings() == Settings(refuse_unpriced=True, durability=Durability.CALL)
+
+
+async def test_records_that_are_deleted_are_announced(owner: ControlClient, gateway: Gateway) -> None:
+    """Undo asks before it deletes records, and does not claim that deleted ones are back."""
+    now = gateway.engine.now()
+    for number, age in enumerate((20, 20, 15, 0)):
+        gateway.engine.store.calls.append([record(number, ts=now - age * DAY, cost=0)], in_new_file=True)
+    old = ExpiringRecords(records=3, days=2)
+    assert await owner.expiring_records(30) == await owner.expiring_records(500) == ExpiringRecords()
+    assert await owner.expiring_records(10) == old
+    assert (await owner.import_config("format = 1\n[settings]\nkeep_days = 10")).expiring == old
+    await owner.set_settings({"keep_days": 10})
+    assert await owner.expiring_records(10) == ExpiringRecords()
+    undone = await owner.undo()
+    assert undone.notes == ["call records that were deleted meanwhile do not come back"]
+    with pytest.raises(Conflict, match="kept for 10 days then: 3 records of 2 days are deleted for good"):
+        await owner.redo()
+    assert (await owner.settings()).keep_days == 400
 
 
 async def test_a_setting_holds_at_once(owner: ControlClient, gateway: Gateway) -> None:

@@ -6,9 +6,10 @@ from typing import Literal
 
 import pytest
 
+from gateway.domain.settings import ExpiringRecords
 from gateway.domain.units import Millis
 from gateway.store import files
-from gateway.store.calls import CallLog
+from gateway.store.calls import CallLog, expiring_records
 from gateway.store.errors import StoreDamaged, StoreError
 from gateway.store.files import TAIL
 from gateway.store.ledger import Ledger
@@ -180,6 +181,15 @@ def test_old_segments_are_deleted_and_their_sums_stay(tmp_path: Path) -> None:
     assert sums_of(old, "group").total.calls == 25
     assert [call.id for call in old.newest(99)] == [record(i).id for i in range(24, 11, -1)]
     assert old.get(record(3).id) is None
+
+
+def test_what_is_deleted_is_known_before(tmp_path: Path) -> None:
+    log_of(tmp_path, 25, limit=SMALL).log.close()
+    calls = CallLog(Log(tmp_path))
+    assert expiring_records(calls, T0) == ExpiringRecords()
+    assert expiring_records(calls, T0 + 15) == ExpiringRecords(records=12, days=1)
+    kept = CallLog(Log(tmp_path, oldest=lambda: T0 + 15))
+    assert (kept.count, expiring_records(kept, T0 + 15)) == (13, ExpiringRecords())
 
 
 def test_an_edited_sealed_segment_is_reverted_and_changes_no_sum(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from gateway.domain.channel import Check, ServedModel
 from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import BadRequest
 from gateway.domain.events import EntityChanged, Snapshot
-from gateway.domain.settings import Settings
+from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal
 from gateway.domain.views import (
@@ -275,6 +275,9 @@ class Owner(FakeClient):
         self.account_now = msgspec.structs.replace(self.account_now, status=patch.get("status", "active"))
         self.changed()
         return self.account_now
+
+    async def expiring_records(self, keep_days: int) -> ExpiringRecords:
+        return self.expiring if keep_days < self.settings_now.keep_days else ExpiringRecords()
 
     async def set_settings(self, patch: Any) -> Settings:
         self.note("set_settings", patch)

@@ -27,7 +27,7 @@ from gateway.domain.incidents import Incident, Incidents
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, cost, rates
 from gateway.domain.query import CallOrder, parse
-from gateway.domain.settings import Settings
+from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import Usage, UsageSource
 from gateway.domain.views import (
@@ -413,6 +413,7 @@ class FakeClient(ControlClient):
             model("gpt-5-mini", name="my-finetune-7", price=None),
         ]
         self.settings_now = Settings()
+        self.expiring = ExpiringRecords()
         self.grants_now = [
             Grant(id="gr_1", nanos=Nanos(10 * DOLLAR), time=Millis(NOW - 60 * 86_400_000), note="a first amount"),
             Grant(id="gr_2", nanos=Nanos(20 * DOLLAR), time=Millis(NOW - 9 * 86_400_000)),

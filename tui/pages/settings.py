@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.field_kinds import Field
 from gateway.domain.fields import SETTINGS
-from gateway.domain.settings import Settings
+from gateway.domain.human_values import count_text
+from gateway.domain.settings import ExpiringRecords, Settings
 from tui import preferences
 from tui.actions import bindings
 from tui.entity_form import EntityForm
@@ -90,6 +91,8 @@ async def _edit_field(page: AnyPage, field: Field) -> None:
         body = form.body(values)
         if not body:
             return there
+        if not await _confirm_days(page, body):
+            raise BadRequest("Not saved.", param=field.name)
         return await session.client.set_settings(body)
 
     plan = FormPlan(
@@ -105,8 +108,21 @@ async def _edit_field(page: AnyPage, field: Field) -> None:
 
 
 async def _save(page: AnyPage, field: Field, value: Any) -> None:
-    saved = await page.session.client.set_settings({field.name: field.kind.body(value)})
-    _notify_saved(page, field, saved, changed=True)
+    body = {field.name: field.kind.body(value)}
+    if await _confirm_days(page, body):
+        _notify_saved(page, field, await page.session.client.set_settings(body), changed=True)
+
+
+async def _confirm_days(page: AnyPage, body: Mapping[str, Any]) -> bool:
+    """Ask first if records are kept for fewer days and some are deleted."""
+    if "keep_days" not in body:
+        return True
+    expiring: ExpiringRecords = await page.session.client.expiring_records(body["keep_days"])
+    if not expiring.records:
+        return True
+    breaks = f"{expiring.text} are deleted for good. Undo does not bring them back."
+    confirmed: bool = await page.confirm(f"Keep records for {count_text(body['keep_days'], 'day')}?", breaks, "Delete")
+    return confirmed
 
 
 def _notify_saved(page: AnyPage, field: Field, saved: Settings, *, changed: bool) -> None:

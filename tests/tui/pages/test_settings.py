@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.fields import SETTINGS
-from gateway.domain.settings import Settings
+from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import Millis
 from tests.tui.owner import Owner, press, said, screen, shown, until
 from tests.tui.stage import NOW, console, words
@@ -65,6 +65,20 @@ async def test_a_number_is_edited_in_place_and_can_be_undone() -> None:
         assert owner.did == [("set_settings", {"keep_days": 30})]
         assert words(app) == ["Keep records: 30 days. Press u to undo."]
         assert "30 days" in screen(app)
+
+
+@pytest.mark.parametrize("keys", [("e", "end", *["backspace"] * 4, "=30", "enter"), ("d",)])
+async def test_records_are_deleted_only_if_confirmed(keys: tuple[str, ...]) -> None:
+    owner = Owner()
+    owner.settings_now, owner.expiring = Settings(keep_days=1000), ExpiringRecords(records=6596, days=21)
+    async with shown("settings", owner) as (app, pilot, _):
+        select(app, "keep_days")
+        await press(app, pilot, *keys)
+        await until(app, pilot, "6,596 records of 21 days are deleted for good.")
+        await press(app, pilot, "n")
+        assert owner.did == []
+        await press(app, pilot, keys[-1], "y")
+        assert owner.did == [("set_settings", {"keep_days": 30 if keys[0] == "e" else 400})]
 
 
 async def test_enter_edits_too_and_what_is_wrong_is_shown_at_once() -> None:
