@@ -4,7 +4,16 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
-from gateway.domain.call import BUDGET_MARK, CHAT_API, Outcome, budget_warnings, lost_events, outcome_text
+from gateway.domain.call import (
+    BUDGET_MARK,
+    CHAT_API,
+    SIZE_MARK,
+    Outcome,
+    budget_warnings,
+    lost_events,
+    outcome_text,
+    request_size,
+)
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.price import Rates
@@ -21,6 +30,9 @@ from tui.text import Part, TextCard, safe
 BAR = 60
 """Cells of the timing bar at most."""
 
+ERROR_LIMIT = 1_500
+"""Characters of an error, which ends with what to do."""
+
 LABEL = 13
 """Cells of a label: ``upstream id`` is the longest."""
 
@@ -32,7 +44,7 @@ def receipt(call: CallView, session: ConsoleSession, width: int) -> Content:
     _route(card, call, glyphs)
     if call.error:
         error = session.advice(f"{call.code}: {call.error}" if call.code else call.error)
-        card.row("error", (safe(error), "bad"))
+        card.row("error", (safe(error, ERROR_LIMIT), "bad"))
         if call.token:
             card.row("", (session.key("list.why"), "key"), (" what it would get now, and why", "dim"))
     _timing(card, call, glyphs)
@@ -202,12 +214,14 @@ def _attempts(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
 def _other_rows(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     if call.upstream_id:
         card.row("upstream id", (safe(call.upstream_id), "dim"))
+    if (size := request_size(call.marks)) is not None:
+        card.row("asked for", (size.text(), "dim"))
     if (more := call.count - 1) > 0:
         card.row("repeated", f"{more:,} more like this {'was' if more == 1 else 'were'} not listed")
     if call.retry:
         card.row("retry", f"{call.retry} of the same call, as its SDK counts")
     for warning in budget_warnings(call.marks):
         card.row("budget", (f"{glyphs.warning} {safe(warning)}", "warn"))
-    marks = [mark for mark in call.marks if not mark.startswith((REPEATED, BUDGET_MARK))]
+    marks = [mark for mark in call.marks if not mark.startswith((REPEATED, BUDGET_MARK, SIZE_MARK))]
     if marks:
         card.row("marks", (safe(", ".join(marks)), "dim"))

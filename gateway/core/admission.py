@@ -26,12 +26,13 @@ from gateway.core.quota import (
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, Today, UsedToday
 from gateway.domain.budget import Window, window_end, window_start
-from gateway.domain.errors import BadRequest, InternalError, NotFound
+from gateway.domain.call import RequestSize
+from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound
 from gateway.domain.group import Group
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
-from gateway.inbound.api import InboundApi
+from gateway.inbound.api import InboundApi, InboundRequest
 
 NAMED_MODELS = 12
 """How many visible models an error names."""
@@ -74,12 +75,22 @@ def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = noth
         raise BadRequest(msg, code="model_price_missing", param="model")
     terms = catalog.scopes.get(context.token.id) or catalog.terms(context.token)
     need = call.need = demand(call, entry, recall)
-    if terms.bounds:
-        limiter.check(terms.bounds, need.rate_tokens)
-    plan = plan_hold(books, catalog.registry.account, context.group, context.token, need, now=context.visit.ts)
+    try:
+        if terms.bounds:
+            limiter.check(terms.bounds, need.rate_tokens)
+        plan = plan_hold(books, catalog.registry.account, context.group, context.token, need, now=context.visit.ts)
+    except GatewayError as error:
+        error.request_size = _size(context.request, need)
+        raise
     gates = terms.stream_gates if context.request.stream else terms.gates
     full = limiter.lines.full(gates, call.limits.gates) if gates else None
     return Admission(entry, terms.bounds, plan, gates, full)
+
+
+def _size(request: InboundRequest, need: CallNeed) -> RequestSize:
+    """Of a call that is refused."""
+    output = need.capped if request.output_cap is None else request.choices * request.output_cap
+    return RequestSize(input=request.input_bound, max_output=output or None)
 
 
 def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> CallNeed:

@@ -6,15 +6,14 @@ left out is counted, and a record has the count a second later, whether another 
 lasts for minutes is recorded more rarely.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from gateway.core.call import CallOrigin
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.core.settlement import ERROR_TEXT
-from gateway.domain.call import SKIPPED_MARK, Outcome, Record
+from gateway.domain.call import SKIPPED_MARK, Outcome, Record, RequestSize
 from gateway.domain.errors import GatewayError, NoChannel
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -29,6 +28,8 @@ BURST = 20
 LONG_FLOOD = 600
 """After so many records of one flood, the gap between them is ``LONG_GAP_S``."""
 LONG_GAP_S = 10.0
+REFUSAL_TEXT = 1200
+"""Characters of a refusal: whole, as its end is what to do."""
 KINDS_KEPT = 1000
 STRANGERS = 200
 """Names of models that do not exist, and of refused programs, are recorded up to so many; then without the name."""
@@ -48,6 +49,7 @@ class _Refusal(msgspec.Struct, frozen=True):
     model: str
     skipped: tuple[str, ...]
     """Channels that could not serve it because of earlier failures."""
+    size: RequestSize | None
 
 
 class _Flood:
@@ -111,9 +113,9 @@ class Refusals:
         who = token.id if token is not None else ""
         about = (who, code, f"{visit.app} {visit.request}" if visit.request else model)
         flood = self._flood(who, code, now)
-        ms = Millis(round((now - visit.began) * 1000))
+        ms, status, size = Millis(round((now - visit.began) * 1000)), visit.api.status(error), error.request_size
         skipped = error.skipped if isinstance(error, NoChannel) else ()
-        refusal = _Refusal(about, visit, ms, visit.api.status(error), code, error.record_message, token, model, skipped)
+        refusal = _Refusal(about, visit, ms, status, code, error.record_message, token, model, skipped, size)
         if now - self._seen.get(about, -LONG_GAP_S) < flood.gap_s or not flood.admits(now):
             flood.left_out += 1
             flood.first, flood.last = flood.first or refusal, refusal
@@ -169,10 +171,10 @@ class Refusals:
             status=refusal.status,
             outcome=Outcome.REFUSED,
             code=refusal.code,
-            error=plain(refusal.message, ERROR_TEXT),
+            error=plain(refusal.message, REFUSAL_TEXT),
             ms=refusal.ms,
             retry=visit.retry,
-            marks=(*((f"repeated={left_out}",) if left_out else ()), *(SKIPPED_MARK + one for one in refusal.skipped)),
+            marks=tuple(_marks(refusal, left_out)),
         )
 
     def _flood(self, who: str, code: str, now: float) -> _Flood:
@@ -188,6 +190,15 @@ class Refusals:
         if len(self._seen) >= KINDS_KEPT:
             del self._seen[next(iter(self._seen))]
         self._seen[key] = now
+
+
+def _marks(refusal: _Refusal, left_out: int) -> Iterator[str]:
+    if left_out:
+        yield f"repeated={left_out}"
+    for channel in refusal.skipped:
+        yield SKIPPED_MARK + channel
+    if refusal.size is not None:
+        yield refusal.size.mark()
 
 
 def _known_name(names: set[str], name: str) -> str:

@@ -197,6 +197,35 @@ BUDGET_MARK = "budget="
 """Begins the mark of a call during which most of a budget was spent."""
 SKIPPED_MARK = "skipped="
 """Begins the mark of a refused call that names a channel which was paused or needed attention."""
+SIZE_MARK = "request="
+"""Begins the mark of a refused call that has its request's size."""
+
+
+class RequestSize(msgspec.Struct, frozen=True, kw_only=True):
+    """What a refused call asked for."""
+
+    input: int
+    """Tokens, as they were estimated for the hold."""
+    max_output: int | None
+    """Its limit of output tokens; None: it set none."""
+
+    def mark(self) -> str:
+        """In a record's marks: ``request=1200/60000``, ``request=1200/none``."""
+        return f"{SIZE_MARK}{self.input}/{'none' if self.max_output is None else self.max_output}"
+
+    def text(self) -> str:
+        """For people: ``1,200 input tokens, at most 60,000 output tokens``."""
+        output = "no limit of" if self.max_output is None else f"at most {self.max_output:,}"
+        return f"{self.input:,} input tokens, {output} output tokens"
+
+
+def request_size(marks: Iterable[str]) -> RequestSize | None:
+    """What a refused call asked for, if its record tells."""
+    for mark in marks:
+        read, _, output = mark.removeprefix(SIZE_MARK).partition("/")
+        if mark.startswith(SIZE_MARK) and read.isdecimal() and (output.isdecimal() or output == "none"):
+            return RequestSize(input=int(read), max_output=int(output) if output.isdecimal() else None)
+    return None
 
 
 def lost_events(marks: Iterable[str]) -> int:

@@ -22,7 +22,7 @@ statuses of an upstream are passed on. ``error_class`` finds the class of an err
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from gateway.domain.call import FailureKind
+from gateway.domain.call import FailureKind, RequestSize
 from gateway.domain.limits import NO_READINGS, Readings
 
 CODE_STATUS: Final[Mapping[str, tuple[int, str]]] = {
@@ -88,6 +88,8 @@ class GatewayError(Exception):
         self.retry_after_s = retry_after_s
         self.details: dict[str, object] = dict(details or {})
         self.readings: Readings = NO_READINGS
+        self.request_size: RequestSize | None = None
+        """Of the request, if the call was refused for its size."""
         """The limits of who asked, where they are known."""
         self.facts: Mapping[str, str] = {}
         """What an answer's headers would report of the call's path, if it had one."""

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.domain.budget import Budget, Window
-from gateway.domain.call import FailureKind
+from gateway.domain.call import FailureKind, request_size
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.diagnosis import Why
 from gateway.domain.errors import BadRequest, InvalidToken, NotFound
@@ -41,6 +41,23 @@ async def test_what_is_reported_is_what_a_call_gets(owner: ControlClient, gatewa
     answer = await gateway.client.chat("m")
     assert (answer.status, answer.error["code"]) == (found.status, found.code)
     assert answer.error["message"].startswith(f"{found.message} [call req_")
+
+
+@pytest.mark.parametrize("body", [{"max_tokens": 60_000}, {"max_completion_tokens": 30_000, "n": 2}])
+async def test_the_record_of_a_refusal_tells_what_to_ask_about(
+    owner: ControlClient, gateway: Gateway, body: dict[str, int]
+) -> None:
+    await owner.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 60_000 * OUTPUT // 10**6}]})
+    answer = await gateway.client.chat("m", **body)
+    (record,) = (await owner.calls(limit=1)).calls
+    size = request_size(record.marks)
+    assert (answer.status, size is not None and size.max_output) == (429, 60_000)
+    assert "'tollkeeper token edit laptop --hold-output 8000'" in record.error
+    assert size is not None
+    found = await owner.why("laptop", "m", prompt_tokens=size.input, max_tokens=size.max_output)
+    assert (found.status, found.code) == (429, "token_quota_exceeded")
+    assert record.error.startswith(found.message)
+    assert (await owner.why("laptop", "m")).works
 
 
 async def test_channels_and_the_reasons_against_them(owner: ControlClient, gateway: Gateway) -> None:

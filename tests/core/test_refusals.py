@@ -6,7 +6,17 @@ import pytest
 
 from gateway.core.call import CallOrigin
 from gateway.core.event_bus import EventBus, RepeatedNotice, SettledNotice
-from gateway.core.refusal_log import BURST, GAP_S, KINDS_KEPT, LONG_FLOOD, LONG_GAP_S, SHOWN_GAP_S, STRANGERS, Refusals
+from gateway.core.refusal_log import (
+    BURST,
+    GAP_S,
+    KINDS_KEPT,
+    LONG_FLOOD,
+    LONG_GAP_S,
+    REFUSAL_TEXT,
+    SHOWN_GAP_S,
+    STRANGERS,
+    Refusals,
+)
 from gateway.domain.call import Outcome, Record, skipped_channels
 from gateway.domain.errors import GatewayError, InvalidToken, NoChannel, NotFound, RateLimited
 from gateway.domain.token import Token
@@ -236,11 +246,11 @@ def test_of_a_call_that_met_only_paused_channels_those_are_recorded(desk: Desk) 
 
 
 def test_strange_texts_are_made_harmless(desk: Desk) -> None:
-    desk.refuse(RateLimited("\x1b[2J" + "x" * 1000), model="\u202e" * 200)
+    desk.refuse(RateLimited("\x1b[2J" + "x" * 2000), model="\u202e" * 200)
     (record,) = desk.records
     assert record.error.isprintable()
     assert record.model.isprintable()
-    assert (len(record.error), len(record.model)) == (300, 80)
+    assert (len(record.error), len(record.model)) == (REFUSAL_TEXT, 80)
 
 
 def test_the_gap_is_a_second() -> None:

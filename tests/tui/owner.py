@@ -70,6 +70,8 @@ class Owner(FakeClient):
     def __init__(self, count: int = 40) -> None:
         super().__init__(calls(count))
         self.did: list[tuple[Any, ...]] = []
+        self.why_requests: list[dict[str, Any]] = []
+        """What each request for a verdict has beside token and model."""
         self.refuses: BadRequest | None = None
         """What the next change is refused with."""
         self.listing = listing(
@@ -290,7 +292,8 @@ class Owner(FakeClient):
         self.account_now = msgspec.structs.replace(self.account_now, balance_nanos=balance)
         return self.account_now
 
-    async def why(self, token: str, model: str, **_: Any) -> Why:
+    async def why(self, token: str, model: str, **request: Any) -> Why:
+        self.why_requests.append(request)
         self.asked.append(f"why {token} {model}")
         return msgspec.structs.replace(self.answer, token=token, model=model)
 

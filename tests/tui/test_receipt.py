@@ -157,3 +157,12 @@ def test_an_answer_that_was_cut_off_is_not_called_no_answer() -> None:
         for first in (590, None)
     ]
     assert ["1 a cut off 2.00s cut" in told[0], "1 a no answer 2.00s cut" in told[1]] == [True, True]
+
+
+def test_a_refusal_ends_with_its_whole_advice_and_tells_what_the_call_asked_for() -> None:
+    advice = "or hold less for each call"
+    told = text(error=f"{'the budget is used up ' * 40}; {advice}", code="c", marks=["request=1200/60000"], status=429)
+    words = " ".join(told.split())
+    assert f"; {advice}" in words
+    assert "asked for 1,200 input tokens, at most 60,000 output tokens" in words
+    assert "request=" not in words

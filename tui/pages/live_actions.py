@@ -127,7 +127,7 @@ async def why(page: AnyPage) -> None:
     elif call.token not in names:
         toast(page, "Its token is unknown. Page 2 lists the tokens, page 8 runs the doctor.", bad=True)
     else:
-        await page.ask(why_dialog.WhyScreen(page.session, call.token, call.model))
+        await page.ask(why_dialog.WhyScreen(page.session, call.token, call.model, call))
 
 
 async def jump_to_time(page: AnyPage) -> None:

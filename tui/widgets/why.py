@@ -3,7 +3,8 @@
 It is refreshed every two seconds, so that pauses count down and limits fill up on screen.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from textual import on
 from textual.app import ComposeResult
@@ -12,11 +13,13 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from gateway.domain.call import CHAT_API, request_size
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, Why
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.units import MILLION
+from gateway.domain.views import CallView
 from tui import format as fmt
 from tui.budgets import budget_parts, by_unit
 from tui.cli_commands import cli_command
@@ -31,6 +34,8 @@ from tui.widgets.combobox import choice, value_of
 from tui.widgets.text_block import TextBlock
 
 AGAIN_S = 2.0
+ASSUMED = "assumed:"
+"""Begins what the call's record does not tell."""
 
 
 class WhyScreen(DialogScreen[None]):
@@ -49,13 +54,15 @@ class WhyScreen(DialogScreen[None]):
         Binding("Y", "copy", show=False),
     ]
 
-    def __init__(self, session: ConsoleSession, token: str, model: str) -> None:
+    def __init__(self, session: ConsoleSession, token: str, model: str, like: CallView | None = None) -> None:
+        """``like``: a call; the planned one has its API and size."""
         super().__init__()
         self._session = session
         board = session.board
         self._tokens = _including(token, sorted(one.name for one in board.tokens))
         self._models = _including(model, sorted(one.name for one in board.models))
         self._token, self._model = token or self._tokens[0], model or self._models[0]
+        self._request, self._note = ({}, "") if like is None else request_like(like)
         self._found: Why | None = None
         self._trouble = ""
 
@@ -89,11 +96,15 @@ class WhyScreen(DialogScreen[None]):
         if self._found is None:
             return content(("checking ...", "dim"))
         text = why_text(self._found, self._session, width)
+        if self._note:
+            card = TextCard(width, label=LABEL)
+            card.row("request", (self._note, "warn" if ASSUMED in self._note else "dim"))
+            text = lines(card.content(), text)
         return lines(text, content(""), content((f" $ {self.command()}", "dim")))
 
     def command(self) -> str:
         """The equivalent command."""
-        return "tollkeeper " + cli_command("why", safe(self._token), safe(self._model))
+        return "tollkeeper " + cli_command("why", safe(self._token), safe(self._model), *_options(self._request))
 
     @on(Picker.Picked)
     @on(Input.Changed)
@@ -109,10 +120,34 @@ class WhyScreen(DialogScreen[None]):
 
     async def _ask(self) -> None:
         try:
-            self._found, self._trouble = await self._session.client.why(self._token, self._model), ""
+            found = await self._session.client.why(self._token, self._model, **self._request)
+            self._found, self._trouble = found, ""
         except GatewayError as error:
             self._trouble = error.message
         self.query_one(TextBlock).show(self.drawn)
+
+
+def request_like(call: CallView) -> tuple[dict[str, Any], str]:
+    """What to ask ``why`` for a request like this call's, and in words what that is and what is assumed."""
+    wanted: dict[str, Any] = {"stream": True} if call.stream else {}
+    if call.api not in (CHAT_API, ""):
+        wanted["api"] = call.api
+    if (size := request_size(call.marks)) is not None:
+        wanted |= {"prompt_tokens": max(1, size.input)}
+        wanted |= {} if size.max_output is None else {"max_tokens": size.max_output}
+        return wanted, f"like that call: {size.text()}"
+    if call.input_tokens:
+        wanted["prompt_tokens"] = call.input_tokens
+        return wanted, f"like that call: {call.input_tokens:,} input tokens; {ASSUMED} no limit of its output"
+    return wanted, f"its size is not known; {ASSUMED} 1,000 input tokens, no limit of output"
+
+
+def _options(request: Mapping[str, Any]) -> Iterator[str]:
+    """The same as options of the command."""
+    for name, value in request.items():
+        yield f"--{name.replace('_', '-')}"
+        if value is not True:
+            yield str(value)
 
 
 def _including(name: str, names: Sequence[str]) -> list[str]:

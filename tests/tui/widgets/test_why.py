@@ -1,3 +1,6 @@
+from typing import Any
+
+import pytest
 from msgspec.structs import replace
 
 from gateway.domain.diagnosis import Why
@@ -37,6 +40,44 @@ async def test_a_call_is_explained_even_if_its_model_is_unknown() -> None:
         await press(app, pilot, "W")
         await until(app, pilot, "nobody-has-it")
         assert owner.asked[-1] == "why laptop nobody-has-it"
+
+
+REFUSED: dict[str, Any] = {"input_tokens": 0, "token": "laptop", "model": "gpt-4o", "status": 429}
+UNKNOWN = "its size is not known; assumed: 1,000 input tokens, no limit of output"
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "note"),
+    [
+        (
+            {"marks": ["request=1200/60000"], "api": "messages"},
+            "--stream --api messages --prompt-tokens 1200 --max-tokens 60000",
+            "like that call: 1,200 input tokens, at most 60,000 output tokens",
+        ),
+        (
+            {"marks": ["request=1200/none"], "stream": False},
+            "--prompt-tokens 1200",
+            "like that call: 1,200 input tokens, no limit of output tokens",
+        ),
+        (
+            {"input_tokens": 700, "stream": False},
+            "--prompt-tokens 700",
+            "like that call: 700 input tokens; assumed: no limit of its output",
+        ),
+        ({"marks": ["request=x/y"], "stream": False}, "", UNKNOWN),
+    ],
+)
+async def test_a_call_is_explained_with_its_api_and_its_size(changes: dict[str, Any], options: str, note: str) -> None:
+    owner = Owner(0)
+    owner.now_running = []
+    owner.records = [call(1, **(REFUSED | changes))]
+    async with shown("live", owner) as (app, pilot, _):
+        await press(app, pilot, "W")
+        await until(app, pilot, "503 no_channel_available")
+        assert note in " ".join(screen(app).split())
+        assert isinstance(app.screen, WhyScreen)
+        assert app.screen.command() == f"tollkeeper why laptop gpt-4o {options}".rstrip()
+        assert len(owner.why_requests[-1]) == options.count("--")
 
 
 async def test_a_call_of_nobody_says_what_to_do() -> None:
