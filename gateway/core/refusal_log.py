@@ -4,6 +4,9 @@ Whatever a client sends, neither the log nor memory grows by more than a little 
 again, and not by one that differs each time in the name of a model, or in the address, that does not exist. What is
 left out is counted, and a record has the count a second later, whether another refusal follows or not. A flood that
 lasts for minutes is recorded more rarely.
+
+Counts are kept apart for each token, reason, program, API, and model or address, as long as they are few. Those of the
+rest share a record, which leaves out in what they differ.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,12 +38,21 @@ STRANGERS = 200
 """Names of models that do not exist, and of refused programs, are recorded up to so many; then without the name."""
 
 
+_About = tuple[str, ...]
+"""Token, reason, API, program, and address or model."""
+_OTHERS: _About = ()
+"""Stands for all that are too many to be counted apart."""
+
+
 class _Refusal(msgspec.Struct, frozen=True):
     """What a record is made of."""
 
-    about: tuple[str, str, str]
-    """Token, reason, and model or address: of what is the same, one is recorded in a second."""
+    about: _About
+    """Of what is the same, one is recorded in a second."""
     visit: CallOrigin
+    app: str
+    api: str
+    request: str
     ms: Millis
     status: int
     code: str
@@ -52,23 +64,48 @@ class _Refusal(msgspec.Struct, frozen=True):
     size: RequestSize | None
 
 
+class _Repeats:
+    """Refusals that were left out and share a record."""
+
+    __slots__ = ("count", "first", "last", "since")
+
+    def __init__(self, first: _Refusal, since: float) -> None:
+        self.first = first
+        """The record is its record."""
+        self.last = first
+        """The last one, without those of its fields in which others differ."""
+        self.count = 0
+        self.since = since
+        """When they were recorded before, or the first of them came."""
+
+    def add(self, refusal: _Refusal) -> None:
+        self.count += 1
+        if refusal.about == self.last.about:
+            self.last = refusal
+            return
+        common = {name: value for name in _NAMES if (value := getattr(refusal, name)) == getattr(self.last, name)}
+        self.last = msgspec.structs.replace(refusal, about=_OTHERS, size=None, **(dict.fromkeys(_NAMES, "") | common))
+
+
+_NAMES = ("app", "api", "request", "model")
+"""In what refusals of one token for one reason differ."""
+
+
 class _Flood:
     """The refusals of one token for one reason."""
 
-    __slots__ = ("at", "due", "first", "last", "left", "left_out", "recorded", "shown")
+    __slots__ = ("at", "due", "left", "recorded", "shown", "waiting")
 
     def __init__(self, now: float) -> None:
-        self.at, self.left, self.left_out = now, float(BURST), 0
+        self.at, self.left = now, float(BURST)
+        self.waiting: dict[_About, _Repeats] = {}
+        """What was left out since it was recorded last."""
         self.recorded = 0
         """Records since it was quiet."""
         self.due = False
         """A look at what was left out is due."""
-        self.first: _Refusal | None = None
-        """The first of those left out. The record that has their count is its record."""
-        self.last: _Refusal | None = None
-        """The last of those left out."""
         self.shown = False
-        """Watchers get the count soon."""
+        """Watchers get the counts soon."""
 
     @property
     def gap_s(self) -> float:
@@ -101,7 +138,7 @@ class Refusals:
         self._clock = clock
         self._later = later
         self._closed = False
-        self._seen: dict[tuple[str, str, str], float] = {}
+        self._seen: dict[_About, float] = {}
         """When each was recorded last, the oldest first."""
         self._floods: dict[tuple[str, str], _Flood] = {}
         self._models: set[str] = set()
@@ -111,22 +148,47 @@ class Refusals:
         """Record a refusal; it costs nothing and holds nothing."""
         now, code = self._clock.mono(), error.code
         who = token.id if token is not None else ""
-        about = (who, code, f"{visit.app} {visit.request}" if visit.request else model)
+        api = "" if code == "unknown_url" else visit.api.name
+        about = (who, code, api, visit.app, visit.request or model)
         flood = self._flood(who, code, now)
-        ms, status, size = Millis(round((now - visit.began) * 1000)), visit.api.status(error), error.request_size
-        skipped = error.skipped if isinstance(error, NoChannel) else ()
-        refusal = _Refusal(about, visit, ms, status, code, error.record_message, token, model, skipped, size)
-        if now - self._seen.get(about, -LONG_GAP_S) < flood.gap_s or not flood.admits(now):
-            flood.left_out += 1
-            flood.first, flood.last = flood.first or refusal, refusal
-            if self._bus.watched_by and not flood.shown and not self._closed:
-                flood.shown = True
-                self._later(SHOWN_GAP_S, lambda: self._show(flood))
-            if not flood.due and not self._closed:
-                flood.due = True
-                self._later(flood.gap_s, lambda: self._catch_up(flood))
-            return
-        self._write(refusal, flood, flood.left_out)
+        refusal = _Refusal(
+            about=about,
+            visit=visit,
+            app=visit.app,
+            api=api,
+            request=visit.request,
+            ms=Millis(round((now - visit.began) * 1000)),
+            status=visit.api.status(error),
+            code=code,
+            message=error.record_message,
+            token=token,
+            model=model,
+            skipped=error.skipped if isinstance(error, NoChannel) else (),
+            size=error.request_size,
+        )
+        seen = self._seen.get(about, -LONG_GAP_S)
+        repeats = flood.waiting.get(about)
+        if repeats is None and _OTHERS not in flood.waiting and flood.admits(now):
+            if now - seen >= flood.gap_s:
+                self._write(refusal, refusal.visit, flood, 0)
+                return
+            repeats = flood.waiting[about] = _Repeats(refusal, seen)
+        elif repeats is None:
+            repeats = flood.waiting.setdefault(_OTHERS, _Repeats(refusal, now))
+        repeats.add(refusal)
+        if now - repeats.since >= flood.gap_s:
+            self._write_repeats(flood, about if about in flood.waiting else _OTHERS)
+        else:
+            self._wait(flood)
+
+    def _wait(self, flood: _Flood) -> None:
+        """Show and record soon what was left out."""
+        if self._bus.watched_by and not flood.shown and not self._closed:
+            flood.shown = True
+            self._later(SHOWN_GAP_S, lambda: self._show(flood))
+        if not flood.due and not self._closed:
+            flood.due = True
+            self._later(flood.gap_s, lambda: self._catch_up(flood))
 
     def close(self) -> None:
         """Record what was left out so far. Nothing that is left out afterwards is recorded."""
@@ -135,23 +197,29 @@ class Refusals:
         self._closed = True
 
     def _catch_up(self, flood: _Flood) -> None:
-        """Record what was left out, unless another record has its count."""
+        """Record what was left out."""
         flood.due = False
-        if flood.last is not None and not self._closed:
-            flood.left = max(0.0, flood.left - 1)
-            self._write(flood.last, flood, flood.left_out - 1)
+        if not self._closed:
+            for about in list(flood.waiting):
+                self._write_repeats(flood, about)
 
     def _show(self, flood: _Flood) -> None:
         """Let watchers see how many were left out so far."""
         flood.shown = False
-        if flood.first is not None and flood.last is not None and not self._closed:
-            self._bus.repeated(self._record(flood.last, flood.first.visit, flood.left_out - 1))
+        if not self._closed:
+            for repeats in flood.waiting.values():
+                self._bus.repeated(self._record(repeats.last, repeats.first.visit, repeats.count - 1))
 
-    def _write(self, refusal: _Refusal, flood: _Flood, left_out: int) -> None:
-        visit = refusal.visit if flood.first is None else flood.first.visit
-        flood.left_out, flood.first, flood.last = 0, None, None
+    def _write_repeats(self, flood: _Flood, about: _About) -> None:
+        repeats = flood.waiting.pop(about)
+        if about == _OTHERS:
+            flood.admits(self._clock.mono())  # it counts as one of those recorded in a second
+        self._write(repeats.last, repeats.first.visit, flood, repeats.count - 1)
+
+    def _write(self, refusal: _Refusal, visit: CallOrigin, flood: _Flood, left_out: int) -> None:
         flood.recorded += 1
-        self._remember(refusal.about, self._clock.mono())
+        if refusal.about != _OTHERS:
+            self._remember(refusal.about, self._clock.mono())
         record = self._record(refusal, visit, left_out)
         self._note(record)
         self._bus.settled(record)
@@ -165,9 +233,9 @@ class Refusals:
             token_name=token.name if token is not None else "",
             group=token.group if token is not None else "",
             model=_known_name(self._models, name) if refusal.code == "model_not_found" else name,
-            app=_known_name(self._apps, visit.app),
-            api="" if refusal.code == "unknown_url" else visit.api.name,
-            request=visit.request,
+            app=_known_name(self._apps, refusal.app),
+            api=refusal.api,
+            request=refusal.request,
             status=refusal.status,
             outcome=Outcome.REFUSED,
             code=refusal.code,
@@ -185,7 +253,7 @@ class Refusals:
             found = self._floods[who, code] = _Flood(now)
         return found
 
-    def _remember(self, key: tuple[str, str, str], now: float) -> None:
+    def _remember(self, key: _About, now: float) -> None:
         self._seen.pop(key, None)
         if len(self._seen) >= KINDS_KEPT:
             del self._seen[next(iter(self._seen))]

@@ -180,6 +180,47 @@ def test_other_refusals_are_recorded_beside_it(desk: Desk) -> None:
     assert len(desk.records) == 4
 
 
+def counts(desk: Desk) -> dict[str, int]:
+    """How many refusals the records have, by model."""
+    found: dict[str, int] = {}
+    for record in desk.records:
+        found[record.model] = found.get(record.model, 0) + call_view(record).count
+    return found
+
+
+def test_what_is_left_out_is_counted_for_its_own_model(desk: Desk) -> None:
+    sent = {"gpt-4o-mini": 6, "claude-haiku-4-5": 18, "gpt-4o": 6}
+    for model, number in sent.items():
+        for _ in range(number):
+            desk.refuse(token=kit.token(), model=model)
+    desk.advance(GAP_S)
+    assert counts(desk) == sent
+    assert len(desk.records) == 6
+
+
+def test_what_is_left_out_is_counted_for_its_own_program(desk: Desk) -> None:
+    for _ in range(5):
+        desk.refuse(app="curl")
+        desk.refuse(app="aider")
+    desk.refusals.close()
+    assert [(record.app, call_view(record).count) for record in desk.records] == [
+        ("curl", 1),
+        ("aider", 1),
+        ("curl", 4),
+        ("aider", 4),
+    ]
+
+
+def test_those_that_are_too_many_to_be_counted_apart_share_a_record_without_a_model(desk: Desk) -> None:
+    for number in range(3 * BURST):
+        desk.refuse(model=f"model-{number}")
+    desk.advance(GAP_S)
+    assert desk.told == 3 * BURST
+    assert [(record.model, record.app, call_view(record).count) for record in desk.records[BURST:]] == [
+        ("", "curl", 2 * BURST)
+    ]
+
+
 def test_what_is_remembered_is_bounded(desk: Desk) -> None:
     for number in range(3 * KINDS_KEPT):
         desk.refuse(model=str(number))
