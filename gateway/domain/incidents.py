@@ -167,8 +167,8 @@ class Incidents:
 
     def _update_pause(self, channel: ChannelState, key: str, now: Millis) -> None:
         mine = [one for one in self.newest(channel.name) if one.key == key and one.kind is not FailureKind.UNSET]
-        found = _pause_of(mine, channel.reason)
         out = channel.state in PAUSED_STATES
+        found = _cause_of_pause(mine, channel, now) if out else _pause_of(mine, channel.reason)
         if out and (found is None or (not found.paused and now - found.last > QUIET_MS)):
             found = self._begin(channel=channel.name, key=key, reason=channel.reason, began=now, last=now)
         if found is None or not (out or found.paused):
@@ -179,9 +179,11 @@ class Incidents:
         if out:
             found.paused, found.until, found.ended = True, _steady(found.until, channel.until_ms), None
             found.last = max(found.last, now)
+            for former in (one for one in mine if one.paused and one is not found):
+                _end_pause(former, now)
+                self._note(former)
         else:
-            found.paused = False
-            found.ended = min(now, found.until) if found.until is not None else now
+            _end_pause(found, now)
         if (found.paused, found.until, found.ended) != before:
             self._note(found)
 
@@ -267,6 +269,20 @@ def _pause_of(newest: Sequence[Incident], reason: str = "") -> Incident | None:
     """The one for which a channel, or one of its keys, is or was last paused; else the one with this reason, or any."""
     paused = next((one for one in newest if one.paused), None)
     return paused or next((one for one in newest if one.reason == reason), newest[0] if newest else None)
+
+
+def _cause_of_pause(newest: Sequence[Incident], channel: ChannelState, now: Millis) -> Incident | None:
+    """The one for which a channel, or one of its keys, is paused now: that of its last failure, if that is known."""
+    paused, reason = _pause_of(newest, channel.reason), plain(channel.reason)
+    if paused is not None and paused.paused and paused.kind is FailureKind.AUTH and channel.state == "attention":
+        return paused  # whatever else failed, the key is still rejected
+    recent = (one for one in newest if one.paused or now - one.last <= QUIET_MS)
+    return next((one for one in recent if one.reason == reason), paused)
+
+
+def _end_pause(incident: Incident, now: Millis) -> None:
+    incident.paused = False
+    incident.ended = min(now, incident.until) if incident.until is not None else now
 
 
 OVERLOADED = 529

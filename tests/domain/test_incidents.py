@@ -262,6 +262,30 @@ def test_the_message_and_the_end_of_the_pause_are_those_of_the_last_failure() ->
     assert (one.reason, one.until, one.failures) == ("429: second", NOW + 30_000, 2)
 
 
+def test_a_channel_is_paused_for_its_last_failure_also_if_its_cause_has_changed() -> None:
+    found = Incidents()
+    for at, status, kind in ((0, 429, FailureKind.RATE), (12_000, 500, FailureKind.SERVER)):
+        failed = Attempt(channel="a", status=status, kind=kind, reason=f"it answered {status}")
+        found.add_call(moved(NOW + at, attempts=[failed], status=status, channel="a"))
+        pause = channel("a", state="cooling", reason=failed.reason, until_ms=NOW + at + 10_000)
+        for later in (200, 300):
+            found.update_channels([pause], Millis(NOW + at + later))
+        found.update_channels([channel("a", state="cooling", reason=failed.reason)], Millis(NOW + at + 300))
+    now, before = found.newest()
+    assert (now.status, now.paused, now.ended) == (500, True, None)
+    assert (before.status, before.paused, before.ended) == (429, False, NOW + 12_200)
+    assert before.last < NOW + 12_000
+
+
+def test_a_rejected_key_stays_the_cause_while_other_calls_fail_otherwise() -> None:
+    found = Incidents()
+    for status, kind in ((401, FailureKind.AUTH), (500, FailureKind.SERVER)):
+        failed = Attempt(channel="a", status=status, kind=kind, reason=f"it answered {status}")
+        found.add_call(moved(attempts=[failed], status=status, channel="a"))
+        found.update_channels([channel("a", state="attention", reason=failed.reason)], Millis(NOW + 200))
+    assert [(one.status, one.paused) for one in found.newest()] == [(500, False), (401, True)]
+
+
 def test_only_what_changed_is_reported() -> None:
     found = Incidents()
     found.add_call(moved())
