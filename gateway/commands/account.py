@@ -12,7 +12,6 @@ from gateway.commands.options import DOLLARS, json_option
 from gateway.commands.output import out_json, out_list, out_pairs
 from gateway.commands.session import run
 from gateway.domain.account import Grant
-from gateway.domain.budget import Window
 from gateway.domain.fields import ACCOUNT, details
 from gateway.domain.money import dollars
 from gateway.domain.units import Millis, Nanos
@@ -34,8 +33,8 @@ def show_account(*, as_json: bool) -> None:
 
     async def work(client: ControlClient) -> tuple[AccountView, str, int]:
         view, outlook = await client.account(), "" if as_json else await formatting.balance_outlook(client)
-        endless = not as_json and any(one.window is Window.EVER for one in view.budgets)
-        return view, outlook, min((one.time for one in await client.grants()), default=0) if endless else 0
+        limited = bool(view.budgets) and not as_json
+        return view, outlook, min((one.time for one in await client.grants()), default=0) if limited else 0
 
     view, outlook, since = run(work)
     _print(view, as_json=as_json, outlook=outlook, since=since)

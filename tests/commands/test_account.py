@@ -1,19 +1,32 @@
 """The account on the command line."""
 
+import msgspec
 import pytest
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.account import Grant
-from gateway.domain.units import Nanos
+from gateway.domain.budget import Window
+from gateway.domain.units import Millis, Nanos
 from tests.commands.runner import Control, run
-from tests.commands.samples import ACCOUNT, NOW
+from tests.commands.samples import ACCOUNT, BUDGET, NOW
 
 
 def test_the_account_is_shown_to_the_last_nano_dollar() -> None:
-    ran = run("account", "show", control=Control({"GET /account": ACCOUNT}))
+    ran = run("account", "show", control=Control({"GET /account": ACCOUNT, "GET /account/grants": []}))
     lines = [line.split(maxsplit=1) for line in ran.out.splitlines()]
     assert ["available", "$9.99562"] in lines
     assert ["budget", "$1.20 of $5.00 and 12.3k of 1M tokens a day"] in lines
+
+
+def test_the_pace_of_a_budget_is_that_since_the_first_grant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is in the console: a home that is an hour old has not had a whole day for what it spent."""
+    budgets = [msgspec.structs.replace(BUDGET, window=Window.MONTH, resets_at_ms=Millis(NOW + 20 * 86_400_000))]
+    account = msgspec.structs.replace(ACCOUNT, budgets=budgets)
+    monkeypatch.setattr("gateway.commands.formatting.now", lambda: NOW)
+    for before, shown in ((2 * 86_400_000, "at this pace used up on"), (15 * 86_400_000, "lasts at this pace")):
+        grant = Grant(id="grant_1", nanos=Nanos(10_000_000_000), time=Millis(NOW - before), note="first")
+        ran = run("account", "show", control=Control({"GET /account": account, "GET /account/grants": [grant]}))
+        assert shown in ran.out
 
 
 def test_the_account_in_json_has_the_fields_of_the_view() -> None:

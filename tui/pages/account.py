@@ -23,7 +23,7 @@ from tui.entity_form import EntityForm
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
-from tui.trends import DAY_MS, Trends, days, trends
+from tui.trends import HOUR_MS, Trends, days, trends
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.text_block import TextBlock
@@ -104,6 +104,8 @@ VERBS: Mapping[str, Verb] = {"grant": grant, "suspend": suspend, "edit": edit, "
 
 
 GAUGE = 20
+REFRESH_MS = 5_000
+"""Between two requests for the sums of the last days, while calls are charged."""
 
 
 class AccountPage(ConsolePage):
@@ -120,8 +122,9 @@ class AccountPage(ConsolePage):
         self._trends = Trends()
         self._first: Millis | None = None
         """When the first call of all began."""
-        self._asked: tuple[Nanos, int] | None = None
-        """The total granted when the grants were fetched, and the day."""
+        self._asked: tuple[Nanos, Nanos, int] | None = None
+        """What was granted and spent when the grants and sums were fetched, and the hour."""
+        self._asked_ms = Millis(0)
 
     def compose(self) -> ComposeResult:
         yield TextBlock()
@@ -133,9 +136,12 @@ class AccountPage(ConsolePage):
         account = self.session.board.account
         if account is None:
             return
-        due = (account.granted_nanos, self.session.now() // (DAY_MS // 24))
-        if self._asked != due and self.session.link == "attached":
-            self._asked = due
+        now = self.session.now()
+        due = (account.granted_nanos, account.spent_nanos, now // HOUR_MS)
+        # Calls end all the time: for them alone it does not ask again at once.
+        early = self._asked is not None and self._asked[0] == due[0] and 0 <= now - self._asked_ms < REFRESH_MS
+        if self._asked != due and not early and self.session.link == "attached":
+            self._asked, self._asked_ms = due, now
             self.run_worker(self._ask(), group="account", exclusive=True, exit_on_error=True)
         self.query_one(TextBlock).show(lambda width, _: self.draw(account, width))
 

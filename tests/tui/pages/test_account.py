@@ -1,7 +1,8 @@
 from gateway.domain.budget import Window
-from gateway.domain.units import Nanos
-from tests.tui.owner import Owner, press, said, screen, shown
-from tests.tui.stage import DOLLAR, account, budget, words
+from gateway.domain.units import Millis, Nanos
+from tests.tui.owner import Owner, press, said, screen, settle, shown
+from tests.tui.stage import DOLLAR, NOW, account, budget, words
+from tui.pages.account import REFRESH_MS
 
 
 async def test_money_is_added_with_one_key_and_enter() -> None:
@@ -88,3 +89,17 @@ async def test_each_budget_says_what_it_is_for() -> None:
             "a month",
             "in all",
         ]
+
+
+async def test_the_sums_of_the_last_days_follow_what_is_spent() -> None:
+    async with shown("account") as (app, pilot, owner):
+        times = [NOW]
+        app.session.now = lambda: times[0]
+        asked = owner.asked.count("summary  day")
+        for spent, later, requests in ((19, 1_000, 0), (20, REFRESH_MS, 1), (20, REFRESH_MS, 0)):
+            times[0] = Millis(times[0] + later)
+            owner.account_now = account(spent_nanos=Nanos(spent * DOLLAR))
+            owner.changed()
+            await settle(app, pilot)
+            asked += requests
+            assert owner.asked.count("summary  day") == asked
