@@ -1,7 +1,7 @@
 """Calls: pages of the log, one call whole, and the hand that ends a running one."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -11,6 +11,7 @@ from aiohttp import web
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
+from gateway.core.refusal_log import LONG_GAP_S
 from gateway.domain.call import Outcome, Record, Running
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
@@ -18,13 +19,16 @@ from gateway.domain.query import SORT_KEYS, CallOrder, Query, parse
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
-from gateway.domain.views import CallPage, CallView, call_view, running_view
-from gateway.store.calls import CallLog
+from gateway.domain.views import REPEATED, CallPage, CallView, call_view, running_view
+from gateway.store.calls import CallLog, is_id
 from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER
 
 PAGE = 100
 PAGE_LIMIT = 5000
+
+ROWS_NAMED = 3
+"""Calls that are named as those that another one may be counted with."""
 
 SEARCH_S = 0.5
 """How long one page is searched for."""
@@ -159,10 +163,26 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
     record = kept or await asyncio.to_thread(edits.engine.store.calls.get, call_id)
     if record is None:
         raise NotFound(
-            f"there is no call '{plain(call_id, 64)}'; 'tollkeeper usage list' shows the ids of those that are kept",
+            f"there is no call '{plain(call_id, 64)}'; 'tollkeeper usage list' shows the ids of those that are kept"
+            f"{_counted_text(edits.engine.bus.recent, call_id)}",
             param="id",
         )
     return call_view(record)
+
+
+def _counted_text(recent: Iterable[Record], call_id: CallId) -> str:
+    """With which calls this one is counted, as far as its time tells; only the first of alike refusals has its id."""
+    if not is_id(call_id):
+        return ""
+    moment = int(call_id[4:16], 16)
+    rows = [one.id for one in recent if 0 <= moment - one.ts <= LONG_GAP_S * 1000 and _stands_for_more(one)]
+    if not rows:
+        return "; alike refusals within a second are counted with the first of them ('x3')"
+    return f"; if it was refused like others, it is counted with {' or '.join(rows[-ROWS_NAMED:])}"
+
+
+def _stands_for_more(record: Record) -> bool:
+    return any(mark.startswith(REPEATED) for mark in record.marks)
 
 
 async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str]:

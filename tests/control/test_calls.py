@@ -18,6 +18,7 @@ from gateway.store.search import SearchDeadline
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, silence, speak
+from tests.store.samples import call_id, record
 
 
 @pytest.fixture
@@ -150,6 +151,15 @@ async def test_an_unknown_call_is_reported_harmlessly(owner: ControlClient, call
     with pytest.raises(NotFound) as caught:
         await owner.call(call_id)
     assert plain(caught.value.message) == caught.value.message
+
+
+async def test_a_repeated_refusal_is_found_by_the_id_of_each(owner: ControlClient, gateway: Gateway) -> None:
+    """Only the first of those that share a record has its id in the log."""
+    gateway.engine.bus.recent.append(row := record(1, marks=("repeated=2",)))
+    with pytest.raises(NotFound, match=f"it is counted with {row.id}$"):
+        await owner.call(call_id(2, row.ts + 700))
+    with pytest.raises(NotFound, match="are counted with the first of them"):
+        await owner.call(call_id(3, row.ts + 60_000))
 
 
 async def test_a_running_call_is_first_and_is_shown(
