@@ -1,9 +1,9 @@
 """Entity form: inputs, request body and equivalent command of a form, drawn from the table of an entity's fields."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -23,6 +23,22 @@ def known_names(board: Board, what: str) -> list[str]:
     if what == "models":
         return [quote_name(model.name) for model in board.models]
     return [quote_name(token.name) for token in board.tokens] if what == "tokens" else []
+
+
+UNCHANGED: Final = object()
+"""The result of a form that was saved as it was."""
+
+
+def save_changes(
+    body: Callable[[Values], dict[str, Any]], send: Callable[[dict[str, Any]], Awaitable[Any]]
+) -> Callable[[Values], Awaitable[Any]]:
+    """What saves a form: ``send`` gets its body; one without changes is not sent."""
+
+    async def save(values: Values) -> Any:
+        changes = body(values)
+        return await send(changes) if changes else UNCHANGED
+
+    return save
 
 
 class EntityForm:

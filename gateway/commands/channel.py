@@ -132,17 +132,18 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
 def edit_channel(ref: str, dialect: str | None, *, as_json: bool, **given: Any) -> None:
     """Change a channel. Only the given options change."""
 
-    async def work(client: ControlClient) -> tuple[SavedChannel, list[str]]:
+    async def work(client: ControlClient) -> tuple[SavedChannel, str, list[str]]:
         view = await client.channel(ref)
         patch = options.given_values(dialect=dialect) | channel_patch(given, view)
         saved = await client.edit_channel(view.id, options.something(patch))
         known = {model.name for model in view.models}
         added = tuple(name for name in saved.unpriced if name not in known)
         prices = formatting.price_notes(msgspec.structs.replace(saved, unpriced=added))
-        return saved, [*await _left_without(client, set(view.groups) - set(saved.groups)), *prices]
+        done = options.saved_text(patch, view, saved)
+        return saved, done, [*await _left_without(client, set(view.groups) - set(saved.groups)), *prices]
 
-    view, notes = run(work)
-    _print_saved(view, "saved", as_json=as_json)
+    view, done, notes = run(work)
+    _print_saved(view, done, as_json=as_json)
     for line in notes:
         words(line)
 

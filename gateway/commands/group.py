@@ -99,15 +99,17 @@ def _way_to_channels(name: str, channels: Sequence[ChannelView]) -> str:
 def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
     """Change a group. Only the given options change."""
 
-    async def work(client: ControlClient) -> tuple[GroupView, str]:
-        patch = patch_of(GROUP, given, await client.group(ref))
-        view = await client.edit_group(ref, options.something(patch))
-        return view, _missing(view, await client.models()) if patch.get("fallbacks") else ""
+    async def work(client: ControlClient) -> tuple[GroupView, str, str]:
+        before = await client.group(ref)
+        patch = options.something(patch_of(GROUP, given, before))
+        view = await client.edit_group(ref, patch)
+        note = _missing(view, await client.models()) if patch.get("fallbacks") else ""
+        return view, note, options.saved_text(patch, before, view)
 
-    view, note = run(work)
+    view, note, done = run(work)
     if as_json:
         out_json(view)
-    words(f"Group '{view.name}' saved.")
+    words(f"Group '{view.name}' {done}.")
     if note:
         words(note)
 

@@ -10,6 +10,7 @@ import click
 
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.errors import BadRequest
+from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import past_of
 from gateway.domain.money import nanos_of
 from gateway.domain.quoting import listed_names, pair
@@ -123,6 +124,17 @@ Patch = dict[str, object]
 def given_values(**values: object) -> Patch:
     """The values that were given."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+MASKED = frozenset({"headers", "key", "keys", "proxy"})
+"""Fields of which a view shows too little to tell whether they changed."""
+
+
+def saved_text(patch: Patch, before: object, after: object) -> str:
+    """``saved``, or that everything is as before."""
+    if MASKED.isdisjoint(patch) and all(getattr(before, name, 0) == getattr(after, name, 1) for name in patch):
+        return f"is as before: {NOTHING_CHANGED}"
+    return "saved"
 
 
 def something(patch: Patch) -> Patch:

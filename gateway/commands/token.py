@@ -90,12 +90,14 @@ def add_token(name: str, *, as_json: bool, **given: Any) -> None:
 def edit_token(ref: str, *, as_json: bool, **given: Any) -> None:
     """Change a token. Only the given options change."""
 
-    async def work(client: ControlClient) -> TokenView:
+    async def work(client: ControlClient) -> tuple[TokenView, str]:
         view = await client.token(ref)
-        return await client.edit_token(view.id, options.something(patch_of(TOKEN, given, view)))
+        patch = options.something(patch_of(TOKEN, given, view))
+        saved = await client.edit_token(view.id, patch)
+        return saved, options.saved_text(patch, view, saved)
 
-    saved = run(work)
-    _print_saved(saved, "saved", as_json=as_json)
+    saved, done = run(work)
+    _print_saved(saved, done, as_json=as_json)
     _note_if_blind(saved)
 
 

@@ -12,6 +12,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import Conflict, NotFound, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.history import (
+    NOTHING_CHANGED,
     ChangeSource,
     HistoryEntry,
     HistoryKind,
@@ -70,7 +71,8 @@ class ConfigEdits:
         """Make the changes, all or none, and add them to the history.
 
         ``done`` says what was changed, ``undone`` what is so once that is undone. Raises Unavailable if they cannot be
-        written. What ``tollkeeper run`` does with the token of its program is bookkeeping, and not in the history.
+        written. What ``tollkeeper run`` does with the token of its program is bookkeeping, and not in the history. If
+        everything is already so, nothing is written: an undo is for a change that made a difference.
         """
         if self.source.runs_program:
             self.change(*changes)
@@ -80,6 +82,8 @@ class ConfigEdits:
             if change.value is not None or change_history.entity_of(after, change.table, change.key) is not None:
                 after = with_change(after, change)
         kept = change_history.changes_of(changes, before, after, history.seal)
+        if not (kept or undoes):
+            return {"done": NOTHING_CHANGED}
         entry = HistoryEntry(
             id=history.next_id,
             time=self.now,

@@ -26,6 +26,9 @@ WORD_LIMIT = 60
 RUN = "run"
 """The command that starts a program with a token of its own."""
 
+NOTHING_CHANGED = "nothing was changed"
+"""What was done by an edit after which everything is as before; the history does not have it."""
+
 Via = Literal["console", "command", "api", "gateway"]
 
 

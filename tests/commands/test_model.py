@@ -54,7 +54,11 @@ def test_a_token_that_sees_no_models_has_a_reason(sees: list[str], text: str) ->
     answers = {**ACTIVE, "GET /models": [], "GET /tokens/laptop": blind, "GET /groups/default": group}
     ran = run("model", "list", "--token", "laptop", control=Control(answers))
     assert ran.err == f"token 'laptop' sees no models: {text}\n"
-    answers = {"GET /tokens/laptop": TOKEN, f"PATCH /tokens/{TOKEN.id}": blind, "GET /groups/default": group}
+    answers = {
+        "GET /tokens/laptop": replace(TOKEN, models=()),
+        f"PATCH /tokens/{TOKEN.id}": blind,
+        "GET /groups/default": group,
+    }
     ran = run("token", "edit", "laptop", "--models", "demo-*", control=Control(answers))
     assert ran.err == f"Token 'laptop' saved.\nnote: token 'laptop' sees no models: {text}\n"
     answers = {"POST /tokens": NewToken(key="sk-tk-x", token=blind), "GET /groups/default": group}

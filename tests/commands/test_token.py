@@ -105,6 +105,12 @@ def test_an_edit_keeps_the_budgets_and_limits_it_does_not_name() -> None:
     assert (body["limits"]["rpm"], body["limits"]["tpm"]) == (60, 1000)
 
 
+def test_an_edit_that_changes_nothing_says_so() -> None:
+    control = Control({"GET /tokens/laptop": TOKEN, "PATCH /tokens/tok_1": TOKEN})
+    ran = run("token", "edit", "laptop", "--note", TOKEN.note or "none", control=control)
+    assert ran.err == "Token 'laptop' is as before: nothing was changed.\n"
+
+
 def test_an_edit_removes_limits() -> None:
     control = Control({"GET /tokens/laptop": TOKEN, "PATCH /tokens/tok_1": TOKEN})
     args = ("--budget", "day=none", "--tokens-budget", "day=none", "--rpm", "none", "--expires", "never")

@@ -24,7 +24,6 @@ async def owner(owner: ControlClient) -> ControlClient:
     ("patch", "done"),
     [
         ({"enabled": False}, "disabled 3 tokens: 'a', 'b', 'c'"),
-        ({"enabled": True}, "enabled 3 tokens: 'a', 'b', 'c'"),
         ({"group": "friends"}, "moved 3 tokens to group 'friends': 'a', 'b', 'c'"),
         ({"limits": {"rpm": 5}}, "changed limits of 3 tokens: 'a', 'b', 'c'"),
         ({"budgets": [{"window": "day", "nanos": DOLLAR}]}, "changed budgets of 3 tokens: 'a', 'b', 'c'"),
@@ -41,6 +40,14 @@ async def test_a_batch_is_one_change_and_one_undo(owner: ControlClient, patch: o
     assert await owner.tokens() == before
     await owner.redo()
     assert await owner.tokens() == after
+
+
+async def test_a_batch_that_changes_nothing_is_not_in_the_history(owner: ControlClient) -> None:
+    on, off = ({name: {"enabled": enabled} for name in NAMES} for enabled in (True, False))
+    assert await owner.batch("tokens", on) == "nothing was changed"
+    await owner.batch("tokens", off)
+    assert await owner.batch("tokens", on) == "enabled 3 tokens: 'a', 'b', 'c'"
+    assert len(await owner.history()) == 2
 
 
 async def test_each_may_get_something_else(owner: ControlClient) -> None:

@@ -9,7 +9,7 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.config import Config
 from gateway.domain.errors import BadRequest, Conflict, NotFound
-from gateway.domain.history import ChangeSource
+from gateway.domain.history import NOTHING_CHANGED, ChangeSource
 from gateway.domain.money import dollars
 from gateway.domain.units import DOLLAR
 from gateway.server import embedded_server
@@ -80,6 +80,19 @@ async def test_a_renamed_entity_is_shown_and_found_by_both_names(console: Contro
     for name, count in (("ci", 2), ("build", 2), ("bot", 1), ("family", 1), ("None", 0)):
         assert len(await console.history(name=name)) == count
     assert (await console.undo(0)).text == "channel 'up2' is as before"
+
+
+async def test_an_edit_that_changes_nothing_is_not_in_the_history(console: ControlClient) -> None:
+    await console.add_token({"name": "ci", "note": "x"})
+    await console.edit_token("ci", {"note": "y"})
+    await console.edit_token("ci", {"note": "y"})
+    await console.edit_token("ci", {})
+    await console.set_account({})
+    done = await console.batch("tokens", {"ci": {"note": "y"}})
+    assert done == NOTHING_CHANGED
+    assert [entry.text for entry in await console.history(limit=2)] == ["changed token 'ci'", "added token 'ci'"]
+    assert (await console.undo()).text == "token 'ci' is as before"
+    assert (await console.token("ci")).note == "x"
 
 
 async def test_the_history_is_filtered_and_paged(console: ControlClient) -> None:

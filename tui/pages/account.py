@@ -19,7 +19,7 @@ from tui.alerts import LOW_BALANCE
 from tui.budgets import budget_parts, by_unit
 from tui.charts import spark
 from tui.cli_commands import cli_command
-from tui.entity_form import EntityForm
+from tui.entity_form import EntityForm, save_changes
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
@@ -81,11 +81,11 @@ async def edit(page: AnyPage) -> None:
     plan = FormPlan(
         title="Account",
         fields=form.inputs(),
-        save=lambda values: session.client.set_account(form.body(values)),
+        save=save_changes(form.body, session.client.set_account),
         command=form.command,
     )
-    if await page.ask(Form(plan)) is not None:
-        page.report_change("Account saved.")
+    if (saved := await page.ask(Form(plan))) is not None:
+        page.report_edit(saved, "Account saved.")
 
 
 def settings(page: AnyPage) -> None:

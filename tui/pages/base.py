@@ -13,6 +13,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from gateway.domain.errors import GatewayError
+from gateway.domain.history import NOTHING_CHANGED
+from tui.entity_form import UNCHANGED
 from tui.key_queue import DIALOG_WORKERS
 from tui.session import ConsoleSession
 from tui.widgets.dialogs import Confirm, toast
@@ -41,6 +43,13 @@ class ConsolePage(Vertical):
     def report_change(self, text: str, more: str = "") -> None:
         """Show what was changed, how to undo it, and what else is new."""
         toast(self, f"{text} Press {self.session.key('app.undo')} to undo.{more}", change=True)
+
+    def report_edit(self, saved: object, text: str, more: str = "") -> None:
+        """Show what a form changed; one that was left as it was has nothing to undo."""
+        if saved is UNCHANGED:
+            toast(self, f"{NOTHING_CHANGED.capitalize()}.")
+        else:
+            self.report_change(text, more)
 
     def take_focus(self) -> None:
         """The page was opened: focus what handles its keys."""

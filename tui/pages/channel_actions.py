@@ -14,6 +14,7 @@ from gateway.domain.upstream_views import ListingView, PresetView
 from gateway.domain.views import ChannelView, KeyView, Offer, SavedChannel
 from tui import format as fmt
 from tui.cli_commands import cli_command
+from tui.entity_form import UNCHANGED, save_changes
 from tui.pages import channel_fields, marked
 from tui.pages.base import AnyPage, Verb
 from tui.pages.channel_form import ChannelForm, warning
@@ -61,14 +62,14 @@ async def edit(page: AnyPage) -> None:
     plan = FormPlan(
         title=f"Channel {channel.name}",
         fields=form.fields(),
-        save=lambda values: session.client.edit_channel(channel.id, form.body(values)),
+        save=save_changes(form.body, lambda body: session.client.edit_channel(channel.id, body)),
         command=form.command,
         live=lambda values: warning(values, presets),
     )
     saved = await page.ask(Form(plan))
     if saved is not None:
-        news = channel_fields.price_news(saved) if saved.new_prices else ""
-        page.report_change(f"Channel {channel.name} saved.", news)
+        news = channel_fields.price_news(saved) if saved is not UNCHANGED and saved.new_prices else ""
+        page.report_edit(saved, f"Channel {channel.name} saved.", news)
 
 
 async def toggle(page: AnyPage) -> None:

@@ -22,6 +22,7 @@ from tui import format as fmt
 from tui.actions import bindings
 from tui.budgets import budget_line, budget_parts, budget_tone, by_unit, tightest
 from tui.cli_commands import cli_command
+from tui.entity_form import save_changes
 from tui.glyphs import Glyphs
 from tui.listing import Column, PageListing, RowCache
 from tui.pages import list_page, marked
@@ -284,12 +285,12 @@ async def edit(page: AnyPage) -> None:
     plan = FormPlan(
         title=f"Group {group.name}",
         fields=form.inputs(),
-        save=lambda values: session.client.edit_group(group.name, form.body(values)),
+        save=save_changes(form.body, lambda body: session.client.edit_group(group.name, body)),
         command=form.command,
         live=lambda values: visible_models(session, group, values),
     )
-    if await page.ask(Form(plan)) is not None:
-        page.report_change(f"Group {group.name} saved.")
+    if (saved := await page.ask(Form(plan))) is not None:
+        page.report_edit(saved, f"Group {group.name} saved.")
 
 
 async def delete(page: AnyPage) -> None:

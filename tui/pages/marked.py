@@ -10,10 +10,12 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.fields import TOKEN
+from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, RateLimits
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
 from tui import format as fmt
+from tui.entity_form import UNCHANGED
 from tui.pages.base import AnyPage
 from tui.text import safe
 from tui.widgets.choices import ChooseOne
@@ -98,7 +100,7 @@ async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
     page.shows_marked = False
     page.table.rearrange()
     page.renew()
-    page.report_change(f"{done[:1].upper()}{done[1:]}.")
+    page.report_edit(UNCHANGED if done == NOTHING_CHANGED else done, f"{done[:1].upper()}{done[1:]}.")
 
 
 async def _plan(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patches, str, str] | None:

@@ -18,6 +18,7 @@ from tui.actions import bindings
 from tui.budgets import budget_line, budget_parts, budget_tone, by_unit, tightest
 from tui.charts import spark
 from tui.cli_commands import cli_command
+from tui.entity_form import save_changes
 from tui.glyphs import Glyphs
 from tui.listing import Column, RowCache
 from tui.pages import list_page, marked
@@ -280,12 +281,12 @@ async def edit(page: AnyPage) -> None:
     plan = FormPlan(
         title=f"Token {token.name}",
         fields=token_inputs(session, form),
-        save=lambda values: session.client.edit_token(token.id, form.body(values)),
+        save=save_changes(form.body, lambda body: session.client.edit_token(token.id, body)),
         command=form.command,
         live=lambda values: visible_models(session, values),
     )
-    if await page.ask(Form(plan)) is not None:
-        page.report_change(f"Token {token.name} saved.")
+    if (saved := await page.ask(Form(plan))) is not None:
+        page.report_edit(saved, f"Token {token.name} saved.")
 
 
 async def toggle(page: AnyPage) -> None:

@@ -1,15 +1,18 @@
 """What is marked is changed together, after one confirmation."""
 
+from collections.abc import Mapping
+
 import msgspec
 import pytest
 from textual.pilot import Pilot
 
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
+from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.limit_kinds import CLIENT_LIMITS
 from gateway.domain.limits import Limits
 from gateway.domain.units import DOLLAR, Millis, Nanos
-from tests.tui.owner import press, screen, shown
+from tests.tui.owner import Owner, press, screen, shown
 from tests.tui.stage import words
 from tui.app import Console
 from tui.exit_status import ExitStatus
@@ -63,6 +66,17 @@ async def test_the_menu_changes_all_marked_rows(
             assert patch == sent[1]
         assert words(app) == [f"Changed 2 {kind}. Press u to undo."]
         assert app.page.table.marks == set()  # type: ignore[attr-defined]
+
+
+async def test_an_action_that_changes_no_row_leaves_nothing_to_undo() -> None:
+    class Same(Owner):
+        async def batch(self, kind: str, patches: Mapping[str, object]) -> str:
+            return NOTHING_CHANGED
+
+    async with shown("tokens", Same()) as (app, pilot, _):
+        await choose(app, pilot, "j", "enter")
+        await press(app, pilot, "y")
+        assert words(app) == ["Nothing was changed."]
 
 
 async def test_each_row_keeps_its_other_budgets() -> None:

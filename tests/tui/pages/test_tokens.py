@@ -3,6 +3,7 @@ from asyncio import to_thread
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.token import Color
@@ -121,6 +122,13 @@ async def test_editing_sends_what_changed() -> None:
         ((verb, ref, patch),) = owner.did
         assert (verb, ref, patch) == ("edit_token", "tok_editor", {"name": "editor2"})
         assert words(app) == ["Token editor saved. Press u to undo."]
+
+
+@pytest.mark.parametrize("page", ["tokens", "groups", "channels", "account"])
+async def test_a_form_without_changes_leaves_nothing_to_undo(page: str) -> None:
+    async with shown(page) as (app, pilot, owner):
+        await press(app, pilot, "e", "enter")
+        assert (owner.did, words(app)) == ([], ["Nothing was changed."])
 
 
 async def test_a_duplicate_has_another_name() -> None:
