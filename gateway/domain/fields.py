@@ -221,7 +221,7 @@ CHANNEL: Table = (
         name="cost_factor",
         kind=Multiplier(),
         label="Cost factor",
-        help="What it costs as a multiple of the price: 0.5.",
+        help="What it costs times the price, for the policy cheapest; charges stay the price's: 0.5.",
         placeholder="times the price, for groups that try the cheapest first",
         advanced=True,
     ),
