@@ -72,9 +72,10 @@ def test_words_that_people_know_from_elsewhere_are_answered_with_ours() -> None:
     [("token", "/tokens", [TOKEN]), ("tokens", "/tokens", [TOKEN]), ("account", "/account", ACCOUNT)],
 )
 def test_a_noun_alone_shows_its_list_or_its_state(noun: str, path: str, answer: object) -> None:
-    ran = run(noun, control=Control({f"GET {path}": answer}))
+    answers = {"GET /account/grants": [], f"GET {path}": answer}
+    ran = run(noun, control=Control(answers))
     assert (ran.code, ran.out != "") == (0, True)
-    assert run(noun, "--json", control=Control({f"GET {path}": answer})).json
+    assert run(noun, "--json", control=Control(answers)).json
 
 
 def test_every_noun_has_something_to_show() -> None:
