@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -13,6 +13,7 @@ from gateway.domain.quoting import quote_name
 from tui.board import Board
 from tui.session import ConsoleSession
 from tui.widgets.combobox import Suggestion
+from tui.widgets.dialogs import UNCHANGED
 from tui.widgets.form import FormField, Values
 
 
@@ -23,10 +24,6 @@ def known_names(board: Board, what: str) -> list[str]:
     if what == "models":
         return [quote_name(model.name) for model in board.models]
     return [quote_name(token.name) for token in board.tokens] if what == "tokens" else []
-
-
-UNCHANGED: Final = object()
-"""The result of a form that was saved as it was."""
 
 
 def save_changes(

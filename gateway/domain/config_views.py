@@ -50,7 +50,7 @@ class ImportView(msgspec.Struct, frozen=True, kw_only=True):
     differences: list[Difference]
     notes: list[str]
     """What else to do, and what of another gateway's file was not imported."""
-    expiring: ExpiringRecords = ExpiringRecords()
+    expiring: ExpiringRecords
     """Call records that are deleted for good, because they are kept for fewer days."""
     keys: dict[str, str]
     """Name of a new token to its key, shown only once, when it is created."""

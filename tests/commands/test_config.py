@@ -29,6 +29,7 @@ FOUND = ImportView(
         Difference(what="kept", noun="token", name="laptop", fields=[]),
     ],
     notes=["set THIS"],
+    expiring=ExpiringRecords(),
     keys={},
 )
 REMOVING = replace(FOUND, differences=[Difference(what="removed", noun="token", name="laptop", fields=[])])

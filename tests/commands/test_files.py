@@ -12,12 +12,13 @@ from gateway.commands.config import LIMIT, YAML_LIMIT
 from gateway.commands.exit_codes import Exit
 from gateway.commands.stdin import PROMPT_LIMIT, SECRET_LIMIT
 from gateway.domain.config_views import ExportView, ImportView
+from gateway.domain.settings import ExpiringRecords
 from tests.commands.program import tollkeeper
 from tests.commands.runner import Control, Ran, run
 from tests.commands.samples import CHANNEL
 
 TEXT = "format = 1\n"
-FOUND = ImportView(applied=False, differences=[], notes=[], keys={})
+FOUND = ImportView(applied=False, differences=[], notes=[], expiring=ExpiringRecords(), keys={})
 
 
 def importing(file: Path | str, *args: str, stdin: bytes = b"") -> tuple[Ran, Control]:

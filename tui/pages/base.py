@@ -14,10 +14,9 @@ from textual.screen import ModalScreen
 
 from gateway.domain.errors import GatewayError
 from gateway.domain.history import NOTHING_CHANGED
-from tui.entity_form import UNCHANGED
 from tui.key_queue import DIALOG_WORKERS
 from tui.session import ConsoleSession
-from tui.widgets.dialogs import Confirm, toast
+from tui.widgets.dialogs import UNCHANGED, Confirm, toast
 
 AnyPage = Any
 """A page as its actions take it: they are defined before the page's class, which lists them."""

@@ -14,7 +14,7 @@ from gateway.domain.upstream_views import ListingView, PresetView
 from gateway.domain.views import ChannelView, KeyView, Offer, SavedChannel
 from tui import format as fmt
 from tui.cli_commands import cli_command
-from tui.entity_form import UNCHANGED, save_changes
+from tui.entity_form import save_changes
 from tui.pages import channel_fields, marked
 from tui.pages.base import AnyPage, Verb
 from tui.pages.channel_form import ChannelForm, warning
@@ -22,7 +22,7 @@ from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
-from tui.widgets.dialogs import Busy, toast
+from tui.widgets.dialogs import UNCHANGED, Busy, toast
 from tui.widgets.form import LABEL_WIDTH, Form, FormField, FormPlan, Values
 from tui.widgets.text_block import Detail, IncidentList
 

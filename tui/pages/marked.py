@@ -15,11 +15,10 @@ from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, R
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
 from tui import format as fmt
-from tui.entity_form import UNCHANGED
 from tui.pages.base import AnyPage
 from tui.text import safe
 from tui.widgets.choices import ChooseOne
-from tui.widgets.dialogs import Prompt, toast
+from tui.widgets.dialogs import UNCHANGED, Prompt, toast
 
 NAMED = 12
 """Names in a confirmation."""

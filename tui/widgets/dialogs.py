@@ -28,6 +28,8 @@ from tui.text import content, safe, safe_lines
 
 BACK = object()
 """Result of a step of the wizard: go to the previous step."""
+UNCHANGED = object()
+"""Result of a form that was saved as it was."""
 
 
 SHRINK_FIRST = (("command", 2), ("fields", 5), ("choices", 5), ("inside", 5))
