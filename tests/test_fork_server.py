@@ -35,9 +35,10 @@ def test_its_exit_code_is_that_of_the_program(code: str, status: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
 def test_signals_reach_it(number: signal.Signals) -> None:
-    waits = "import sys; print('ready', flush=True); sys.stdin.read()"
+    # In one long wait Python would not look for a signal that came just before it began.
+    waits = "import time; print('ready', flush=True)\nwhile True: time.sleep(0.05)"
     pipe = subprocess.PIPE
-    with fork_server.start(python(waits), stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
+    with fork_server.start(python(waits), stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
