@@ -1,4 +1,7 @@
-"""Channels that speak the Responses API: what the client sent arrives, and what came back is what was sent."""
+"""Channels that speak the Responses API: what the client sent arrives, and what came back is what was sent.
+
+Long: requests, answers, streams and failures of one API share its recorded upstream.
+"""
 
 import json
 from contextlib import suppress

@@ -1,4 +1,7 @@
-"""Undo says what it undoes and asks where that may surprise; every change is in the history, and redoable."""
+"""Undo says what it undoes and asks where that may surprise; every change is in the history, and redoable.
+
+Long: every kind of change goes the same way, there and back.
+"""
 
 from collections.abc import Awaitable
 from pathlib import Path

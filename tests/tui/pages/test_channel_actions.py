@@ -1,3 +1,8 @@
+"""What the keys of the page Channels do: adding, editing, keys, lists of models, tests and removal.
+
+Long: all verbs of one page share its screens.
+"""
+
 from typing import Any
 
 import msgspec
