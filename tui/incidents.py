@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from gateway.domain.call import CHAT_API, FailureKind
-from gateway.domain.incidents import ALL_SPENT, STORE, Incident, cause_text
+from gateway.domain.incidents import ALL_SPENT, STORE, Incident, cause_text, reason_text
 from tui import format as fmt
 from tui.glyphs import Glyphs
 from tui.text import Part, TextCard, safe
@@ -17,22 +17,17 @@ def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int
     """All of them, two or three lines each."""
     card = TextCard(width, label=LABEL)
     for one in incidents:
-        lasts = one.paused or _warns(one, now)
+        lasts = one.lasts(now)
         tone = "bad" if one.paused and one.until is None else "warn" if lasts else "dim"
         mark = glyphs.warning if lasts else glyphs.ok
         name = safe(one.budget, 80) or ("the store" if one.channel == STORE else safe(one.channel, 40))
         colon = ":" if one.budget else ""
         card.row(fmt.moment(one.began, now), (f"{mark} ", tone), (name, "bold"), f"{colon} {what_failed(one, now)}")
         if one.reason and not one.budget:
-            card.row("", (reason_text(one.reason, one.channel), "dim"))
+            card.row("", (safe(reason_text(one.reason)), "dim"))
         if moved := where_calls_went(one, glyphs):
             card.row("", moved)
     return card.content()
-
-
-def _warns(one: Incident, now: int) -> bool:
-    """Whether it is the warning of a budget, and holds."""
-    return bool(one.budget) and one.ended is None and (one.until is None or one.until > now)
 
 
 def incident_line(one: Incident, now: int, glyphs: Glyphs) -> str:
@@ -45,8 +40,8 @@ def what_failed(one: Incident, now: int) -> str:
     """``rate-limited 30s``, ``errors, 4 failures until 14:02:10; retry in 12s``."""
     if one.budget:
         over = one.ended if one.ended is not None else one.until
-        what = "resets" if _warns(one, now) else "over since"
-        since = f" since {fmt.moment(one.last, now).strip()}" if one.reason == ALL_SPENT and _warns(one, now) else ""
+        what = "resets" if one.lasts(now) else "over since"
+        since = f" since {fmt.moment(one.last, now).strip()}" if one.reason == ALL_SPENT and one.lasts(now) else ""
         return f"{safe(one.reason)}{since}{f'; {what} {fmt.moment(over, now).strip()}' if over else ''}"
     if one.channel == STORE:
         return "failing: calls are rejected" if one.paused else f"failed for {fmt.countdown(0, one.length_ms or 0)}"
@@ -57,6 +52,8 @@ def what_failed(one: Incident, now: int) -> str:
         text += f", {one.failures:,} failures until {fmt.moment(one.last, now).strip()}"
     if set(one.apis) - {CHAT_API}:
         text += f" (API: {', '.join(f'{safe(api)} {count:,}' for api, count in _most(one.apis))})"
+    if not one.paused and one.lasts(now):
+        return f"{text}; no success since"
     if not one.paused or one.kind is FailureKind.UNSET:
         return text
     if one.until is None:
@@ -76,11 +73,6 @@ def where_calls_went(one: Incident, glyphs: Glyphs) -> Part | None:
     if one.refused:
         parts.append(f"{one.refused:,} refused" if parts else f"{fmt.count_text(one.refused, 'call')} refused")
     return (f"{glyphs.right} {'; '.join(parts)}", "warn" if one.unanswered or one.refused else "ok") if parts else None
-
-
-def reason_text(reason: str, channel: str) -> str:
-    """Why, without the channel's name in front of it."""
-    return safe(reason.removeprefix(f"channel '{channel}': "))
 
 
 def _most(counts: dict[str, int]) -> list[tuple[str, int]]:

@@ -18,6 +18,7 @@ from gateway.commands.session import run
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.fields import CHANNEL, details
 from gateway.domain.human_values import count_text
+from gateway.domain.incidents import reason_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.urls import base_url_warning
@@ -35,7 +36,7 @@ COLUMNS = [
     (">Calls", lambda c: f"{c.calls:,}"),
     (">Errors", lambda c: f"{c.errors:,}"),
     (">Spent", lambda c: brief_dollars(c.spent_nanos)),
-    ("Reason", lambda c: plain(c.reason, 60)),
+    ("Reason", lambda c: plain(reason_text(c.reason), 60)),
 ]
 DROP = ("Weight", "Priority", "Base URL", "Dialect", "Groups", "Spent", "Models")
 """Columns that a narrow terminal does without, the first one first."""
@@ -248,7 +249,7 @@ def _print(view: ChannelView) -> None:
         [
             ("name", view.name),
             ("id", view.id),
-            ("state", f"{formatting.channel_state(view)} {view.reason}".rstrip()),
+            ("state", f"{formatting.channel_state(view)} {reason_text(view.reason)}".rstrip()),
             ("dialect", view.dialect.value),
             key,
             ("not set", ", ".join(view.missing_variables)),

@@ -13,6 +13,7 @@ from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import count_text
+from gateway.domain.incidents import reason_text
 from gateway.domain.text import plain
 from gateway.domain.views import ChannelView, KeyView
 
@@ -20,7 +21,7 @@ COLUMNS = [
     (">Number", lambda k: str(k.number)),
     ("Key", lambda k: k.key),
     ("State", formatting.channel_state),
-    ("Reason", lambda k: plain(k.reason, 60)),
+    ("Reason", lambda k: plain(reason_text(k.reason), 60)),
 ]
 
 REF = click.argument("ref", metavar="NAME", shell_complete=CHANNELS)

@@ -9,7 +9,7 @@ from gateway.commands.options import json_option, now
 from gateway.commands.output import out_list
 from gateway.commands.session import run
 from gateway.domain.call import FailureKind
-from gateway.domain.incidents import STORE, Incident, cause_text
+from gateway.domain.incidents import STORE, Incident, cause_text, reason_text
 from gateway.domain.text import plain
 
 
@@ -24,8 +24,10 @@ def incident() -> None:
 def list_incidents(channel: str, *, as_json: bool) -> None:
     """List incidents, newest first. Each cause of a channel is an incident of its own; the last 200 are kept.
 
-    A budget of which 80 % is spent is listed once in its window, until it is raised or reset. 'Calls' says which
-    channels answered instead, and how many calls failed or were refused meanwhile.
+    An incident is over when a call succeeds after it, or two minutes after its last failure, unless its channel is
+    paused for longer. Incidents follow a renamed channel. A budget of which 80 % is spent is listed once in its window,
+    until it is raised or reset. 'Calls' says which channels answered instead, and how many calls failed or were refused
+    meanwhile.
     """
     found = run(lambda client: client.incidents(channel))
     out_list(found, COLUMNS, as_json=as_json, empty="no incidents", drop=DROP)
@@ -36,11 +38,13 @@ def _subject(one: Incident) -> str:
 
 
 def _state(one: Incident) -> str:
-    """``retry at 12:30:00``, ``paused until resumed``, ``until it is set``, ``over``."""
-    if one.budget and (one.ended is None and (one.until is None or one.until > now())):
+    """``retry at 12:30:00``, ``paused until resumed``, ``until it is set``, ``no success since``, ``over``."""
+    if not one.lasts(now()):
+        return "over"
+    if one.budget:
         return f"resets {formatting.moment(one.until)[5:16]}" if one.until else ""
     if not one.paused:
-        return "over"
+        return "no success since"
     if one.kind is FailureKind.UNSET:
         return "until it is set"
     if one.until is None:
@@ -69,7 +73,7 @@ COLUMNS = [
     (">Failures", lambda i: f"{i.failures:,}" if i.failures else ""),
     ("State", _state),
     ("Calls", _calls),
-    ("Message", lambda i: plain(i.reason.removeprefix(f"channel '{i.channel}': "), 200)),
+    ("Message", lambda i: plain(reason_text(i.reason), 200)),
 ]
 DROP = ("Last", "Failures", "Calls", "Began", "State")
 """Columns that a narrow terminal does without, the first one first."""

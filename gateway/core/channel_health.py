@@ -184,6 +184,11 @@ class ChannelHealth:
         best = min(halves[:1] or cooling or states, key=lambda state: state.left_s)
         return HealthState(best.name, f"none of its {len(states)} keys is available: {best.reason}", best.left_s)
 
+    def failed_last(self, one: ChannelId) -> bool:
+        """Whether nothing has succeeded since the last failure of a channel, or of one of several keys."""
+        patient = self.failing.get(one)
+        return patient is not None and (patient.in_a_row > 0 or bool(patient.reason))
+
     def missing_s(self, channel: ChannelId, model: str) -> float:
         """Seconds for which this model is not asked of this channel; 0 if it is."""
         patient = self.failing.get(channel)

@@ -15,11 +15,11 @@ from gateway.core.channel_health import OK, ChannelHealth, HealthState
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.quota import ACCOUNT, MoneyBooks, Scope
-from gateway.domain.budget import Budget, budget_name, window_end, window_start
+from gateway.domain.budget import Budget, Window, budget_name, window_end, window_start
 from gateway.domain.channel import Channel, key_id, key_name
-from gateway.domain.incidents import WARN_SHARE, Incident, Incidents, spent_share
+from gateway.domain.incidents import WARN_SHARE, Incident, Incidents, SpentBudget, spent_share
 from gateway.domain.text import plain
-from gateway.domain.units import Millis
+from gateway.domain.units import ChannelId, Millis
 from gateway.domain.views import BudgetView, call_view
 from gateway.upstream.credentials import unset_text
 
@@ -57,6 +57,7 @@ class _State(msgspec.Struct, frozen=True):
     state: str
     reason: str
     until_ms: Millis | None
+    failing: bool
 
 
 class IncidentWatch:
@@ -85,6 +86,7 @@ class IncidentWatch:
         """Calls that were settled when the budgets were last looked at."""
         self._known: Catalog | None = None
         """The configuration at that moment."""
+        self.incidents.follow_names(dict(self._names()), clock.wall())
 
     def look(self) -> Incidents:
         """The incidents as they are now."""
@@ -100,6 +102,8 @@ class IncidentWatch:
         found.update_store(self._trouble(), now)
         catalog, calls = self._catalog(), self._books.spent(ACCOUNT, Millis(0)).calls
         if self._counted != calls or self._known is not catalog:
+            if self._known is not catalog:
+                found.follow_names(dict(self._names()), now)
             self._counted, self._known = calls, catalog
             self._look_at_budgets(now)
         if found.revision != self._saved[0] and self._clock.mono() - self._saved[1] >= SAVE_GAP_S:
@@ -113,14 +117,22 @@ class IncidentWatch:
             self._saved = (self.incidents.revision, self._clock.mono())
 
     def _look_at_budgets(self, now: Millis) -> None:
-        spent = set[str]()
+        spent = {
+            _budget_id(scope, view.window): SpentBudget(budget_name(view.window, owner), view)
+            for scope, owner, budgets in self._budgets()
+            for view in budget_use(self._books, scope, budgets, now)
+            if spent_share(view) >= WARN_SHARE
+        }
+        for warning in self.incidents.update_budgets(spent, now):
+            _log.warning("of the %s, %s", warning.budget, warning.reason)
+
+    def _names(self) -> Iterator[tuple[str, str]]:
+        """The names of channels and budgets, by their ids."""
+        for channel in self._catalog().registry.channels.values():
+            yield channel.id, channel.name
         for scope, owner, budgets in self._budgets():
-            for budget in budget_use(self._books, scope, budgets, now):
-                if spent_share(budget) >= WARN_SHARE:
-                    spent.add(budget_name(budget.window, owner))
-                if (warning := self.incidents.update_budget(owner, budget, now)) is not None:
-                    _log.warning("of the %s, %s", warning.budget, warning.reason)
-        self.incidents.end_budgets(spent, now)
+            for budget in budgets:
+                yield _budget_id(scope, budget.window), budget_name(budget.window, owner)
 
     def _budgets(self) -> Iterator[tuple[Scope, str, Sequence[Budget]]]:
         registry = self._catalog().registry
@@ -134,19 +146,26 @@ class IncidentWatch:
 
     def _state_of(self, channel: Channel) -> _State:
         blocked = self._variables.blocking(channel)  # an incident of its own
-        return self._shown(channel, OK if blocked else self._health.state(channel))
+        return self._shown(channel, OK if blocked else self._health.state(channel), channel.id)
 
     def _key_states(self, channels: Iterable[Channel]) -> Iterator[tuple[tuple[str, str], _State]]:
         """Those of channels that are in use and have several keys."""
         for channel in channels:
             for number, key in enumerate(channel.all_keys if channel.keys and channel.enabled else (), start=1):
                 unset = self._variables.missing_in(key)  # an incident of its own, too
-                state = OK if unset else self._health.state_of(key_id(channel.id, number))
-                yield (channel.name, key_name(number, key)), self._shown(channel, state)
+                one = key_id(channel.id, number)
+                state = OK if unset else self._health.state_of(one)
+                yield (channel.name, key_name(number, key)), self._shown(channel, state, one)
 
-    def _shown(self, channel: Channel, state: HealthState) -> _State:
+    def _shown(self, channel: Channel, state: HealthState, one: ChannelId) -> _State:
         until = Millis(self._clock.wall() + round(state.left_s * 1000)) if state.left_s else None
-        return _State(channel.name, state.name, state.reason, until)
+        failing = channel.enabled and self._health.failed_last(one)
+        return _State(channel.name, state.name, state.reason, until, failing)
+
+
+def _budget_id(scope: Scope, window: Window) -> str:
+    kind, owner = scope
+    return f"{window}:{kind}:{owner}"
 
 
 def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:

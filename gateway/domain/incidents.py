@@ -2,15 +2,18 @@
 
 They are built from failed attempts of settled calls and from the states of channels. What fails for another cause, of
 another kind or with another HTTP status, is another incident, although both may overlap.
+
+Long: all rules of when an incident begins, goes on and ends, which are read together.
 """
 
+import re
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
-from gateway.domain.budget import budget_name, window_start
+from gateway.domain.budget import window_start
 from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind, skipped_channels
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
@@ -41,6 +44,8 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     """From 1, in the order in which they began."""
     channel: str
     """``STORE`` for the store and for budgets."""
+    subject_id: str = ""
+    """Of the channel or the budget; it stays when the name changes."""
     key: str = ""
     """Which of several keys failed alone, by its number and mask; empty: the channel."""
     budget: str = ""
@@ -69,16 +74,21 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     paused: bool = False
     """It lasts: the channel is paused, the store rejects calls, or a variable is still not set."""
     ended: Millis | None = msgspec.field(name="ended_ms", default=None)
-    """When it was used again after a pause, or less of the budget was spent than is worth a warning."""
+    """When it was used again after a pause, a call of it succeeded, or less of the budget was spent than is worth a
+    warning.
+    """
 
     @property
     def length_ms(self) -> int | None:
-        """How long it lasted or will last, to the end of its pause or to a failure after that.
-
-        None if nothing was paused, or if there is no end yet.
-        """
+        """How long it lasted or will last, to its end or to a failure after that; None if there is no end yet."""
         end = self.ended if self.ended is not None else self.until
         return None if end is None else max(0, max(end, self.last) - self.began)
+
+    def lasts(self, now: int) -> bool:
+        """Whether it is not over: it is paused, or nothing has succeeded since a failure of the last minutes."""
+        if self.budget:
+            return self.ended is None and (self.until is None or self.until > now)
+        return self.paused or (self.channel != STORE and self.ended is None and now - self.last <= QUIET_MS)
 
 
 class ChannelState(Protocol):
@@ -96,6 +106,17 @@ class ChannelState(Protocol):
     @property
     def until_ms(self) -> Millis | None: ...
 
+    @property
+    def failing(self) -> bool:
+        """Its last call failed."""
+
+
+class SpentBudget(msgspec.Struct, frozen=True):
+    """A budget of which most is spent."""
+
+    name: str
+    view: BudgetView
+
 
 class Incidents:
     """All there are, the oldest first."""
@@ -107,6 +128,7 @@ class Incidents:
         self._revisions: dict[int, int] = {}
         self._now = Millis(0)
         """The latest moment seen in an event."""
+        self._names = _Names()
 
     def newest(self, channel: str = "") -> list[Incident]:
         """The newest first; of one channel if it is named."""
@@ -120,6 +142,22 @@ class Incidents:
         else:
             self._all[at] = incident
 
+    def follow_names(self, names: Mapping[str, str], at: Millis) -> None:
+        """Use the names that channels and budgets have now, by their ids; a channel that was removed is not paused."""
+        self._names.update(names)
+        for one in self._all:
+            before = (one.subject_id, one.channel, one.budget, one.moved, one.paused)
+            one.subject_id = one.subject_id or self._names.id_of(one.budget or one.channel)
+            if one.budget:
+                one.budget = names.get(one.subject_id, one.budget)
+            else:
+                one.channel = names.get(one.subject_id, one.channel)
+            one.moved = _with_new_names(one.moved, self._names)
+            if one.paused and one.channel != STORE and one.subject_id not in names:
+                _end_pause(one, at)
+            if (one.subject_id, one.channel, one.budget, one.moved, one.paused) != before:
+                self._note(one)
+
     def changed_since(self, revision: int) -> list[Incident]:
         """Those that changed after this revision."""
         if revision == self.revision:
@@ -132,7 +170,7 @@ class Incidents:
         if call.outcome in NOT_UPSTREAM:
             return
         for channel in skipped_channels(call.marks):
-            if (paused := _pause_of(self.newest(channel))) is not None:
+            if (paused := _pause_of(self.newest(self._names.now(channel)))) is not None:
                 paused.refused += call.count
                 self._note(paused)
         answered = 200 <= call.status < 300
@@ -141,10 +179,13 @@ class Incidents:
             found = self._of(attempt, at)
             found.reason = plain(attempt.reason) or found.reason
             found.last = max(found.last, at)
+            if found.ended is not None and found.ended < at:
+                found.ended = None
             found.failures += 1
             found.apis[call.api] = found.apis.get(call.api, 0) + 1
             if attempt.channel not in seen and call.channel != attempt.channel and answered:
-                found.moved[call.channel] = found.moved.get(call.channel, 0) + 1
+                other = self._names.now(call.channel)
+                found.moved[other] = found.moved.get(other, 0) + 1
             elif attempt.channel not in seen and not answered:
                 found.unanswered += 1
             seen.add(attempt.channel)
@@ -167,6 +208,10 @@ class Incidents:
 
     def _update_pause(self, channel: ChannelState, key: str, now: Millis) -> None:
         mine = [one for one in self.newest(channel.name) if one.key == key and one.kind is not FailureKind.UNSET]
+        for one in mine:
+            if not channel.failing and one.lasts(now) and not one.paused and one.kind is not FailureKind.MISSING:
+                one.ended = now
+                self._note(one)
         out = channel.state in PAUSED_STATES
         found = _cause_of_pause(mine, channel, now) if out else _pause_of(mine, channel.reason)
         if out and (found is None or (not found.paused and now - found.last > QUIET_MS)):
@@ -214,29 +259,29 @@ class Incidents:
             found.paused, found.ended = False, now
             self._note(found)
 
-    def update_budget(self, owner: str, budget: BudgetView, at: Millis) -> Incident | None:
-        """The warning that most of a budget, or all of it, is spent, the first time in its window."""
-        label, share = budget_name(budget.window, owner), spent_share(budget)
-        if share < WARN_SHARE:
-            return None
-        reason, since = ALL_SPENT if share >= 1 else f"{share:.0%} is spent", window_start(budget.window, at)
-        known = next((o for o in self._all if o.budget == label and o.began >= since and o.ended is None), None)
-        if known is not None:
-            if (known.reason == ALL_SPENT) is (share >= 1):
-                return None
-            known.reason, known.last = reason, at
-            self._note(known)
-            return known if share >= 1 else None
-        return self._begin(
-            channel=STORE, budget=label, reason=reason, began=at, last=at, until=budget.resets_at_ms or None
-        )
+    def update_budgets(self, spent: Mapping[str, SpentBudget], at: Millis) -> list[Incident]:
+        """The warnings that are new: that most of a budget, or all of it, is spent, the first time in its window.
 
-    def end_budgets(self, spent: Container[str], at: Millis) -> None:
-        """Only of these budgets most is spent: others were raised or removed, or their window is over."""
-        for one in self._all:
-            if one.budget and one.budget not in spent and one.ended is None:
+        ``spent``: all budgets of which most is spent, by their ids. The others were raised or removed, or are reset.
+        """
+        lasting, found = dict[str, Incident](), list[Incident]()
+        for one in (one for one in self._all if one.budget and one.ended is None):
+            if one.subject_id in spent:
+                lasting[one.subject_id] = one
+            else:
                 one.ended = at if one.until is None else min(at, one.until)
                 self._note(one)
+        for subject, budget in spent.items():
+            known, reason, view = lasting.get(subject), _spent_text(budget.view), budget.view
+            if known is None or known.began < window_start(view.window, at):
+                label, until = budget.name, view.resets_at_ms or None
+                about = {"channel": STORE, "subject_id": subject, "budget": label, "reason": reason}
+                found.append(self._begin(began=at, last=at, until=until, **about))
+            elif (known.reason == ALL_SPENT) is not (reason == ALL_SPENT):
+                known.reason, known.last = reason, at
+                self._note(known)
+                found += [known] if reason == ALL_SPENT else []
+        return found
 
     def _note(self, incident: Incident) -> None:
         self.revision += 1
@@ -245,15 +290,16 @@ class Incidents:
     def _begin(self, **fields: object) -> Incident:
         number = max((one.id for one in self._all), default=0) + 1
         found = Incident(id=number, **fields)  # type: ignore[arg-type]
+        found.subject_id = found.subject_id or self._names.id_of(found.channel)
         self._all.append(found)
         self._note(found)
         return found
 
     def _of(self, attempt: Attempt, at: Millis) -> Incident:
         """The incident that a failure at this moment belongs to, perhaps a new one."""
-        key = attempt.key if attempt.kind in _KEY_CAUSES else ""
+        key, channel = attempt.key if attempt.kind in _KEY_CAUSES else "", self._names.now(attempt.channel)
         for one in reversed(self._all):
-            if (one.channel, one.key) != (attempt.channel, key):
+            if (one.channel, one.key) != (channel, key):
                 continue
             if (one.kind, one.status) not in (_cause(attempt), (None, 0)):
                 continue
@@ -262,7 +308,7 @@ class Incidents:
                 return one
             break
         kind, status = _cause(attempt)
-        return self._begin(channel=attempt.channel, key=key, kind=kind, status=status, began=at, last=at)
+        return self._begin(channel=channel, key=key, kind=kind, status=status, began=at, last=at)
 
 
 def _pause_of(newest: Sequence[Incident], reason: str = "") -> Incident | None:
@@ -278,6 +324,37 @@ def _cause_of_pause(newest: Sequence[Incident], channel: ChannelState, now: Mill
         return paused  # whatever else failed, the key is still rejected
     recent = (one for one in newest if one.paused or now - one.last <= QUIET_MS)
     return next((one for one in recent if one.reason == reason), paused)
+
+
+class _Names:
+    """The names of channels and budgets, which may change."""
+
+    def __init__(self) -> None:
+        self._now: Mapping[str, str] = {}
+        """By their ids."""
+        self._ids: dict[str, str] = {}
+        """By all names they had since the start."""
+
+    def update(self, names: Mapping[str, str]) -> None:
+        """These are the names now, by the ids."""
+        self._now = names
+        self._ids |= {name: one for one, name in names.items()}
+
+    def id_of(self, name: str) -> str:
+        """The id of what has or had this name; empty if it is not known."""
+        return self._ids.get(name, "")
+
+    def now(self, name: str) -> str:
+        """The name now of what had this name."""
+        return self._now.get(self.id_of(name), name)
+
+
+def _with_new_names(counts: dict[str, int], names: _Names) -> dict[str, int]:
+    """The counts by the names of now."""
+    found: dict[str, int] = {}
+    for name, count in counts.items():
+        found[names.now(name)] = found.get(names.now(name), 0) + count
+    return found
 
 
 def _end_pause(incident: Incident, now: Millis) -> None:
@@ -304,6 +381,14 @@ _CAUSES = {
 }
 
 
+def reason_text(reason: str) -> str:
+    """Why a channel failed or is paused, without its name in front, which may be that of then."""
+    return _CHANNEL.sub("", reason, count=1)
+
+
+_CHANNEL = re.compile(r"channel '.*?': ")
+
+
 def cause_text(incident: Incident) -> str:
     """``rate-limited``, ``errors (503)``, ``paused``, ``key 1 …7890 rejected``."""
     if incident.kind is None:
@@ -324,6 +409,10 @@ def spent_share(budget: BudgetView) -> float:
     if budget.tokens is not None:
         shares.append(budget.spent_tokens / budget.tokens if budget.tokens else float(budget.spent_tokens > 0))
     return max(shares)
+
+
+def _spent_text(budget: BudgetView) -> str:
+    return ALL_SPENT if (share := spent_share(budget)) >= 1 else f"{share:.0%} is spent"
 
 
 STEADY_MS = 2_000

@@ -7,7 +7,7 @@ from gateway.commands import output
 from gateway.commands.options import now
 from gateway.domain.call import FailureKind
 from gateway.domain.human_values import local_time
-from gateway.domain.incidents import Incident
+from gateway.domain.incidents import QUIET_MS, Incident
 from gateway.domain.units import Millis
 from tests.commands.runner import Control, run
 from tests.commands.samples import HOSTILE, NOW
@@ -60,6 +60,14 @@ def test_a_variable_that_is_not_set_is_paused_by_nobody() -> None:
     unset = replace(FAILED, kind=FailureKind.UNSET, status=0)
     line = run("incident", "list", control=Control({"GET /incidents": [unset]})).out.splitlines()[1]
     assert ("variable not set" in line, "until it is set" in line, "paused" in line) == (True, True, False)
+
+
+def test_a_failure_that_did_not_pause_its_channel_is_not_over_at_once() -> None:
+    failed = replace(FAILED, paused=False, last=now())
+    known = [failed, replace(failed, ended=now()), replace(failed, last=Millis(now() - QUIET_MS - 1_000))]
+    lines = run("incident", "list", control=Control({"GET /incidents": known})).out.splitlines()[1:]
+    assert ["no success since" in line for line in lines] == [True, False, False]
+    assert [" over " in line for line in lines] == [False, True, True]
 
 
 def test_calls_that_were_refused_are_counted() -> None:

@@ -48,6 +48,37 @@ async def test_calls_that_are_refused_as_the_only_key_is_rejected_are_part_of_th
     assert (one.failures, one.unanswered, one.refused) == (1, 1, 2)
 
 
+async def test_a_failure_lasts_until_a_call_succeeds(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", fail(500), fail(500), speak())
+    assert (await gateway.client.chat()).status == 502
+    await gateway.settled()
+    (one,) = await owner.incidents()
+    assert (one.paused, one.ended, one.lasts(gateway.engine.now())) == (False, None, True)
+    assert (await gateway.client.chat()).status == 200
+    await gateway.settled(2)
+    (one,) = await owner.incidents()
+    assert (one.ended is not None, one.lasts(gateway.engine.now())) == (True, False)
+
+
+async def test_a_renamed_channel_keeps_its_incidents_also_over_a_restart(tmp_path: Path, provider: Provider) -> None:
+    provider.on("m", fail(500))
+    for first, second in (("up", "spare"), ("spare", "main")):
+        async with (
+            running(tmp_path) as gateway,
+            opened(gateway.engine) as surface,
+            ControlClient(surface.unix) as owner,
+        ):
+            if first == "up":
+                gateway.channel(provider.base_url)
+                await gateway.client.chat()
+                await gateway.settled()
+            assert [one.channel for one in await owner.incidents()] == [first]
+            await owner.edit_channel(first, {"name": second})
+            assert [one.channel for one in await owner.incidents(second)] == [second]
+
+
 async def test_incidents_are_known_after_a_restart(tmp_path: Path, provider: Provider) -> None:
     provider.on("m", fail(500))
     async with running(tmp_path) as gateway:

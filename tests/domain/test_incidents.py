@@ -2,12 +2,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gateway.domain.budget import Window, window_end
+from gateway.domain.budget import Window, budget_name, window_end
 from gateway.domain.call import Attempt, FailureKind
-from gateway.domain.incidents import LIMIT, QUIET_MS, Incident, Incidents, cause_text
+from gateway.domain.incidents import (
+    LIMIT,
+    QUIET_MS,
+    WARN_SHARE,
+    Incident,
+    Incidents,
+    SpentBudget,
+    cause_text,
+    spent_share,
+)
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import BudgetView, CallView, ChannelView
-from tests.tui.stage import NOW, call, channel
+from gateway.domain.views import BudgetView, CallView
+from tests.tui.stage import NOW, WatchedChannel, call
 from tui.glyphs import UNICODE
 from tui.incidents import incident_line, timeline
 
@@ -20,7 +29,11 @@ def moved(at: int = NOW, to: str = "b", **changes: Any) -> CallView:
     return call(at - NOW, at, **(fields | changes))
 
 
-def paused(until: int | None = NOW + 30_000, name: str = "a") -> ChannelView:
+def channel(name: str, state: str = "ok", *, failing: bool | None = None, **changes: Any) -> WatchedChannel:
+    return WatchedChannel(name, state, failing=state != "ok" if failing is None else failing, **changes)
+
+
+def paused(until: int | None = NOW + 30_000, name: str = "a") -> WatchedChannel:
     return channel(name, state="cooling", reason="429", until_ms=until)
 
 
@@ -308,39 +321,67 @@ def budget(spent: int, window: Window = Window.DAY, held: int = 0) -> BudgetView
     )
 
 
+def warn(found: Incidents, *budgets: BudgetView, at: int = NOW) -> list[Incident]:
+    """What the watch reports of the budgets of a token."""
+    spent = {
+        f"{one.window}:token:1": SpentBudget(budget_name(one.window, "token 'ci'"), one)
+        for one in budgets
+        if spent_share(one) >= WARN_SHARE
+    }
+    return found.update_budgets(spent, Millis(at))
+
+
 def test_of_a_budget_that_is_nearly_spent_there_is_one_warning_in_its_window() -> None:
     found = Incidents()
-    assert found.update_budget("token 'ci'", budget(79, held=21), NOW) is None
-    warning = found.update_budget("token 'ci'", budget(80), NOW)
-    assert warning is not None
+    assert warn(found, budget(79, held=21)) == []
+    (warning,) = warn(found, budget(80))
     assert (warning.budget, warning.reason) == ("daily budget of token 'ci'", "80% is spent")
     assert "daily budget of token 'ci': 80% is spent; resets" in timeline([warning], NOW, UNICODE, 120).plain
-    assert found.update_budget("token 'ci'", budget(99), Millis(NOW + 1_000)) is None
-    spent = found.update_budget("token 'ci'", budget(100), Millis(NOW + 2_000))
+    assert warn(found, budget(99), at=NOW + 1_000) == []
+    (spent,) = warn(found, budget(100), at=NOW + 2_000)
     assert spent is warning
     assert spent.reason == "all is spent, and calls are rejected"
-    assert found.update_budget("token 'ci'", budget(120), Millis(NOW + 3_000)) is None
+    assert warn(found, budget(120), at=NOW + 3_000) == []
     assert "all is spent, and calls are rejected since 14:13:22; resets" in timeline([spent], NOW, UNICODE, 120).plain
     marks = [timeline([spent], now, UNICODE, 120).plain for now in (NOW, NOW + 86_400_000)]
     assert [UNICODE.warning in mark for mark in marks] == [True, False]
-    assert found.update_budget("token 'ci'", budget(99, Window.WEEK), NOW) is not None
-    assert found.update_budget("token 'ci'", budget(85), Millis(NOW + 86_400_000)) is not None
+    assert [one.budget for one in warn(found, budget(120), budget(99, Window.WEEK))] == ["weekly budget of token 'ci'"]
+    assert [one.reason for one in warn(found, budget(85), at=NOW + 86_400_000)] == ["85% is spent"]
 
 
 def test_the_warning_is_over_when_the_budget_is_raised() -> None:
     found = Incidents()
-    warning = found.update_budget("token 'ci'", budget(100), NOW)
-    assert warning is not None
-    assert found.update_budget("token 'ci'", budget(90), Millis(NOW + 1_000)) is None
+    (warning,) = warn(found, budget(100))
+    assert warn(found, budget(90), at=NOW + 1_000) == []
     assert (warning.reason, warning.ended) == ("90% is spent", None)
-    found.end_budgets({warning.budget}, Millis(NOW + 1_500))
-    assert (warning.reason, warning.ended) == ("90% is spent", None)
-    found.end_budgets(set(), Millis(NOW + 2_000))
+    warn(found, budget(70), at=NOW + 2_000)
     assert warning.ended == NOW + 2_000
     text = timeline([warning], Millis(NOW + 3_000), UNICODE, 120).plain
     assert ("over since" in text, UNICODE.warning in text) == (True, False)
-    again = found.update_budget("token 'ci'", budget(80), Millis(NOW + 4_000))
-    assert again is not None
+    (again,) = warn(found, budget(80), at=NOW + 4_000)
     assert (again.id, again.ended) == (warning.id + 1, None)
-    found.end_budgets(set(), Millis(NOW + 90_000_000))
+    warn(found, at=NOW + 90_000_000)
     assert again.ended == again.until
+
+
+def test_without_a_pause_it_lasts_until_a_call_succeeds_or_it_is_quiet_for_long() -> None:
+    found = Incidents()
+    found.add_call(moved(status=502, channel="a", attempts=[Attempt(channel="a", status=500, kind=FailureKind.SERVER)]))
+    (one,) = found.newest()
+    found.update_channels([channel("a", failing=True)], Millis(NOW + 500))
+    assert one.lasts(NOW + 500)
+    shown = timeline([one], NOW + 500, UNICODE, 120).plain
+    assert ("no success since" in shown, UNICODE.warning in shown) == (True, True)
+    assert not one.lasts(NOW + QUIET_MS + 1)
+    found.update_channels([channel("a")], Millis(NOW + 3_000))
+    assert (one.ended, one.lasts(NOW + 3_000)) == (NOW + 3_000, False)
+    assert "no success" not in timeline([one], NOW + 3_000, UNICODE, 120).plain
+    found.add_call(moved(NOW + 5_000, status=502, attempts=[Attempt(channel="a", status=500, kind=FailureKind.SERVER)]))
+    assert (one.failures, one.ended, one.lasts(NOW + 6_000)) == (2, None, True)
+
+
+def test_that_another_model_succeeds_does_not_end_that_one_is_not_known() -> None:
+    found = Incidents()
+    found.add_call(moved(attempts=[Attempt(channel="a", status=404, kind=FailureKind.MISSING)]))
+    found.update_channels([channel("a")], Millis(NOW + 500))
+    assert found.newest()[0].lasts(NOW + 500)

@@ -256,6 +256,16 @@ def group(name: str, **changes: Any) -> GroupView:
     return GroupView(**_exact(fields | changes))
 
 
+class WatchedChannel(msgspec.Struct, frozen=True):
+    """A channel's state, as the watch of incidents sees it."""
+
+    name: str
+    state: str = "ok"
+    reason: str = ""
+    until_ms: Millis | None = None
+    failing: bool = False
+
+
 def channel(name: str, **changes: Any) -> ChannelView:
     models = [ServedModel(name=model, context=200_000) for model, (at, _, _) in PRICES.items() if at == name]
     fields: dict[str, Any] = {
@@ -473,7 +483,8 @@ class FakeClient(ControlClient):
         found = Incidents()
         for one in reversed(self.records[: self.recent]):
             found.add_call(one)
-        found.update_channels(self.channels_now, NOW)
+        states = (WatchedChannel(one.name, one.state, one.reason, one.until_ms) for one in self.channels_now)
+        found.update_channels(states, NOW)
         return found.newest()[::-1]
 
     async def calls(self, **filters: Any) -> CallPage:

@@ -301,7 +301,7 @@ def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
         title=f"Keys of {channel.name}",
         intro="Each key is paused on its own when it is rate-limited or rejected; the others stay in use.",
         fields=[
-            *(_field(key, channel.name, session) for key in channel.keys),
+            *(_field(key, session) for key in channel.keys),
             FormField(id="key", label="Add a key", hint="the key, or env:NAME for a variable", secret=True),
         ],
         save=lambda values: save_keys(session, channel, values),
@@ -341,7 +341,7 @@ def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
     return "; tollkeeper ".join(parts)
 
 
-def _field(key: KeyView, channel: str, session: ConsoleSession) -> FormField:
+def _field(key: KeyView, session: ConsoleSession) -> FormField:
     """What to do with a key; under it, why it is not in use."""
     options = (KEEP, REMOVE) if key.state in ("ok", "unset") else (KEEP, RESUME, REMOVE)
     return FormField(
@@ -349,7 +349,7 @@ def _field(key: KeyView, channel: str, session: ConsoleSession) -> FormField:
         label=safe(f"{key.number} {key.key}", LABEL_WIDTH - 2),
         value=KEEP,
         options=options,
-        note=channel_fields.key_trouble(key, channel, session),
+        note=channel_fields.key_trouble(key, session),
     )
 
 

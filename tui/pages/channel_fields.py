@@ -12,13 +12,13 @@ import msgspec
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_context, plural
+from gateway.domain.incidents import reason_text
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, REFERENCE
 from gateway.domain.patterns import NOT, is_pattern
 from gateway.domain.quoting import comma_list, model_pair, quote_name, split_names
 from gateway.domain.upstream_views import ListedModel, ListingView
 from gateway.domain.views import ChannelView, KeyView, SavedChannel
 from tui import format as fmt
-from tui.incidents import reason_text
 from tui.session import ConsoleSession
 from tui.text import safe
 
@@ -163,9 +163,9 @@ def headers_hint(headers: Mapping[str, str], *, copy: bool) -> str:
     return f"{names}: secret, not copied; enter all, or none" if copy else f"{names} kept; or enter all again, or none"
 
 
-def key_trouble(key: KeyView, channel: str, session: ConsoleSession) -> str:
+def key_trouble(key: KeyView, session: ConsoleSession) -> str:
     """Why a key is not in use, and until when; empty if it is."""
     if key.state == "ok":
         return ""
     state = safe(fmt.channel_state(key.state, key.until_ms, session.now()))
-    return f"{state}: {session.advice(reason_text(key.reason, channel))}" if key.reason else state
+    return f"{state}: {session.advice(safe(reason_text(key.reason)))}" if key.reason else state

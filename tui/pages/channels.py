@@ -8,7 +8,7 @@ from textual.content import Content
 
 from gateway.domain.channel import ChannelFields
 from gateway.domain.fields import CHANNEL, details
-from gateway.domain.incidents import PAUSED_STATES
+from gateway.domain.incidents import PAUSED_STATES, reason_text
 from gateway.domain.money import dollars
 from gateway.domain.views import ChannelView, SumRow
 from tui import format as fmt
@@ -16,7 +16,7 @@ from tui.actions import bindings
 from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
-from tui.incidents import incident_line, reason_text
+from tui.incidents import incident_line
 from tui.listing import Column, RowCache
 from tui.pages import channel_actions, channel_fields, list_page
 from tui.pages.base import Verb
@@ -121,7 +121,7 @@ class ChannelListing(TrendListing[ChannelRow]):
                 (" all incidents", "dim"),
             )
         for one in channel.keys if len(channel.keys) > 1 else ():
-            trouble = channel_fields.key_trouble(one, channel.name, session)
+            trouble = channel_fields.key_trouble(one, session)
             label = "keys" if one.number == 1 else ""
             hint = f"   {session.key('channels.keys')} edits them" if label else ""
             parts = f"{one.number} {safe(one.key)}", (trouble and f"   {trouble}", "warn"), (hint, "dim")
@@ -178,7 +178,7 @@ class ChannelListing(TrendListing[ChannelRow]):
 
 def reason(channel: ChannelView) -> str:
     """Why it gets no calls, without its name in front."""
-    return reason_text(channel.reason, channel.name)
+    return safe(reason_text(channel.reason))
 
 
 def remedy(channel: ChannelView) -> tuple[str, str]:
