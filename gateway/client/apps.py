@@ -13,9 +13,8 @@ from pathlib import Path
 import msgspec
 
 from gateway.client.connect_card import Shell, assign, curl, node, python
-from gateway.client.control import ControlClient
+from gateway.client.model_choice import best_model
 from gateway.domain.errors import NotFound
-from gateway.domain.patterns import is_embedding_model
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX
 from gateway.domain.views import ModelView, TokenView
@@ -23,9 +22,8 @@ from gateway.domain.views import ModelView, TokenView
 PLACEHOLDER_KEY = "sk-tk-..."
 KEY_VARIABLE = "TOLLKEEPER_TOKEN"
 """Holds the key for programs that let the user choose a variable; ``tollkeeper chat`` reads it, too."""
-RECENT_CALLS = 20
-"""Among so many the model is looked for that was called last."""
 HOME_NOTE = "on Windows ~ is %USERPROFILE%"
+CLAUDE = ("sonnet", "claude")
 
 
 class AppTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,8 +86,10 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Names the program's settings folder; the temporary one then has links to all else that is in the real one."""
     folder_default: str = ""
     """The real one's name among the user's folders for settings, if that variable is not set."""
+    warning: str = ""
+    """What a person has to know before the program starts."""
     note: str = ""
-    """What a person has to know when the program has ended."""
+    """What a person has to know when the program has ended and called a model."""
 
 
 class App(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +99,8 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
     guide: Callable[[AppTarget], Sequence[Snippet]]
     programs: Sequence[str] = ()
     """Names of its executables, by which ``tollkeeper run`` recognizes it."""
+    family: Sequence[str] = ()
+    """Expressions for the models that its vendor made it for, the most suitable ones first; empty: for any."""
     launch: Callable[[AppTarget, Path], Launch] | None = None
     """The path is the temporary folder's."""
 
@@ -111,8 +113,8 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_app(name: str) -> App:
-    """The app of that name. Raises NotFound, naming all there are."""
-    found = APPS.get(name.casefold())
+    """The app of that name, or of that program. Raises NotFound, naming all there are."""
+    found = APPS.get(name.casefold()) or APPS.get(app_of_program(name))
     if found is None:
         words = {word: key for key, app in APPS.items() for word in (*app.programs, key)}
         near = get_close_matches(name.casefold(), words, n=1)
@@ -136,19 +138,6 @@ def key_in(environ: Mapping[str, str]) -> str:
     """The key or name of a token that the environment gives to ``env`` and ``doctor``; empty if it gives none."""
     own = environ.get("OPENAI_API_KEY", "")
     return environ.get(KEY_VARIABLE, "") or (own if own.startswith(PREFIX) else "")
-
-
-def best_model(names: Iterable[str]) -> str:
-    """The model to begin with: none that embeds, and the built-in ones last. Empty if there are none."""
-    ranked = sorted(names, key=lambda name: ("embed" in name, name.startswith("demo-")))
-    return ranked[0] if ranked else ""
-
-
-async def usual_model(client: ControlClient, names: Sequence[str]) -> str:
-    """Of these models the one that answered last, else the best one; empty if there are none."""
-    recent = (await client.calls(limit=RECENT_CALLS)).calls
-    usual = (call.model for call in recent if call.outcome == "done" and not is_embedding_model(call.model))
-    return next((model for model in usual if model in names), best_model(names))
 
 
 def generic_launch(target: AppTarget) -> Launch:
@@ -298,7 +287,12 @@ def _qwen_launch(target: AppTarget, folder: Path) -> Launch:
 def _aider(target: AppTarget) -> Sequence[Snippet]:
     model = f"openai/{target.model}"
     lines = [f"openai-api-base: {_quote(target.base_url)}", f"openai-api-key: {_quote(target.secret)}"]
-    variables = {"OPENAI_API_BASE": target.base_url, "OPENAI_API_KEY": target.secret, "AIDER_MODEL": model}
+    # These also win over a key in a configuration file or in a project's .env, which OPENAI_API_KEY would not.
+    variables = {
+        "AIDER_OPENAI_API_BASE": target.base_url,
+        "AIDER_OPENAI_API_KEY": target.secret,
+        "AIDER_MODEL": model,
+    }
     text = "\n".join([*lines, f"model: {_quote(model)}"])
     return _shell(variables), _file(f"or, to keep it: ~/.aider.conf.yml ({HOME_NOTE})", text)
 
@@ -354,12 +348,26 @@ def _continue_launch(target: AppTarget, folder: Path) -> Launch:
     return Launch(variables={KEY_VARIABLE: target.secret}, files={"config.yaml": text}, arguments=arguments)
 
 
-def _open_webui(target: AppTarget) -> Sequence[Snippet]:
+def _open_webui_variables(target: AppTarget) -> dict[str, str]:
     variables = {"OPENAI_API_BASE_URL": target.base_url, "OPENAI_API_KEY": target.secret}
     embedding = target.like("embed")
     if "embed" in embedding:
         variables |= {"RAG_EMBEDDING_ENGINE": "openai", "RAG_EMBEDDING_MODEL": embedding}
         variables |= {"RAG_OPENAI_API_BASE_URL": target.base_url, "RAG_OPENAI_API_KEY": target.secret}
+    return variables
+
+
+def _open_webui_launch(target: AppTarget, _: Path) -> Launch:
+    # Else it would keep the address and the key of its first start in its database, and the key ends with that start.
+    return Launch(
+        variables={**_open_webui_variables(target), "ENABLE_PERSISTENT_CONFIG": "False"},
+        warning="Open WebUI takes its settings from the environment now and keeps no change of its Admin Panel; with a "
+        "token of its own it does: tollkeeper env --for open-webui",
+    )
+
+
+def _open_webui(target: AppTarget) -> Sequence[Snippet]:
+    variables = _open_webui_variables(target)
     text = f"URL: {target.base_url}\nKey: {target.secret}"
     return (
         _shell(variables, "in the environment of its first start; later starts read its database"),
@@ -521,21 +529,23 @@ def _curl(target: AppTarget) -> Sequence[Snippet]:
 
 
 APPS: Mapping[str, App] = {
-    "claude": App(title="Claude Code", guide=_claude, programs=("claude",), launch=_claude_launch),
-    "codex": App(title="Codex", guide=_codex, programs=("codex",), launch=_codex_launch),
+    "claude": App(title="Claude Code", guide=_claude, programs=("claude",), launch=_claude_launch, family=CLAUDE),
+    "codex": App(title="Codex", guide=_codex, programs=("codex",), launch=_codex_launch, family=(r"gpt-\d",)),
     "opencode": App(title="opencode", guide=_opencode, programs=("opencode",), launch=_opencode_launch),
-    "qwen-code": App(title="Qwen Code", guide=_qwen, programs=("qwen",), launch=_qwen_launch),
+    "qwen-code": App(
+        title="Qwen Code", guide=_qwen, programs=("qwen",), launch=_qwen_launch, family=("qwen.*coder", "qwen")
+    ),
     "aider": App(title="aider", guide=_aider, programs=("aider",)),
     "llm": App(title="llm", guide=_llm, programs=("llm",), launch=_llm_launch),
     "continue": App(title="Continue", guide=_continue, programs=("cn",), launch=_continue_launch),
-    "open-webui": App(title="Open WebUI", guide=_open_webui, programs=("open-webui",)),
+    "open-webui": App(title="Open WebUI", guide=_open_webui, programs=("open-webui",), launch=_open_webui_launch),
     "gptme": App(title="gptme", guide=_gptme, programs=("gptme",)),
     "shell-gpt": App(title="ShellGPT", guide=_shell_gpt, programs=("sgpt",)),
     "zed": App(title="Zed", guide=_zed, programs=("zed", "zeditor")),
     "cursor": App(title="Cursor", guide=_cursor, programs=("cursor",)),
     "cline": App(title="Cline, Roo Code", guide=_cline),
     "openai": App(title="OpenAI SDKs", guide=_openai),
-    "anthropic": App(title="Anthropic SDKs", guide=_anthropic),
+    "anthropic": App(title="Anthropic SDKs", guide=_anthropic, family=CLAUDE),
     "ollama": App(title="Ollama clients", guide=_ollama, programs=("ollama",)),
     "openai-agents": App(title="OpenAI Agents SDK", guide=_openai_agents),
     "ai-sdk": App(title="AI SDK (Vercel)", guide=_ai_sdk),

@@ -9,9 +9,10 @@ import click
 import msgspec
 
 from gateway import __version__
-from gateway.client.apps import used_last, usual_model
+from gateway.client.apps import used_last
 from gateway.client.control import ControlClient
 from gateway.client.http import ClientRequest, Stream, exchange, request
+from gateway.client.model_choice import usual_model
 from gateway.client.request import encode_body, error_of
 from gateway.client.test_call import PublicApi, demand_serving, public_api
 from gateway.commands import formatting, stdin
@@ -127,7 +128,7 @@ async def _usual_model(client: ControlClient, way: PublicApi) -> str:
     names = await way.models()
     if not names:
         raise Quit("the token sees no model; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
-    return await usual_model(client, names)
+    return (await usual_model(client, names)).model
 
 
 async def whole(way: PublicApi, body: dict[str, Any]) -> str:

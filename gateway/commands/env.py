@@ -1,15 +1,17 @@
 """``env``: the lines that point an SDK or a program at this gateway."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 import msgspec
 
-from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, find_app, key_in, used_last, usual_model
+from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, find_app, key_in, used_last
 from gateway.client.connect_card import KEY_VARIABLE, URL_VARIABLE, Shell, environment
 from gateway.client.control import ControlClient
+from gateway.client.model_choice import usual_model
 from gateway.commands import stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS, complete_apps
@@ -18,6 +20,7 @@ from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out, out_json, words
 from gateway.commands.session import config, run
 from gateway.config import is_home
+from gateway.domain.errors import GatewayError
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX
 from gateway.domain.views import ModelView, TokenView
@@ -44,7 +47,7 @@ ONLY = ("variables", "file")
     "--model",
     type=SOME,
     shell_complete=MODELS,
-    help="The model to start with (default: the one called last, else the first).",
+    help="The model to start with (default: the one that the token called last; see docs/apps.md).",
 )
 @click.option("--shell", type=click.Choice(list(SHELLS)), help="For which shell (default: that of SHELL).")
 @click.option("--key", metavar="KEY", help="The token's key; - reads it from stdin.")
@@ -68,28 +71,40 @@ def env(
     """
     kind = SHELLS[shell] if shell else _own_shell()
     known = _key(key)
-    note = "" if known or app else _where_the_key_is(token)
-    if app is not None:
-        snippets = _snippets(app, known, token, model)
-        chosen = _choose_snippets(snippets, only, app)
-        _print_guide(chosen, kind, as_json=as_json)
-        if known:
-            note = _missing_key(known if key == "-" else "", chosen, snippets, kind)
+    with _saved_from_loss(known if key == "-" else ""):
+        note = "" if known or app else _where_the_key_is(token)
+        if app is not None:
+            snippets = _snippets(app, known, token, model)
+            chosen = _choose_snippets(snippets, only, app)
+            _print_guide(chosen, kind, as_json=as_json)
+            if known:
+                note = _missing_key(known if key == "-" else "", chosen, snippets, kind)
+            else:
+                note = _key_of_app("\n".join(one.lines(kind) for one in chosen), app, token, only)
+        elif model or only:
+            raise click.UsageError("--model and --only go with --for", click.get_current_context())
+        elif as_json:
+            out_json({URL_VARIABLE: _address(), KEY_VARIABLE: known or None})
         else:
-            note = _key_of_app("\n".join(one.lines(kind) for one in chosen), app, token, only)
-    elif model or only:
-        raise click.UsageError("--model and --only go with --for", click.get_current_context())
-    elif as_json:
-        out_json({URL_VARIABLE: _address(), KEY_VARIABLE: known or None})
-    else:
-        for line in environment(_address(), known, kind).splitlines():
-            out(f"# {line}" if KEY_VARIABLE in line and not known else line)
+            for line in environment(_address(), known, kind).splitlines():
+                out(f"# {line}" if KEY_VARIABLE in line and not known else line)
     if note:
         words(note)
 
 
+@contextmanager
+def _saved_from_loss(key: str) -> Iterator[None]:
+    """Prints a key that was read from a pipe if the block fails: it can be read only once."""
+    try:
+        yield
+    except (GatewayError, click.ClickException):
+        if key.startswith(PREFIX):
+            words(f"nothing was printed for this key; save it now: {plain(key)}")
+        raise
+
+
 def _missing_key(key: str, chosen: Sequence[Snippet], snippets: Sequence[Snippet], shell: Shell) -> str:
-    """The line with a key that was read from a pipe and is in no part that was printed: nobody could read it again."""
+    """The line with a key that was read from a pipe and is in no part that was printed: it can be read only once."""
     if not key or any(key in snippet.lines(shell) for snippet in chosen):
         return ""
     lines = [line for snippet in snippets for line in snippet.lines(shell).splitlines() if key in line]
@@ -108,14 +123,18 @@ def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: st
 
 
 def _snippets(app: str, key: str, token: str | None, model: str | None) -> Sequence[Snippet]:
-    guide = find_app(app).guide
+    found = find_app(app)
 
     async def work(client: ControlClient) -> tuple[Sequence[ModelView], str]:
-        models = await client.models((await _token_of(client, key, token, app)).id)
-        return models, model or await usual_model(client, [view.name for view in models])
+        of = (await _token_of(client, key, token, app)).id
+        models = await client.models(of)
+        if model:
+            return models, model
+        choice = await usual_model(client, [view.name for view in models], family=found.family, token=of)
+        return models, choice.model
 
     models, first = run(work)
-    return guide(target_of(models, base_url=_address(), key=key, model=first))
+    return found.guide(target_of(models, base_url=_address(), key=key, model=first))
 
 
 def _choose_snippets(snippets: Sequence[Snippet], only: str | None, app: str) -> Sequence[Snippet]:

@@ -22,8 +22,9 @@ from typing import Any, Self
 import click
 import msgspec
 
-from gateway.client.apps import KEY_VARIABLE, Launch, app_of_program, find_app, generic_launch, usual_model
+from gateway.client.apps import KEY_VARIABLE, Launch, app_of_program, find_app, generic_launch
 from gateway.client.control import ControlClient
+from gateway.client.model_choice import FormerRuns, usual_model
 from gateway.client.test_call import demand_serving
 from gateway.commands import stdin
 from gateway.commands.base import Command
@@ -89,7 +90,7 @@ class ProgramSetup(msgspec.Struct, frozen=True, kw_only=True):
     "--model",
     type=SOME,
     shell_complete=MODELS,
-    help="The model that it begins with (default: the one called last, else the first that it sees).",
+    help="The model that it begins with (default: the one that this program called last; see docs/apps.md).",
 )
 @click.option(
     "--hold-output",
@@ -122,39 +123,52 @@ def run_program(
     name = app or app_of(program, command[1:])
     if app is not None:
         find_app(app)
+    runs = FormerRuns(program=_label(program, command[1:]), folder=Path.cwd().name or "root")
     body: dict[str, Any] = {
-        "name": f"{_base_name(program)}-{Path.cwd().name or 'root'}-{secrets.token_hex(3)}",
-        "note": _note(_base_name(program)),
+        "name": f"{runs.program}-{runs.folder}-{secrets.token_hex(3)}",
+        "note": _note(runs.program),
         "expires": expires or now() + LEASE_MS,
         "budgets": [Budget(window=Window.EVER, nanos=Nanos(budget))] if budget is not None else [],
     }
     body |= given_values(group=group, hold_output=hold_output)
     with SignalRelay() as relay, _own_token(body, renewed=expires is None) as created, _own_folder() as folder:
-        setup = run(lambda client: _prepare(client, created, name, model, folder), running=True)
+        setup = run(lambda client: _prepare(client, created, name, model or runs, folder), running=True)
         if model and not name:
             words("note: --model has no effect on a program that is not recognized; --for APP says which it is")
+        if setup.launch.warning:
+            words(f"note: {setup.launch.warning}")
         with _own_files(setup.launch, folder):
             code = relay.supervise([program, *setup.launch.arguments, *command[1:]], setup.environment)
-        if setup.launch.note and stdin.on_terminal():
+        if setup.launch.note and stdin.on_terminal() and run(lambda client: _has_called(client, created), running=True):
             words(setup.launch.note)
     click.get_current_context().exit(code)
 
 
 def app_of(program: str, arguments: Sequence[str]) -> str:
     """The name of the app that is started, also as ``python -m NAME``; empty if it is none that is known."""
-    module = arguments[1] if len(arguments) > 1 and arguments[0] == "-m" else ""
+    return app_of_program(program) or app_of_program(_module(program, arguments))
+
+
+def _module(program: str, arguments: Sequence[str]) -> str:
+    """The module that is started as ``python -m NAME``; empty if none is."""
     is_python = Path(program).name.casefold().startswith("python")
-    return app_of_program(program) or (app_of_program(module) if is_python and module else "")
+    return arguments[1] if is_python and len(arguments) > 1 and arguments[0] == "-m" else ""
 
 
 async def _prepare(
-    client: ControlClient, created: NewToken, name: str, model: str | None, folder: Path
+    client: ControlClient, created: NewToken, name: str, model: str | FormerRuns, folder: Path
 ) -> ProgramSetup:
-    """How the program is started. Raises Quit if its token does not see the model."""
+    """How the program is started; says which model was chosen. Raises Quit if its token does not see the model."""
     models = await client.models(created.token.id)
-    model = model or await usual_model(client, [view.name for view in models])
+    app = find_app(name) if name else None
+    if isinstance(model, FormerRuns):
+        family = app.family if app else ()
+        choice = await usual_model(client, [view.name for view in models], family=family, runs=model)
+        if app and choice.model:
+            words(f"{model.program} begins with {plain(choice.model)}, {choice.reason}; --model chooses another one")
+        model = choice.model
     target = target_of(models, base_url=(await client.status()).address, key=created.key, model=model)
-    launch = find_app(name).launched(target, folder) if name else generic_launch(target)
+    launch = app.launched(target, folder) if app else generic_launch(target)
     variables = {KEY_VARIABLE: created.key, **launch.variables}
     if launch.folder_variable:
         variables[launch.folder_variable] = str(folder)
@@ -194,6 +208,10 @@ def _own_token(body: dict[str, Any], *, renewed: bool) -> Iterator[NewToken]:
                 words(text)
         except (GatewayError, Quit) as error:
             words(f"the token '{created.token.name}' could not be ended and expires by itself: {error}")
+
+
+async def _has_called(client: ControlClient, created: NewToken) -> bool:
+    return bool((await client.calls(token=created.token.id, limit=1)).calls)
 
 
 async def _end(client: ControlClient, token: TokenView) -> str:
@@ -339,7 +357,11 @@ def _in_foreground() -> bool:
         return False
 
 
-def _base_name(program: str) -> str:
+def _label(program: str, arguments: Sequence[str]) -> str:
+    """The program's name in that of its token: the file's, or of a known program that of its module."""
+    module = _module(program, arguments)
+    if app_of_program(module):
+        return module
     return Path(program).stem if os.name == "nt" else Path(program).name
 
 

@@ -14,7 +14,6 @@ from gateway.client.apps import (
     Launch,
     Snippet,
     app_of_program,
-    best_model,
     find_app,
     generic_launch,
     key_in,
@@ -128,6 +127,24 @@ def test_an_unknown_app_is_refused_with_all_names() -> None:
     assert find_app("Claude").title == "Claude Code"
 
 
+@pytest.mark.parametrize(("program", "title"), [("sgpt", "ShellGPT"), ("cn", "Continue"), ("qwen", "Qwen Code")])
+def test_an_app_is_also_found_by_the_name_of_its_program(program: str, title: str) -> None:
+    assert find_app(program).title == title
+
+
+def test_aider_gets_variables_that_win_over_its_files() -> None:
+    variables = APPS["aider"].launched(TARGET, Path()).variables
+    assert variables["AIDER_OPENAI_API_KEY"] == KEY
+    assert not {"OPENAI_API_KEY", "OPENAI_API_BASE"} & set(variables)
+
+
+def test_open_webui_keeps_no_key_of_a_run() -> None:
+    launch = APPS["open-webui"].launched(TARGET, Path())
+    assert launch.variables["ENABLE_PERSISTENT_CONFIG"] == "False"
+    assert "tollkeeper env --for open-webui" in launch.warning
+    assert not [one for one in APPS["open-webui"].guide(TARGET) if "ENABLE_PERSISTENT_CONFIG" in one.variables]
+
+
 @pytest.mark.parametrize(
     ("program", "name"),
     [("/usr/bin/claude", "claude"), ("C:/x/Codex.cmd", "codex"), ("cn", "continue"), ("sgpt", "shell-gpt"), ("vi", "")],
@@ -147,12 +164,6 @@ def test_any_other_program_gets_what_sdks_read() -> None:
             "ANTHROPIC_AUTH_TOKEN": "",
         }
     )
-
-
-def test_the_first_model_is_one_that_chats_and_is_not_built_in() -> None:
-    assert best_model(["a-embed", "demo-echo", "gpt"]) == "gpt"
-    assert best_model(["a-embed", "demo-echo"]) == "demo-echo"
-    assert best_model([]) == ""
 
 
 @EVERY

@@ -1,6 +1,7 @@
 """The lines for SDKs and for programs."""
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -81,21 +82,22 @@ def test_a_program_gets_all_it_needs_with_the_models_that_the_token_sees() -> No
     assert "GET /models?token=tok_1" in [asked for asked, _ in control.asked]
 
 
-def test_a_program_begins_with_the_model_that_answered_last() -> None:
+def test_a_program_begins_with_the_model_that_answered_its_token_last() -> None:
     models = [
-        msgspec.structs.replace(MODEL, name="a-first"),
+        msgspec.structs.replace(MODEL, name="gpt-5"),
         MODEL,
         msgspec.structs.replace(MODEL, name="text-embedding-3"),
     ]
-    failed = msgspec.structs.replace(CALL, model="a-first", outcome="error")
+    failed = msgspec.structs.replace(CALL, model="gpt-5", outcome="error")
     embedded = msgspec.structs.replace(CALL, model="text-embedding-3")
     for calls, model in (
         ([failed, embedded, msgspec.structs.replace(CALL, model=MODEL.name)], MODEL.name),
-        ([], "a-first"),
+        ([], "gpt-5"),
     ):
         control = Control({**APPS, "GET /models": models, "GET /calls": CallPage(calls=calls)})
         ran = run("env", "--for", "codex", "--only", "file", control=control)
         assert tomllib.loads(ran.out)["model"] == model
+        assert "GET /calls?token=tok_1&limit=20" in [asked for asked, _ in control.asked]
 
 
 def test_the_key_tells_whose_models_they_are() -> None:
@@ -126,6 +128,14 @@ def test_a_key_from_a_pipe_that_no_part_has_is_not_lost() -> None:
     assert ran.err.endswith(f"the key is in none of this; save it now: export TOLLKEEPER_TOKEN='{OWN_KEY}'\n")
     for known in ((*line, OWN_KEY, "--only", "file"), (*line, "-"), (*line, "-", "--only", "variables")):
         assert "save it now" not in run(*known, control=Control(APPS), stdin=OWN_KEY).err
+
+
+@pytest.mark.parametrize("more", [("--for", "emacs"), ("--for", "codex", "--model", "gpt-9"), ("--only", "file")])
+def test_a_key_from_a_pipe_is_not_lost_when_nothing_can_be_printed(more: Sequence[str]) -> None:
+    ran = run("env", *more, "--key", "-", control=Control(APPS), stdin=OWN_KEY)
+    assert (ran.code != 0, ran.out) == (True, "")
+    assert f"nothing was printed for this key; save it now: {OWN_KEY}\n" in ran.err
+    assert OWN_KEY not in run("env", *more, "--key", OWN_KEY, control=Control(APPS)).err
 
 
 def test_without_a_key_a_line_makes_one() -> None:
@@ -166,8 +176,8 @@ def test_an_unknown_program_is_refused_with_those_there_are() -> None:
 def test_the_variables_or_the_file_alone() -> None:
     variables = run("env", "--for", "aider", "--only", "variables", "--shell", "sh", control=Control(APPS)).out
     assert [line.partition("=")[0] for line in variables.splitlines()] == [
-        "export OPENAI_API_BASE",
-        "export OPENAI_API_KEY",
+        "export AIDER_OPENAI_API_BASE",
+        "export AIDER_OPENAI_API_KEY",
         "export AIDER_MODEL",
     ]
     file = run("env", "--for", "codex", "--only", "file", control=Control(APPS)).out

@@ -276,6 +276,44 @@ def test_a_model_for_a_program_that_is_not_known_is_warned_of(served: Served) ->
         assert (ran.code, ran.err.startswith(note)) == (0, warned), ran.err
 
 
+def test_a_program_begins_with_the_model_of_its_last_run_and_run_says_so(served: Served, tmp_path: Path) -> None:
+    body = (
+        "import os\nprint(os.environ['AIDER_MODEL'])\nos.environ['OPENAI_API_KEY'] = os.environ['AIDER_OPENAI_API_KEY']"
+    )
+    body += "\nos.environ['OPENAI_BASE_URL'] = os.environ['AIDER_OPENAI_API_BASE']\n"
+    program = script(tmp_path, "aider", body + CALL.replace("demo-echo", "demo-story"))
+    assert tollkeeper(served.home, "run", "--model", "demo-story", str(program)).code == 0
+    assert tollkeeper(served.home, "chat", "--model", "demo-echo", "hi").code == 0
+    ran = tollkeeper(served.home, "run", str(program))
+    assert ran.out == "openai/demo-story\n"
+    text = "aider begins with demo-story, which it called last; --model chooses another one\n"
+    assert ran.err.startswith(text)
+    assert text not in tollkeeper(served.home, "run", "--model", "demo-story", str(program)).err
+
+
+@pytest.mark.parametrize("called", [True, False])
+def test_a_session_is_resumed_only_if_it_was_begun(served: Served, tmp_path: Path, *, called: bool) -> None:
+    body = "import os\nos.environ['OPENAI_API_KEY'] = os.environ['ANTHROPIC_AUTH_TOKEN']"
+    body += "\nos.environ['OPENAI_BASE_URL'] = os.environ['ANTHROPIC_BASE_URL'] + '/v1'\n"
+    program = script(tmp_path, "claude", body + (CALL if called else ""))
+    child = pexpect.spawn(
+        *(PROGRAM[0], [*PROGRAM[1:], "run", str(program)]),
+        env=environment(served.home),
+        encoding="utf-8",
+        timeout=PATIENCE_S,
+        use_poll=True,
+    )
+    child.expect(r"claude-\S+: (no calls|1 call)")
+    assert ("tollkeeper run -- claude --resume ID" in child.before) is called
+    child.expect(pexpect.EOF)
+    child.close()
+
+
+def test_a_program_that_keeps_settings_of_its_own_is_warned_of(served: Served, tmp_path: Path) -> None:
+    ran = tollkeeper(served.home, "run", str(script(tmp_path, "open-webui", "")))
+    assert "\nnote: Open WebUI takes its settings from the environment now " in f"\n{ran.err}"
+
+
 def test_each_of_its_calls_may_hold_less(served: Served) -> None:
     with started(served, "--hold-output", "8000", sys.executable, "-c", "input()", stdin=subprocess.PIPE) as process:
         (token,) = _awaited(served)
@@ -287,6 +325,15 @@ def test_a_module_of_python_is_recognized_as_its_program() -> None:
     assert run_command.app_of("/usr/bin/python3", ("-m", "aider", "--message", "hi")) == "aider"
     assert run_command.app_of("/usr/bin/python3", ("aider.py",)) == ""
     assert run_command.app_of("/usr/local/bin/aider", ()) == "aider"
+
+
+def test_a_module_of_python_gives_its_name_to_the_token(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "aider.py").write_text("input()")
+    command = (sys.executable, "-m", "aider")
+    with started(served, *command, cwd=tmp_path, stdin=subprocess.PIPE) as process:
+        (token,) = _awaited(served)
+        assert token["name"].startswith(f"aider-{tmp_path.name}-")
+        process.communicate("\n", timeout=PATIENCE_S)
 
 
 def test_a_script_whose_interpreter_is_gone_is_named_with_it(served: Served, tmp_path: Path) -> None:

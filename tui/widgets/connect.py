@@ -14,7 +14,8 @@ from textual.message import Message
 from textual.widgets import Static
 
 from gateway.client import connect_card
-from gateway.client.apps import APPS, best_model
+from gateway.client.apps import APPS
+from gateway.client.model_choice import best_model
 from gateway.client.test_call import public_api
 from gateway.domain.errors import GatewayError
 from gateway.domain.views import CallView, TokenView

@@ -1,0 +1,93 @@
+"""Model choice: the model that a program begins with if its user names none.
+
+It is the one that the program called last. Before its first call, a vendor's own program begins with a model of that
+vendor, any other one with the model that was called last by anyone, or else with the first one.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from gateway.client.control import ControlClient
+from gateway.domain.patterns import is_embedding_model
+from gateway.domain.views import CallView
+
+RECENT_CALLS = 20
+"""Among so many the model is looked for that was called last."""
+
+_SMALL = re.compile(r"\b(?:haiku|mini|nano|lite|flash|fast|small|oss|audio|image|realtime|search|transcribe|tts)\b")
+"""Models of a family that are for other tasks than a vendor's own program has."""
+_NUMBER = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
+
+
+class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """A model, and why it was chosen."""
+
+    model: str
+    """Empty if there are none."""
+    reason: str = ""
+    """Goes on a sentence: ``which it called last``."""
+
+
+class FormerRuns(msgspec.Struct, frozen=True, kw_only=True):
+    """How the tokens of a program's former runs are called: after the program, the folder, and something random."""
+
+    program: str
+    folder: str
+
+    def __contains__(self, token: str) -> bool:
+        return token == self.program or token.startswith(f"{self.program}-")
+
+    def in_folder(self, token: str) -> bool:
+        """Whether a token is of a run in this folder."""
+        return token.startswith(f"{self.program}-{self.folder}-")
+
+
+async def usual_model(
+    client: ControlClient,
+    names: Sequence[str],
+    *,
+    family: Sequence[str] = (),
+    token: str = "",
+    runs: FormerRuns | None = None,
+) -> ModelChoice:
+    """Of these models the one to begin with.
+
+    ``family`` has expressions for the models that a vendor's own program is made for, the most suitable ones first. The
+    program is known by its token's id, or by its former runs.
+    """
+    own: list[CallView] = []
+    if runs is not None:
+        found = (await client.calls(words=f'tok:"{runs.program}*"', limit=RECENT_CALLS)).calls
+        own = sorted((call for call in found if call.token in runs), key=lambda call: not runs.in_folder(call.token))
+    elif token:
+        own = (await client.calls(token=token, limit=RECENT_CALLS)).calls
+    if last := _last_of(own, names):
+        return ModelChoice(model=last, reason="which it called last")
+    recent = (await client.calls(limit=RECENT_CALLS)).calls
+    by_family = [[name for name in names if re.search(part, name) and not is_embedding_model(name)] for part in family]
+    if suitable := next(filter(None, by_family), []):
+        last = _last_of(recent, [name for kin in by_family for name in kin])
+        return ModelChoice(model=last or max(suitable, key=_rank), reason="as it has called none yet")
+    if last := _last_of(recent, names):
+        return ModelChoice(model=last, reason="the one called last")
+    return ModelChoice(model=best_model(names), reason="as none has been called yet")
+
+
+def best_model(names: Iterable[str]) -> str:
+    """The model to begin with: none that embeds, and the built-in ones last. Empty if there are none."""
+    ranked = sorted(names, key=lambda name: ("embed" in name, name.startswith("demo-")))
+    return ranked[0] if ranked else ""
+
+
+def _last_of(calls: Iterable[CallView], names: Sequence[str]) -> str:
+    """The model of the first of these calls that was answered, newest first; empty if it is not among the names."""
+    usual = (call.model for call in calls if call.outcome == "done" and not is_embedding_model(call.model))
+    return next((model for model in usual if model in names), "")
+
+
+def _rank(name: str) -> tuple[bool, list[int], int]:
+    """The newest full model of a family is the greatest: ``gpt-5`` before ``gpt-4.1`` and ``gpt-5-mini``."""
+    version = [int(number) for number in _NUMBER.findall(name)]
+    return not _SMALL.search(name), version, -len(name)
