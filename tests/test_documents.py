@@ -12,6 +12,7 @@ import cli
 from docs import generate
 from docs.error_codes import ERRORS
 from tests.house import ROOT, Source, files_in, sources
+from tui.actions import ACTIONS
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -80,6 +81,17 @@ def test_every_command_in_the_documents_exists(words: tuple[str, ...]) -> None:
     own = words[: words.index("--")] if "--" in words else words  # what follows is another program's
     given = {word.partition("=")[0] for word in own if word.startswith("--")}
     assert given <= known | {"--version"}
+
+
+def test_the_table_of_the_command_line_has_every_command() -> None:
+    page = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    table = "".join(line for line in page.splitlines() if line.startswith("| "))
+    shown = [name for name, command in cli.tollkeeper.commands.items() if not command.hidden]
+    assert [name for name in shown if f"`{name}`" not in table] == []
+
+
+def test_a_key_of_the_console_for_incidents_names_their_command() -> None:
+    assert [action.command for action in ACTIONS if action.verb == "incidents"] == ["incident list"]
 
 
 @pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CONVENTIONS.md"], ids=lambda path: path.name)

@@ -97,7 +97,7 @@ ACTIONS: tuple[Action, ...] = (
     _act("channels", "clear", "z", "Resume", "use a paused channel again now", "channel resume NAME"),
     _act("channels", "discover", "a", "Discover", "find local servers and API keys in the environment", "discover"),
     _act("channels", "keys", "A", "Keys", "add, remove or resume keys", "channel key", shown=False),
-    _act("channels", "incidents", "i", "Incidents", "what failed when, and where calls went", "usage list st:err"),
+    _act("channels", "incidents", "i", "Incidents", "what failed when, and where calls went", "incident list"),
     _act(
         "channels",
         "raise",

@@ -109,7 +109,7 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
         if self.launch is not None:
             return self.launch(target, folder)
         variables = {name: value for snippet in self.guide(target) for name, value in snippet.variables.items()}
-        return Launch(variables=variables)
+        return Launch(variables=variables if self.programs else {**_generic_variables(target), **variables})
 
 
 def find_app(name: str) -> App:
@@ -142,7 +142,7 @@ def key_in(environ: Mapping[str, str]) -> str:
 
 def generic_launch(target: AppTarget) -> Launch:
     """For a program that is in no table: the variables that SDKs read."""
-    return Launch(variables={**_openai_variables(target), "OPENAI_API_BASE": target.base_url, **_anthropic_sdk(target)})
+    return Launch(variables=_generic_variables(target))
 
 
 def _shell(variables: Mapping[str, str], where: str = "in the shell that starts it") -> Snippet:
@@ -168,6 +168,14 @@ def _openai_variables(target: AppTarget) -> dict[str, str]:
 
 def _anthropic_sdk(target: AppTarget) -> dict[str, str]:
     return {"ANTHROPIC_BASE_URL": target.root, "ANTHROPIC_API_KEY": target.secret, "ANTHROPIC_AUTH_TOKEN": ""}
+
+
+def _sdk_variables(target: AppTarget) -> dict[str, str]:
+    return {**_openai_variables(target), **_anthropic_sdk(target)}
+
+
+def _generic_variables(target: AppTarget) -> dict[str, str]:
+    return {**_sdk_variables(target), "OPENAI_API_BASE": target.base_url}
 
 
 def _own_key(target: AppTarget) -> Snippet:
@@ -457,7 +465,7 @@ from pydantic_ai import Agent
 
 agent = Agent({_quote("openai-chat:" + target.model)})
 print(agent.run_sync("Hello").output)"""
-    return _shell(_openai_variables(target)), _file("a program", text)
+    return _shell(_sdk_variables(target)), _file("a program", text)
 
 
 def _langchain(target: AppTarget) -> Sequence[Snippet]:
@@ -466,7 +474,7 @@ from langchain_openai import ChatOpenAI
 
 llm = ChatOpenAI(model={_quote(target.model)})
 print(llm.invoke("Hello").content)"""
-    return _shell(_openai_variables(target)), _file("a program", text)
+    return _shell(_sdk_variables(target)), _file("a program", text)
 
 
 def _llama_index(target: AppTarget) -> Sequence[Snippet]:

@@ -166,6 +166,16 @@ def test_any_other_program_gets_what_sdks_read() -> None:
     )
 
 
+@pytest.mark.parametrize("name", [name for name, app in APPS.items() if not app.programs])
+def test_a_program_of_any_sdk_gets_no_less_when_its_app_is_named(name: str) -> None:
+    assert generic_launch(TARGET).variables.keys() <= APPS[name].launched(TARGET, Path()).variables.keys()
+
+
+@pytest.mark.parametrize("name", ["pydantic-ai", "langchain"])
+def test_programs_for_several_vendors_get_the_variables_of_both_sdks(name: str) -> None:
+    assert "ANTHROPIC_API_KEY" in texts(name)
+
+
 @EVERY
 def test_the_documents_page_shows_what_is_printed(name: str) -> None:
     page = (ROOT / "docs/apps.md").read_text(encoding="utf-8")
