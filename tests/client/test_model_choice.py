@@ -37,10 +37,11 @@ class Calls(ControlClient):
         super().__init__(Endpoint(instance="test", secret="test"))
         self._calls = calls
 
-    async def calls(self, *, limit: int, token: str = "", words: str = "") -> CallPage:
-        start = words.removeprefix('tok:"').removesuffix('*"')
-        found = [one for one in self._calls if one.token.startswith(start) and token in ("", one.token_id)]
-        return CallPage(calls=found[:limit])
+    async def calls(self, **filters: object) -> CallPage:
+        start = str(filters.get("words", "")).removeprefix('tok:"').removesuffix('*"')
+        token = filters.get("token")
+        found = [one for one in self._calls if one.token.startswith(start) and token in (None, one.token_id)]
+        return CallPage(calls=found[: int(str(filters["limit"]))])
 
 
 def chosen(*calls: CallView, names: Sequence[str] = MODELS, **options: Any) -> str:
