@@ -39,7 +39,9 @@ def model() -> None:
 
 
 @model.command("list", examples=["tollkeeper model list --token laptop"])
-@click.option("--token", type=SOME, shell_complete=TOKENS, help="Only what this token sees.")
+@click.option(
+    "--token", type=SOME, shell_complete=TOKENS, help="Only what this token sees, with what it pays and its own calls."
+)
 @json_option
 def list_models(token: str | None, *, as_json: bool) -> None:
     """List the models, who serves them, who sees them, what they cost."""

@@ -9,10 +9,10 @@ from aiohttp import web
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, members, query, require_fields
-from gateway.control.usage import tallies
+from gateway.control.usage import tallies, token_tallies
 from gateway.control.vendor_prices import load, propose_prices
 from gateway.control.views import model_views, price_view
-from gateway.core.catalog import Catalog, ModelEntry
+from gateway.core.catalog import Catalog, ModelEntry, answering
 from gateway.core.engine import Engine
 from gateway.core.model_prices import LIKE, in_order, set_by_owner
 from gateway.core.price_change import change_of, differs, guard_of
@@ -198,15 +198,18 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
     routes += [_model_route(engine, channel, served) for channel, served in offers if channel.name not in used]
     first = next(iter(entries.values()), None)
     price = catalog.price_shown(first) if first is not None else catalog.price(name)
-    listed = next((served.context for _, served in offers if served.context), None)
+    target = None if first is None else answering(first)
+    known = name if target is None else target.name
+    listed = [m for c in in_order(registry.channels.values()) for m in c.models if m.name == known]
+    context = next((model.context for model in listed if model.context), None)
     sums = (await tallies(engine)).of_model(name)
     return ModelDetail(
         name=name,
         price=price_view(price, edits.now, name) if price is not None else None,
-        told=next((served.told for _, served in offers if served.told), None),
-        context=catalog.context(name, listed),
-        context_source=catalog.context_source(name, listed),
-        max_output=catalog.longest_answer(name, first.effects.max_output) if first is not None else None,
+        told=next((model.told for model in listed if model.told), None),
+        context=catalog.context(known, context),
+        context_source=catalog.context_source(known, context),
+        max_output=None if target is None else catalog.longest_answer(known, target.effects.max_output),
         groups=list(entries),
         fallbacks={group: [other.name for other in entry.fallbacks] for group, entry in entries.items()},
         tokens=sorted(
@@ -259,7 +262,7 @@ def _model_route(engine: Engine, channel: Channel, served: ServedModel) -> Model
 
 
 async def list_models(edits: ConfigEdits, request: web.Request) -> list[ModelView]:
-    """GET /models[?token=REF]: all of them, or those that one token sees."""
-    ref = query(request.query, {"token": str}).get("token")
-    token = edits.engine.catalog.token(ref) if ref else None
-    return model_views(edits.engine, await tallies(edits.engine), token)
+    """GET /models[?token=REF]: all of them, or those that one token sees, with what it pays and its own calls."""
+    engine, ref = edits.engine, query(request.query, {"token": str}).get("token")
+    token = engine.catalog.token(ref) if ref else None
+    return model_views(engine, await (token_tallies(engine, token.id) if token else tallies(engine)), token)

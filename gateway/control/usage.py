@@ -12,7 +12,7 @@ from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest
 from gateway.domain.registry import Registry
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.domain.views import Point, Summary, SumRow
 from gateway.store.calls import CallLog
 from gateway.store.latency import LatencyCounts, LatencyTable, percentile
@@ -27,7 +27,7 @@ _NO_COUNTS = Counts()
 
 
 class Tallies(msgspec.Struct, frozen=True):
-    """What all calls ever came to, by channel id and by model."""
+    """What all calls ever came to, or those of one token, by channel id and by model."""
 
     channels: Mapping[str, Counts]
     models: Mapping[str, Counts]
@@ -44,6 +44,11 @@ class Tallies(msgspec.Struct, frozen=True):
 async def tallies(engine: Engine) -> Tallies:
     """The sums that the tables of channels and models show."""
     return await asyncio.to_thread(_tallies, engine.store.calls)
+
+
+async def token_tallies(engine: Engine, token: TokenId) -> Tallies:
+    """The sums of one token's calls by model."""
+    return await asyncio.to_thread(_token_tallies, engine.store.calls, token)
 
 
 async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
@@ -72,6 +77,11 @@ class SummarySpan(msgspec.Struct, frozen=True):
 def _tallies(calls: CallLog) -> Tallies:
     channels = calls.sums("channel", Millis(0), Millis(FOREVER), "").rows
     return Tallies(channels, calls.sums("model", Millis(0), Millis(FOREVER), "").rows)
+
+
+def _token_tallies(calls: CallLog, token: TokenId) -> Tallies:
+    rows, start = calls.sums("token|model", Millis(0), Millis(FOREVER), "").rows, f"{token}|"
+    return Tallies({}, {key.removeprefix(start): counts for key, counts in rows.items() if key.startswith(start)})
 
 
 def _summary(calls: CallLog, registry: Registry, by: By | Literal[""], span: SummarySpan) -> Summary:

@@ -196,7 +196,10 @@ def price_view(price: Price, now: Millis, model: str = "") -> PriceView:
 
 
 def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) -> list[ModelView]:
-    """Every model that a channel serves or that is another name in a group, or only what one token sees; by name."""
+    """Every model that a channel serves or that is another name in a group, or only what one token sees; by name.
+
+    A token's have the prices that it pays.
+    """
     registry, catalog = engine.catalog.registry, engine.catalog
     groups: dict[str, list[str]] = {}
     entries: dict[str, ModelEntry] = {}
@@ -214,6 +217,8 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
         target = aliases.get(name, "")
         offers = served.get(target or name, [])
         price = catalog.price(name) or catalog.price(target)
+        if token is not None:
+            price = catalog.price_for(entries[name], token)
         listed = next((model.context for _, model in offers if model.context), None)
         view = ModelView(
             name=name,

@@ -24,7 +24,7 @@ from gateway.domain.channel import Channel, ServedModel, UpstreamPrices, key_id,
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.patterns import matches, near_names
-from gateway.domain.price import UPSTREAM, Price
+from gateway.domain.price import UPSTREAM, Price, multiplied
 from gateway.domain.registry import Registry
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
@@ -125,6 +125,11 @@ class Catalog:
         """The price of a model, or of the one that it stands for."""
         return self.price(entry.name) or self.price(stands_for(entry))
 
+    def price_for(self, entry: ModelEntry, token: Token) -> Price | None:
+        """What a model costs this token: the price, times the multiplier of its group."""
+        price, group = self.price_shown(entry), self.registry.groups.get(token.group)
+        return price if price is None or group is None else multiplied(price, group.multiplier)
+
     def longest_answer(self, name: str, bound: int | None) -> int | None:
         """What of a bound of a model's output is known to be its limit: the price list's context is none."""
         price = self.price(name)
@@ -197,7 +202,12 @@ class Catalog:
 
 def stands_for(entry: ModelEntry) -> str:
     """The first model that answers for one that no channel serves, an alias of a group; empty for other models."""
-    return entry.fallbacks[0].name if entry.fallbacks and not entry.routes else ""
+    return "" if (target := answering(entry)) is entry else target.name
+
+
+def answering(entry: ModelEntry) -> ModelEntry:
+    """The model itself, or of an alias of a group the first model that answers for it."""
+    return entry.fallbacks[0] if entry.fallbacks and not entry.routes else entry
 
 
 def _group_models(group: Group, registry: Registry, priced: Container[str]) -> dict[str, ModelEntry]:

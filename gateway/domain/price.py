@@ -107,6 +107,23 @@ def rates(price: Price, input_tokens: int, multiplier: int) -> Rates:
     return Rates(best.input, cached, write, best.output, price.per_call, multiplier, best.cache_write_long)
 
 
+_AMOUNTS = ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call")
+
+
+def multiplied(price: Price, multiplier: int) -> Price:
+    """The price as the tokens of a group with this multiplier pay it, each amount rounded to nano-dollars."""
+    if multiplier == MILLION:
+        return price
+    tiers = tuple(msgspec.structs.replace(tier, **_times(tier, multiplier)) for tier in price.tiers)
+    return msgspec.structs.replace(price, **_times(price, multiplier), tiers=tiers)
+
+
+def _times(at: Price | Tier, multiplier: int) -> dict[str, Nanos]:
+    amounts = {name: getattr(at, name, None) for name in _AMOUNTS}
+    half = MILLION // 2
+    return {name: Nanos((nanos * multiplier + half) // MILLION) for name, nanos in amounts.items() if nanos is not None}
+
+
 def highest_cost(price: Price, input_tokens: int, output_tokens: int, multiplier: int) -> Nanos:
     """The most that a call of at most so many tokens can cost, for a hold.
 

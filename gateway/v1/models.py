@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.core.admission import visible_entry
 from gateway.core.call import CallOrigin
-from gateway.core.catalog import Catalog, ModelEntry, stands_for
+from gateway.core.catalog import Catalog, ModelEntry, answering
 from gateway.core.engine import Engine
 from gateway.domain.account import AccountStatus
 from gateway.domain.money import number
@@ -51,7 +51,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """The most output tokens of an answer."""
     context_length: int | msgspec.UnsetType = msgspec.UNSET
     pricing: Pricing | msgspec.UnsetType = msgspec.UNSET
-    """Ours; of an unpriced model the upstream's, where it tells."""
+    """What the token pays; of an unpriced model the upstream's price, where it tells."""
 
 
 class ModelsResponse(msgspec.Struct, frozen=True):
@@ -110,7 +110,7 @@ def listing(token: Token, catalog: Catalog, page: ModelListPage = WHOLE_LIST, *,
     ids = sorted((*seen, *_aliases(seen))) if aliases else list(seen)
     found = _page(ids, page)
     has_more = bool(found) and (ids[0] != found[0] if page.before else ids[-1] != found[-1])
-    models = [_model(name, seen[_bare(name, seen)], catalog) for name in found]
+    models = [_model(name, seen[_bare(name, seen)], token, catalog) for name in found]
     first, last = (found[0], found[-1]) if found else (None, None)
     return msgspec.json.encode(ModelsResponse("list", models, has_more, first, last))
 
@@ -142,14 +142,13 @@ def _limit(text: str) -> int | None:
 def one(name: str, token: Token, catalog: Catalog, *, aliases: bool = False) -> bytes:
     """One entry as JSON. Raises NotFound if this token does not see it."""
     bare = _bare(name, catalog.visible(token)) if aliases else name
-    return msgspec.json.encode(_model(name, visible_entry(bare, token, catalog), catalog))
+    return msgspec.json.encode(_model(name, visible_entry(bare, token, catalog), token, catalog))
 
 
-def _model(name: str, entry: ModelEntry, catalog: Catalog) -> Model:
-    price, context = (
-        catalog.price_shown(entry) or entry.told,
-        catalog.context(stands_for(entry) or entry.name, entry.context),
-    )
+def _model(name: str, entry: ModelEntry, token: Token, catalog: Catalog) -> Model:
+    target = answering(entry)
+    price = catalog.price_for(entry, token) or target.told
+    context = catalog.context(target.name, target.context)
     return Model(
         id=name,
         created=entry.created // 1000,
@@ -157,7 +156,7 @@ def _model(name: str, entry: ModelEntry, catalog: Catalog) -> Model:
         display_name=entry.name,
         created_at=datetime.fromtimestamp(entry.created // 1000, UTC).isoformat().replace("+00:00", "Z"),
         max_input_tokens=context,
-        max_tokens=catalog.longest_answer(entry.name, entry.effects.max_output),
+        max_tokens=catalog.longest_answer(target.name, target.effects.max_output),
         context_length=context or msgspec.UNSET,
         pricing=msgspec.UNSET if price is None else Pricing(number(price.input), number(price.output)),
     )

@@ -9,6 +9,7 @@ from gateway.domain.limits import Limits
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.control.conftest import Surface
 from tests.fakes.gateway import INPUT, Gateway
+from tests.fakes.provider import Provider
 
 
 async def test_prices_are_listed_by_model(owner: ControlClient) -> None:
@@ -233,6 +234,33 @@ async def test_an_alias_of_a_group_is_listed_for_the_owner_and_for_a_token(
         assert [model.stands_for for model in models if model.name == "m"] == [""]
     gateway.channel(gateway.base_url, "smart", name="late")
     assert next(model for model in await owner.models() if model.name == "smart").channels == ["late"]
+
+
+async def test_an_alias_of_a_group_is_as_long_as_what_it_stands_for(owner: ControlClient, gateway: Gateway) -> None:
+    served = (ServedModel(name="m", context=200_000, max_output=64_000),)
+    gateway.channel(gateway.base_url, models=served)
+    gateway.group("default", fallbacks=(Fallback(model="smart", to=("m",)),))
+    found, listed = await owner.model("smart"), (await gateway.client.get("/v1/models/smart")).json
+    assert (found.context, found.context_source, found.max_output) == (200_000, "upstream", 64_000)
+    assert (listed["context_length"], listed["max_tokens"]) == (200_000, 64_000)
+
+
+async def test_a_token_is_shown_what_it_pays_and_its_own_calls(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    gateway.group("friends", multiplier=1_500_000)
+    gateway.channel(provider.base_url, groups=("default", "friends"))
+    bob = gateway.token("bob", group="friends")
+    await bob.chat("m")
+    for _ in range(2):
+        await gateway.client.chat("m")
+    await gateway.settled(3)
+    (seen,), (whole,) = await owner.models("bob"), await owner.models()
+    assert seen.price is not None
+    assert (seen.price.input_nanos, seen.price.output_nanos) == (3_750_000_000, 15_000_000_000)
+    assert (seen.calls, whole.calls, seen.spent_nanos) == (1, 3, gateway.records[0].cost)
+    assert (await bob.get("/v1/models/m")).json["pricing"] == {"input": "3.75", "output": "15.00"}
+    assert (await gateway.client.get("/v1/models/m")).json["pricing"] == {"input": "2.50", "output": "10.00"}
 
 
 async def test_an_unknown_model_names_near_ones(owner: ControlClient) -> None:
