@@ -17,6 +17,7 @@ from gateway.domain.errors import NotFound
 from gateway.domain.fields import PRICE
 from gateway.domain.human_values import count_text, written_tier
 from gateway.domain.money import dollars
+from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import Price, PriceDraft, cost, rates
 from gateway.domain.quoting import listed_names
 from gateway.domain.text import plain
@@ -222,10 +223,30 @@ def set_price(model: str, *, free: bool, like: str | None, as_json: bool, **give
     amounts = patch_of(PRICE, given, PriceDraft())
     _check_options(amounts, free=free, like=like)
     body = {"like": like} if like else {"input": 0, "output": 0} | amounts
-    view = run(lambda client: client.set_price(model, body), create=True)
+
+    async def work(client: ControlClient) -> tuple[PriceView, str]:
+        return await client.set_price(model, body), await _unknown_model(client, model)
+
+    view, note = run(work, create=True)
     if as_json:
         out_json(view)
     words(f"Price of '{view.model}': {formatting.price(view)}")
+    if note:
+        words(note)
+
+
+async def _unknown_model(client: ControlClient, model: str) -> str:
+    """A note if no channel has a model of that name, with the names that may have been meant; else nothing."""
+    offered = {view.name for view in await client.models()}
+    offered |= {served.upstream_name for channel in await client.channels() for served in channel.models}
+    if model in offered or not offered:
+        return ""
+    note = f"note: no channel offers '{plain(model)}' now"
+    if is_pattern(model):
+        fitting = formatting.some([plain(name) for name in sorted(offered) if matches(name, (model,))])
+        return f"{note}; a price is for one model, not for a pattern{f': {fitting}' if fitting else ''}"
+    near = " or ".join(f"'{plain(name)}'" for name in near_names(model, offered))
+    return f"{note}; did you mean {near}?" if near else note
 
 
 def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None) -> None:

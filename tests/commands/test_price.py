@@ -1,5 +1,7 @@
 """Taking over list prices."""
 
+from urllib.parse import quote
+
 import pytest
 from msgspec.structs import replace
 
@@ -10,7 +12,7 @@ from gateway.domain.price import Tier
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import PriceProposal
 from tests.commands.runner import Control, run
-from tests.commands.samples import ACCOUNT, DETAIL, MODEL, PRICE
+from tests.commands.samples import ACCOUNT, CHANNEL, DETAIL, MODEL, PRICE
 
 NEW = PriceProposal(
     model="o3", channel="openai", now=None, listed=PRICE, kept=False, differs=True, change="new", applied=True
@@ -19,6 +21,7 @@ MINE = replace(NEW, model="gpt-4o", now=PRICE, kept=True, change="up", applied=F
 LEAP = replace(NEW, model="gpt-5", now=PRICE, change="up", guard="input rises steeply: from $1 to $9", applied=False)
 SAME = replace(NEW, model="gpt-6", now=PRICE, change="same", differs=False, applied=False)
 ALL = [NEW, MINE, LEAP, SAME]
+OFFERED = {"GET /models": [MODEL], "GET /channels": [CHANNEL]}
 
 
 def answers() -> Control:
@@ -100,7 +103,7 @@ def test_models_without_a_price_are_in_one_place() -> None:
 
 
 def test_a_price_is_set_in_nano_dollars() -> None:
-    control = Control({"PUT /prices/org%2Fgpt-4o": PRICE})
+    control = Control({**OFFERED, "PUT /prices/org%2Fgpt-4o": PRICE})
     args = ("--input", "2.50", "--output", "10", "--cached", "0.000000001", "--per-call", "0.01")
     ran = run("price", "set", "org/gpt-4o", *args, control=control)
     assert ran.code == 0
@@ -110,7 +113,7 @@ def test_a_price_is_set_in_nano_dollars() -> None:
 
 
 def test_longer_inputs_may_cost_something_else() -> None:
-    control = Control({"PUT /prices/x": PRICE})
+    control = Control({**OFFERED, "PUT /prices/x": PRICE})
     run("price", "set", "x", "--input=1", "--output=2", "--tier=1M=4/8", "--tier=200k=2/4", control=control)
     tiers = [
         {"above": above, "input": given * 10**9, "output": 2 * given * 10**9}
@@ -120,15 +123,36 @@ def test_longer_inputs_may_cost_something_else() -> None:
 
 
 def test_a_free_model_has_a_price_of_nothing() -> None:
-    control = Control({"PUT /prices/x": PRICE})
+    control = Control({**OFFERED, "PUT /prices/x": PRICE})
     run("price", "set", "x", "--free", control=control)
     assert control.bodies == [{"input": 0, "output": 0}]
 
 
 def test_a_price_is_copied_from_another_model() -> None:
-    control = Control({"PUT /prices/mine": PRICE})
+    control = Control({**OFFERED, "PUT /prices/mine": PRICE})
     ran = run("price", "set", "mine", "--like", "gpt-4o", control=control)
     assert (ran.code, control.bodies) == (0, [{"like": "gpt-4o"}])
+
+
+@pytest.mark.parametrize(
+    ("model", "note"),
+    [
+        ("gpt4o", "note: no channel offers 'gpt4o' now; did you mean 'gpt-4o' or 'gpt-4o-mini'?\n"),
+        (
+            "gpt-4*",
+            "note: no channel offers 'gpt-4*' now; a price is for one model, not for a pattern: gpt-4o, gpt-4o-mini\n",
+        ),
+        ("my-own", "note: no channel offers 'my-own' now\n"),
+        ("gpt-4o", ""),
+        ("gpt-4o-mini", ""),
+    ],
+    ids=["misspelt", "a pattern", "unlike any", "offered", "an upstream's name"],
+)
+def test_a_price_of_a_name_that_nobody_offers_is_set_with_a_note(model: str, note: str) -> None:
+    price = replace(PRICE, model=model)
+    control = Control({**OFFERED, f"PUT /prices/{quote(model)}": price})
+    ran = run("price", "set", model, "--input", "2.5", "--output", "10", control=control)
+    assert (ran.code, ran.err) == (0, f"Price of '{model}': $2.50 / $10.00\n{note}")
 
 
 @pytest.mark.parametrize(
