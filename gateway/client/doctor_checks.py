@@ -125,7 +125,7 @@ async def check_group(case: Case) -> str:
     case.why = await case.client.why(who, case.model, stream=True, api=api, **size)
     if not case.why.visible:
         raise _missing(case.why.rule, case.why.fix)
-    way = " or ".join(f"channel '{plain(route.channel)}'" for route in case.why.routes if route.place)
+    way = " or ".join(dict.fromkeys(f"channel '{plain(route.channel)}'" for route in case.why.routes if route.place))
     return f"token '{plain(case.why.token)}' > group '{plain(case.why.group)}' > {way}"
 
 
@@ -195,11 +195,11 @@ async def check_channels(case: Case) -> str:
     if not case.why.works:
         raise _ill(_obstacles(case.why)[0])
     asked = [route for route in case.why.routes if route.place]
-    ready = [plain(route.channel) for route in asked if not route.passed]
+    ready = list(dict.fromkeys(route.channel for route in asked if not route.passed))
     if not ready:
         return case.why.message
-    others = [f"; {plain(route.channel)} does not ({plain(route.passed)})" for route in asked if route.passed]
-    return f"{', '.join(ready)} {'accepts' if len(ready) == 1 else 'accept'} calls{''.join(others)}"
+    others = [f"; {plain(one.channel)} does not ({plain(one.passed)})" for one in asked if one.channel not in ready]
+    return f"{', '.join(map(plain, ready))} accept{'s' * (len(ready) == 1)} calls{''.join(dict.fromkeys(others))}"
 
 
 async def check_calls(case: Case) -> str:

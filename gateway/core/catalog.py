@@ -24,7 +24,7 @@ from gateway.domain.channel import Channel, ServedModel, UpstreamPrices, key_id,
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.patterns import matches, near_names
-from gateway.domain.price import UPSTREAM, Price, multiplied
+from gateway.domain.price import UPSTREAM, Price, multiply
 from gateway.domain.registry import Registry
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
@@ -128,7 +128,7 @@ class Catalog:
     def price_for(self, entry: ModelEntry, token: Token) -> Price | None:
         """What a model costs this token: the price, times the multiplier of its group."""
         price, group = self.price_shown(entry), self.registry.groups.get(token.group)
-        return price if price is None or group is None else multiplied(price, group.multiplier)
+        return price if price is None or group is None else multiply(price, group.multiplier)
 
     def longest_answer(self, name: str, bound: int | None) -> int | None:
         """What of a bound of a model's output is known to be its limit: the price list's context is none."""

@@ -110,7 +110,7 @@ def rates(price: Price, input_tokens: int, multiplier: int) -> Rates:
 _AMOUNTS = ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call")
 
 
-def multiplied(price: Price, multiplier: int) -> Price:
+def multiply(price: Price, multiplier: int) -> Price:
     """The price as the tokens of a group with this multiplier pay it, each amount rounded to nano-dollars."""
     if multiplier == MILLION:
         return price

@@ -13,6 +13,7 @@ from gateway.client.control import ControlClient
 from gateway.client.doctor_checks import START, Case, CheckFailed, check_clock, check_everything, check_proxies
 from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP
 from gateway.domain.errors import Unavailable
+from gateway.domain.group import Fallback
 from gateway.domain.views import Step, Verdict
 from gateway.runfile import Endpoint
 from tests.client.examined import Spoil, failure, steps
@@ -496,3 +497,11 @@ async def test_several_channels_that_are_ready_accept_calls(owner: ControlClient
     gateway.channel("http://127.0.0.1:9/v1", "m", name="spare")
     step = (await steps(owner, model="m"))["a channel is ready"]
     assert sorted(step.text.removesuffix(" accept calls").split(", ")) == ["spare", "up"]
+
+
+async def test_a_channel_that_serves_a_fallback_as_well_is_named_once(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", "m", "m2")
+    gateway.group("default", fallbacks=(Fallback(model="m", to=("m2",)),))
+    found = await steps(owner, model="m")
+    assert found["a channel is ready"].text == "up accepts calls"
+    assert found["the group includes it"].text.endswith("> channel 'up'")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.domain.price import Price, Rates, Tier, cost, highest_cost, multiplied, rates
+from gateway.domain.price import Price, Rates, Tier, cost, highest_cost, multiply, rates
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import Usage, canonical
 
@@ -153,7 +153,7 @@ def test_the_highest_cost_is_not_higher_than_necessary() -> None:
 def test_a_multiplied_price_is_what_a_call_costs() -> None:
     tier = Tier(above=100, input=Nanos(6), output=Nanos(7))
     price = Price(model="m", input=Nanos(3), output=Nanos(15), cached_input=Nanos(1), per_call=Nanos(5), tiers=(tier,))
-    found = multiplied(price, 1_500_000)
+    found = multiply(price, 1_500_000)
     assert (found.input, found.output, found.cached_input, found.cache_write, found.per_call) == (5, 23, 2, None, 8)
     assert (found.tiers[0].above, found.tiers[0].input, found.tiers[0].output) == (100, 9, 11)
-    assert multiplied(price, MILLION) is price
+    assert multiply(price, MILLION) is price
