@@ -58,7 +58,7 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Of the last failure."""
     began: Millis = msgspec.field(name="began_ms")
     last: Millis = msgspec.field(name="last_ms")
-    """The last failure, or when it was last seen paused."""
+    """The last failure; of a pause without one, its begin."""
     failures: int = 0
     """Attempts that failed."""
     unanswered: int = 0
@@ -83,6 +83,12 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         """How long it lasted or will last, to its end or to a failure after that; None if there is no end yet."""
         end = self.ended if self.ended is not None else self.until
         return None if end is None else max(0, max(end, self.last) - self.began)
+
+    def recurs(self, at: Millis) -> bool:
+        """Whether a failure for the same cause at this moment belongs to it."""
+        return (
+            self.paused or abs(at - self.last) <= QUIET_MS or (self.ended is not None and at - self.ended <= QUIET_MS)
+        )
 
     def lasts(self, now: int) -> bool:
         """Whether it is not over: it is paused, or nothing has succeeded since a failure of the last minutes."""
@@ -214,7 +220,7 @@ class Incidents:
                 self._note(one)
         out = channel.state in PAUSED_STATES
         found = _cause_of_pause(mine, channel, now) if out else _pause_of(mine, channel.reason)
-        if out and (found is None or (not found.paused and now - found.last > QUIET_MS)):
+        if out and (found is None or not found.recurs(now)):
             found = self._begin(channel=channel.name, key=key, reason=channel.reason, began=now, last=now)
         if found is None or not (out or found.paused):
             return
@@ -223,7 +229,6 @@ class Incidents:
         before = (found.paused, found.until, found.ended)
         if out:
             found.paused, found.until, found.ended = True, _steady(found.until, channel.until_ms), None
-            found.last = max(found.last, now)
             for former in (one for one in mine if one.paused and one is not found):
                 _end_pause(former, now)
                 self._note(former)
@@ -237,7 +242,7 @@ class Incidents:
         known = {one.channel: one for one in self._all if one.kind is FailureKind.UNSET}
         for channel, reason in missing.items():
             found = known.pop(channel, None)
-            if found is None or not (found.paused or at - found.last <= QUIET_MS):
+            if found is None or not found.recurs(at):
                 self._begin(channel=channel, kind=FailureKind.UNSET, reason=reason, began=at, last=at, paused=True)
             elif not found.paused or found.reason != reason:
                 found.paused, found.ended, found.reason = True, None, reason
@@ -303,7 +308,7 @@ class Incidents:
                 continue
             if (one.kind, one.status) not in (_cause(attempt), (None, 0)):
                 continue
-            if one.paused or abs(at - one.last) <= QUIET_MS:
+            if one.recurs(at):
                 one.kind, one.status = _cause(attempt)
                 return one
             break
@@ -322,7 +327,7 @@ def _cause_of_pause(newest: Sequence[Incident], channel: ChannelState, now: Mill
     paused, reason = _pause_of(newest, channel.reason), plain(channel.reason)
     if paused is not None and paused.paused and paused.kind is FailureKind.AUTH and channel.state == "attention":
         return paused  # whatever else failed, the key is still rejected
-    recent = (one for one in newest if one.paused or now - one.last <= QUIET_MS)
+    recent = (one for one in newest if one.recurs(now))
     return next((one for one in recent if one.reason == reason), paused)
 
 

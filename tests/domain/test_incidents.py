@@ -1,3 +1,8 @@
+"""When incidents begin, go on and end, and how the console shows them.
+
+Long: all rules of incidents are tested here with the same few calls.
+"""
+
 from typing import Any
 
 from msgspec.structs import replace
@@ -385,3 +390,26 @@ def test_that_another_model_succeeds_does_not_end_that_one_is_not_known() -> Non
     found.add_call(moved(attempts=[Attempt(channel="a", status=404, kind=FailureKind.MISSING)]))
     found.update_channels([channel("a")], Millis(NOW + 500))
     assert found.newest()[0].lasts(NOW + 500)
+
+
+def test_a_pause_does_not_move_the_last_failure_and_a_failure_soon_after_it_goes_on() -> None:
+    found = Incidents()
+    found.add_call(moved())
+    for at in (200, 100_000, 200_000):
+        found.update_channels([paused(NOW + 200_000)], Millis(NOW + at))
+    (one,) = found.newest()
+    assert one.last == NOW + 100
+    found.update_channels([channel("a", state="half_open", reason="429")], Millis(NOW + 200_001))
+    found.add_call(moved(NOW + 210_000))
+    assert [(one.failures, one.last) for one in found.newest()] == [(2, NOW + 210_100)]
+
+
+def test_what_fails_again_after_its_pause_ends_after_that_failure() -> None:
+    found = Incidents()
+    found.add_call(moved())
+    found.update_channels([paused(NOW + 10_000)], Millis(NOW + 200))
+    found.update_channels([channel("a", state="half_open")], Millis(NOW + 11_000))
+    found.add_call(moved(NOW + 17_000))
+    found.update_channels([channel("a")], Millis(NOW + 20_000))  # resumed before anyone looked
+    (one,) = found.newest()
+    assert (one.ended, one.length_ms) == (NOW + 20_000, 19_900)
