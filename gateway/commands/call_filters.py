@@ -14,7 +14,7 @@ from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
 from gateway.commands.options import SINCE, SOME, UNTIL, WholeNumber, now
 from gateway.commands.output import ProgressLine
 from gateway.domain.human_values import count_text, local_time
-from gateway.domain.query import Query, parse
+from gateway.domain.query import Query, parse, shell_word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
 
@@ -71,7 +71,7 @@ def filter_options(command: F) -> F:
 
 def wanted_of(given: dict[str, Any]) -> CallQuery:
     """The options by name as one value; raises BadRequest for a word that is not understood."""
-    words = parse(" ".join(given.pop("words")), now())
+    words = parse(" ".join(map(shell_word, given.pop("words"))), now())
     since = _only(max, given.pop("since"), words.since)
     until = _only(min, given.pop("until"), words.until)
     failed = given.pop("errors") or None

@@ -13,6 +13,8 @@ and an unknown one is an error:
 ``since: until:``                       a moment: ``10m``, ``14:00``, ``2026-11-30``
 ======================================  ================================================================
 
+``cost>0.01``, ``status>=400``, ``model=gpt-4o`` and ``model!=gpt-4o`` are understood, too.
+
 A parsed word is a condition: a value, so that the store can derive from it what to search the bytes of its files for.
 """
 
@@ -39,6 +41,7 @@ INFINITE = 1 << 62
 """More than any number of a call."""
 
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+')
+_WITHOUT_COLON = re.compile(r"(!*)([A-Za-z]+)(!=|==?|>=|<=|>|<)([^=].*)", re.DOTALL)
 _COMPARISON = re.compile(r"(>=|<=|>|<|=|)(.*)", re.DOTALL)
 _NUMBERS: dict[str, tuple[str, Callable[[str], int]]] = {
     "dur": ("duration_ms", span_of),
@@ -59,6 +62,7 @@ _FULL_NAMES = {
 }
 FIELDS = (*_PATTERNS, "st", *_NUMBERS, "since", "until")
 """What may stand before a colon."""
+_FILTER = re.compile(rf"!*({'|'.join((*FIELDS, *_FULL_NAMES))}):")
 WAITING = "waiting"
 _STATES = ("running", WAITING, "settled", *Outcome)
 
@@ -145,7 +149,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     since: Millis | None = None
     until: Millis | None = None
     words: tuple[str, ...] = ()
-    """The words of the conditions, as they were written."""
+    """The words of the conditions, each with its colon."""
     conditions: tuple[Condition, ...] = ()
 
     def fits(self, call: CallView) -> bool:
@@ -210,7 +214,7 @@ def parse(text: str, now: Millis) -> Query:
     """The query of a line of words; raises BadRequest naming the word that is not understood."""
     since, until = None, None
     words: list[str] = []
-    for word in _WORD.findall(text):
+    for word in map(_with_colon, _WORD.findall(text)):
         field, colon, value = word.partition(":")
         if colon and field == "since":
             since = past_of(_unquote(value), now)
@@ -219,6 +223,37 @@ def parse(text: str, now: Millis) -> Query:
         else:
             words.append(word)
     return Query(since=since, until=until, words=tuple(words), conditions=tuple(_condition(word) for word in words))
+
+
+def shell_word(text: str) -> str:
+    """An argument of a command as it would be in a line of words.
+
+    The shell took its quotes off: with spaces it is one word, as in ``tok:"my laptop"``, unless more filters follow.
+    """
+    if '"' in text or not any(map(str.isspace, text)):
+        return text
+    if any(_FILTER.match(word) for word in text.split()[1:]):
+        return text
+    if (filtered := _FILTER.match(text)) is None:
+        return f'"{text}"'
+    return f'{filtered[0]}"{text[filtered.end() :].strip()}"'
+
+
+def _with_colon(word: str) -> str:
+    """``cost>0.01`` as ``cost:>0.01``, ``model!=m`` as ``!model:m``; other words as they are."""
+    match = _WITHOUT_COLON.fullmatch(word)
+    if match is None:
+        return word
+    negations, name, sign, value = match.groups()
+    field = _FULL_NAMES.get(name, name)
+    compared = sign if sign in ("<", ">", "<=", ">=") else ""
+    if field not in FIELDS:
+        if compared and value[0].isdigit():
+            raise BadRequest(_unknown_filter(name))
+        return word
+    if (compared and field not in _NUMBERS and field != "st") or (sign == "!=" and field in ("since", "until")):
+        raise BadRequest(f"{word}: write {name}:{value}")
+    return f"{negations}{'!' if sign == '!=' else ''}{field}:{compared}{value}"
 
 
 def _condition(word: str) -> Condition:
@@ -241,13 +276,15 @@ def _plain_condition(word: str) -> Condition:
         name, number_of = _NUMBERS[field]
         return _number_condition(name, value, number_of)
     if colon and value and field.isascii() and field.isalpha() and not value.startswith("//"):
-        near = get_close_matches(field, (*FIELDS, *_FULL_NAMES), 1)
-        meant = f" Did you mean {_FULL_NAMES.get(near[0], near[0])}:?" if near else ""
-        known = f"Filters are {', '.join(f'{name}:' for name in FIELDS)}"
-        raise BadRequest(
-            f"unknown filter '{field}:'.{meant} {known}; to find it as a text, put double quotes around it"
-        )
+        raise BadRequest(_unknown_filter(field))
     return TextCondition(_unquote(word).casefold())
+
+
+def _unknown_filter(name: str) -> str:
+    near = get_close_matches(name, (*FIELDS, *_FULL_NAMES), 1)
+    meant = f" Did you mean {_FULL_NAMES.get(near[0], near[0])}:?" if near else ""
+    known = f"Filters are {', '.join(f'{field}:' for field in FIELDS)}"
+    return f"unknown filter '{name}:'.{meant} {known}; to find it as a text, put double quotes around it"
 
 
 def _status_condition(value: str) -> Condition:

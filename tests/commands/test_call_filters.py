@@ -46,6 +46,12 @@ def test_words_are_passed_on() -> None:
     assert control.asked == [(f"GET /calls?{query}", None)]
 
 
+def test_a_name_with_spaces_that_the_shell_quoted_is_one_word() -> None:
+    control = Control({"GET /calls": CallPage(calls=[CALL])})
+    run("usage", "list", "tok:my laptop", "--limit", "70", control=control)
+    assert control.asked == [("GET /calls?limit=70&words=tok%3A%22my+laptop%22", None)]
+
+
 def test_pages_are_fetched_until_there_are_enough() -> None:
     pages = [
         CallPage(calls=[CALL], cursor="9"),

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import BadRequest
-from gateway.domain.query import parse
+from gateway.domain.query import TextCondition, parse, shell_word
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.views import CallView, call_view
 
@@ -125,6 +125,54 @@ def test_an_unknown_filter_names_the_right_ones(word: str, near: str) -> None:
 def test_filters_may_be_written_in_full(words: str) -> None:
     assert fits(words)
     assert not fits(f"!{words}")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("cost>0.01", "cost:>0.01"),
+        ("dur>=5s !st=ok", "dur:>=5s !st:ok"),
+        ("status>=400", "st:>=400"),
+        ("model==qwen*", "model:qwen*"),
+        ("model!=gpt", "!model:gpt"),
+        ("since=10m", "since:10m"),
+        ('tok="my laptop"', 'tok:"my laptop"'),
+    ],
+)
+def test_a_comparison_needs_no_colon(words: str, meant: str) -> None:
+    assert parse(words, NOW) == parse(meant, NOW)
+
+
+@pytest.mark.parametrize(("word", "right"), [("model>gpt", "model:gpt"), ("since!=1h", "since:1h")])
+def test_what_cannot_be_compared_is_refused_with_the_right_form(word: str, right: str) -> None:
+    with pytest.raises(BadRequest, match=f"write {right}"):
+        parse(word, NOW)
+
+
+def test_a_number_of_something_unknown_is_refused() -> None:
+    with pytest.raises(BadRequest, match=r"unknown filter 'latency:'\. Filters are"):
+        parse("latency>5s", NOW)
+
+
+@pytest.mark.parametrize("words", ["a=b", '"cost>0.01"', "->", "x!=y"])
+def test_other_words_with_signs_are_texts(words: str) -> None:
+    (condition,) = parse(words, NOW).conditions
+    assert isinstance(condition, TextCondition)
+
+
+@pytest.mark.parametrize(
+    ("argument", "word"),
+    [
+        ("tok:my laptop", 'tok:"my laptop"'),
+        ("!token:my laptop", '!token:"my laptop"'),
+        ("rate limit", '"rate limit"'),
+        ("tok:ci st:err", "tok:ci st:err"),
+        ('tok:"my laptop" st:err', 'tok:"my laptop" st:err'),
+        ("gpt", "gpt"),
+    ],
+)
+def test_an_argument_with_spaces_is_one_word_unless_filters_follow(argument: str, word: str) -> None:
+    assert shell_word(argument) == word
 
 
 @pytest.mark.parametrize("words", ['"mistral:7b"', "http://x", "qwen3:8b", "12:30", "a:", ":a"])
