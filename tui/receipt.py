@@ -7,6 +7,7 @@ from textual.content import Content
 from gateway.domain.call import (
     BUDGET_MARK,
     CHAT_API,
+    EXCEEDED_MARK,
     SIZE_MARK,
     Outcome,
     budget_warnings,
@@ -123,7 +124,9 @@ def _bold(text: str) -> Part:
 def _route(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     to = f" {glyphs.right} {safe(call.channel)}" if call.channel else ""
     upstream = f" as {safe(call.upstream_model)}" if call.upstream_model not in ("", call.model) else ""
-    parts = [f"token {call.token or 'none'}", f"group {call.group or 'none'}", "stream" if call.stream else "plain"]
+    parts = [f"token {call.token or 'none'}", f"group {call.group or 'none'}"]
+    if call.stream or call.model:  # otherwise its request was not read
+        parts.append("stream" if call.stream else "plain")
     if call.api not in (CHAT_API, ""):
         parts.append(f"{call.api} {call.conversion}".rstrip())
     if call.app:
@@ -222,6 +225,6 @@ def _other_rows(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
         card.row("retry", f"{call.retry} of the same call, as its SDK counts")
     for warning in budget_warnings(call.marks):
         card.row("budget", (f"{glyphs.warning} {safe(warning)}", "warn"))
-    marks = [mark for mark in call.marks if not mark.startswith((REPEATED, BUDGET_MARK, SIZE_MARK))]
+    marks = [mark for mark in call.marks if not mark.startswith((REPEATED, BUDGET_MARK, SIZE_MARK, EXCEEDED_MARK))]
     if marks:
         card.row("marks", (safe(", ".join(marks)), "dim"))

@@ -16,7 +16,7 @@ from gateway.commands.output import Columns, ProgressLine, more_text, out, out_j
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_tail import tail
-from gateway.domain.call import SIZE_MARK, outcome_text, request_size
+from gateway.domain.call import EXCEEDED_MARK, SIZE_MARK, outcome_text, request_size
 from gateway.domain.human_values import brief_count, count_text, local_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
@@ -313,7 +313,10 @@ def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str)
             ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
             ("upstream id", call.upstream_id),
             ("repeated", _repeated_text(call)),
-            ("marks", ", ".join(mark for mark in call.marks if not mark.startswith((REPEATED, SIZE_MARK)))),
+            (
+                "marks",
+                ", ".join(mark for mark in call.marks if not mark.startswith((REPEATED, SIZE_MARK, EXCEEDED_MARK))),
+            ),
         ]
     )
     for number, attempt in enumerate(call.attempts, start=1):

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from gateway.domain.call import Record, Running, skipped_channels
+from gateway.domain.call import Record, Running, refused_for
 from gateway.domain.units import CallId, Millis
 
 QUEUE_LIMIT = 1000
@@ -201,8 +201,8 @@ class EventBus:
         self.recent: deque[Record] = deque(maxlen=RECENT_LIMIT)
         """The newest settled calls, oldest first."""
         self.noteworthy: deque[Record] = deque(maxlen=NOTEWORTHY_LIMIT)
-        """Of these, the ones that failed, needed more than one try or met only paused channels, until ``IncidentWatch``
-        takes them.
+        """Of these, the ones that failed, needed more than one try, or met only paused channels or a budget that was
+        too small, until ``IncidentWatch`` takes them.
         """
 
     @property
@@ -238,7 +238,7 @@ class EventBus:
     def settled(self, record: Record) -> None:
         """A call ended or was refused, and its record is written."""
         self.recent.append(record)
-        if (record.status != 200 or len(record.attempts) > 1) and (record.attempts or skipped_channels(record.marks)):
+        if (record.status != 200 or len(record.attempts) > 1) and (record.attempts or refused_for(record.marks)):
             self.noteworthy.append(record)
         for watcher in self.watched_by:
             watcher.offer(SettledNotice(record))

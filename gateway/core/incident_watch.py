@@ -15,7 +15,7 @@ from gateway.core.channel_health import OK, ChannelHealth, HealthState
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.quota import ACCOUNT, MoneyBooks, Scope
-from gateway.domain.budget import Budget, Window, budget_name, window_end, window_start
+from gateway.domain.budget import Budget, budget_id, budget_name, window_end, window_start
 from gateway.domain.channel import Channel, key_id, key_name
 from gateway.domain.incidents import WARN_SHARE, Incident, Incidents, SpentBudget, spent_share
 from gateway.domain.text import plain
@@ -91,6 +91,7 @@ class IncidentWatch:
     def look(self) -> Incidents:
         """The incidents as they are now."""
         found, now = self.incidents, self._clock.wall()
+        self._look_at_budgets(now)  # first, so that there is what refused calls belong to
         while self._bus.noteworthy:
             found.add_call(call_view(self._bus.noteworthy.popleft()))
         channels = self._catalog().registry.channels.values()
@@ -100,12 +101,6 @@ class IncidentWatch:
         found.update_channels(map(self._state_of, channels), now)
         found.update_keys(dict(self._key_states(channels)), now)
         found.update_store(self._trouble(), now)
-        catalog, calls = self._catalog(), self._books.spent(ACCOUNT, Millis(0)).calls
-        if self._counted != calls or self._known is not catalog:
-            if self._known is not catalog:
-                found.follow_names(dict(self._names()), now)
-            self._counted, self._known = calls, catalog
-            self._look_at_budgets(now)
         if found.revision != self._saved[0] and self._clock.mono() - self._saved[1] >= SAVE_GAP_S:
             self.save()
         return found
@@ -117,8 +112,14 @@ class IncidentWatch:
             self._saved = (self.incidents.revision, self._clock.mono())
 
     def _look_at_budgets(self, now: Millis) -> None:
+        catalog, calls = self._catalog(), self._books.spent(ACCOUNT, Millis(0)).calls
+        if self._counted == calls and self._known is catalog:
+            return
+        if self._known is not catalog:
+            self.incidents.follow_names(dict(self._names()), now)
+        self._counted, self._known = calls, catalog
         spent = {
-            _budget_id(scope, view.window): SpentBudget(budget_name(view.window, owner), view)
+            budget_id(view.window, *scope): SpentBudget(budget_name(view.window, owner), view)
             for scope, owner, budgets in self._budgets()
             for view in budget_use(self._books, scope, budgets, now)
             if spent_share(view) >= WARN_SHARE
@@ -132,7 +133,7 @@ class IncidentWatch:
             yield channel.id, channel.name
         for scope, owner, budgets in self._budgets():
             for budget in budgets:
-                yield _budget_id(scope, budget.window), budget_name(budget.window, owner)
+                yield budget_id(budget.window, *scope), budget_name(budget.window, owner)
 
     def _budgets(self) -> Iterator[tuple[Scope, str, Sequence[Budget]]]:
         registry = self._catalog().registry
@@ -161,11 +162,6 @@ class IncidentWatch:
         until = Millis(self._clock.wall() + round(state.left_s * 1000)) if state.left_s else None
         failing = channel.enabled and self._health.failed_last(one)
         return _State(channel.name, state.name, state.reason, until, failing)
-
-
-def _budget_id(scope: Scope, window: Window) -> str:
-    kind, owner = scope
-    return f"{window}:{kind}:{owner}"
 
 
 def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:

@@ -48,7 +48,7 @@ from gateway.domain.errors import (
 from gateway.domain.settings import Durability
 from gateway.domain.token import Token
 from gateway.domain.usage import COUNTED_HERE, UsageSource
-from gateway.inbound.api import LARGE, HttpRequest
+from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
 from gateway.store.books import Books
 from gateway.store.inflight import refusal
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
@@ -104,15 +104,22 @@ class Pipeline:
             self.refuse(visit, error)
             raise
 
-    def refuse(self, visit: CallOrigin, error: GatewayError, token: Token | None = None, model: str = "") -> None:
+    def refuse(
+        self,
+        visit: CallOrigin,
+        error: GatewayError,
+        token: Token | None = None,
+        request: InboundRequest | None = None,
+    ) -> None:
         """Record a call that is refused, and put the state of its token's limits into the error."""
         if token is not None:
+            model = "" if request is None else request.model
             error.readings = self._deps.limiter.readings(self._deps.catalog().binding(token, model))
-        self.refusals.note(visit, error, token, model)
+        self.refusals.note(visit, error, token, request)
 
     async def run(self, visit: CallOrigin, token: Token, received: HttpRequest, client: Client) -> None:
         """One call. Raises GatewayError until the client has part of the answer; later the stream ends with it."""
-        deps, model = self._deps, ""
+        deps, request = self._deps, None
         try:
             if self.closed is not None:
                 raise self.closed
@@ -138,7 +145,7 @@ class Pipeline:
                 admission, first = await self._queue.wait(call, admission, self._commit)
         except (GatewayError, ConnectionError) as error:
             refused = error if isinstance(error, GatewayError) else Unavailable(str(error), code="client_closed")
-            self.refuse(visit, refused, token, model)  # a client may leave while its call waits
+            self.refuse(visit, refused, token, request)  # a client may leave while its call waits
             raise
         call.share = AnswerShare(deps.answers)
         call.result.after_break = bool(self._broken.known) and self._broken.repeated(token.id, request)

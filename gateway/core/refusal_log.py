@@ -16,11 +16,13 @@ import msgspec
 from gateway.core.call import CallOrigin
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.domain.call import SKIPPED_MARK, Outcome, Record, RequestSize
+from gateway.domain.budget import budget_id
+from gateway.domain.call import EXCEEDED_MARK, SKIPPED_MARK, Outcome, Record, RequestSize
 from gateway.domain.errors import GatewayError, NoChannel
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
+from gateway.inbound.api import InboundRequest
 
 SHOWN_GAP_S = 0.2
 """How often watchers see the count of a flood while it grows."""
@@ -59,8 +61,11 @@ class _Refusal(msgspec.Struct, frozen=True):
     message: str
     token: Token | None
     model: str
+    stream: bool
     skipped: tuple[str, ...]
     """Channels that could not serve it because of earlier failures."""
+    budget: str
+    """Id of the budget that was too small."""
     size: RequestSize | None
 
 
@@ -84,7 +89,9 @@ class _Repeats:
             self.last = refusal
             return
         common = {name: value for name in _NAMES if (value := getattr(refusal, name)) == getattr(self.last, name)}
-        self.last = msgspec.structs.replace(refusal, about=_OTHERS, size=None, **(dict.fromkeys(_NAMES, "") | common))
+        stream = self.last.stream and refusal.stream
+        names = dict.fromkeys(_NAMES, "") | common
+        self.last = msgspec.structs.replace(refusal, about=_OTHERS, size=None, stream=stream, **names)
 
 
 _NAMES = ("app", "api", "request", "model")
@@ -144,10 +151,11 @@ class Refusals:
         self._models: set[str] = set()
         self._apps: set[str] = set()
 
-    def note(self, visit: CallOrigin, error: GatewayError, token: Token | None, model: str) -> None:
+    def note(self, visit: CallOrigin, error: GatewayError, token: Token | None, request: InboundRequest | None) -> None:
         """Record a refusal; it costs nothing and holds nothing."""
         now, code = self._clock.mono(), error.code
         who = token.id if token is not None else ""
+        model = "" if request is None else request.model
         api = "" if code == "unknown_url" else visit.api.name
         about = (who, code, api, visit.app, visit.request or model)
         flood = self._flood(who, code, now)
@@ -163,7 +171,9 @@ class Refusals:
             message=error.record_message,
             token=token,
             model=model,
+            stream=request is not None and request.stream,
             skipped=error.skipped if isinstance(error, NoChannel) else (),
+            budget=_budget_of(error, token),
             size=error.request_size,
         )
         seen = self._seen.get(about, -LONG_GAP_S)
@@ -236,6 +246,7 @@ class Refusals:
             app=_known_name(self._apps, refusal.app),
             api=refusal.api,
             request=refusal.request,
+            stream=refusal.stream,
             status=refusal.status,
             outcome=Outcome.REFUSED,
             code=refusal.code,
@@ -265,8 +276,18 @@ def _marks(refusal: _Refusal, left_out: int) -> Iterator[str]:
         yield f"repeated={left_out}"
     for channel in refusal.skipped:
         yield SKIPPED_MARK + channel
+    if refusal.budget:
+        yield EXCEEDED_MARK + refusal.budget
     if refusal.size is not None:
         yield refusal.size.mark()
+
+
+def _budget_of(error: GatewayError, token: Token | None) -> str:
+    """The id of the budget that was too small for the call; empty if it was refused for another reason."""
+    window, kind = error.details.get("budget_window"), error.details.get("budget_of")
+    if token is None or not isinstance(window, str) or not isinstance(kind, str):
+        return ""
+    return budget_id(window, kind, {"token": token.id, "group": token.group}.get(kind, ""))
 
 
 def _known_name(names: set[str], name: str) -> str:

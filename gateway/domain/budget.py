@@ -119,6 +119,11 @@ def window_end(window: Window, now: Millis) -> Millis | None:
     return None if calendar is None else _millis(calendar.following(calendar.first(_local(now))))
 
 
+def budget_id(window: str, kind: str, owner: str) -> str:
+    """What stays the same while names change: ``day:token:tok_1``; the account is ``day:account:``."""
+    return f"{window}:{kind}:{owner}"
+
+
 def budget_name(window: Window, owner: str) -> str:
     """``daily budget of token 'ci'``."""
     return f"{_WINDOWS[window].adjective} budget of {owner}".lstrip()

@@ -197,6 +197,8 @@ BUDGET_MARK = "budget="
 """Begins the mark of a call during which most of a budget was spent."""
 SKIPPED_MARK = "skipped="
 """Begins the mark of a refused call that names a channel which was paused or needed attention."""
+EXCEEDED_MARK = "exceeded="
+"""Begins the mark of a refused call that has the id of the budget that was too small for it."""
 SIZE_MARK = "request="
 """Begins the mark of a refused call that has its request's size."""
 
@@ -241,6 +243,16 @@ def budget_warnings(marks: Iterable[str]) -> list[str]:
 def skipped_channels(marks: Iterable[str]) -> list[str]:
     """Names of the channels that could not serve a refused call, because they were paused or needed attention."""
     return [mark.removeprefix(SKIPPED_MARK) for mark in marks if mark.startswith(SKIPPED_MARK)]
+
+
+def exceeded_budget(marks: Iterable[str]) -> str:
+    """The id of the budget that was too small for a refused call; empty if it was not a budget."""
+    return next((mark.removeprefix(EXCEEDED_MARK) for mark in marks if mark.startswith(EXCEEDED_MARK)), "")
+
+
+def refused_for(marks: Iterable[str]) -> bool:
+    """Whether a call was refused for something that is an incident of its own."""
+    return any(mark.startswith((SKIPPED_MARK, EXCEEDED_MARK)) for mark in marks)
 
 
 _OUTCOME_TEXTS = {Outcome.DONE.value: "finished", Outcome.LOST.value: "lost (gateway stopped)"}

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from gateway.domain.budget import window_start
-from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind, skipped_channels
+from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind, exceeded_budget, skipped_channels
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, CallView
@@ -64,7 +64,9 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     unanswered: int = 0
     """Calls that no channel answered."""
     refused: int = 0
-    """Calls for which there was no other channel while this one was paused, so that none was tried."""
+    """Calls for which there was no other channel while this one was paused, so that none was tried; or for which the
+    budget was too small.
+    """
     apis: dict[str, int] = msgspec.field(default_factory=dict)
     """Failed attempts by the inbound API of their calls."""
     moved: dict[str, int] = msgspec.field(default_factory=dict)
@@ -175,6 +177,9 @@ class Incidents:
         self._now = max(self._now, Millis(call.time_ms + call.duration_ms))
         if call.outcome in NOT_UPSTREAM:
             return
+        if (spent := _spent_budget(self.newest(STORE), call)) is not None:
+            spent.refused += call.count
+            self._note(spent)
         for channel in skipped_channels(call.marks):
             if (paused := _pause_of(self.newest(self._names.now(channel)))) is not None:
                 paused.refused += call.count
@@ -320,6 +325,13 @@ def _pause_of(newest: Sequence[Incident], reason: str = "") -> Incident | None:
     """The one for which a channel, or one of its keys, is or was last paused; else the one with this reason, or any."""
     paused = next((one for one in newest if one.paused), None)
     return paused or next((one for one in newest if one.reason == reason), newest[0] if newest else None)
+
+
+def _spent_budget(newest: Iterable[Incident], call: CallView) -> Incident | None:
+    """The warning of the budget for which a call was refused."""
+    subject = exceeded_budget(call.marks)
+    found = next((one for one in newest if subject and one.budget and one.subject_id == subject), None)
+    return found if found is not None and (found.ended is None or found.ended >= call.time_ms) else None
 
 
 def _cause_of_pause(newest: Sequence[Incident], channel: ChannelState, now: Millis) -> Incident | None:

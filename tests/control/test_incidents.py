@@ -189,6 +189,18 @@ async def test_a_raised_or_removed_budget_ends_its_warning(
     assert None not in [one.ended for one in await owner.incidents()]
 
 
+async def test_calls_that_are_refused_for_a_spent_budget_are_counted_with_its_warning(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", speak())
+    gateway.price()
+    client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST)),))
+    assert [(await client.chat(max_tokens=1)).status for _ in range(4)] == [200, 429, 429, 429]
+    gateway.engine.pipeline.refusals.close()
+    (one,) = await owner.incidents()
+    assert (one.budget, one.refused) == ("daily budget of token 'tight'", 3)
+
+
 async def test_a_rejected_key_of_several_is_an_incident_and_a_word_in_the_status_until_it_is_removed(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:

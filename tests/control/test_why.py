@@ -60,6 +60,15 @@ async def test_the_record_of_a_refusal_tells_what_to_ask_about(
     assert (await owner.why("laptop", "m")).works
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_record_of_a_refusal_tells_whether_a_stream_was_wanted(
+    owner: ControlClient, gateway: Gateway, stream: bool
+) -> None:
+    assert (await gateway.client.chat("unknown", stream=stream)).status == 404
+    (record,) = (await owner.calls(limit=1)).calls
+    assert (record.model, record.stream) == ("unknown", stream)
+
+
 async def test_channels_and_the_reasons_against_them(owner: ControlClient, gateway: Gateway) -> None:
     gateway.group("work")
     places: dict[str, dict[str, object]] = {

@@ -73,7 +73,7 @@ class Desk:
             ts=NOON,
             began=self.watch.clock.mono() - 0.25,
         )
-        self.refusals.note(visit, error or RateLimited("too fast"), token, model)
+        self.refusals.note(visit, error or RateLimited("too fast"), token, kit.ask(model) if model else None)
 
 
 @pytest.fixture
