@@ -11,6 +11,7 @@ from tui.glyphs import Glyphs
 from tui.text import Part, TextCard, safe
 
 LABEL = 15
+SHOWN_LENGTH_MS = 1_000
 
 
 def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int) -> Content:
@@ -46,7 +47,7 @@ def what_failed(one: Incident, now: int) -> str:
     if one.channel == STORE:
         return "failing: calls are rejected" if one.paused else f"failed for {fmt.countdown(0, one.length_ms or 0)}"
     text = cause_text(one)
-    if not one.paused and (length := one.length_ms) is not None:
+    if not one.paused and (length := one.length_ms or 0) >= SHOWN_LENGTH_MS:
         text += f" {fmt.countdown(0, length)}"
     if one.failures > 1:
         text += f", {one.failures:,} failures until {fmt.moment(one.last, now).strip()}"

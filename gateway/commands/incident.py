@@ -25,9 +25,10 @@ def list_incidents(channel: str, *, as_json: bool) -> None:
     """List incidents, newest first. Each cause of a channel is an incident of its own; the last 200 are kept.
 
     An incident is over when a call succeeds after it, or two minutes after its last failure, unless its channel is
-    paused for longer. Incidents follow a renamed channel. A budget of which 80 % is spent is listed once in its window,
-    until it is raised or reset. 'Last' is the last failure; 'Calls' says which channels answered instead, and how many
-    calls failed or were refused meanwhile.
+    paused for longer; in JSON, ended_ms is null until then. Incidents follow a renamed channel.
+
+    A budget of which 80 % is spent is listed once in its window, until it is raised or reset. 'Last' is the last
+    failure; 'Calls' says which channels answered instead, and how many calls failed or were refused meanwhile.
     """
     found = run(lambda client: client.incidents(channel))
     out_list(found, COLUMNS, as_json=as_json, empty="no incidents", drop=DROP)

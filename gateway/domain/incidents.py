@@ -77,7 +77,7 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     """It lasts: the channel is paused, the store rejects calls, or a variable is still not set."""
     ended: Millis | None = msgspec.field(name="ended_ms", default=None)
     """When it was used again after a pause, a call of it succeeded, or less of the budget was spent than is worth a
-    warning.
+    warning; the last failure if it was quiet then. None: it lasts.
     """
 
     @property
@@ -207,6 +207,10 @@ class Incidents:
         now = at or self._now
         for channel in channels:
             self._update_pause(channel, "", now)
+        for one in self._all:
+            if one.ended is None and one.channel + one.budget != STORE and not one.lasts(now):
+                one.ended = one.last if one.until is None or not one.budget else one.until
+                self._note(one)
 
     def update_keys(self, states: Mapping[tuple[str, str], ChannelState], at: Millis) -> None:
         """Record the states of the keys of channels that have several, by channel and key; of others, nothing lasts."""

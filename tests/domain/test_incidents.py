@@ -413,3 +413,14 @@ def test_what_fails_again_after_its_pause_ends_after_that_failure() -> None:
     found.update_channels([channel("a")], Millis(NOW + 20_000))  # resumed before anyone looked
     (one,) = found.newest()
     assert (one.ended, one.length_ms) == (NOW + 20_000, 19_900)
+
+
+def test_what_is_over_has_an_end() -> None:
+    found = Incidents()
+    found.add_call(moved())
+    warn(found, budget(85))
+    found.update_channels([channel("other")], Millis(NOW + QUIET_MS + 200))
+    assert [(one.channel, one.ended) for one in found.newest()] == [("", None), ("a", NOW + 100)]
+    resets = window_end(Window.DAY, NOW)
+    found.update_channels([channel("other")], Millis((resets or 0) + 1))
+    assert found.newest()[0].ended == resets
