@@ -130,8 +130,8 @@ def sums_with(row: SumRow, event: CallSettled) -> SumRow:
     return SumRow(
         key=row.key,
         name=row.name,
-        calls=row.calls + 1,
-        errors=row.errors + (not 200 <= call.status < 300),
+        calls=row.calls + call.count,
+        errors=row.errors + (call.count if not 200 <= call.status < 300 else 0),
         input_tokens=row.input_tokens + call.input_tokens,
         cached_tokens=row.cached_tokens + call.cached_tokens,
         output_tokens=row.output_tokens + call.output_tokens,
@@ -139,7 +139,7 @@ def sums_with(row: SumRow, event: CallSettled) -> SumRow:
         possible_nanos=row.possible_nanos + call.possible_nanos,  # type: ignore[arg-type]
         duration_ms=row.duration_ms + call.duration_ms,
         first_byte_ms=row.first_byte_ms + (call.first_byte_ms or 0),
-        refused=row.refused + (call.outcome == Outcome.REFUSED),
+        refused=row.refused + (call.count if call.outcome == Outcome.REFUSED else 0),
         first_bytes=row.first_bytes + (call.first_byte_ms is not None),
         refused_ms=row.refused_ms + (call.duration_ms if call.outcome == Outcome.REFUSED else 0),
         aborts=row.aborts + (not 200 <= call.status < 300 and call.outcome in NOT_UPSTREAM),

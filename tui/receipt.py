@@ -7,8 +7,7 @@ from textual.content import Content
 from gateway.domain.call import (
     BUDGET_MARK,
     CHAT_API,
-    EXCEEDED_MARK,
-    SIZE_MARK,
+    TOLD_MARKS,
     Outcome,
     budget_warnings,
     lost_events,
@@ -20,7 +19,7 @@ from gateway.domain.money import dollars
 from gateway.domain.price import Rates
 from gateway.domain.query import speed_of
 from gateway.domain.units import MILLION, Millis
-from gateway.domain.views import REPEATED, CallView
+from gateway.domain.views import CallView
 from tui import format as fmt
 from tui.board import Board
 from tui.calls import RunningView, failed
@@ -225,6 +224,6 @@ def _other_rows(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
         card.row("retry", f"{call.retry} of the same call, as its SDK counts")
     for warning in budget_warnings(call.marks):
         card.row("budget", (f"{glyphs.warning} {safe(warning)}", "warn"))
-    marks = [mark for mark in call.marks if not mark.startswith((REPEATED, BUDGET_MARK, SIZE_MARK, EXCEEDED_MARK))]
+    marks = [mark for mark in call.marks if not mark.startswith((BUDGET_MARK, *TOLD_MARKS))]
     if marks:
         card.row("marks", (safe(", ".join(marks)), "dim"))

@@ -16,12 +16,12 @@ from gateway.commands.output import Columns, ProgressLine, more_text, out, out_j
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_tail import tail
-from gateway.domain.call import EXCEEDED_MARK, SIZE_MARK, outcome_text, request_size
+from gateway.domain.call import TOLD_MARKS, outcome_text, request_size
 from gateway.domain.human_values import brief_count, count_text, local_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.text import plain
-from gateway.domain.views import REPEATED, CallView, ModelView, Summary, SumRow
+from gateway.domain.views import CallView, ModelView, Summary, SumRow
 
 MONTH_MS = 30 * 86_400_000
 
@@ -66,7 +66,7 @@ def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> 
 
     'Duration' and 'First' (the time to the first token) are averages; beside each are the times that half of the calls
     (p50) and 95 % of them (p95) did not exceed, from the records that are kept. Of many alike refusals one is recorded
-    in a second, and counts once.
+    in a second; all of them are counted.
     """
     start = now() - MONTH_MS if since is None else since
     over_time = by in STEPS
@@ -86,7 +86,13 @@ def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> 
         empty="",
         drop=SUMMARY_DROP,
     )
-    words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}")
+    words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}{_old_refusals(view)}")
+
+
+def _old_refusals(view: Summary) -> str:
+    if view.refusals_from_ms is None:
+        return ""
+    return f"; before {local_time(view.refusals_from_ms)}, of many alike refusals one in a second was counted"
 
 
 def mean(ms: float | None) -> str:
@@ -313,10 +319,7 @@ def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str)
             ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
             ("upstream id", call.upstream_id),
             ("repeated", _repeated_text(call)),
-            (
-                "marks",
-                ", ".join(mark for mark in call.marks if not mark.startswith((REPEATED, SIZE_MARK, EXCEEDED_MARK))),
-            ),
+            ("marks", ", ".join(mark for mark in call.marks if not mark.startswith(TOLD_MARKS))),
         ]
     )
     for number, attempt in enumerate(call.attempts, start=1):

@@ -12,14 +12,14 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.core.refusal_log import LONG_GAP_S
-from gateway.domain.call import Outcome, Record, Running
+from gateway.domain.call import REPEATED_MARK, Outcome, Record, Running
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.query import SORT_KEYS, CallOrder, Query, parse
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
-from gateway.domain.views import REPEATED, CallPage, CallView, call_view, running_view
+from gateway.domain.views import CallPage, CallView, call_view, running_view
 from gateway.store.calls import CallLog, is_id
 from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER
@@ -182,7 +182,7 @@ def _counted_text(recent: Iterable[Record], call_id: CallId) -> str:
 
 
 def _stands_for_more(record: Record) -> bool:
-    return any(mark.startswith(REPEATED) for mark in record.marks)
+    return any(mark.startswith(REPEATED_MARK) for mark in record.marks)
 
 
 async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str]:

@@ -218,7 +218,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
             if name in catalog.visible(token) and not token.outlived(edits.now)
         ),
         routes=routes,
-        calls=sums.calls,
+        calls=sums.calls + sums.repeats,
         spent_nanos=Nanos(sums.cost),
     )
 

@@ -101,6 +101,7 @@ def _summary(calls: CallLog, registry: Registry, by: By | Literal[""], span: Sum
         rows=sorted(rows, key=lambda row: (-row.cost_nanos, -row.calls, row.name)),
         series=_series(sums, names, table) if by else _whole_series(sums, table),
         first_ms=sums.first,
+        refusals_from_ms=sums.refusals_from,
     )
 
 
@@ -156,8 +157,8 @@ def _row(key: str, name: str, counts: Counts, latency: LatencyCounts | None) -> 
     return SumRow(
         key=key,
         name=name,
-        calls=counts.calls,
-        errors=counts.errors,
+        calls=counts.calls + counts.repeats,
+        errors=counts.errors + counts.repeats,
         input_tokens=counts.input,
         cached_tokens=counts.cached,
         output_tokens=counts.output,
@@ -165,7 +166,7 @@ def _row(key: str, name: str, counts: Counts, latency: LatencyCounts | None) -> 
         possible_nanos=Nanos(counts.possible),
         duration_ms=counts.ms,
         first_byte_ms=counts.ttft,
-        refused=counts.refused,
+        refused=counts.refused + counts.repeats,
         first_bytes=counts.firsts,
         aborts=counts.aborts,
         refused_ms=counts.refused_ms,

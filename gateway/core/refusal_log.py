@@ -17,7 +17,7 @@ from gateway.core.call import CallOrigin
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.domain.budget import budget_id
-from gateway.domain.call import EXCEEDED_MARK, SKIPPED_MARK, Outcome, Record, RequestSize
+from gateway.domain.call import EXCEEDED_MARK, REPEATED_MARK, SKIPPED_MARK, Outcome, Record, RequestSize
 from gateway.domain.errors import GatewayError, NoChannel
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -273,7 +273,7 @@ class Refusals:
 
 def _marks(refusal: _Refusal, left_out: int) -> Iterator[str]:
     if left_out:
-        yield f"repeated={left_out}"
+        yield f"{REPEATED_MARK}{left_out}"
     for channel in refusal.skipped:
         yield SKIPPED_MARK + channel
     if refusal.budget:

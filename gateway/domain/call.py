@@ -193,6 +193,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
 
 _LOST = "bad_chunks="
+REPEATED_MARK = "repeated="
+"""Begins the mark of a refusal that tells how many more it stands for."""
 BUDGET_MARK = "budget="
 """Begins the mark of a call during which most of a budget was spent."""
 SKIPPED_MARK = "skipped="
@@ -201,6 +203,10 @@ EXCEEDED_MARK = "exceeded="
 """Begins the mark of a refused call that has the id of the budget that was too small for it."""
 SIZE_MARK = "request="
 """Begins the mark of a refused call that has its request's size."""
+
+
+TOLD_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK)
+"""Begin marks that are shown in words."""
 
 
 class RequestSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,6 +239,12 @@ def request_size(marks: Iterable[str]) -> RequestSize | None:
 def lost_events(marks: Iterable[str]) -> int:
     """Events of a stream that could not be read and were left out: its text may have a gap."""
     return sum(int(mark.removeprefix(_LOST)) for mark in marks if mark.startswith(_LOST))
+
+
+def repeats(marks: Iterable[str]) -> int:
+    """How many more calls a record stands for: of many alike that were refused, one is recorded in a second."""
+    numbers = (mark.removeprefix(REPEATED_MARK) for mark in marks if mark.startswith(REPEATED_MARK))
+    return sum(int(number) for number in numbers if number.isascii() and number.isdecimal())
 
 
 def budget_warnings(marks: Iterable[str]) -> list[str]:

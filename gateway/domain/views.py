@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget
-from gateway.domain.call import CHAT_API, Attempt, Outcome, Record, Running
+from gateway.domain.call import CHAT_API, Attempt, Outcome, Record, Running, repeats
 from gateway.domain.channel import ChannelFields, Check, Dialect, ServedModel, UpstreamPrices
 from gateway.domain.group import GroupFields
 from gateway.domain.price import Rates, Tier
@@ -207,10 +207,6 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """The model that answers, if no channel serves this one: it is another name in a group."""
 
 
-REPEATED = "repeated="
-"""The mark of a refusal that tells how many more it stands for."""
-
-
 class CallView(msgspec.Struct, frozen=True, kw_only=True):
     """One call for people and scripts; ``state`` is ``running`` or ``settled``."""
 
@@ -266,8 +262,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def count(self) -> int:
         """How many calls it stands for: of many alike that were refused, one is recorded in a second."""
-        told = (mark.removeprefix(REPEATED) for mark in self.marks if mark.startswith(REPEATED))
-        return 1 + sum(int(number) for number in told if number.isascii() and number.isdecimal())
+        return 1 + repeats(self.marks)
 
     @property
     def fallback(self) -> str:
@@ -374,6 +369,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     series: list[Point]
     first_ms: Millis | None = None
     """When the earliest call that was ever counted began: before it nothing is known. None: there was none."""
+    refusals_from_ms: Millis | None = None
+    """Before it, of many alike refusals one in a second was counted, by earlier versions. None: all are counted."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

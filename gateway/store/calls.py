@@ -197,11 +197,12 @@ class CallLog:
         first = min((Millis(segment.t0) for segment in self.log.segments if segment.t1), default=None)
         if not step:
             rows = sums.by_value(self.log.segments, by, span)
-            return Sums(sums.total(rows.values()), rows, [], first)
+            return Sums(sums.total(rows.values()), rows, [], first, sums.refusals_from(self.log.segments, span))
         table = sums.over_time(self.log.segments, by, span)
         rows = {value: sums.total(cells.values()) for value, cells in table.items()}
         start_of = _local_day if step == "day" else _same
-        return Sums(sums.total(rows.values()), rows, _series(table, start_of), first)
+        refusals_from = sums.refusals_from(self.log.segments, span)
+        return Sums(sums.total(rows.values()), rows, _series(table, start_of), first, refusals_from)
 
     def latency(self, by: Dimension, since: Millis, until: Millis, step: Literal["hour", "day", ""]) -> LatencyTable:
         """Histograms of the calls that ``sums`` adds up, by value and over time, as far as their records are kept."""

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
-from gateway.domain.call import CHAT_API, NOT_UPSTREAM, REFUSED
+from gateway.domain.call import CHAT_API, NOT_UPSTREAM, REFUSED, repeats
 
 _K = TypeVar("_K")
 
@@ -44,6 +44,7 @@ class RollupEntry(msgspec.Struct, gc=False):
     possible: int = 0
     ms: int = 0
     ttft: int | None = None
+    marks: tuple[str, ...] = ()
 
 
 class Dimensions(Protocol):
@@ -86,6 +87,8 @@ class Countable(Dimensions, Protocol):
     def ms(self) -> int: ...
     @property
     def ttft(self) -> int | None: ...
+    @property
+    def marks(self) -> tuple[str, ...]: ...
 
 
 class Counts(msgspec.Struct, array_like=True, gc=False):
@@ -108,6 +111,8 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     """How many of the errors are calls that the client, the owner or the gateway's stop ended: no upstream failed."""
     refused_ms: int = 0
     """How much of ``ms`` is of refused calls: some waited in a queue before."""
+    repeats: int = 0
+    """Refusals without a record, for which another one stands: not in ``calls``, ``errors`` and ``refused``."""
 
     @property
     def admitted(self) -> int:
@@ -124,6 +129,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         if call.outcome == REFUSED:
             self.refused += 1
             self.refused_ms += call.ms
+            self.repeats += repeats(call.marks)
         self.input += call.input
         self.cached += call.cached
         self.output += call.output
@@ -150,6 +156,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         self.refused += other.refused
         self.aborts += other.aborts
         self.refused_ms += other.refused_ms
+        self.repeats += other.repeats
 
     def take_out(self, call: Countable) -> None:
         """Subtract one call again."""
@@ -224,15 +231,10 @@ class Rollup:
     def used(self) -> dict[str, int]:
         return self._used
 
-    def forget_aborts(self) -> None:
-        """Leave aborts uncounted, as earlier versions did."""
+    def forget(self, field: str) -> None:
+        """Leave one of the sums uncounted, as earlier versions did."""
         for counts in self._cube.values():
-            counts.aborts = 0
-
-    def forget_refused_ms(self) -> None:
-        """Leave the times of refused calls uncounted, as earlier versions did."""
-        for counts in self._cube.values():
-            counts.refused_ms = 0
+            setattr(counts, field, 0)
 
     def copy(self) -> "Rollup":
         """The sums as they are now, for comparing them later."""
@@ -273,6 +275,8 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Segments that were sealed by earlier versions have no number of aborts."""
     refused_ms_counted: bool = False
     """The same of the times of refused calls."""
+    repeats_counted: bool = False
+    """The same of refusals without a record."""
     latest: dict[str, int]
     all: dict[Dimension, msgspec.Raw]
     """Totals, decoded when they are needed: most never are, and there are many."""
@@ -295,6 +299,12 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     def used(self) -> dict[str, int]:
         return self.latest
+
+    def leave_out(self, fresh: Rollup) -> None:
+        """Leave uncounted in new sums of the same calls what these have no number of."""
+        for field in ("aborts", "refused_ms", "repeats"):
+            if not getattr(self, f"{field}_counted"):
+                fresh.forget(field)
 
 
 def _all_chat(groups: Table) -> Table:

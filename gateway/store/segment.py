@@ -115,6 +115,7 @@ class Segment:
             hourly=True,
             aborts_counted=True,
             refused_ms_counted=True,
+            repeats_counted=True,
             latest=dict(self.sums.used()),
             all=totals_of(self.sums),
             tables=tables_of(self.sums),

@@ -128,10 +128,8 @@ class _Audit:
         if part.segment.damaged:
             yield f"{name}: its content differs from what was written; its sums stay as they were"
         yield from self._same(f"{name}: number of calls", part.n, count)
-        if isinstance(part.sums, SealedSegment) and not part.sums.aborts_counted:
-            fresh.forget_aborts()
-        if isinstance(part.sums, SealedSegment) and not part.sums.refused_ms_counted:
-            fresh.forget_refused_ms()
+        if isinstance(part.sums, SealedSegment):
+            part.sums.leave_out(fresh)
         for by in DIMENSIONS:
             yield from self._same(f"{name}: totals by {by}", part.sums.totals(by), fresh.totals(by))
             table = fresh.table(by) if part.sums.step(by) == fresh.step(by) else by_day(fresh.table(by))

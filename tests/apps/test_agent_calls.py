@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.call import Outcome
+from gateway.domain.call import REPEATED_MARK, Outcome
 from gateway.domain.channel import Dialect
-from gateway.domain.views import REPEATED
 from gateway.store.verify import verify
 from tests.apps.installed import RUN_S, Driven, drive, driven, program
 from tests.apps.scripted_agent import INPUT, MODEL, OUTPUT, ScriptedAgent, ToolUse, serve
@@ -33,8 +32,8 @@ async def codex(gateway: Gateway, folder: Path, model: str = MODEL) -> Driven:
 
 def calls_of(gateway: Gateway) -> int:
     """How many calls were made, those counted that are recorded together."""
-    marks = [mark for record in gateway.records for mark in record.marks if mark.startswith(REPEATED)]
-    return len(gateway.records) + sum(int(mark.removeprefix(REPEATED)) for mark in marks)
+    marks = [mark for record in gateway.records for mark in record.marks if mark.startswith(REPEATED_MARK)]
+    return len(gateway.records) + sum(int(mark.removeprefix(REPEATED_MARK)) for mark in marks)
 
 
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI])

@@ -99,6 +99,13 @@ def test_the_json_is_the_view() -> None:
 CONTROL = {"GET /calls": CallPage(calls=[CALL, replace(CALL, id="req_running", state="running")])}
 
 
+def test_a_summary_says_until_when_alike_refusals_were_counted_once() -> None:
+    control = Control({"GET /usage": replace(SUMMARY, refusals_from_ms=NOW)})
+    told = f"before {local_time(NOW)}, of many alike refusals one in a second was counted"
+    assert told in run("usage", "summary", control=control).err
+    assert "refusals" not in run("usage", "summary", control=Control({"GET /usage": SUMMARY})).err
+
+
 def test_csv_has_a_column_for_every_field() -> None:
     ran = run("usage", "export", control=Control(CONTROL))
     rows = list(csv.DictReader(io.StringIO(ran.out)))

@@ -108,3 +108,14 @@ def test_what_refused_calls_waited_is_in_no_average() -> None:
 async def test_the_earliest_call_is_known(owner: ControlClient, past: int) -> None:
     first = (await owner.calls(limit=10)).calls[-1].time_ms
     assert (await owner.summary(since=first + 10**9)).first_ms == first
+
+
+async def test_every_refusal_is_counted_however_many_share_a_record(owner: ControlClient, gateway: Gateway) -> None:
+    for _ in range(8):
+        assert (await gateway.client.chat("unknown")).status == 404
+    gateway.engine.pipeline.refusals.close()
+    assert len(gateway.records) < 8
+    summary = await owner.summary(by="model")
+    (row,) = summary.rows
+    assert [(one.calls, one.errors, one.refused) for one in (row, summary.total)] == [(8, 8, 8)] * 2
+    assert summary.refusals_from_ms is None

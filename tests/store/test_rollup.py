@@ -83,6 +83,16 @@ def test_what_refused_calls_waited_is_counted_by_itself() -> None:
     assert (counts.ms, counts.refused_ms) == (22_000, 6_000)
 
 
+def test_refusals_for_which_another_stands_are_counted_by_themselves() -> None:
+    counts = Counts()
+    counts.book(record(1))
+    counts.book(record(2, status=429, outcome=Outcome.REFUSED, marks=("repeated=6", "skipped=up")))
+    counts.merge(counts)
+    assert (counts.calls, counts.refused, counts.repeats) == (4, 2, 12)
+    counts.take_out(record(3, status=429, outcome=Outcome.REFUSED, marks=("repeated=5",)))
+    assert counts.repeats == 7
+
+
 def test_sums_without_aborts_are_read() -> None:
     """Of a home that an earlier version wrote."""
     assert msgspec.json.decode(b"[2,1,0,0,0,0,0,0,0,0,1]", type=Counts) == Counts(calls=2, errors=1, refused=1)

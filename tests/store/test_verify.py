@@ -11,6 +11,7 @@ from gateway.domain.units import Millis, Nanos
 from gateway.store.books import SpentAmounts
 from gateway.store.rollup import DAY, Counts, Rollup, SealedSegment
 from gateway.store.store import Store
+from gateway.store.sums import FOREVER
 from gateway.store.verify import check, take, verify
 from tests.store.samples import HURTS, T0, busy, grant, log_of, record, running, segments, settle, store_of
 
@@ -141,14 +142,14 @@ def test_wrong_sums_are_found(store: Store) -> None:
     assert "totals by app curl: the gateway has Counts" in verify(store).difference
 
 
-@pytest.mark.parametrize("fields", [("aborts", "refused_ms"), ("refused_ms",)])
+@pytest.mark.parametrize("fields", [("aborts", "refused_ms", "repeats"), ("refused_ms", "repeats"), ("repeats",)])
 def test_sums_of_an_earlier_version_lack_the_newest_fields(home: Path, fields: tuple[str, ...]) -> None:
     store = store_of(home, segment_bytes=8000)
     grant(store)
     for i in range(60):
         store.books.open(running(i))
         outcome = Outcome.CLIENT_CLOSED if i % 2 else Outcome.REFUSED
-        store.books.settle(record(i, status=499, outcome=outcome, ms=5))
+        store.books.settle(record(i, status=499, outcome=outcome, ms=5, marks=("repeated=3",)))
     store.books.sync()
     assert verify(store).equal
     counted = {f"{field}_counted": False for field in fields}
@@ -159,6 +160,8 @@ def test_sums_of_an_earlier_version_lack_the_newest_fields(home: Path, fields: t
             segment.sums = msgspec.structs.replace(sums, **counted, all=totals, tables=tables)
     assert any(isinstance(segment.sums, SealedSegment) for segment in store.calls.log.segments)
     assert verify(store).difference == ""
+    last = max(s.t1 for s in store.calls.log.segments if isinstance(s.sums, SealedSegment))
+    assert store.calls.sums("model", Millis(0), Millis(FOREVER), "").refusals_from == last + 1
     store.close()
 
 

@@ -50,6 +50,16 @@ def test_settled_calls_are_added_to_what_was_spent_today() -> None:
     assert made.today == sums("", [*calls(10), call(8, NOW)])
 
 
+def test_a_refusal_counts_as_often_as_it_was_repeated() -> None:
+    made = Board()
+    made.today = sums("", calls(10))
+    refused = call(8, NOW, status=429, outcome="refused", marks=["repeated=6"])
+    made.apply(CallSettled(seq=1, call=refused))
+    before = sums("", calls(10))
+    added = made.today.calls - before.calls, made.today.errors - before.errors, made.today.refused - before.refused
+    assert added == (7, 7, 7)
+
+
 def test_tables_are_replaced_whole() -> None:
     made = board()
     before = made.tables

@@ -12,10 +12,11 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from gateway.config import Config
+from gateway.domain.call import REPEATED_MARK
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import CallLeft, CallProgress, CallSettled, CallStarted, CallWaiting
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import REPEATED, CallPage, CallView
+from gateway.domain.views import CallPage, CallView
 from tests.tui import owner as stage
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.app import Console
@@ -83,7 +84,7 @@ def test_a_request_that_reached_no_api_is_named_with_its_count() -> None:
 
 
 def test_a_call_refused_before_its_model_was_read_has_none() -> None:
-    refused = call(1, status=415, model="", request="", code="invalid_content_type", marks=(f"{REPEATED}3",))
+    refused = call(1, status=415, model="", request="", code="invalid_content_type", marks=(f"{REPEATED_MARK}3",))
     assert cells(refused)["model"] == "no model \u00d74"
 
 
@@ -93,7 +94,7 @@ def test_a_retry_of_a_client_is_named_as_one() -> None:
 
 async def test_a_count_stays_where_its_model_is_cut() -> None:
     owner = stage.Owner()
-    owner.records = [call(1, model="claude-sonnet-4-5", status=401, marks=(f"{REPEATED}1233",))]
+    owner.records = [call(1, model="claude-sonnet-4-5", status=401, marks=(f"{REPEATED_MARK}1233",))]
     async with stage.shown("live", owner, size=(80, 24)) as (app, _, _):
         assert " claude-sonne\u2026 \u00d71,234 " in stage.screen(app).splitlines()[4]
 
