@@ -8,16 +8,13 @@ import asyncio
 import os
 import secrets
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 import click
 import msgspec
@@ -34,6 +31,7 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SOME, ParsedText, WholeNumber, given_values, now
 from gateway.commands.output import words
 from gateway.commands.session import CommandSession, config, run
+from gateway.commands.signal_relay import SignalRelay
 from gateway.config import Config
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest, GatewayError
@@ -49,9 +47,6 @@ OWN_BUDGET = "token_quota"
 """How the codes begin of calls that the budget of their token is too small for."""
 GIT_S = 2.0
 LOOPBACK = "127.0.0.1,localhost,::1"
-FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
-FROM_KEYBOARD = ("SIGINT", "SIGQUIT", "SIGTSTP")
-"""The terminal sends these to the program as well as to us; we stop only when the program has stopped."""
 
 WHEN: ParsedText[Millis] = ParsedText("when", lambda text: future_of(text, now()))
 
@@ -264,97 +259,42 @@ def _own_folder() -> Iterator[Path]:
 
 @contextmanager
 def _own_files(launch: Launch, folder: Path) -> Iterator[None]:
-    """Our files in it, and links to everything else in the program's real folder."""
+    """Our files in it, and links to everything else in the program's real folder, which also keeps what is new."""
     for name, text in launch.files.items():
         with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)
-    if launch.folder_variable:
-        real = os.environ.get(launch.folder_variable) or click.get_app_dir(launch.folder_default)
-        with suppress(OSError):  # there may be none, and Windows may not allow links
-            for entry in Path(real).iterdir():
-                if entry.name not in launch.files:
-                    (folder / entry.name).symlink_to(entry)
-    yield
-
-
-class SignalRelay:
-    """Hands the signals that we get to the program; those that come before its start, when it has started.
-
-    While the block runs none of them ends us, so that the token ends in any case.
-    """
-
-    def __init__(self) -> None:
-        self._child: subprocess.Popen[bytes] | None = None
-        self._waiting: list[int] = []
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._forward) for number in _signals()}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def supervise(self, command: list[str], environment: Mapping[str, str]) -> int:
-        """Run it to its end with our stdin, stdout, stderr and terminal.
-
-        Its exit code, or 128 and the signal's number if one ended it. Raises Quit if it cannot be started.
-        """
-        try:
-            self._child = subprocess.Popen(command, env=environment)
-        except OSError as error:
-            raise Quit(
-                f"'{plain(command[0])}' could not be started: {_why_not(command[0], error)}", Exit.FAILED
-            ) from error
-        for number in self._waiting:
-            self._forward(number, None)
-        code = _wait(self._child)
-        return 128 - code if code < 0 else code
-
-    def _forward(self, number: int, _frame: FrameType | None) -> None:
-        if self._child is None:
-            self._waiting.append(number)
-        elif not (signal.Signals(number).name in FROM_KEYBOARD and _in_foreground()):
-            with suppress(OSError):
-                self._child.send_signal(number)
-
-
-def _why_not(program: str, error: OSError) -> str:
-    """Why a program cannot be started: the system does not say that it is a script whose interpreter is missing."""
-    with suppress(OSError), Path(program).open("rb") as file:
-        head = file.readline(1_000)
-        if isinstance(error, FileNotFoundError) and head.startswith(b"#!"):
-            interpreter = plain(head[2:].decode("utf-8", "replace").strip())
-            return f"its first line names an interpreter that does not exist: {interpreter}"
-    return error.strerror or str(error)
-
-
-def _wait(child: "subprocess.Popen[bytes]") -> int:
-    """The exit code. When the program stops (ctrl-z), we stop as well, so that the shell has its terminal back."""
-    if os.name == "nt":
-        return child.wait()
-    while True:
-        _, status = os.waitpid(child.pid, os.WUNTRACED)
-        if not os.WIFSTOPPED(status):
-            child.returncode = os.waitstatus_to_exitcode(status)
-            return child.returncode
-        os.kill(os.getpid(), signal.SIGSTOP)
-        child.send_signal(signal.SIGCONT)
-
-
-def _signals() -> Iterator[int]:
-    for name in (*FORWARDED, *FROM_KEYBOARD):
-        if hasattr(signal, name):
-            yield getattr(signal, name)
-
-
-def _in_foreground() -> bool:
-    """Whether the terminal sends the signals of its keys to us and thereby to the program."""
+    if not launch.folder_variable:
+        yield
+        return
+    real = Path(os.environ.get(launch.folder_variable) or click.get_app_dir(launch.folder_default))
+    linked = set()
+    with suppress(OSError):  # there may be none, and Windows may not allow links
+        for entry in real.iterdir():
+            if entry.name not in launch.files:
+                (folder / entry.name).symlink_to(entry)
+                linked.add(entry.name)
     try:
-        return os.name == "nt" or os.tcgetpgrp(sys.__stdin__.fileno() if sys.__stdin__ else 0) == os.getpgrp()
-    except OSError:
-        return False
+        yield
+    finally:
+        for entry in folder.iterdir():
+            if entry.name not in launch.files and not entry.is_symlink():
+                _keep(entry, real / entry.name, replace=entry.name in linked)
+
+
+def _keep(entry: Path, place: Path, *, replace: bool) -> None:
+    """Move what the program wrote into its real folder, beside what another program wrote there meanwhile."""
+    if place.exists() and not replace:
+        place = place.with_name(f"{place.name}-{secrets.token_hex(3)}")
+        words(
+            f"note: another program wrote {plain(entry.name)} meanwhile; that of this one is {plain(str(place), 1_000)}"
+        )
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if replace:
+            place.unlink(missing_ok=True)
+        shutil.move(entry, place)
+    except OSError as error:
+        words(f"{plain(entry.name)} could not be kept in {plain(str(place.parent), 1_000)}: {error.strerror or error}")
 
 
 def _label(program: str, arguments: Sequence[str]) -> str:

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from gateway.commands import run as run_command
 from gateway.commands.exit_codes import Exit
-from gateway.commands.run import LEASE_MS, SignalRelay
+from gateway.commands.run import LEASE_MS
+from gateway.commands.signal_relay import SignalRelay
 from gateway.domain.views import CallPage, NewToken
 from tests import fork_server
 from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
@@ -146,6 +147,32 @@ def test_a_settings_folder_shows_what_is_in_the_real_one(served: Served, tmp_pat
     names = ["default_model.txt", "extra-openai-models.yaml", "keys.json", "logs.db"]
     assert done.stdout == f"{names} mine\n"
     assert (real / "keys.json").read_text() == "other keys"
+
+
+def test_what_a_program_writes_into_its_settings_folder_is_kept(served: Served, tmp_path: Path) -> None:
+    real = tmp_path / "config" / "real"
+    body = """
+import os, sys
+from pathlib import Path
+folder, what = Path(os.environ["LLM_USER_PATH"]), sys.argv[1]
+(folder / "new").write_text(what)
+os.replace(folder / "new", folder / "logs.db")
+(folder / "templates").mkdir(exist_ok=True)
+(folder / "templates" / what).write_text(what)
+if what == "late":
+    Path(sys.argv[2], "other.db").write_text("theirs")
+    (folder / "other.db").write_text("ours")
+"""
+    program = script(tmp_path, "llm", body)
+    env = environment(served.home) | {"LLM_USER_PATH": str(real)}
+    said = ""
+    for what in ("first", "second", "late"):
+        said = fork_server.run([*PROGRAM, "run", str(program), what, str(real)], env=env, timeout=PATIENCE_S).stderr
+        assert ((real / "logs.db").read_text(), (real / "templates" / what).read_text()) == (what, what), said
+    others = sorted(path.read_text() for path in real.glob("other.db*"))
+    assert (others, (real / "other.db").read_text()) == (["ours", "theirs"], "theirs")
+    assert "note: another program wrote other.db meanwhile; that of this one is " in said
+    assert not (real / "keys.json").exists()
 
 
 @pytest.mark.sampled(1)

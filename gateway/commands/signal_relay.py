@@ -1,0 +1,98 @@
+"""Signal relay: runs a program in our place, with our terminal, and hands it the signals that we get."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+from gateway.commands.exit_codes import Exit, Quit
+from gateway.domain.text import plain
+
+FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+FROM_KEYBOARD = ("SIGINT", "SIGQUIT", "SIGTSTP")
+"""The terminal sends these to the program as well as to us; we stop only when the program has stopped."""
+
+
+class SignalRelay:
+    """Hands the signals that we get to the program; those that come before its start, when it has started.
+
+    While the block runs none of them ends us, so that the token ends in any case.
+    """
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._waiting: list[int] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._forward) for number in _signals()}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def supervise(self, command: list[str], environment: Mapping[str, str]) -> int:
+        """Run it to its end with our stdin, stdout, stderr and terminal.
+
+        Its exit code, or 128 and the signal's number if one ended it. Raises Quit if it cannot be started.
+        """
+        try:
+            self._child = subprocess.Popen(command, env=environment)
+        except OSError as error:
+            raise Quit(
+                f"'{plain(command[0])}' could not be started: {_why_not(command[0], error)}", Exit.FAILED
+            ) from error
+        for number in self._waiting:
+            self._forward(number, None)
+        code = _wait(self._child)
+        return 128 - code if code < 0 else code
+
+    def _forward(self, number: int, _frame: FrameType | None) -> None:
+        if self._child is None:
+            self._waiting.append(number)
+        elif not (signal.Signals(number).name in FROM_KEYBOARD and _in_foreground()):
+            with suppress(OSError):
+                self._child.send_signal(number)
+
+
+def _why_not(program: str, error: OSError) -> str:
+    """Why a program cannot be started: the system does not say that it is a script whose interpreter is missing."""
+    with suppress(OSError), Path(program).open("rb") as file:
+        head = file.readline(1_000)
+        if isinstance(error, FileNotFoundError) and head.startswith(b"#!"):
+            interpreter = plain(head[2:].decode("utf-8", "replace").strip())
+            return f"its first line names an interpreter that does not exist: {interpreter}"
+    return error.strerror or str(error)
+
+
+def _wait(child: "subprocess.Popen[bytes]") -> int:
+    """The exit code. When the program stops (ctrl-z), we stop as well, so that the shell has its terminal back."""
+    if os.name == "nt":
+        return child.wait()
+    while True:
+        _, status = os.waitpid(child.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            child.returncode = os.waitstatus_to_exitcode(status)
+            return child.returncode
+        os.kill(os.getpid(), signal.SIGSTOP)
+        child.send_signal(signal.SIGCONT)
+
+
+def _signals() -> Iterator[int]:
+    for name in (*FORWARDED, *FROM_KEYBOARD):
+        if hasattr(signal, name):
+            yield getattr(signal, name)
+
+
+def _in_foreground() -> bool:
+    """Whether the terminal sends the signals of its keys to us and thereby to the program."""
+    try:
+        return os.name == "nt" or os.tcgetpgrp(sys.__stdin__.fileno() if sys.__stdin__ else 0) == os.getpgrp()
+    except OSError:
+        return False
