@@ -31,13 +31,16 @@ def account() -> None:
 def show_account(*, as_json: bool) -> None:
     """Show balance, holds and budgets."""
 
-    async def work(client: ControlClient) -> tuple[AccountView, str, int]:
-        view, outlook = await client.account(), "" if as_json else await formatting.balance_outlook(client)
+    async def work(client: ControlClient) -> tuple[AccountView, formatting.BalanceOutlook | None, int]:
+        view, ahead = await client.account(), await formatting.look_ahead(client)
         limited = bool(view.budgets) and not as_json
-        return view, outlook, min((one.time for one in await client.grants()), default=0) if limited else 0
+        return view, ahead, min((one.time for one in await client.grants()), default=0) if limited else 0
 
-    view, outlook, since = run(work)
-    _print(view, as_json=as_json, outlook=outlook, since=since)
+    view, ahead, since = run(work)
+    if as_json and ahead:
+        out_json(ahead.json())
+        return
+    _print(view, as_json=as_json, outlook=ahead.text() if ahead else "", since=since)
 
 
 @account.command(

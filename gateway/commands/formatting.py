@@ -1,20 +1,34 @@
 """Formatting: single values of the views as tables and details show them."""
 
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.options import now
+from gateway.commands.output import json_value
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, UpstreamPrices
 from gateway.domain.errors import GatewayError
-from gateway.domain.forecast import balance_forecast, forecast, pace_start
+from gateway.domain.forecast import balance_end, balance_forecast, forecast, pace_start
 from gateway.domain.human_values import brief_multiplier, brief_span, count_text, local_time
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
-from gateway.domain.views import BudgetView, CallView, ChannelView, KeyView, PriceView, SavedChannel, Status, TokenView
+from gateway.domain.views import (
+    AccountView,
+    BudgetView,
+    CallView,
+    ChannelView,
+    KeyView,
+    PriceView,
+    SavedChannel,
+    Status,
+    TokenView,
+)
 
 UNPRICED = "unpriced"
 
@@ -62,18 +76,39 @@ def outlook(views: Sequence[BudgetView], since: Millis) -> list[tuple[str, str]]
     return [line for line in found if line[1]]
 
 
-async def balance_outlook(client: ControlClient) -> str:
-    """``$12.34 available; at the pace of the last 7 days used up on Thu 16:00``.
+class BalanceOutlook(msgspec.Struct, frozen=True, kw_only=True):
+    """The account, and how long its balance lasts."""
 
-    Empty if it is not known, for it is only an addition to what was requested.
-    """
+    account: AccountView
+    used_up_ms: Millis | None
+    """At the pace of the last days; None while it is too early to tell."""
+    pace: str
+    """The same in words."""
+
+    def text(self) -> str:
+        """``$12.34 available; at the pace of the last 7 days used up on Thu 16:00``."""
+        return f"{dollars(self.account.available_nanos)} available{f'; {self.pace}' if self.pace else ''}"
+
+    def json(self) -> dict[str, Any]:
+        """The account's fields and ``used_up_ms``."""
+        return {**msgspec.convert(json_value(self.account), dict[str, Any]), "used_up_ms": self.used_up_ms}
+
+
+async def look_ahead(client: ControlClient) -> BalanceOutlook | None:
+    """The account with its forecast; None if it is not known, for it is only an addition to what was requested."""
     try:
         account = await client.account()
         week = await client.summary(since=pace_start(Millis(now())))
     except GatewayError:
-        return ""
-    pace = balance_forecast(account.available_nanos, week.total.cost_nanos, week.first_ms, Millis(now()))
-    return f"{dollars(account.available_nanos)} available{f'; {pace}' if pace else ''}"
+        return None
+    facts = account.available_nanos, week.total.cost_nanos, week.first_ms, Millis(now())
+    return BalanceOutlook(account=account, used_up_ms=balance_end(*facts), pace=balance_forecast(*facts))
+
+
+async def balance_outlook(client: ControlClient) -> str:
+    """The text of ``look_ahead``; empty if it is not known."""
+    found = await look_ahead(client)
+    return found.text() if found else ""
 
 
 CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying", "unset": "not set"}

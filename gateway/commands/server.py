@@ -22,7 +22,7 @@ from gateway.commands.usage_tail import print_calls
 from gateway.config import Config
 from gateway.domain.account import AccountStatus
 from gateway.domain.advice import advice
-from gateway.domain.errors import GatewayError, QuotaExceeded
+from gateway.domain.errors import QuotaExceeded
 from gateway.domain.human_values import brief_span, count_text, local_time, past_of
 from gateway.domain.money import brief_dollars
 from gateway.domain.text import plain, word
@@ -99,28 +99,23 @@ def status(*, line: bool, as_json: bool) -> None:
             out(plain(found.text, limit=1_000))
         return
 
-    async def work(client: ControlClient) -> tuple[Status, str, str]:
-        view = await client.status()
-        return view, *(("", "") if as_json else (await _account(client), await formatting.balance_outlook(client)))
+    async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None]:
+        return await client.status(), await formatting.look_ahead(client)
 
     try:
-        view, account, balance = run(work, running=True)
+        view, ahead = run(work, running=True)
     except Quit as error:
         if as_json and error.exit_code is Exit.UNREACHABLE:
             out_json({"running": False, "home": str(config().home), "error": error.message})
         raise
     if as_json:
-        out_json({"running": True, **msgspec.structs.asdict(view)})
+        out_json({"running": True, **msgspec.structs.asdict(view), "account": ahead.json() if ahead else None})
         return
-    _print(view, account, balance)
+    _print(view, ahead)
 
 
-async def _account(client: ControlClient) -> str:
-    """What keeps the account from paying; empty if nothing does, or if that is not known."""
-    try:
-        state = (await client.account()).status
-    except GatewayError:
-        return ""
+def _account(state: AccountStatus) -> str:
+    """What keeps the account from paying; empty if nothing does."""
     fix = advice(QuotaExceeded("", code="account_suspended"))
     return "" if state is AccountStatus.ACTIVE else f"{state.value}: all calls are rejected; {fix}"
 
@@ -240,7 +235,7 @@ def _calls(view: Status) -> str:
     return f"{view.in_flight + view.queued - waiting} running · {waiting} waiting"
 
 
-def _print(view: Status, account: str, balance: str) -> None:
+def _print(view: Status, ahead: formatting.BalanceOutlook | None) -> None:
     ollama = view.ollama_address or view.ollama_error
     out_pairs(
         [
@@ -251,8 +246,7 @@ def _print(view: Status, account: str, balance: str) -> None:
             ("version", view.version),
             ("process", str(view.pid)),
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
-            ("account", account),
-            *([("balance", balance)] if balance else []),
+            *([("account", _account(ahead.account.status)), ("balance", ahead.text())] if ahead else []),
             ("calls", _calls(view)),
             *(("", f"{count} waiting for {plain(what)}") for what, count in view.waits.items()),
             ("open consoles", str(view.watchers)),

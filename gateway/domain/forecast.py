@@ -73,12 +73,25 @@ def balance_forecast(left: int, spent: int, first: Millis | None, now: Millis) -
     """
     if left <= 0:
         return "empty"
-    span = now - max(pace_start(now), now if first is None else first)
-    if spent <= 0 or span < DAY_MS:
+    empty = balance_end(left, spent, first, now)
+    if empty is None:
         return ""
-    empty, days = now + left * span // spent, -(-span // DAY_MS)
+    days = -(-_span(first, now) // DAY_MS)
     pace = f"at the pace of the last {f'{days} days' if days > 1 else 'day'}"
     return f"lasts over a year {pace}" if empty - now > FAR_MS else f"{pace} used up on {_moment(empty, now)}"
+
+
+def balance_end(left: int, spent: int, first: Millis | None, now: Millis) -> Millis | None:
+    """When a balance is used up at that pace, however far that is; None while it is too early to tell."""
+    span = _span(first, now)
+    if left <= 0:
+        return now
+    return None if spent <= 0 or span < DAY_MS else Millis(now + left * span // spent)
+
+
+def _span(first: Millis | None, now: Millis) -> int:
+    """The time of which the spending is the pace."""
+    return now - max(pace_start(now), now if first is None else first)
 
 
 def _moment(ms: int, now: int) -> str:
