@@ -98,9 +98,12 @@ async def look_ahead(client: ControlClient) -> BalanceOutlook | None:
     """The account with its forecast; None if it is not known, for it is only an addition to what was requested."""
     try:
         account = await client.account()
-        week = await client.summary(since=pace_start(Millis(now())))
     except GatewayError:
         return None
+    try:
+        week = await client.summary(since=pace_start(Millis(now())))
+    except GatewayError:
+        return BalanceOutlook(account=account, used_up_ms=None, pace="")
     facts = account.available_nanos, week.total.cost_nanos, week.first_ms, Millis(now())
     return BalanceOutlook(account=account, used_up_ms=balance_end(*facts), pace=balance_forecast(*facts))
 

@@ -76,7 +76,7 @@ def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> 
         )
     )
     if as_json:
-        out_json(view)
+        out_json(msgspec.structs.replace(view, by=by, rows=list(rows_of(view, by))))
         return
     rows = [*rows_of(view, by), msgspec.structs.replace(view.total, name="total")]
     out_list(
@@ -106,7 +106,7 @@ def rows_of(view: Summary, by: str) -> Sequence[SumRow]:
         return view.rows
     length = len("2026-11-20") if by == "day" else len("2026-11-20 22:00")
     return [
-        msgspec.structs.replace(point.row, name=local_time(point.start_ms)[:length])
+        msgspec.structs.replace(point.row, key=str(point.start_ms), name=local_time(point.start_ms)[:length])
         for point in view.series
         if point.row.calls
     ]

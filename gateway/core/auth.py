@@ -120,7 +120,7 @@ def _unknown() -> InvalidToken:
 
 def trusted_token(name: str, catalog: Catalog, now: Millis) -> Token:
     """The token for programs that send no key, by its name in the settings. Raises InvalidToken."""
-    token = next((one for one in catalog.registry.tokens.values() if one.name == name), None)
+    token = token_called(name, catalog)
     if token is None:
         msg = (
             f"requests without a key use token '{plain(name)}', which does not exist; "
@@ -128,6 +128,11 @@ def trusted_token(name: str, catalog: Catalog, now: Millis) -> Token:
         )
         raise InvalidToken(msg, code="missing_api_key")
     return usable(token, now)
+
+
+def token_called(name: str, catalog: Catalog) -> Token | None:
+    """The token of that name; None if there is none."""
+    return next((one for one in catalog.registry.tokens.values() if one.name == name), None)
 
 
 def usable(token: Token, now: Millis) -> Token:

@@ -22,7 +22,7 @@ import msgspec
 from gateway.core.admission import Admission, admit, demand, entry_for, group_of, visible_name
 from gateway.core.answer_headers import answer_headers, end_of_stream_facts, whole_answer_headers
 from gateway.core.attempts import Attempts
-from gateway.core.auth import Passes, identify, still, trusted_token
+from gateway.core.auth import Passes, identify, still, token_called, token_of, trusted_token
 from gateway.core.call import Call, CallContext, CallOrigin, Client
 from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
@@ -95,13 +95,15 @@ class Pipeline:
 
     def identify(self, visit: CallOrigin) -> Token:
         """The token of the client's key. Raises InvalidToken."""
+        catalog, passes = self._deps.catalog(), self._deps.passes
         try:
-            catalog = self._deps.catalog()
             if visit.trusted and not visit.key:
                 return trusted_token(visit.trusted, catalog, visit.ts)
-            return identify(visit.key, catalog, self._deps.passes, visit.ts)
+            return identify(visit.key, catalog, passes, visit.ts)
         except GatewayError as error:
-            self.refuse(visit, error)
+            key, name = visit.key, visit.trusted
+            token = token_of(key, catalog, passes, visit.ts) if key else token_called(name, catalog)
+            self.refusals.note(visit, error, token, "")  # a token that may not be used now is known all the same
             raise
 
     def refuse(

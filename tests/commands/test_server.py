@@ -4,6 +4,7 @@ import re
 import shlex
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,19 @@ def test_the_status_says_what_is_wrong_with_the_account() -> None:
     ]
     assert "\naccount " not in outs[0]
     assert "account         suspended: all calls are rejected; 'tollkeeper account set --status active' " in outs[1]
+
+
+def test_the_status_as_json_has_the_account_and_when_its_balance_is_used_up() -> None:
+    now = int(time.time() * 1000)
+    spending = replace(SUMMARY, first_ms=Millis(now - 2 * 86_400_000))
+    answers = {"GET /status": STATUS, "GET /account": replace(ACCOUNT, status=AccountStatus.SUSPENDED)}
+    found = run("status", "--json", control=Control({**answers, "GET /usage": spending})).json["account"]
+    assert (found["status"], found["available_nanos"]) == ("suspended", ACCOUNT.available_nanos)
+    left = round(2 * 86_400_000 * ACCOUNT.available_nanos / spending.total.cost_nanos)
+    assert abs(found["used_up_ms"] - now - left) < left / 100
+    shown = run("account", "show", "--json", control=Control({**answers, "GET /usage": spending})).json
+    assert abs(shown["used_up_ms"] - found["used_up_ms"]) < left / 100
+    assert run("status", "--json", control=Control({"GET /status": STATUS})).json["account"] is None
 
 
 def test_the_status_says_whether_the_store_works_and_why_not() -> None:

@@ -106,6 +106,15 @@ def test_a_summary_says_until_when_alike_refusals_were_counted_once() -> None:
     assert "refusals" not in run("usage", "summary", control=Control({"GET /usage": SUMMARY})).err
 
 
+def test_sums_over_time_have_rows_as_all_others() -> None:
+    points = [Point(start_ms=Millis(NOW - hours * 3_600_000), key="", row=SUMMARY.total) for hours in (1, 0)]
+    answer = replace(SUMMARY, by="", rows=[], series=points)
+    found = run("usage", "summary", "--by", "hour", "--json", control=Control({"GET /usage": answer})).json
+    assert (found["by"], [row["key"] for row in found["rows"]]) == ("hour", [str(point.start_ms) for point in points])
+    assert [len(row["name"]) for row in found["rows"]] == [len("2026-11-20 22:00")] * 2
+    assert len(found["series"]) == 2
+
+
 def test_csv_has_a_column_for_every_field() -> None:
     ran = run("usage", "export", control=Control(CONTROL))
     rows = list(csv.DictReader(io.StringIO(ran.out)))

@@ -12,6 +12,7 @@ from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.events import Snapshot
 from gateway.domain.query import CallOrder
 from gateway.domain.text import plain
+from gateway.domain.units import Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store.calls import CallLog, SearchResult
 from gateway.store.search import SearchDeadline
@@ -268,3 +269,18 @@ async def test_the_first_in_an_order_are_those_of_all_calls(owner: ControlClient
     assert [call.id for call in first.calls] == [past[0]]
     with pytest.raises(BadRequest, match="sort: must be one of time, "):
         await owner.calls(sort="beauty")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"), [({"enabled": False}, "token_disabled"), ({"expires": Millis(1)}, "token_expired")]
+)
+async def test_calls_of_a_token_that_may_not_be_used_are_its_own(
+    owner: ControlClient, gateway: Gateway, fields: dict[str, Any], code: str
+) -> None:
+    assert (await gateway.token("ci", **fields).chat()).status == 401
+    await gateway.token("other").ask("POST", "/v1/chat/completions", headers={"authorization": "Bearer sk-tk-nobody"})
+    await gateway.settled(2)
+    (found,) = (await owner.calls(token="ci")).calls
+    assert (found.token, found.group, found.code) == ("ci", "default", code)
+    assert [call.token for call in (await owner.calls(words="st:401 tok:ci")).calls] == ["ci"]
+    assert [call.code for call in (await owner.calls(words='tok:""')).calls] == ["invalid_api_key"]
