@@ -31,7 +31,7 @@ def test_the_pace_of_a_budget_is_that_since_the_first_grant(monkeypatch: pytest.
 
 def test_the_account_in_json_has_the_fields_of_the_view() -> None:
     ran = run("account", "show", "--json", control=Control({"GET /account": ACCOUNT}))
-    assert list(ran.json) == list(ACCOUNT.__struct_fields__)
+    assert list(ran.json) == [*ACCOUNT.__struct_fields__, "used_up_ms"]
 
 
 @pytest.mark.parametrize(
