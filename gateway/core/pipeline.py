@@ -103,7 +103,7 @@ class Pipeline:
         except GatewayError as error:
             key, name = visit.key, visit.trusted
             token = token_of(key, catalog, passes, visit.ts) if key else token_called(name, catalog)
-            self.refusals.note(visit, error, token, "")  # a token that may not be used now is known all the same
+            self.refusals.note(visit, error, token, None)  # a token that may not be used now is known all the same
             raise
 
     def refuse(
