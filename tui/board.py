@@ -109,7 +109,8 @@ class Board:
         for call in reversed(event.recent):
             if not self.calls.knows(call):
                 self.pulse.add(call)
-        self.calls.begin(event.status.records, event.recent, [*event.running, *event.waiting])
+        older = event.status.records - len(event.recent) if event.older is None else event.older
+        self.calls.begin(max(0, older), event.recent, [*event.running, *event.waiting])
 
     def _set_tables(self, event: Snapshot | EntityChanged) -> None:
         self.account = event.account

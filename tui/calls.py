@@ -64,19 +64,18 @@ class CallRing:
         """The call of the ring that ended first: calls not in the ring ended before it. None if no call ended yet."""
         return self._ended[0] if self._ended else None
 
-    def begin(self, records: int, recent: Sequence[CallView], running: Iterable[Running]) -> None:
-        """Load a snapshot: ``recent`` (newest end first) are the records with the numbers up to ``records``.
+    def begin(self, below: int, recent: Sequence[CallView], running: Iterable[Running]) -> None:
+        """Load a snapshot: ``recent`` (newest end first) are the newest records, ``below`` how many are older.
 
         Older rows of the ring stay if no call is missing between them and ``recent``.
         """
-        below = max(0, records - len(recent))
-        top = self.below + len(self._ended)
-        kept = list(self._ended)[: below - self.below] if self.below <= below <= top else []
-        older = {call: self.by_id[call] for call in kept}
-        self.below = self.below if kept else below
+        newer = {CallId(call.id): call for call in reversed(recent)}
+        joins = self.below + len(self._ended) == below or next(iter(newer), None) in self._ended
+        kept = [call for call in self._ended if call not in newer] if joins else []
+        self.below = max(0, below - len(kept))
         self._repeated.clear()
-        self.by_id = older | {CallId(call.id): call for call in recent}
-        self._ended = deque([*older, *(CallId(call.id) for call in reversed(recent))])
+        self.by_id = {**{call: self.by_id[call] for call in kept}, **newer}
+        self._ended = deque([*kept, *newer])
         self.running = {call.id: call for call in running if call.id not in self.by_id}
         self.by_id |= self.running
         self.order = sorted(self.by_id)

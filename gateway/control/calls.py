@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -193,13 +193,25 @@ async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str
     return {"done": f"cancelled call {call_id}"}
 
 
-def newest(engine: Engine, limit: int) -> list[Record]:
-    """The calls that ended last, newest first: those of this run, then those of the log."""
-    recent = list(reversed(engine.bus.recent))[:limit]
-    if len(recent) == limit:
-        return recent
-    known = {record.id for record in recent}
-    return (recent + [r for r in engine.store.calls.newest(limit) if r.id not in known])[:limit]
+class NewestCalls(NamedTuple):
+    """The calls that ended last, newest first."""
+
+    records: list[Record]
+    older: int
+    """How many records are older than these."""
+
+
+def newest(engine: Engine, limit: int) -> NewestCalls:
+    """The calls of this run that were reported, then those of the log.
+
+    The log may already hold calls whose ends are about to be reported: they count as newer.
+    """
+    calls, recent = engine.store.calls, list(reversed(engine.bus.recent))[:limit]
+    if len(recent) < limit:
+        known = {record.id for record in recent}
+        recent = (recent + [r for r in calls.newest(limit) if r.id not in known])[:limit]
+    number = calls.number(recent[-1].id) if recent else 0
+    return NewestCalls(recent, number - 1 if number else max(0, calls.count - len(recent)))
 
 
 def _filter(edits: ConfigEdits, asked: dict[str, Any]) -> CallFilter:

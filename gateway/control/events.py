@@ -96,7 +96,8 @@ class WatcherStream:
                 channels=channel_views(engine, sums),
                 models=model_views(engine, sums),
                 running=list(engine.store.books.running.values()),
-                recent=[call_view(record) for record in recent],
+                recent=[call_view(record) for record in recent.records],
+                older=recent.older,
                 waiting=engine.pipeline.waiting.all(),
                 incidents=incidents.newest()[::-1],
             )

@@ -37,6 +37,8 @@ class Snapshot(Event, frozen=True, kw_only=True, tag="snapshot"):
     running: list[Running]
     recent: list[CallView]
     """The newest settled calls, newest first."""
+    older: int | None = None
+    """How many records are older than these; None: all but so many as these are."""
     waiting: list[Running] = []
     """Calls that wait for a place; nothing is held for them yet."""
     incidents: list[Incident] = []

@@ -113,6 +113,19 @@ class CallLog:
             skip = 0
         return records
 
+    def number(self, call_id: CallId) -> int:
+        """The number of a record, as ``numbered`` counts them; 0 if there is none with this id."""
+        line = self._locate(call_id)
+        doc, older = id_of(line) if line else 0, 0
+        for segment in [one for one in self.log.segments if not one.gone and one.n and one.first <= doc]:
+            if segment.last < doc:
+                older += segment.n
+            elif segment.last - segment.first + 1 == segment.n:
+                older += doc - segment.first
+            else:  # some are missing from its file
+                older += sum(id_of(one) < doc for one in segment.lines())
+        return older + 1 if line else 0
+
     def find(self, where: CallFilter, *, limit: int, before: CallId | None = None) -> list[Record]:
         """The calls that ended last among those wanted, newest first; with ``before``, only those that ended earlier.
 

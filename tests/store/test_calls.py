@@ -126,6 +126,12 @@ def test_any_record_is_reached_by_its_number(calls: CallLog, top: int) -> None:
     assert calls.numbered(top, 5) == wanted
 
 
+def test_the_number_of_a_record_is_that_by_which_it_is_reached(calls: CallLog) -> None:
+    every = calls.numbered(calls.count, calls.count)
+    assert [calls.number(one.id) for one in every] == list(range(calls.count, 0, -1))
+    assert calls.number(call_id(10**6)) == 0
+
+
 def test_a_failed_call_is_found_whatever_its_attempts_and_texts_say(tmp_path: Path) -> None:
     calls = log_of(tmp_path)
     good, bad = Attempt(channel="a", status=200), Attempt(channel="b", status=500)

@@ -104,6 +104,18 @@ def test_a_snapshot_of_the_same_server_counts_no_call_twice() -> None:
     assert sum(made.pulse.minutes(NOW, 60)) == before
 
 
+def test_no_call_is_missing_after_a_second_snapshot_though_some_ended_while_the_first_was_made() -> None:
+    """The status counts records that the first snapshot does not hold yet: their events follow it."""
+    board, every = Board(), calls(30)
+    first = FakeClient(every[3:], recent=20).snapshot()
+    board.apply(msgspec.structs.replace(first, status=status(30), older=7))
+    for one in reversed(every[:3]):
+        board.apply(CallSettled(seq=1, call=one))
+    board.apply(msgspec.structs.replace(FakeClient(every, recent=10).snapshot(), status=status(30), older=20))
+    assert board.calls.below == 7
+    assert [one for one in board.calls.order if one not in board.calls.running] == [one.id for one in every[22::-1]]
+
+
 def test_a_store_that_fails_is_an_alert_until_it_works_again() -> None:
     made = board()
     made.apply(StoreChanged(seq=1, status=status(10, store_error="the disk is full")))

@@ -7,7 +7,7 @@ from tui.calls import CallRing, RunningView, as_view, failed, running_view
 
 def snapshot(count: int = 5, records: int = 5) -> CallRing:
     ring = CallRing(limit=10, slack=3)
-    ring.begin(records, calls(count), [running(1, NOW)])
+    ring.begin(records - count, calls(count), [running(1, NOW)])
     return ring
 
 
@@ -73,16 +73,31 @@ def test_running_calls_never_fall_out() -> None:
 def test_a_second_snapshot_keeps_older_rows_with_nothing_missing_between() -> None:
     ring = snapshot(5, 5)
     newer = [call(7, NOW + 9), *calls(5)[:2]]
-    ring.begin(6, newer, [])
+    ring.begin(3, newer, [])
     assert len(ring.order) == 6
     assert ring.below == 0
 
 
 def test_a_second_snapshot_with_a_gap_drops_older_rows() -> None:
     ring = snapshot(5, 5)
-    ring.begin(5_000, [call(7, NOW + 9)], [])
+    ring.begin(4_999, [call(7, NOW + 9)], [])
     assert len(ring.order) == 1
     assert ring.below == 4_999
+
+
+def test_a_second_snapshot_keeps_all_older_rows_even_if_old_records_were_deleted_meanwhile() -> None:
+    ring = snapshot(5, 105)
+    seen = list(ring.order)
+    ring.begin(3, [call(7, NOW + 9), *calls(5)[:2]], [running(1, NOW)])  # 100 records fewer
+    assert ring.order == sorted([*seen, call_id(NOW + 9, 7)])
+    assert ring.below == 0
+
+
+def test_a_second_snapshot_that_begins_where_the_ring_ends_keeps_it() -> None:
+    ring = snapshot(5, 5)
+    ring.begin(5, [call(7, NOW + 9)], [])
+    assert len(ring.order) == 6
+    assert ring.below == 0
 
 
 def test_changes_are_reported_once() -> None:
