@@ -24,7 +24,7 @@ from tui.trends import Trends, days, hours, trends
 from tui.widgets import choices
 from tui.widgets.dialogs import Prompt, toast
 from tui.widgets.table import LiveTable
-from tui.widgets.text_block import Detail
+from tui.widgets.text_block import Detail, LeadLine
 
 R = TypeVar("R")
 
@@ -206,13 +206,8 @@ TYPING_S = 0.05
 """How long the filter waits for more letters."""
 
 
-class LeadLine(Static):
-    """The line above the table, which is as wide as the page."""
-
-    def on_resize(self) -> None:
-        """Draw it for its width: nothing else may change for long."""
-        if isinstance(self.parent, ListPage):
-            self.parent.draw_lead()
+COMPLAINT_LIMIT = 600
+"""Characters of what is wrong with a filter: it may name all that there is."""
 
 
 class ListPage(ConsolePage, Generic[R]):
@@ -239,7 +234,7 @@ class ListPage(ConsolePage, Generic[R]):
         self._filtered = ""
 
     def compose(self) -> ComposeResult:
-        yield LeadLine(classes="lead")
+        yield LeadLine(self.draw_lead)
         yield Input(placeholder=self.listing.hint, classes="filter", compact=True, value=self.view.filter)
         with Container(classes="body"):
             yield LiveTable(self.columns, self.source, self.session.glyphs)
@@ -312,13 +307,13 @@ class ListPage(ConsolePage, Generic[R]):
         if isinstance(self.source, ListRows):
             self.listing.shown = self.source.count if self.source.hidden else None
         if self.complaint:
-            lead = content((f" {safe(self.complaint)}", "bad"))
+            lead = content((safe(self.complaint, COMPLAINT_LIMIT), "bad"))
         else:
             act = f": {self.session.key('list.bulk')} changes them all" if "bulk" in self.verbs else ""
             act += f", {self.session.key('list.marked')} shows all rows" if self.shows_marked else ""
             marked = f" {len(self.table.marks)} marked{act}  " if self.table.marks else ""
             lead = content((marked, "live"), self.listing.lead(self.size.width - len(marked)))
-        self.query_one(".lead", Static).update(lead, layout=False)
+        self.query_one(LeadLine).show(lead, whole=bool(self.complaint))
 
     def draw_detail(self) -> None:
         """Show the row under the cursor in the pane, if the pane is open."""

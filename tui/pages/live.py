@@ -10,7 +10,6 @@ from typing import ClassVar
 import msgspec
 from rich.cells import cell_len
 from textual.content import Content
-from textual.widgets import Static
 
 from gateway.client import connect_card
 from gateway.domain.call import budget_warnings, lost_events
@@ -31,6 +30,7 @@ from tui.pages.live_source import FOUND_LIMIT, LiveSource, load_found, load_page
 from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
 from tui.text import LIMIT, Part, content, cut, fitting, lines, safe
+from tui.widgets.text_block import LeadLine
 
 NO_MODEL = "MODEL"
 """In a copied line, for a call that was refused before its model was known."""
@@ -324,7 +324,7 @@ class LivePage(ListPage[CallView]):
             return
         standing = self.standing()
         rest = self.listing.lead(self.size.width - standing.cell_length)
-        self.query_one(".lead", Static).update(Content.assemble(standing, rest), layout=False)
+        self.query_one(LeadLine).show(Content.assemble(standing, rest))
 
     def standing(self) -> Content:
         """Whether it follows, how many calls there are, and what is out of sight."""

@@ -1,4 +1,4 @@
-"""TextBlock: scrolling text drawn for its width and height; Detail, the pane of a row; IncidentList, the dialog."""
+"""TextBlock: scrolling text drawn for its size; Detail, the pane of a row; LeadLine; IncidentList, the dialog."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -93,6 +93,24 @@ class Detail(VerticalScroll, can_focus=False):
         self._width = self.scrollable_content_region.width
         if self._width:
             self.query_one(Static).update(self._draw(self._width))
+
+
+class LeadLine(Static):
+    """The line above a table, which is as wide as the page. A complaint about the filter may take several lines."""
+
+    def __init__(self, redraw: Callable[[], None]) -> None:
+        super().__init__(classes="lead")
+        self._redraw = redraw
+
+    def show(self, text: Content, *, whole: bool = False) -> None:
+        """``whole``: on as many lines as it needs. One line alone needs no new layout, which takes long."""
+        other = whole != self.has_class("whole") or (whole and text != self.content)
+        self.set_class(whole, "whole")
+        self.update(text, layout=other)
+
+    def on_resize(self) -> None:
+        """Draw it for its width: nothing else may change for long."""
+        self._redraw()
 
 
 TICK_S = 1.0

@@ -261,6 +261,19 @@ async def test_a_filter_that_makes_no_sense_is_complained_of_and_the_one_before_
         assert live(app).calls.count == 2
 
 
+async def test_what_is_wrong_with_a_filter_is_shown_whole_and_then_the_line_is_one_again() -> None:
+    async with shown() as (app, pilot, _):
+        await pilot.press("slash", *"st:run")
+        await settle(app, pilot)
+        line = live(app).query_one(".lead")
+        text = " ".join(" ".join(strip.text for strip in line.render_lines(line.size.region)).split())
+        assert "client_closed, cancelled, stopped, lost" in text
+        assert "…" not in text
+        await pilot.press(*"ning")
+        await settle(app, pilot)
+        assert line.size.height == 1
+
+
 async def test_a_filter_looks_among_older_records_too() -> None:
     async with shown(900, recent=20) as (app, pilot, client):
         await pilot.press("slash", *"st:429", "enter")
