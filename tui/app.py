@@ -34,8 +34,7 @@ from tui.key_queue import DIALOG_WORKERS
 from tui.pages.base import AnyPage, ConsolePage
 from tui.screens import PageScreen, page_screen
 from tui.session import ConsoleSession, ServerLauncher, ServerLink
-from tui.text import safe
-from tui.widgets.dialogs import keep_newest, toast
+from tui.widgets.dialogs import drop_outdated, keep_newest, toast
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
 
@@ -190,6 +189,7 @@ class Console(CrashReportingApp[ExitStatus]):
         if stamp == self._drawn or not headers:  # there is none any more while the console closes
             return
         self._drawn = stamp
+        drop_outdated(self)
         headers.first().renew()
         if not self.screen.is_modal:
             self.page.renew()
@@ -206,7 +206,7 @@ class Console(CrashReportingApp[ExitStatus]):
         for event in events:
             self.session.board.apply(event)
             if isinstance(event, IncidentChanged) and event.incident.budget and event.incident.ended is None:
-                toast(self, f"Of the {safe(event.incident.budget, 80)}, {safe(event.incident.reason, 40)}.", bad=True)
+                global_actions.warn_of_budget(self, event.incident)
         if any(isinstance(event, Snapshot) for event in events):
             self.run_worker(global_actions.fetch_today(self), name="today", group="today", exclusive=True)
             global_actions.offer_first_steps(self)

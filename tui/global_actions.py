@@ -13,6 +13,7 @@ from gateway.client import launch
 from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.human_values import plural
+from gateway.domain.incidents import Incident
 from tui import exit_status, saved_state, themes
 from tui.actions import PAGES, Action
 from tui.glyphs import ASCII, UNICODE, wants_ascii
@@ -20,6 +21,7 @@ from tui.keymap import Keymap
 from tui.pages.base import ConsolePage
 from tui.pages.list_page import select_row, set_filter
 from tui.session import ConsoleSession
+from tui.text import safe
 from tui.widgets import choices
 from tui.widgets import help as help_dialog
 from tui.widgets import history as changes
@@ -107,13 +109,23 @@ def note_start(app: Console) -> None:
     app.session.link = "starting"
 
 
+def warn_of_budget(app: Console, incident: Incident) -> None:
+    """Most of a budget is spent, or all of it: a message for as long as that is so."""
+    board, reason = app.session.board, incident.reason
+
+    def holds() -> bool:
+        return any((one.id, one.reason, one.ended) == (incident.id, reason, None) for one in board.incidents.newest())
+
+    toast(app, f"Of the {safe(incident.budget, 80)}, {safe(reason, 40)}.", bad=True, holds=holds)
+
+
 def restart(app: Console) -> None:
     """Start the server again."""
     if app.session.link == "gone":
         app.session.link = "starting"
         app.feed.start_server()
     else:
-        toast(app, "The server is running.")
+        toast(app, "The server is running.", holds=lambda: app.session.link == "attached")
 
 
 def suspend(app: Console) -> None:
@@ -124,7 +136,8 @@ def suspend(app: Console) -> None:
 async def stop(app: Console) -> None:
     """Ask, let running calls finish, stop the server, then quit."""
     if app.session.link != "attached":
-        toast(app, f"The server is not running. Press {app.session.key('app.leave')} to quit.")
+        text = f"The server is not running. Press {app.session.key('app.leave')} to quit."
+        toast(app, text, holds=lambda: app.session.link != "attached")
         return
     if await app.push_screen_wait(Confirm("Stop the server?", await _stop_warning(app.session), "Stop")):
         await stop_and_leave(app)

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from textual.binding import Binding
 from textual.command import CommandPalette
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
+from gateway.domain.errors import Unavailable
 from gateway.domain.events import CallSettled, IncidentChanged, Stopping
 from gateway.domain.incidents import Incident
 from gateway.domain.settings import Settings
@@ -228,6 +230,19 @@ async def test_a_budget_that_is_nearly_spent_is_announced() -> None:
         client.tell(IncidentChanged(seq=1, incident=warning))
         await until(app, pilot, lambda: words(app))
         assert words(app) == ["Of the daily budget of token 'ci', 80% is spent."]
+        client.tell(IncidentChanged(seq=2, incident=msgspec.structs.replace(warning, ended=Millis(NOW + 1))))
+        await until(app, pilot, lambda: not words(app))
+
+
+async def test_that_there_is_no_server_is_said_only_until_there_is_one() -> None:
+    client = FakeClient(calls(3))
+    async with shown(console(client)) as (app, pilot):
+        app.session.lose("it stopped")
+        app.page.report_error(Unavailable("The server is not running. Press r to start it.", code="server_gone"))
+        await until(app, pilot, lambda: words(app))
+        app.session.link = "attached"
+        client.tell(Stopping(seq=1, until_ms=Millis(NOW + 30_000), running=[]))
+        await until(app, pilot, lambda: not words(app))
 
 
 async def test_the_farewell_names_the_data_folder_if_it_is_not_the_usual_one(tmp_path: Path) -> None:

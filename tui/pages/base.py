@@ -50,6 +50,11 @@ class ConsolePage(Vertical):
         else:
             self.report_change(text, more)
 
+    def report_error(self, error: GatewayError) -> None:
+        """Show why something was not done; that there is no server, until there is one."""
+        gone = error.code == "server_gone"
+        toast(self, error.message, bad=True, holds=lambda: not gone or self.session.link != "attached")
+
     def take_focus(self) -> None:
         """The page was opened: focus what handles its keys."""
         self.focus()
@@ -63,7 +68,7 @@ class ConsolePage(Vertical):
         try:
             result = verb(self)
         except GatewayError as error:
-            toast(self, error.message, bad=True)
+            self.report_error(error)
             return
         if iscoroutine(result):
             self.run_worker(self._guarded(result), group=DIALOG_WORKERS, exit_on_error=True)
@@ -82,4 +87,4 @@ class ConsolePage(Vertical):
         try:
             await work
         except GatewayError as error:
-            toast(self, error.message, bad=True)
+            self.report_error(error)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -68,7 +69,7 @@ class Picker(Widget, can_focus=True):
 class CheckList(Widget, can_focus=True):
     """``on`` holds the selected ids."""
 
-    DEFAULT_CSS = "CheckList { height: auto; width: 1fr; }"
+    DEFAULT_CSS = "CheckList { height: auto; width: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }"
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("up,k", "move(-1)", show=False),
         Binding("down,j", "move(1)", show=False),
@@ -130,6 +131,9 @@ class CheckList(Widget, can_focus=True):
         return line.stylize("reverse") if index == self.cursor else line
 
 
+BOX, SCROLLBAR = 4, 2
+"""Cells beside the text of an option."""
+
 HINT = "gpt !mini: words to match, !words to exclude"
 
 
@@ -159,7 +163,8 @@ class MultiSelect(DialogScreen[Any]):
         self._back = back
 
     def compose(self) -> ComposeResult:
-        with Dialog(classes="dialog big"):
+        longest = max((cell_len(safe(text)) for _, text in self._options), default=0)
+        with Dialog(classes="dialog big", needs=BOX + longest + SCROLLBAR):
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             yield Static(Content(safe_lines(self._about)))
             yield Input(placeholder=HINT, compact=True)
@@ -264,7 +269,7 @@ class ChooseOne(DialogScreen[str | None]):
         self._chosen = chosen
 
     def compose(self) -> ComposeResult:
-        with Dialog(classes="dialog"):
+        with Dialog(classes="dialog", needs=max(row.cell_length for row in self._rows()) + SCROLLBAR):
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             with VerticalScroll(classes="choices", can_focus=False):
                 yield Static(classes="options")
@@ -275,13 +280,17 @@ class ChooseOne(DialogScreen[str | None]):
 
     def draw(self) -> None:
         """All options; the one under the cursor is reversed."""
+        rows = self._rows()
+        rows[self._at] = rows[self._at].stylize("reverse")
+        self.query_one(".options", Static).update(lines(*rows))
+
+    def _rows(self) -> list[Content]:
         width = max(len(id_) for id_, _ in self._options) + 2
         rows = []
-        for number, (id_, text) in enumerate(self._options):
+        for id_, text in self._options:
             mark = ("(x) " if id_ == self._chosen else "( ) ") if self._chosen else ""
-            row = content((mark, "dim"), f"{safe(id_):<{width}}", (safe(text), "dim"))
-            rows.append(row.stylize("reverse") if number == self._at else row)
-        self.query_one(".options", Static).update(lines(*rows))
+            rows.append(content((mark, "dim"), f"{safe(id_):<{width}}", (safe(text), "dim")))
+        return rows
 
     def action_move(self, by: int) -> None:
         self._at = (self._at + by) % len(self._options)

@@ -20,8 +20,9 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from tui.listing import row_filter
-from tui.text import cell, content, cut, safe
+from tui.text import cell, content, safe
 from tui.widgets.choices import Picker
+from tui.widgets.dialogs import HintInput
 
 PICKED = 7
 """Up to so many choices are stepped through; more are typed into."""
@@ -78,22 +79,6 @@ class ChoiceList(OptionList, can_focus=False):
             return content(safe(one.text))
         name = safe(one.text)
         return content(cell(name, max(NAME_WIDTH, len(name))), " ", (safe(one.about), "dim"))
-
-
-class HintInput(Input):
-    """An input whose placeholder ends with an ellipsis where it has no room."""
-
-    def __init__(self, value: str, *, hint: str, id: str, password: bool = False) -> None:
-        super().__init__(value, placeholder=hint, password=password, compact=True, id=id)
-        self.hint = hint
-
-    def on_resize(self) -> None:
-        self.placeholder = cut(self.hint, max(1, self.size.width - 1))
-
-    @property
-    def hides_hint(self) -> bool:
-        """Whether a part of it would be needed that cannot be seen."""
-        return self.has_focus and not self.value and self.placeholder != self.hint
 
 
 class ChoiceInput(HintInput):

@@ -5,8 +5,9 @@ failed; a state that lasts belongs into the header.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
+from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -24,7 +25,7 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
 from tui import key_advice
 from tui.screens import DialogScreen
-from tui.text import content, safe, safe_lines
+from tui.text import content, cut, safe, safe_lines
 
 BACK = object()
 """Result of a step of the wizard: go to the previous step."""
@@ -77,18 +78,44 @@ def _shrink(placed: Sequence[WidgetPlacement], heights: list[int], parts: Sequen
     return over
 
 
+WIDTH, BIG_WIDTH = 68, 96
+"""Cells of dialogs, as in the stylesheet."""
+
+FRAME = 6
+"""Cells of a dialog beside its content."""
+
+
 class Dialog(Vertical):
     """The frame of a dialog; its title and its buttons are on the screen however low that is."""
 
     DEFAULT_CSS = "Dialog { height: auto; }"
 
-    def __init__(self, *, classes: str) -> None:
+    def __init__(self, *, classes: str, needs: int = 0) -> None:
+        """``needs``: cells of its longest line that is not wrapped; it is as wide as that, if the screen is."""
         super().__init__(classes=classes)
         self._dialog_layout = DialogLayout()
+        if needs + FRAME > (BIG_WIDTH if self.has_class("big") else WIDTH):
+            self.styles.width = needs + FRAME
 
     @property
     def layout(self) -> Layout:
         return self._dialog_layout
+
+
+class HintInput(Input):
+    """An input whose placeholder ends with an ellipsis where it has no room."""
+
+    def __init__(self, value: str, *, hint: str, id: str | None = None, password: bool = False) -> None:
+        super().__init__(value, placeholder=hint, password=password, compact=True, id=id)
+        self.hint = hint
+
+    def on_resize(self) -> None:
+        self.placeholder = cut(self.hint, max(1, self.size.width - 1))
+
+    @property
+    def hides_hint(self) -> bool:
+        """Whether a part of it would be needed that cannot be seen."""
+        return self.has_focus and not self.value and self.placeholder != self.hint
 
 
 class Confirm(DialogScreen[bool]):
@@ -140,11 +167,12 @@ class Prompt(DialogScreen[str | None]):
         self._question = question
         self._example = example
         self._check = check
+        self._complaint = ""
 
     def compose(self) -> ComposeResult:
-        with Dialog(classes="dialog"):
+        with Dialog(classes="dialog", needs=cell_len(self._example) + 1):
             yield Static(Content.styled(safe(self._question), "bold"), classes="title")
-            yield Input(placeholder=self._example, compact=True)
+            yield HintInput("", hint=self._example)
             yield Static(content(PROMPT_KEYS), classes="complaint")
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -157,10 +185,18 @@ class Prompt(DialogScreen[str | None]):
         else:
             self.dismiss(event.value)
 
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._draw_line)  # when the field has its width, too
+
     def _complain(self, complaint: str) -> None:
-        """Show what is wrong, or else the keys."""
-        wrong = safe(key_advice.advice_in(self, complaint))
-        self.query_one(".complaint", Static).update(content((wrong, "bad") if wrong else PROMPT_KEYS))
+        self._complaint = complaint
+        self._draw_line()
+
+    def _draw_line(self) -> None:
+        """What is wrong, or else the keys, after the example if the field has no room for it."""
+        wrong = safe(key_advice.advice_in(self, self._complaint))
+        hint = f"{self._example}\n" if self.query_one(HintInput).hides_hint else ""
+        self.query_one(".complaint", Static).update(content(hint, (wrong, "bad") if wrong else PROMPT_KEYS))
 
     def action_leave(self) -> None:
         self.dismiss(None)
@@ -214,24 +250,37 @@ SECONDS = 4.0
 ERROR_SECONDS = 8.0
 
 
-class ChangeText(str):
-    """The text of a message about a change of the configuration."""
-
-    __slots__ = ()
+Condition = Callable[[], bool]
 
 
-def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) -> None:
+class MessageText(str):
+    """The text of a message; whether it is about a change of the configuration, and while which state it is true."""
+
+    __slots__ = ("about_change", "holds")
+
+    def __new__(cls, text: str, *, about_change: bool, holds: Condition) -> Self:
+        made = super().__new__(cls, text)
+        made.about_change, made.holds = about_change, holds
+        return made
+
+    about_change: bool
+    holds: Condition
+
+
+def toast(
+    node: DOMNode, text: str, *, bad: bool = False, change: bool = False, holds: Condition = lambda: True
+) -> None:
     """Show a message for some seconds; the text may contain anything. One that is still shown starts again.
 
-    One about a change takes the place of that about the change before: undo is for the last one alone. Commands that it
-    advises become keys.
+    One about a change takes the place of that about the change before: undo is for the last one alone. One about a
+    state goes as soon as ``holds`` gives False. Commands that it advises become keys.
     """
     text = safe_lines(key_advice.advice_in(node, text), lines=max(2, min(MESSAGE_LINES, node.app.size.height // 4)))
     for shown in list(node.app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
-        if shown.message == text or (change and isinstance(shown.message, ChangeText)):
+        if shown.message == text or (change and isinstance(shown.message, MessageText) and shown.message.about_change):
             _forget(node.app, shown)
     node.app.notify(
-        ChangeText(text) if change else text,
+        MessageText(text, about_change=change, holds=holds),
         severity="error" if bad else "information",
         timeout=ERROR_SECONDS if bad else SECONDS,
         markup=False,
@@ -251,6 +300,13 @@ def keep_newest(app: App[Any], event: Notify) -> None:
     for shown in reversed(list(app._notifications)):  # noqa: SLF001 - Textual has no other list of what it shows
         room -= _lines(app, shown)
         if room < 0:
+            _forget(app, shown)
+
+
+def drop_outdated(app: App[Any]) -> None:
+    """Forget the messages about states that have ended."""
+    for shown in list(app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
+        if isinstance(shown.message, MessageText) and not shown.message.holds():
             _forget(app, shown)
 
 

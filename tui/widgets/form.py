@@ -29,8 +29,8 @@ from tui.key_advice import advice_in
 from tui.screens import DialogScreen
 from tui.text import cell, content, safe, safe_lines
 from tui.widgets.choices import Picker
-from tui.widgets.combobox import PICKED, ChoiceInput, Combobox, HintInput, Suggestion
-from tui.widgets.dialogs import BACK, Confirm, Dialog
+from tui.widgets.combobox import PICKED, ChoiceInput, Combobox, Suggestion
+from tui.widgets.dialogs import BACK, Confirm, Dialog, HintInput
 
 T = TypeVar("T")
 

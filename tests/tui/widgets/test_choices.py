@@ -1,6 +1,12 @@
+from typing import Any
+
+import pytest
+from textual.screen import ModalScreen
+
+from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage
 from tui.listing import Column
-from tui.widgets.choices import CheckList, ChooseColumns, MultiSelect, Picker
+from tui.widgets.choices import CheckList, ChooseColumns, ChooseOne, MultiSelect, Picker
 from tui.widgets.dialogs import BACK
 
 
@@ -168,3 +174,19 @@ async def test_its_hint_is_whole_or_left_out() -> None:
         async with WidgetStage(choice).run_test(size=(width, 5)):
             assert choice.render().plain == expected
         choice = Picker(["one", "two"], "one", id="c")
+
+
+LONG = "word " * 19
+
+
+@pytest.mark.parametrize(
+    "dialog", [ChooseOne("Choose", [("a", LONG)], "a"), MultiSelect("Choose", "", [("a", LONG)], [])]
+)
+async def test_a_dialog_is_as_wide_as_its_longest_option(dialog: ModalScreen[Any]) -> None:
+    app = console()
+    async with app.run_test(size=(140, 30)) as pilot:
+        app.push_screen(dialog)
+        await pilot.pause()
+        choices = dialog.query_one(".choices > *")
+        assert LONG.strip() in choices.render_line(0).text
+        assert choices.size.height == 1

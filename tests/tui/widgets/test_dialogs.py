@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 from textual.app import App
-from textual.widgets import Static
+from textual.widgets import Input, Static
 from textual.widgets._toast import Toast
 
 from gateway.domain.errors import UpstreamError
@@ -11,7 +11,7 @@ from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage
 from tui.app import STYLESHEET
 from tui.themes import DARK
-from tui.widgets.dialogs import Busy, Confirm, Prompt, toast
+from tui.widgets.dialogs import Busy, Confirm, Prompt, drop_outdated, toast
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,9 @@ async def test_cancel_has_the_focus_and_only_a_yes_does_it(keys: list[str], done
         await pilot.press(*keys)
         await pilot.pause()
         assert app.answers == [done]
+
+
+EXAMPLE = "day=5 month=50 (dollars); day=none removes one, none removes all"
 
 
 def check(text: str) -> str:
@@ -113,6 +116,19 @@ async def test_without_a_text_it_says_that_one_is_required() -> None:
             found.append(str(app.screen.query_one(".complaint", Static).visual))
         assert found == ["required", "enter confirms, esc cancels", "enter confirms, esc cancels"]
         assert app.answers == []
+
+
+@pytest.mark.parametrize(("width", "shown_as"), [(120, EXAMPLE), (50, EXAMPLE[:31])])
+async def test_the_example_is_shown_whole(width: int, shown_as: str) -> None:
+    """In the field where the screen is wide enough, else also under it."""
+    app = console()
+    async with app.run_test(size=(width, 30)) as pilot:
+        app.push_screen(Prompt("Budget of 2 tokens", EXAMPLE, check))
+        await pilot.pause()
+        await pilot.pause()
+        under = str(app.screen.query_one(".complaint", Static).visual)
+        assert app.screen.query_one(Input).placeholder.startswith(shown_as)
+        assert under.startswith("enter" if width == 120 else EXAMPLE)
 
 
 async def test_it_can_be_left() -> None:
@@ -210,3 +226,17 @@ async def test_a_message_about_a_change_takes_the_place_of_that_about_the_change
             toast(app, text, change=change)
             await pilot.pause()
         assert [one.message for one in app._notifications] == ["Copied.", "Undone: token a."]  # noqa: SLF001 - there is no other list
+
+
+async def test_a_message_about_a_state_goes_when_the_state_ends() -> None:
+    spent = [True]
+    app = App[None]()
+    async with app.run_test() as pilot:
+        toast(app, "All is spent.", holds=lambda: spent[0])
+        toast(app, "Copied.")
+        await pilot.pause()
+        drop_outdated(app)
+        assert [one.message for one in app._notifications] == ["All is spent.", "Copied."]  # noqa: SLF001 - there is no other list
+        spent[0] = False
+        drop_outdated(app)
+        assert [one.message for one in app._notifications] == ["Copied."]  # noqa: SLF001 - as above
