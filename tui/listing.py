@@ -154,16 +154,18 @@ def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
 
 def _share_cells(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) -> list[PlacedColumn[R]]:
     """Cells that the texts of a column leave empty go to those whose texts are cut, then to those with brief texts if
-    they can have their whole ones; to extra ones last.
+    they can have their whole ones; to extra ones last. Brief texts leave empty what they have beyond their width.
     """
     widths = {place.column.id: place.width for place in placed}
     least = {p.column.id: _least(p.column, needs) for p in placed if p.column.lends and p.column.id in needs}
+    least |= {p.column.id: p.column.width for p in placed if p.column.brief is not None and p.width < p.column.most}
     for extra in (False, True):
         cut = [p.column.id for p in placed if p.column.extra == extra and p.column.brief is None]
         while short := [id_ for id_ in cut if widths[id_] < needs.get(id_, 0)]:
             if sum(_lend_cell(id_, widths, least) for id_ in short) < len(short):
                 break
         for column in [p.column for p in placed if p.column.extra == extra and p.column.brief is not None]:
+            least.pop(column.id, None)
             missing = column.most - widths[column.id]
             spare = sum(max(0, widths[id_] - least[id_]) for id_ in least)
             if needs.get(column.id, 0) > widths[column.id] and missing <= spare:

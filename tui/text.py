@@ -46,6 +46,17 @@ def cut(text: str, width: int, ellipsis: str = "…") -> str:
     return set_cell_size(text, max(0, width - 1)) + ellipsis[:width]
 
 
+def cut_middle(text: str, width: int, ellipsis: str = "…") -> str:
+    """The same for a name: its end stays, which tells it from others with the same beginning."""
+    if cell_len(text) <= width or width < 3:
+        return cut(text, width, ellipsis)
+    tail = (width - 1) // 2
+    end = text[-tail:]
+    while cell_len(end) > tail:
+        end = end[1:]
+    return set_cell_size(text, width - 1 - tail) + ellipsis[:1] + end
+
+
 def cell(text: str, width: int, *, right: bool = False, ellipsis: str = "…") -> str:
     """A safe text in exactly so many cells."""
     text = cut(text, width, ellipsis)

@@ -116,6 +116,7 @@ TIMES = [
         (12, 3, 4, [12, 4, 4]),
         (12, 5, 4, [10, 6, 4]),
         (12, 3, 6, [10, 4, 6]),  # a text that is cut comes first
+        (12, 6, 6, [8, 6, 6]),  # and has what a brief one leaves empty
     ],
 )
 def test_a_whole_text_takes_the_place_of_a_brief_one_where_others_leave_its_cells_empty(

@@ -1,6 +1,6 @@
 from rich.cells import cell_len
 
-from tui.text import TONES, TextCard, cell, content, cut, fitting, lines, safe, safe_lines
+from tui.text import TONES, TextCard, cell, content, cut, cut_middle, fitting, lines, safe, safe_lines
 
 
 def test_control_characters_do_not_pass() -> None:
@@ -28,6 +28,17 @@ def test_what_is_cut_ends_in_an_ellipsis() -> None:
     assert cut("日本語", 4) == "日 …"
     assert cut("abcdef", 4, "~") == "abc~"
     assert cut("abcd", 4) == "abcd"
+
+
+def test_a_name_that_is_cut_keeps_its_end() -> None:
+    assert [cut_middle("claude-proj-a12b97", width) for width in (18, 10, 4, 2)] == [
+        "claude-proj-a12b97",
+        "claud…2b97",
+        "cl…7",
+        "c…",
+    ]
+    assert cut_middle("名前名前名前", 7) == "名 …前"
+    assert cell_len(cut_middle("名前名前名前", 7)) == 6
 
 
 def test_numbers_stand_at_the_right() -> None:

@@ -29,7 +29,7 @@ from tui.pages.list_page import ListPage
 from tui.pages.live_source import FOUND_LIMIT, LiveSource, load_found, load_page, search_words
 from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
-from tui.text import LIMIT, Part, content, cut, fitting, lines, safe
+from tui.text import LIMIT, Part, content, cut, cut_middle, fitting, lines, safe
 from tui.widgets.text_block import LeadLine
 
 NO_MODEL = "MODEL"
@@ -193,18 +193,19 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
             id_,
             title,
             width,
-            partial(_name, name),
+            partial(_name, name, glyphs),
             tone=_token_tone if id_ == "token" else _dim,
             rank=rank,
             most=most,
             extra=id_ in ("app", "group"),
+            fitted=partial(_name, name, glyphs),
         )
     yield Column("tries", "Try", 3, lambda c: _tries(c, glyphs), rank=9, tone=_dim, right=True, extra=True)
     yield Column("end", "End", 10, end_of, rank=10, tone=_dim, most=21, extra=True)
 
 
-def _name(name: Callable[[CallView], str], call: CallView) -> str:
-    return safe(name(call))
+def _name(name: Callable[[CallView], str], glyphs: Glyphs, call: CallView, width: int = LIMIT) -> str:
+    return cut_middle(safe(name(call)), width, glyphs.ellipsis)
 
 
 def _token(call: CallView, glyphs: Glyphs) -> str:

@@ -26,7 +26,7 @@ from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import TrendListing, TrendPage, select_row
 from tui.pages.token_form import token_form, token_inputs, visible_models
 from tui.session import ConsoleSession
-from tui.text import TextCard, add_details, content, fitting, lines, safe
+from tui.text import TextCard, add_details, content, cut_middle, fitting, lines, safe
 from tui.widgets.connect import Connect
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormPlan
@@ -182,6 +182,7 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         most=18,
         flex=True,
         tone=lambda r: COLOR_TONES[r.view.color],
+        fitted=lambda r, width: cut_middle(safe(r.view.name), width, glyphs.ellipsis),
         sort=lambda r: r.view.name.casefold(),
     )
     yield Column("key", "Key", 15, lambda r: safe(r.view.hint), rank=5, tone=_dim, sort=lambda r: r.view.hint)

@@ -10,7 +10,7 @@ from tui import charts
 from tui import format as fmt
 from tui.glyphs import Glyphs
 from tui.pages.usage_chart import OTHERS, SERIES, ChartPlan, Measure, sum_rows
-from tui.text import Part, cell, content, safe
+from tui.text import Part, cell, content, cut_middle, safe
 
 
 class TableColumn(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ def series_table(
         mark = (plan.fill(row.series) if plan.patterns else glyphs.square) if row.series >= 0 else " "
         tone = f"chart{row.series + 1}" if row.series >= 0 else ""
         parts: list[Part] = [(f" {glyphs.running if here else ' '}", "key"), (mark, tone)]
-        parts.append((f" {cell(row.name, name_width, ellipsis=glyphs.ellipsis)}", "bold" if here else ""))
+        parts.append((f" {cell(cut_middle(row.name, name_width, glyphs.ellipsis), name_width)}", "bold" if here else ""))
         for number, column in enumerate(columns):
             parts.append((cell(column.text(row.row), column.width, right=True), "bold" if here else ""))
             if number == 0:
@@ -165,7 +165,7 @@ def ranking(title: str, rows: Sequence[SumRow], value: Measure, width: int, glyp
         text = f" {value.text(value.number(row)):>10}"
         lines.append(
             content(
-                f" {cell(name_of(row), name, ellipsis=glyphs.ellipsis)} ",
+                f" {cell(cut_middle(name_of(row), name, glyphs.ellipsis), name)} ",
                 (bar, "chart1"),
                 cell(text, width - name - room - 2),
             )

@@ -92,6 +92,16 @@ def test_a_retry_of_a_client_is_named_as_one() -> None:
     assert cells(call(1, model="m", retry=2))["model"] == "m retry 2"
 
 
+async def test_tokens_whose_names_differ_at_their_ends_can_be_told_apart() -> None:
+    names = ("claude-proj-a12b97", "claude-proj-76d973")
+    client = FakeClient([call(i, NOW - i, token=name) for i, name in enumerate(names)])
+    client.now_running.clear()
+    async with console(client).run_test(size=(80, 20)) as pilot:
+        assert isinstance(app := pilot.app, Console)
+        await settle(app, pilot)
+        assert [line.split()[-1][-4:] for line in lines(app)[:2]] == ["2b97", "d973"]
+
+
 async def test_a_count_stays_where_its_model_is_cut() -> None:
     owner = stage.Owner()
     owner.records = [call(1, model="claude-sonnet-4-5", status=401, marks=(f"{REPEATED_MARK}1233",))]
