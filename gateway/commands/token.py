@@ -14,7 +14,7 @@ from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import demand_stdout, json_text, out_json, out_list, out_once, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
-from gateway.domain.human_values import count_text
+from gateway.domain.human_values import count_text, expiry_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
 from gateway.domain.token import TokenFields
@@ -28,7 +28,7 @@ COLUMNS = [
     (">Calls", lambda t: f"{t.calls:,}"),
     (">Spent", lambda t: brief_dollars(t.spent_nanos)),
     ("Budget", lambda t: formatting.budgets(t.budgets)),
-    ("Expires", lambda t: formatting.moment(t.expires)),
+    ("Expires", lambda t: "" if t.expires is None else expiry_time(t.expires)),
     ("Last used", lambda t: formatting.moment(t.last_used_ms)),
 ]
 DROP = ("Key", "Last used", "Expires", "Group")

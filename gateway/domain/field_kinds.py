@@ -13,7 +13,15 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import msgspec
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import brief_multiplier, count_of, future_of, local_time, multiplier_of
+from gateway.domain.human_values import (
+    brief_multiplier,
+    count_of,
+    ended_date,
+    expiry_time,
+    future_of,
+    local_time,
+    multiplier_of,
+)
 from gateway.domain.quoting import comma_list, listed_names, names_of, names_text
 from gateway.domain.units import Millis
 
@@ -386,8 +394,8 @@ class Moment(Kind[Millis | None]):
         return msgspec.UNSET if change is None else change[0]
 
     def texts(self, value: Millis | None) -> Sequence[str]:
-        """To the minute: an unchanged text keeps the exact moment."""
-        return ["" if value is None else local_time(value)[: len("2026-11-30 22:31")]]
+        """A day for its end, else to the minute: an unchanged text keeps the exact moment."""
+        return ["" if value is None else ended_date(value) or local_time(value)[: len("2026-11-30 22:31")]]
 
     def read(self, text: str, now: Millis) -> Millis | None:
         return None if text.strip().lower() in NONE_WORDS else future_of(text, now)
@@ -396,7 +404,7 @@ class Moment(Kind[Millis | None]):
         return self.texts(value)[0] or "never"
 
     def show(self, value: Millis | None) -> str:
-        return "never" if value is None else local_time(value)
+        return "never" if value is None else expiry_time(value)
 
 
 def once(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:

@@ -5,7 +5,7 @@ follow: cached input, cache write and long cache write; ``price.rates`` says wha
 """
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from decimal import Decimal
 
 from gateway.domain.errors import BadRequest
@@ -19,6 +19,7 @@ _SPAN = re.compile(r"((?=\.?[0-9])[0-9]{0,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d|w)", r
 _TIME = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASCII)
 
 _THOUSANDS = {"": 1, "k": 1_000, "m": MILLION, "b": 1_000 * MILLION}
+MIDNIGHT = time(0)
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _SPANS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -162,6 +163,17 @@ def brief_span(ms: int) -> str:
 def local_time(ms: int) -> str:
     """A moment in local time to the second: ``2026-11-20 22:31:05``."""
     return datetime.fromtimestamp(ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def expiry_time(ms: int) -> str:
+    """The same of a moment to come, which is often the end of a day: ``end of 2026-12-31``."""
+    return f"end of {date}" if (date := ended_date(ms)) else local_time(ms)
+
+
+def ended_date(ms: int) -> str:
+    """The local date that ends at a moment, as it is written to mean its end; empty if none does."""
+    there = datetime.fromtimestamp(ms / 1000).astimezone()
+    return "" if there.time() != MIDNIGHT else (there.date() - timedelta(days=1)).isoformat()
 
 
 def zoned_time(ms: int) -> str:

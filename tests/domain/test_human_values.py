@@ -14,6 +14,8 @@ from gateway.domain.human_values import (
     calendar_of,
     count_of,
     count_text,
+    ended_date,
+    expiry_time,
     future_of,
     local_time,
     multiplier_of,
@@ -155,6 +157,14 @@ def test_brief_spans_have_two_units(ms: int, text: str) -> None:
 
 def test_local_time_reads_back() -> None:
     assert calendar_of(local_time(NOW)) == NOW
+
+
+def test_the_end_of_a_day_is_named_by_that_day() -> None:
+    end = future_of("2030-12-31", NOW)
+    assert expiry_time(end) == "end of 2030-12-31"
+    assert future_of(ended_date(end), NOW) == end
+    assert expiry_time(end + 1_000) == "2031-01-01 00:00:01"
+    assert ended_date(end + 1_000) == ""
 
 
 def test_zoned_time_says_where_its_clock_stands() -> None:

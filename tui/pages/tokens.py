@@ -142,7 +142,7 @@ class TokenListing(TrendListing[TokenRow]):
         seen = "now" if token.held_nanos else fmt.ago(now, token.last_used_ms)
         expires = "never"
         if token.expires is not None:
-            expires = "expired" if token.expires <= now else fmt.day(token.expires)
+            expires = "expired" if token.expires <= now else fmt.day(token.expires - 1)  # its last day
             if now < token.expires < now + 86_400_000:
                 expires = f"in {fmt.age(token.expires - now)}"
         return TokenRow(token, today.cost_nanos if today else Nanos(0), seen, expires)

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import future_of
 from gateway.domain.units import Millis
 from tests.domain.field_samples import ODD
 from tests.tui.stage import NOW, FakeClient, console, token
@@ -37,6 +38,14 @@ def test_the_command_names_what_is_set() -> None:
         "token add pad --group default --budget day=5 --rpm 3 --expires '2031-01-31 10:00' --stop-when-empty"
     )
     assert body.keys() == {"name", "group", "budgets", "limits", "expires", "stop_when_empty"}
+
+
+def test_the_end_of_a_day_reads_as_it_was_written() -> None:
+    at, laptop = session(), token("laptop", expires=future_of("2031-12-31", NOW))
+    assert (
+        next(field for field in token_inputs(at, token_form(at, laptop)) if field.id == "expires").value == "2031-12-31"
+    )
+    assert form(laptop) == ({}, "token edit laptop")
 
 
 def test_a_new_token_needs_a_name() -> None:

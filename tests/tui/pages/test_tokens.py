@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import future_of
 from gateway.domain.token import Color
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import SumRow
@@ -33,6 +34,12 @@ def test_a_row_tells_state_budget_and_age() -> None:
     made = listing(token("ci", expires=Millis(NOW + 3_600_000)))
     found = cells(made, made.rows()[0])
     assert (found["state"], found["expires"], found["seen"], found["window"]) == ("●", "in 1h", "14s", "month")
+
+
+def test_the_last_day_of_a_token_is_the_one_that_was_given() -> None:
+    made = listing(token("ci", expires=future_of("2031-12-31", NOW)))
+    assert cells(made, row := made.rows()[0])["expires"] == "31 Dec"
+    assert "expires: end of 2031-12-31" in made.detail(row, 200).plain
 
 
 def test_rows_stay_the_same_objects_while_nothing_changes() -> None:
