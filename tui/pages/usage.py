@@ -247,7 +247,7 @@ class UsagePage(ConsolePage):
                     *budget_chart(course, plan, now, (width, PANEL), _next_budget(self.session, sources)),
                 ]
             return rows
-        left = heat_width(width // 2)
+        left = heat_width(plan.value, width // 2)
         right = budget_chart(course, plan, now, (width - left - 4, PANEL), _next_budget(self.session, sources))
         return side_by_side(heat_map(found.hours, plan, left), right, left + 3)
 

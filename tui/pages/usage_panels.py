@@ -14,7 +14,7 @@ from tui import charts
 from tui.budgets import amounts
 from tui.glyphs import Glyphs
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, ChartPlan, Measure, join_parts, sum_rows, tick_text
-from tui.text import Part, cell, content, cut, safe
+from tui.text import Part, cell, content, cut, fitting, safe
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 HEAT_DAYS = 28
@@ -29,10 +29,18 @@ HEAT_SUM = 10
 """Cells of the weekday, and of what it comes to."""
 
 
-def heat_width(width: int) -> int:
-    """Cells of the map in so many: one to three an hour."""
-    each = max(1, min(3, (width - HEAT_NAME - HEAT_SUM) // 24))
-    return HEAT_NAME + 24 * each + HEAT_SUM
+HEAT_SPAN, HEAT_SPAN_BRIEF = "  the last 4 weeks", "  4 weeks"
+"""Of what the map is, whatever the period of the chart."""
+
+
+def heat_width(value: Measure, width: int) -> int:
+    """Cells of the map in so many, one to three an hour, and of its title."""
+    title = len(f" {value.name} by weekday and hour{HEAT_SPAN}")
+    return max(HEAT_NAME + 24 * _hour_width(width) + HEAT_SUM, min(title, width))
+
+
+def _hour_width(width: int) -> int:
+    return max(1, min(3, (width - HEAT_NAME - HEAT_SUM) // 24))
 
 
 def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
@@ -41,9 +49,10 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
     found, seen = _by_weekday(hours, plan.first_ms)
     numbers = {at: value.number(sum_rows(rows)) for at, rows in found.items()}
     highest = max(numbers.values(), default=0.0)
-    each = (heat_width(width) - HEAT_NAME - HEAT_SUM) // 24
-    title = f" {value.name} by weekday and hour"
-    lines = [content((title, "bold"), (cut("  the last 4 weeks", max(0, width - len(title)), glyphs.ellipsis), "dim"))]
+    each = _hour_width(width)
+    title, span = f" {value.name} by weekday and hour", HEAT_SPAN
+    span = span if len(title) + len(span) <= width else HEAT_SPAN_BRIEF
+    lines = [content(*fitting(width, [(title, "bold")], [(span, "dim")]))]
     for day, name in enumerate(WEEKDAYS):
         parts: list[Part] = [(f" {name} ", "dim")]
         cells = ((day, hour) for hour in range(24))

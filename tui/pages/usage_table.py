@@ -122,7 +122,9 @@ def series_table(
         mark = (plan.fill(row.series) if plan.patterns else glyphs.square) if row.series >= 0 else " "
         tone = f"chart{row.series + 1}" if row.series >= 0 else ""
         parts: list[Part] = [(f" {glyphs.running if here else ' '}", "key"), (mark, tone)]
-        parts.append((f" {cell(cut_middle(row.name, name_width, glyphs.ellipsis), name_width)}", "bold" if here else ""))
+        parts.append(
+            (f" {cell(cut_middle(row.name, name_width, glyphs.ellipsis), name_width)}", "bold" if here else "")
+        )
         for number, column in enumerate(columns):
             parts.append((cell(column.text(row.row), column.width, right=True), "bold" if here else ""))
             if number == 0:

@@ -8,6 +8,7 @@ from gateway.domain.units import DOLLAR, Millis
 from tests.tui.pages.test_usage_chart import EMPTY, plan, row, text, tones
 from tests.tui.stage import NOW, budget
 from tui.glyphs import ASCII, UNICODE
+from tui.pages.usage_chart import MEASURES
 from tui.pages.usage_panels import (
     BudgetCourse,
     BudgetSource,
@@ -32,7 +33,7 @@ def busy() -> Trends:
 
 def test_the_map_has_a_line_for_each_weekday_and_a_cell_for_each_hour() -> None:
     lines = text(heat_map(busy(), plan(EMPTY, glyphs=ASCII, **FIRST), 39))
-    assert lines[0] == " cost by weekday and hour  the last 4 ~"
+    assert lines[0] == " cost by weekday and hour  4 weeks"
     assert lines[1] == " Mon" + " " * 25 + "         -"
     assert lines[2] == " Tue " + "-" * 9 + "." + "-" * 14 + "     $1.00"
     assert lines[5] == " Fri " + "-" * 15 + "#" + "-" * 8 + "     $4.00"
@@ -54,10 +55,19 @@ def test_shades_are_colours_or_without_them_fills() -> None:
 
 
 def test_the_map_is_as_wide_as_there_is_room() -> None:
-    assert [heat_width(width) for width in (39, 62, 70, 86, 199)] == [39, 39, 63, 63, 87]
+    cost = MEASURES["cost"]
+    assert [heat_width(cost, width) for width in (39, 62, 70, 86, 199)] == [39, 43, 63, 63, 87]
     for width in (39, 79, 99):
         lines = heat_map(busy(), plan(EMPTY, **FIRST), width)
-        assert max(line.cell_length for line in lines[1:8]) == heat_width(width)
+        assert max(line.cell_length for line in lines[1:8]) == heat_width(cost, width)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_title_of_the_map_says_of_which_weeks_it_is(measure: str) -> None:
+    width = heat_width(MEASURES[measure], 60)
+    title = heat_map(busy(), plan(EMPTY, value=measure, **FIRST), width)[0].plain
+    assert title.endswith(" 4 weeks")
+    assert len(title) <= width
 
 
 def source(spent: float, limit: float, window: Window = Window.WEEK) -> BudgetSource:
