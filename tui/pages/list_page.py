@@ -32,7 +32,7 @@ R = TypeVar("R")
 def details(page: AnyPage) -> None:
     """Open or close the pane."""
     pane = page.query_one(Detail)
-    page.view.detail = pane.display = not pane.display
+    page.view.detail = pane.display = page.table.held = not pane.display
     pane.remove_class("full")
     page.draw_detail()
 
@@ -40,7 +40,7 @@ def details(page: AnyPage) -> None:
 def full_height(page: AnyPage) -> None:
     """Expand the pane, or shrink it again."""
     pane = page.query_one(Detail)
-    pane.display = page.view.detail = True
+    pane.display = page.view.detail = page.table.held = True
     pane.toggle_class("full")
     page.draw_detail()
 
@@ -164,7 +164,7 @@ def back(page: AnyPage) -> None:
     """Leave the filter; else close the pane; else show all rows again."""
     field, pane = page.query_one(Input), page.query_one(Detail)
     if not field.has_focus and pane.display:
-        pane.display = page.view.detail = False
+        pane.display = page.view.detail = page.table.held = False
     elif page.shows_marked and not page.view.filter:
         marked_only(page)
     else:
@@ -300,6 +300,7 @@ class ListPage(ConsolePage, Generic[R]):
         self.view.sort, self.view.reverse = (column, reverse) if found else ("", False)
         self.table.sort, self.table.descending = self.view.sort, self.view.reverse != self.largest_first
         self.source.order(found, reverse=reverse)
+        self.table.held = False
         self.table.rearrange()
 
     def draw_lead(self) -> None:
@@ -335,6 +336,7 @@ class ListPage(ConsolePage, Generic[R]):
         details(self)
 
     def on_live_table_moved(self) -> None:
+        self.table.held = self.table.held or (self.query_one(Detail).display and self.table.cursor > 0)
         self.draw_lead()
         self.draw_detail()
 

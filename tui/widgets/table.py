@@ -3,8 +3,8 @@
 Textual's DataTable repaints everything and walks all rows at each change; this one asks a Source for the rows it
 shows. Rules:
 
-- Following means that cursor and view are at the top: new rows come in above. Anywhere else, rows keep their place on
-  the screen whatever arrives.
+- Following means that cursor and view are at the top: new rows come in above. Anywhere else, and while it is held, rows
+  keep their place on the screen whatever arrives. The key of the first row makes it follow again.
 - The cursor stays on its row, by key.
 - ``renew`` is called a few times a second at most; it repaints only the lines that changed. The painter keeps a row's
   strip until the row or its look changes.
@@ -92,6 +92,8 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         """Ids of the columns to show; empty: the usual ones."""
         self.follows = False
         """Whether it may follow at all: only if the newest row comes first."""
+        self.held = False
+        """Whether it does not follow although it may: somebody reads the details of a row, also of the first one."""
         self.sort = ""
         """Id of the column that the source is sorted by."""
         self.descending = False
@@ -112,7 +114,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
     @property
     def following(self) -> bool:
         """Whether new rows will be seen at once."""
-        return self.follows and self.cursor == 0 and self.scroll_offset.y == 0
+        return self.follows and not self.held and self.cursor == 0 and self.scroll_offset.y == 0
 
     @property
     def current(self) -> R | None:
@@ -131,6 +133,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         """
         if self.text_selection is not None:
             return  # what is being selected must not move
+        self.held = self.held and not new_filter
         count, moved = self.source.count, self._follow_key(new_filter=new_filter)
         if (size := Size(self.wide, count + HEAD)) != self.virtual_size:
             self.set_reactive(LiveTable.virtual_size, size)  # the scrollbar is always there: no new layout is needed
@@ -175,6 +178,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         by = {"page up": -page, "page down": page}.get(what, 0)
         if by:
             self.scroll_to(y=self.scroll_offset.y + by, animate=False, immediate=True)
+        self.held = self.held and what != "first"
         if by or what in to:
             self.go(to.get(what, self.cursor + by))
         elif self.source.count:

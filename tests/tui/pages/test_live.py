@@ -96,8 +96,8 @@ async def test_tokens_whose_names_differ_at_their_ends_can_be_told_apart() -> No
     names = ("claude-proj-a12b97", "claude-proj-76d973")
     client = FakeClient([call(i, NOW - i, token=name) for i, name in enumerate(names)])
     client.now_running.clear()
-    async with console(client).run_test(size=(80, 20)) as pilot:
-        assert isinstance(app := pilot.app, Console)
+    app = console(client)
+    async with app.run_test(size=(80, 20)) as pilot:
         await settle(app, pilot)
         assert [line.split()[-1][-4:] for line in lines(app)[:2]] == ["2b97", "d973"]
 
@@ -224,6 +224,12 @@ def live(app: Console) -> LivePage:
     return app.page
 
 
+def current(app: Console) -> str:
+    """The id of the call under the cursor."""
+    row = live(app).table.current
+    return "" if row is None else row.id
+
+
 def lines(app: Console) -> list[str]:
     table = live(app).table
     return [table.render_line(y).text.strip() for y in range(1, table.size.height)]
@@ -329,6 +335,32 @@ async def test_the_pane_is_the_receipt() -> None:
         assert "cost        " in text
         await pilot.press("escape")
         assert not live(app).query_one(Detail).display
+
+
+async def test_details_stay_with_their_call_until_the_list_follows_again() -> None:
+    async with shown() as (app, pilot, client):
+        await pilot.press("enter")
+        await settle(app, pilot)
+        opened = current(app)
+        client.tell(CallSettled(seq=1, call=call(9, NOW + 9)))
+        await settle(app, pilot)
+        assert current(app) == opened
+        assert "not following" in lead(app)
+        await pilot.press("g")
+        await settle(app, pilot)
+        client.tell(CallSettled(seq=2, call=call(10, NOW + 10)))
+        await settle(app, pilot)
+        assert current(app) == call(10, NOW + 10).id
+        assert " following" in lead(app)
+
+
+async def test_going_up_to_the_newest_call_with_the_details_open_stays_there() -> None:
+    view = PageState(detail=True)
+    async with shown(state=SavedState(page="live", views={"live": view})) as (app, pilot, _client):
+        assert live(app).table.following
+        await pilot.press("j", "k")
+        await settle(app, pilot)
+        assert not live(app).table.following
 
 
 async def test_an_empty_page_says_how_to_make_a_call() -> None:
