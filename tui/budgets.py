@@ -72,18 +72,26 @@ def _money(spent: int, limit: int) -> str:
     """With cents as far as there is room."""
     text = ""
     for places in (2, 1, 0):
-        text = f"${_dollars(spent, places)}/{_dollars(limit, places)}"
+        text = f"${_dollars(spent, places, limit)}/{_dollars(limit, places)}"
         if len(text) <= ROOM:
             break
     return text
 
 
-def _dollars(nanos: int, places: int) -> str:
-    """Short and never rounded up: ``12.44``, ``0.04``, ``1250``; less than a cent ``0.0004``."""
-    if 0 < nanos < DOLLAR // 100:
+CENT = DOLLAR // 100
+
+
+def _dollars(nanos: int, places: int, limit: int = 0) -> str:
+    """Short and rounded, but up to the limit only if that is reached: ``12.44``, ``0.04``, ``1250``; less than a cent
+    ``0.0004``.
+    """
+    if 0 < nanos < CENT:
         return f"{nanos / DOLLAR:.4f}".rstrip("0") if nanos >= DOLLAR // 10_000 else "<0.0001"
-    cents = nanos * 100 // DOLLAR
-    if nanos and cents < 100:
-        return f"0.{cents:02}"
-    whole, part = divmod(cents, 100)
-    return f"{whole}.{part:02}"[: len(str(whole)) + 1 + places].rstrip("0").rstrip(".") if part else f"{whole}"
+    step = CENT if nanos < DOLLAR else DOLLAR // 10**places
+    number = (2 * nanos + step) // (2 * step) * step
+    if nanos < limit <= number:
+        number = nanos // step * step
+    whole, cents = divmod(number // CENT, 100)
+    if not cents:
+        return f"{whole}"
+    return f"{whole}.{cents:02}" if not whole else f"{whole}.{cents:02}".rstrip("0")
