@@ -11,7 +11,7 @@ from gateway.domain.token import Color
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import SumRow
 from tests.tui.owner import KEY, Owner, press, said, screen, shown
-from tests.tui.stage import NOW, FakeClient, budget, console, token, words
+from tests.tui.stage import NOW, FakeClient, budget, console, sums, token, words
 from tui.pages.tokens import TokenListing, TokenRow
 from tui.trends import Trends
 from tui.widgets.connect import Connect
@@ -34,6 +34,14 @@ def test_a_row_tells_state_budget_and_age() -> None:
     made = listing(token("ci", expires=Millis(NOW + 3_600_000)))
     found = cells(made, made.rows()[0])
     assert (found["state"], found["expires"], found["seen"], found["window"]) == ("●", "in 1h", "14s", "month")
+
+
+def test_sums_of_a_month_and_of_all_time_do_not_stand_in_one_sentence() -> None:
+    made = listing(token("ci", calls=190, spent_nanos=Nanos(2_507_220_823)))
+    made.trends = Trends(totals={"tok_ci": msgspec.structs.replace(sums(), key="tok_ci", calls=170)})
+    rows = {line.split()[0]: line for line in made.detail(made.rows()[0], 120).plain.splitlines() if line.strip()}
+    assert "170 calls" in rows["30"]
+    assert rows["total"].split(maxsplit=1)[1] == "190 calls, $2.507220823"
 
 
 def test_the_last_day_of_a_token_is_the_one_that_was_given() -> None:
