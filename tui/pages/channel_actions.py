@@ -301,13 +301,13 @@ REFERENCE = "env:"
 
 
 def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
-    """The form: a field for each key, and one to add another."""
+    """The form: a field to add a key, and one for each that there is."""
     return FormPlan(
         title=f"Keys of {channel.name}",
         intro="Each key is paused on its own when it is rate-limited or rejected; the others stay in use.",
         fields=[
-            *(_field(key, session) for key in channel.keys),
             FormField(id="key", label="Add a key", hint="the key, or env:NAME for a variable", secret=True),
+            *(_field(key, session) for key in channel.keys),
         ],
         save=lambda values: save_keys(session, channel, values),
         command=lambda values: keys_command(channel, values),

@@ -161,6 +161,11 @@ class FormRow(Horizontal):
         place.update(content((safe(self._complaint or hint), "bad" if self._complaint else "dim")))
         place.display = bool(self._complaint or hint)
 
+    @on(events.DescendantFocus)
+    def show_whole(self) -> None:
+        """Bring it on the screen with what stands under it; Textual does so with the input alone."""
+        self.call_after_refresh(self.scroll_visible, animate=False)
+
     @property
     def text(self) -> str:
         """Its text; the original value while unchanged, even if that is not shown in full."""
