@@ -112,6 +112,8 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
     yield "token", f"{found.token} (group {found.group})"
     yield "model", f"{found.model}: {'visible' if found.visible else 'hidden'}: {found.rule}"
     yield "fallbacks", ", ".join(found.fallbacks)
+    for one in found.unused_fallbacks:
+        yield "no fallback", f"{plain(one.model)}: {one.rule}; {one.fix}".removesuffix("; ")
     times = f" {formatting.multiplier(found.multiplier)}" if found.multiplier != 1_000_000 else ""
     yield "price", formatting.price_words(found.price, found.model) + (times if found.price else "")
     size = (

@@ -17,7 +17,7 @@ from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_
 from gateway.core.engine import Engine
 from gateway.core.rate_scopes import RateScope
 from gateway.core.routing import Draw, RouteChoice, choose, place
-from gateway.core.visibility import Visibility, visibility_of
+from gateway.core.visibility import Visibility, unused_fallbacks, visibility_of
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
 from gateway.domain.channel import Channel
@@ -116,6 +116,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         available_nanos=engine.store.books.available(),
         parties=list(_parties(engine, token, group)),
         fallbacks=[other.name for other in entry.fallbacks] if entry is not None else [],
+        unused_fallbacks=unused_fallbacks(wanted.model, token, group, catalog),
         routes=routes,
     )
 

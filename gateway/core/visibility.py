@@ -3,7 +3,9 @@
 import msgspec
 
 from gateway.core.catalog import Catalog
+from gateway.core.group_policy import models_after
 from gateway.domain.channel import Channel
+from gateway.domain.diagnosis import UnusedFallback
 from gateway.domain.group import Group
 from gateway.domain.patterns import matches
 from gateway.domain.text import plain, word
@@ -25,6 +27,21 @@ def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> V
         return Visibility(visible=True, rule=_visible_text(model, token, group, [r.channel.name for r in entry.routes]))
     offering = [c for c in catalog.registry.channels.values() if any(s.name == model for s in c.models)]
     return _hidden_by(plain(model, 80), token, group, sorted(offering, key=lambda c: (-c.priority, c.name)))
+
+
+def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -> list[UnusedFallback]:
+    """The models that the group names to answer for this one, but not to this token, and by which rule."""
+    entry = catalog.visible(token).get(model)
+    used = {other.name for other in entry.fallbacks} if entry is not None else set()
+    found = []
+    for name in models_after(model, group.fallbacks):
+        seen = visibility_of(name, token, group, catalog)
+        if name not in used and not seen.visible:
+            found.append(UnusedFallback(model=name, rule=seen.rule, fix=seen.fix))
+        elif name not in used and entry is not None:
+            rule = "it has no price, and models without a price are refused"
+            found.append(UnusedFallback(model=name, rule=rule, fix=f"'tollkeeper price set {word(name)}'"))
+    return found
 
 
 def _visible_text(model: str, token: Token, group: Group, channels: list[str]) -> str:

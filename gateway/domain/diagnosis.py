@@ -74,6 +74,15 @@ class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about it, in one sentence."""
 
 
+class UnusedFallback(msgspec.Struct, frozen=True, kw_only=True):
+    """A fallback of the group that may not answer for the model."""
+
+    model: str
+    rule: str
+    """Why it is left out."""
+    fix: str = ""
+
+
 class Why(msgspec.Struct, frozen=True, kw_only=True):
     """The decision. ``message`` is what a real call would get, word for word."""
 
@@ -111,6 +120,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     parties: list[PartyView]
     fallbacks: list[str]
     """Other models that may answer when no channel can, in their order."""
+    unused_fallbacks: list[UnusedFallback] = []
+    """Those that the group names for the model beside them."""
     routes: list[RouteView]
     """The channels in the order in which they are tried, those of fallbacks after them; then those of the group that do
     not offer the model, and others that do."""

@@ -74,7 +74,7 @@ TOKEN: Table = (
         name="models",
         kind=Patterns(none="all that the group shows"),
         label="Models",
-        help="Only these models of the group: 'gpt-*,claude-*'; '*' for all.",
+        help="Only these models of the group, also as fallbacks: 'gpt-*,claude-*'; '*' for all.",
         placeholder="all of the group's, or patterns: gpt-*, claude-*",
     ),
     _BUDGETS,
@@ -156,7 +156,7 @@ GROUP: Table = (
         kind=Fallbacks(),
         label="Fallbacks",
         help="Other models that may answer when no channel can serve one: gpt-4o=claude-sonnet,qwen3:8b; patterns too. "
-        "Replaces the current ones.",
+        "A token with models of its own must be allowed to use them. Replaces the current ones.",
         option="--fallback",
         placeholder="none, or gpt-*=claude-sonnet-4-5,qwen3:8b",
         advanced=True,

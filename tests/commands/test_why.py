@@ -3,7 +3,7 @@ from msgspec.structs import replace
 
 from gateway.commands import why
 from gateway.commands.exit_codes import Exit
-from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
+from gateway.domain.diagnosis import LimitView, PartyView, RouteView, UnusedFallback, Why
 from gateway.domain.units import Millis, Nanos
 from tests.commands.runner import Control, run
 from tests.commands.samples import BUDGET, HOSTILE
@@ -59,6 +59,9 @@ FOUND = Why(
         ),
     ],
     fallbacks=["small", "tiny"],
+    unused_fallbacks=[
+        UnusedFallback(model="huge", rule="the token may not use it", fix="'tollkeeper token edit laptop'")
+    ],
     routes=[ROUTE, replace(ROUTE, channel="slow", chance=0.0, state="cooling", passed="paused for 30 s: 429")],
 )
 
@@ -94,6 +97,7 @@ def test_the_decision_and_its_reasons() -> None:
     hold = "hold           $0.0017384, 5,096 tokens (1,000 input tokens, no limit of output"
     assert f"{hold}; the most of the model and its fallbacks)" in lines
     assert "fallbacks      small, tiny" in lines
+    assert "no fallback    huge: the token may not use it; 'tollkeeper token edit laptop'" in lines
     alone = run("why", "laptop", "gpt-4o", control=Control({"GET /why": replace(FOUND, fallbacks=[])})).out
     assert f"{hold})" in alone
     assert "account        $9.00 available" in lines

@@ -215,6 +215,31 @@ async def test_fallbacks_stand_behind_and_take_over_when_nobody_else_can(
     assert [(r.channel, r.chance, bool(r.passed)) for r in found.routes] == [("up", 0.0, True), ("spare", 1.0, False)]
 
 
+async def test_a_fallback_that_the_token_may_not_use_is_named_with_the_rule(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    gateway.group("default", fallbacks=(Fallback(model="m", to=("small", "gone")),))
+    gateway.channel("http://127.0.0.1:9/v1", "small=tiny", name="spare")
+    await owner.edit_token("laptop", {"models": ["m"]})
+    found = await owner.why("laptop", "m")
+    assert found.fallbacks == []
+    assert [(one.model, one.rule) for one in found.unused_fallbacks] == [
+        ("small", "token 'laptop' may use only m; 'small' does not fit"),
+        ("gone", "no channel offers a model named 'gone'"),
+    ]
+    assert found.unused_fallbacks[0].fix.startswith("'tollkeeper token edit laptop --models")
+
+
+async def test_a_fallback_without_a_price_is_named_where_those_are_refused(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    gateway.group("default", fallbacks=(Fallback(model="m", to=("small",)),))
+    gateway.channel("http://127.0.0.1:9/v1", "small=tiny", name="spare")
+    gateway.settings(refuse_unpriced=True)
+    (one,) = (await owner.why("laptop", "m")).unused_fallbacks
+    assert (one.model, one.rule) == ("small", "it has no price, and models without a price are refused")
+
+
 async def test_the_price_is_that_of_the_model_that_would_answer(owner: ControlClient, gateway: Gateway) -> None:
     gateway.price("small", Nanos(1), Nanos(2))
     gateway.group("default", fallbacks=(Fallback(model="m", to=("small",)),))

@@ -1,14 +1,15 @@
 """Token form: its inputs, and the preview of the models the token will see."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from gateway.domain.fields import TOKEN
+from gateway.domain.human_values import plural
 from gateway.domain.patterns import matches
 from gateway.domain.token import TokenFields
-from gateway.domain.views import TokenView
+from gateway.domain.views import GroupView, TokenView
 from tui import format as fmt
 from tui.entity_form import EntityForm
 from tui.session import ConsoleSession
@@ -53,4 +54,13 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
         return f"this token sees no models: {why}"
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     shown = ", ".join(safe(name, 40) for name in found[:SHOWN])
-    return f"this token sees {fmt.count_text(len(found), 'model')}: {shown}{more}"
+    return f"this token sees {fmt.count_text(len(found), 'model')}: {shown}{more}{_barred(group, found)}"
+
+
+def _barred(group: GroupView | None, found: Sequence[str]) -> str:
+    """The models of the group that may not answer for those that the token sees, as its patterns leave them out."""
+    rules = group.fallbacks if group is not None else ()
+    used = [rule for rule in rules if any(matches(name, (rule.model,)) for name in found)]
+    barred = {name: None for rule in used for name in rule.to if name not in found}
+    names = ", ".join(safe(name, 40) for name in barred)
+    return f"; its patterns leave out the {plural(len(barred), 'fallback')} {names}" if barred else ""

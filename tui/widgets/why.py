@@ -168,6 +168,11 @@ def why_text(found: Why, session: ConsoleSession, width: int) -> Content:
     card.line("")
     seen: Part = (glyphs.ok, "ok") if found.visible else (glyphs.failed, "bad")
     card.row("visible", seen, f" {safe(found.rule)}")
+    if found.fallbacks:
+        card.row("fallbacks", safe(", ".join(found.fallbacks)))
+    for one in found.unused_fallbacks:
+        card.row("fallback", (glyphs.failed, "bad"), f" {safe(one.model, 60)}: {safe(session.advice(one.rule), LONG)}")
+        card.row("", (f"{glyphs.right} {safe(session.advice(one.fix), LONG)}", "key") if one.fix else "")
     factor = f"   group {safe(found.group, 40)} {brief_multiplier(found.multiplier)}"
     card.row("price", *price_text(found.price), factor if found.multiplier != MILLION else "")
     if found.hold_nanos is not None:

@@ -1,8 +1,10 @@
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.group import Fallback
 from gateway.domain.human_values import future_of
 from gateway.domain.units import Millis
 from tests.domain.field_samples import ODD
@@ -63,6 +65,16 @@ def test_a_copy_has_all_but_the_name() -> None:
     body, command = form(laptop, copy=True)
     assert (body["name"], body["expires"]) == ("laptop-2", NOW + 86_400_001)
     assert command.startswith("token add laptop-2 --group default --rpm 60")
+
+
+def test_fallbacks_that_the_patterns_leave_out_are_named() -> None:
+    at = session()
+    (group,) = [one for one in at.board.groups if one.name == "default"]
+    rules = (Fallback(model="claude-*", to=("gpt-5-mini", "claude-haiku-4-5")),)
+    at.board.groups = [msgspec.structs.replace(group, fallbacks=rules)]
+    text = visible_models(at, {"group": "default", "models": ["claude-*"]})
+    assert text.endswith("; its patterns leave out the fallback gpt-5-mini")
+    assert "fallback" not in visible_models(at, {"group": "default", "models": ["claude-*", "gpt-5-mini"]})
 
 
 def test_a_group_without_models_is_reported() -> None:

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.domain.diagnosis import Why
+from gateway.domain.diagnosis import UnusedFallback, Why
 from gateway.domain.errors import NotFound
 from tests.tui.owner import Owner, press, refused, screen, shown, until
 from tests.tui.stage import call, console, model, words
@@ -162,6 +162,13 @@ def test_a_fallback_s_channel_says_which_model_it_replaces() -> None:
     spare = replace(found.routes[0], channel="spare", model="haiku", upstream_model="haiku-4", passed="")
     text = told(replace(found, routes=[*found.routes, spare]))
     assert "spare   priority 5   paused 30s   2 running   for haiku instead   as haiku-4" in text
+
+
+def test_a_fallback_that_is_left_out_is_named_with_the_rule_and_what_to_do() -> None:
+    rule, fix = "token 'ci' may use only claude-*; 'gpt-4o' does not fit", "'tollkeeper token edit ci --models ...'"
+    text = told(replace(refused(), unused_fallbacks=[UnusedFallback(model="gpt-4o", rule=rule, fix=fix)]))
+    assert f"✗ gpt-4o: {rule}" in text
+    assert '→ e on page 2 (Tokens), "Models"' in text
 
 
 def test_a_paused_sole_channel_is_the_last_resort_in_verdict_and_list() -> None:
