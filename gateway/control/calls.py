@@ -20,7 +20,7 @@ from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallPage, CallView, call_view, running_view
-from gateway.store.calls import CallLog, is_id
+from gateway.store.calls import CallLog, count_older, is_id
 from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER
 
@@ -210,8 +210,8 @@ def newest(engine: Engine, limit: int) -> NewestCalls:
     if len(recent) < limit:
         known = {record.id for record in recent}
         recent = (recent + [r for r in calls.newest(limit) if r.id not in known])[:limit]
-    number = calls.number(recent[-1].id) if recent else 0
-    return NewestCalls(recent, number - 1 if number else max(0, calls.count - len(recent)))
+    older = count_older(calls, recent[-1].id) if recent else None
+    return NewestCalls(recent, max(0, calls.count - len(recent)) if older is None else older)
 
 
 def _filter(edits: ConfigEdits, asked: dict[str, Any]) -> CallFilter:

@@ -5,7 +5,7 @@ follow: cached input, cache write and long cache write; ``price.rates`` says wha
 """
 
 import re
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from gateway.domain.errors import BadRequest
@@ -19,7 +19,6 @@ _SPAN = re.compile(r"((?=\.?[0-9])[0-9]{0,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d|w)", r
 _TIME = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASCII)
 
 _THOUSANDS = {"": 1, "k": 1_000, "m": MILLION, "b": 1_000 * MILLION}
-MIDNIGHT = time(0)
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _SPANS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -173,7 +172,8 @@ def expiry_time(ms: int) -> str:
 def ended_date(ms: int) -> str:
     """The local date that ends at a moment, as it is written to mean its end; empty if none does."""
     there = datetime.fromtimestamp(ms / 1000).astimezone()
-    return "" if there.time() != MIDNIGHT else (there.date() - timedelta(days=1)).isoformat()
+    ends = (there.hour, there.minute, there.second, there.microsecond) == (0, 0, 0, 0)
+    return (there.date() - timedelta(days=1)).isoformat() if ends else ""
 
 
 def zoned_time(ms: int) -> str:

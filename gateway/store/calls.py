@@ -113,19 +113,6 @@ class CallLog:
             skip = 0
         return records
 
-    def number(self, call_id: CallId) -> int:
-        """The number of a record, as ``numbered`` counts them; 0 if there is none with this id."""
-        line = self._locate(call_id)
-        doc, older = id_of(line) if line else 0, 0
-        for segment in [one for one in self.log.segments if not one.gone and one.n and one.first <= doc]:
-            if segment.last < doc:
-                older += segment.n
-            elif segment.last - segment.first + 1 == segment.n:
-                older += doc - segment.first
-            else:  # some are missing from its file
-                older += sum(id_of(one) < doc for one in segment.lines())
-        return older + 1 if line else 0
-
     def find(self, where: CallFilter, *, limit: int, before: CallId | None = None) -> list[Record]:
         """The calls that ended last among those wanted, newest first; with ``before``, only those that ended earlier.
 
@@ -242,6 +229,19 @@ class CallLog:
             (near if segment.t0 <= moment <= segment.t1 else far).append(segment)
         needle = [b'"id":"%s"' % call_id.encode()]
         return next((line for segment in (*near, *far) for line in segment.newest(needle)), None)
+
+
+def count_older(calls: CallLog, call_id: CallId) -> int | None:
+    """How many of the records that are kept are older than this one; None if there is none with this id."""
+    place, older = calls.place(call_id), 0
+    for segment in [one for one in calls.log.segments if not one.gone and one.n and one.first <= place]:
+        if segment.last < place:
+            older += segment.n
+        elif segment.last - segment.first + 1 == segment.n:
+            older += place - segment.first
+        else:  # some are missing from its file
+            older += sum(id_of(line) < place for line in segment.lines())
+    return older if place else None
 
 
 def expiring_records(calls: CallLog, before: int) -> ExpiringRecords:

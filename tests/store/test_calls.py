@@ -13,7 +13,7 @@ from gateway.domain.query import EVERYTHING, CallOrder
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
-from gateway.store.calls import CallLog
+from gateway.store.calls import CallLog, count_older
 from gateway.store.rollup import DAY, HOUR
 from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER
@@ -126,10 +126,10 @@ def test_any_record_is_reached_by_its_number(calls: CallLog, top: int) -> None:
     assert calls.numbered(top, 5) == wanted
 
 
-def test_the_number_of_a_record_is_that_by_which_it_is_reached(calls: CallLog) -> None:
+def test_older_records_are_counted(calls: CallLog) -> None:
     every = calls.numbered(calls.count, calls.count)
-    assert [calls.number(one.id) for one in every] == list(range(calls.count, 0, -1))
-    assert calls.number(call_id(10**6)) == 0
+    assert [count_older(calls, one.id) for one in every] == list(range(calls.count - 1, -1, -1))
+    assert count_older(calls, call_id(10**6)) is None
 
 
 def test_a_failed_call_is_found_whatever_its_attempts_and_texts_say(tmp_path: Path) -> None:

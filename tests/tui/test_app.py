@@ -234,7 +234,7 @@ async def test_a_budget_that_is_nearly_spent_is_announced() -> None:
         await until(app, pilot, lambda: not words(app))
 
 
-async def test_that_there_is_no_server_is_said_only_until_there_is_one() -> None:
+async def test_the_message_about_a_missing_server_goes_when_there_is_one() -> None:
     client = FakeClient(calls(3))
     async with shown(console(client)) as (app, pilot):
         app.session.lose("it stopped")

@@ -215,16 +215,13 @@ async def resume(page: AnyPage) -> None:
     now = await page.session.client.clear_channel(channel.id)  # of a healthy one, single models may be paused
     if now.state == "attention" and now.missing_variables:
         text = f"Channel {channel.name} still needs attention: {safe(now.reason)}"
-        toast(page, text, bad=True, holds=lambda: _needs_attention(page, channel.id))
+        there, same = page.session.board, (channel.id, "attention")
+        toast(page, text, bad=True, holds=lambda: same in [(one.id, one.state) for one in there.channels])
     elif channel.state in HEALTHY and all(key.state in ("ok", "unset") for key in channel.keys):
         off = f" It is disabled: {page.session.key('entity.toggle')} enables it." if channel.state == "off" else ""
         toast(page, f"Channel {channel.name} is not paused.{off}")
     else:
         toast(page, f"Channel {channel.name} resumed.")
-
-
-def _needs_attention(page: AnyPage, channel: str) -> bool:
-    return any(one.id == channel and one.state == "attention" for one in page.session.board.channels)
 
 
 async def incidents(page: AnyPage) -> None:

@@ -54,10 +54,10 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
         return f"this token sees no models: {why}"
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     shown = ", ".join(safe(name, 40) for name in found[:SHOWN])
-    return f"this token sees {fmt.count_text(len(found), 'model')}: {shown}{more}{_barred(group, found)}"
+    return f"this token sees {fmt.count_text(len(found), 'model')}: {shown}{more}{_missing_fallbacks(group, found)}"
 
 
-def _barred(group: GroupView | None, found: Sequence[str]) -> str:
+def _missing_fallbacks(group: GroupView | None, found: Sequence[str]) -> str:
     """The models of the group that may not answer for those that the token sees, as its patterns leave them out."""
     rules = group.fallbacks if group is not None else ()
     used = [rule for rule in rules if any(matches(name, (rule.model,)) for name in found)]

@@ -92,7 +92,7 @@ def test_a_retry_of_a_client_is_named_as_one() -> None:
     assert cells(call(1, model="m", retry=2))["model"] == "m retry 2"
 
 
-async def test_tokens_whose_names_differ_at_their_ends_can_be_told_apart() -> None:
+async def test_names_of_tokens_keep_their_ends() -> None:
     names = ("claude-proj-a12b97", "claude-proj-76d973")
     client = FakeClient([call(i, NOW - i, token=name) for i, name in enumerate(names)])
     client.now_running.clear()

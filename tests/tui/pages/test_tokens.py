@@ -36,7 +36,7 @@ def test_a_row_tells_state_budget_and_age() -> None:
     assert (found["state"], found["expires"], found["seen"], found["window"]) == ("●", "in 1h", "14s", "month")
 
 
-def test_sums_of_a_month_and_of_all_time_do_not_stand_in_one_sentence() -> None:
+def test_sums_of_a_month_and_of_all_time_are_separate_rows() -> None:
     made = listing(token("ci", calls=190, spent_nanos=Nanos(2_507_220_823)))
     made.trends = Trends(totals={"tok_ci": msgspec.structs.replace(sums(), key="tok_ci", calls=170)})
     rows = {line.split()[0]: line for line in made.detail(made.rows()[0], 120).plain.splitlines() if line.strip()}
