@@ -6,6 +6,7 @@ answers; lines of a stream are given as they are complete.
 
 import asyncio
 import errno
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
@@ -248,8 +249,23 @@ def too_many_files(exc: OSError) -> Unavailable:
 async def _connect(place: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     async with asyncio.timeout(CONNECT_S):
         if place.socket:
-            return await asyncio.open_unix_connection(place.socket, limit=HEAD_LIMIT)
+            return await _connect_unix(place.socket)
         return await asyncio.open_connection(place.host, place.port, limit=HEAD_LIMIT)
+
+
+async def _connect_unix(path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect without the event loop where that works at once, as it mostly does: the loop would load all of TLS."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.setblocking(False)
+        try:
+            connection.connect(path)
+        except BlockingIOError:
+            await asyncio.get_running_loop().sock_connect(connection, path)
+        return await asyncio.open_unix_connection(sock=connection, limit=HEAD_LIMIT)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _head_of(place: Address, ask: ClientRequest) -> bytes:
