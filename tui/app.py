@@ -133,6 +133,7 @@ class Console(CrashReportingApp[ExitStatus]):
     async def on_mount(self) -> None:
         for messages in self.screen.query(ToastRack):
             self.screen.move_child(messages, after=self.query_one(Footer))  # what comes last is drawn over the others
+            messages.display = False  # as Textual sets it after the first frame, which would be laid out again
         self.set_keymap(self.session.preferences.keymap.bindings())
         page = self.session.state.page
         await self.action_page(page if page in PAGE_CLASSES else PAGES[0].id)

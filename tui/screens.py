@@ -1,8 +1,11 @@
-"""Screens: the screen of the pages, and the base of dialogs. Their widgets are styled once when they open.
+"""Screens: the screen of the pages, and the base of dialogs. When they open they are styled and laid out once.
 
 Textual styles every widget as it is mounted, all of them again when the screen is shown, and again when the screen has
 the classes of the terminal's size. These screens have those classes before their widgets are mounted, and showing
 them styles nothing: a change of theme reaches every open screen, also those below another one.
+
+Textual lays a screen out when it is shown, and again for each message that tells its size: the terminal's first one,
+and one that follows each layout. These screens are laid out again only for a size that they do not have.
 """
 
 from collections.abc import Iterator
@@ -30,6 +33,13 @@ def _take_size(screen: AnyScreen) -> None:
     screen.add_class(*size_classes(screen.app))
 
 
+def _fit_size(screen: AnyScreen, event: events.Resize) -> None:
+    """A size that this screen and those below it are laid out for changes nothing."""
+    laid_out = all(one.outer_size == event.size for one in screen.app.screen_stack)
+    if laid_out and screen.has_class(*size_classes(screen.app)):
+        event.stop().prevent_default()
+
+
 def _show(screen: AnyScreen, event: events.ScreenResume) -> None:
     event.refresh_styles = False
     screen.query_children("ToastRack").remove_class(BELOW)
@@ -42,6 +52,7 @@ def _leave(screen: AnyScreen) -> None:
 class PageScreen(Screen[None]):
     """The screen of the pages. It is drawn first with a page on it, so that it is laid out and drawn once."""
 
+    on_resize = _fit_size
     on_screen_suspend = _leave
 
     def __init__(self, app: App[Any]) -> None:
@@ -68,5 +79,6 @@ class DialogScreen(ModalScreen[Result]):
     """The base of dialogs and forms."""
 
     on_compose = _take_size
+    on_resize = _fit_size
     on_screen_resume = _show
     on_screen_suspend = _leave

@@ -237,7 +237,9 @@ class ListPage(ConsolePage, Generic[R]):
         yield LeadLine(self.draw_lead)
         yield Input(placeholder=self.listing.hint, classes="filter", compact=True, value=self.view.filter)
         with Container(classes="body"):
-            yield LiveTable(self.columns, self.source, self.session.glyphs)
+            table = LiveTable(self.columns, self.source, self.session.glyphs)
+            table.set_reactive(LiveTable.has_focus, True)  # a new page gets the focus: the table is styled once
+            yield table
             yield Static(classes="empty")
             yield Detail(in_tab_order=True)
 
@@ -254,7 +256,7 @@ class ListPage(ConsolePage, Generic[R]):
         return self.query_one(LiveTable)
 
     def take_focus(self) -> None:
-        self.table.focus()
+        self.screen.set_focus(self.table)  # at once: the first frame is drawn with it
 
     def renew(self) -> None:
         """Take the board's rows, keep the cursor on its row, and draw what differs."""
