@@ -179,6 +179,8 @@ def _draw_console(where: object) -> str:
 
 def _start(ctx: click.Context) -> NoReturn:
     """Open the console, or serve where there is no terminal or no console."""
+    terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    console = _console() if terminals and importlib.util.find_spec("tui.app") else None
     from gateway.config import load
 
     where = load(home=ctx.meta.get(HOME), host=ctx.meta.get(HOST), port=ctx.meta.get(PORT))
@@ -186,9 +188,8 @@ def _start(ctx: click.Context) -> NoReturn:
         from gateway.commands.server import demand_none
 
         demand_none(where, elsewhere=True)  # the console would open that one, wherever it listens
-    terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
-    if terminals and importlib.util.find_spec("tui.app"):
-        ctx.exit(_console().run(where))
+    if console is not None:
+        ctx.exit(console.run(where))
     from gateway.commands.server import serve_here
 
     ctx.exit(serve_here(where))

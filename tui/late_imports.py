@@ -1,21 +1,32 @@
-"""Late imports: modules that the console's first frame does not need. Each is loaded when it is first used.
+"""Late imports: modules that the console's first frame does not need. Each is run when it is first used.
 
 A file that the first frame needs imports such a module as a whole (``from tui.widgets import choices``) and writes
-``choices.ChooseOne``: importing a name from it loads it. Short, because the command line loads it before the console.
+``choices.ChooseOne``: importing a name from it runs it. Python's own ``LazyLoader`` would run a module that is imported
+a second time. Short, because the command line loads it before the console.
 """
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import LazyLoader
+from threading import RLock
 from types import ModuleType
+from typing import Any
 
 LATE = frozenset(
     {
+        "asyncio.sslproto",
+        "asyncio.staggered",
+        "bz2",
+        "gateway.client.connect_card",
         "gateway.client.control",
         "gateway.client.launch",
         "gateway.client.request",
+        "ipaddress",
+        "locale",
+        "lzma",
+        "mimetypes",
+        "ssl",
+        "statistics",
         "tomllib",
         "tui.clipboard",
         "tui.export",
@@ -29,7 +40,48 @@ LATE = frozenset(
 )
 
 
-class LateImports(MetaPathFinder):
+class LateModule(ModuleType):
+    """A module that has not run yet. It has a name and a place; asking for anything else runs it."""
+
+    def __getattr__(self, name: str) -> Any:
+        """What is missing so far."""
+        spec: Any = self.__spec__
+        if isinstance(spec.loader, LateLoader):
+            spec.loader.run(self)
+        return ModuleType.__getattribute__(self, name)
+
+
+class LateLoader:
+    """Loads nothing, and keeps the loader that will."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self._lock = RLock()
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        created: ModuleType | None = self._loader.create_module(spec)
+        return created
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It runs when it is used."""
+        module.__class__ = LateModule
+
+    def run(self, module: ModuleType) -> None:
+        """Run it, once: other threads wait, and what it imports finds in it what is there so far."""
+        with self._lock:
+            spec: Any = module.__spec__
+            if spec.loader is not self:
+                return
+            spec.loader = module.__loader__ = self._loader
+            try:
+                self._loader.exec_module(module)
+            except BaseException:
+                spec.loader = module.__loader__ = self
+                raise
+            module.__class__ = ModuleType
+
+
+class LateImports:
     """Finds these modules as the other finders do, and puts off running them."""
 
     def find_spec(
@@ -40,7 +92,7 @@ class LateImports(MetaPathFinder):
         others = (finder for finder in sys.meta_path if finder is not self)
         found = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
         if found is not None and found.loader is not None:
-            found.loader = LazyLoader(found.loader)
+            found.loader = LateLoader(found.loader)  # type: ignore[assignment] # it does what a loader must
         return found
 
 

@@ -3,8 +3,8 @@
 A Link finds the server that runs on this home, or starts one.
 """
 
+import os
 from collections.abc import Callable
-from secrets import token_hex
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -150,7 +150,7 @@ class ServerLauncher:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._session = token_hex(4)
+        self._session = os.urandom(4).hex()
 
     async def find(self) -> AttachedServer | None:
         endpoint = await launch.find(self._config)

@@ -1,8 +1,8 @@
 """Trends: sums of the last days or hours by one dimension, and the calls, errors and latency of the last hour."""
 
+import statistics
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from statistics import median
 
 import msgspec
 
@@ -115,4 +115,4 @@ class Pulse:
     @property
     def first_byte_ms(self) -> int | None:
         """Median time to the first byte of the newest calls."""
-        return round(median(self._first)) if self._first else None
+        return round(statistics.median(self._first)) if self._first else None
