@@ -4,8 +4,8 @@ Textual styles every widget as it is mounted, all of them again when the screen 
 the classes of the terminal's size. These screens have those classes before their widgets are mounted, and showing
 them styles nothing: a change of theme reaches every open screen, also those below another one.
 
-Textual lays a screen out when it is shown, and again for each message that tells its size: the terminal's first one,
-and one that follows each layout. These screens are laid out again only for a size that they do not have.
+Textual lays out a screen when it is shown, and again at each Resize: the terminal sends one at the start, and one
+follows every layout. These screens ignore a Resize to the size that they have.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def _take_size(screen: AnyScreen) -> None:
 
 
 def _fit_size(screen: AnyScreen, event: events.Resize) -> None:
-    """A size that this screen and those below it are laid out for changes nothing."""
+    """Ignore a Resize to the size that this screen and those below it have."""
     laid_out = all(one.outer_size == event.size for one in screen.app.screen_stack)
     if laid_out and screen.has_class(*size_classes(screen.app)):
         event.stop().prevent_default()

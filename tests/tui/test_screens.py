@@ -39,7 +39,7 @@ async def test_the_console_styles_each_widget_once_when_it_starts(styled: list[i
 
 @pytest.fixture
 def laid_out(monkeypatch: pytest.MonkeyPatch) -> list[Size]:
-    """The sizes that a message made a screen fit."""
+    """The sizes for which screens were laid out after a Resize."""
     found: list[Size] = []
     keep = Screen._screen_resized  # noqa: SLF001 - there is no public place to look
 
