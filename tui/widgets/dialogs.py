@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Self
 
 from rich.cells import cell_len
+from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -185,7 +186,7 @@ class Prompt(DialogScreen[str | None]):
         else:
             self.dismiss(event.value)
 
-    def on_resize(self) -> None:
+    def on_resize(self, _event: events.Resize) -> None:
         self.call_after_refresh(self._draw_line)  # when the field has its width, too
 
     def _complain(self, complaint: str) -> None:
