@@ -1,5 +1,6 @@
 """``account``: the balance, grants and budgets of the owner."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from gateway.commands.options import DOLLARS, json_option
 from gateway.commands.output import out_json, out_list, out_pairs
 from gateway.commands.session import run
 from gateway.domain.account import Grant
+from gateway.domain.errors import GatewayError
 from gateway.domain.fields import ACCOUNT, details
 from gateway.domain.money import dollars
 from gateway.domain.units import Millis, Nanos
@@ -30,17 +32,30 @@ def account() -> None:
 @json_option
 def show_account(*, as_json: bool) -> None:
     """Show balance, holds and budgets."""
+    _run_and_print(lambda client: client.account(), create=False, as_json=as_json)
+
+
+def _run_and_print(change: Callable[[ControlClient], Awaitable[AccountView]], *, create: bool, as_json: bool) -> None:
+    """Print the account after a change, with how long its money lasts."""
 
     async def work(client: ControlClient) -> tuple[AccountView, formatting.BalanceOutlook | None, int]:
-        view, ahead = await client.account(), await formatting.look_ahead(client)
-        limited = bool(view.budgets) and not as_json
-        return view, ahead, min((one.time for one in await client.grants()), default=0) if limited else 0
+        view = await change(client)
+        ahead = await formatting.look_ahead(client, view)
+        return view, ahead, await _first_grant(client) if view.budgets and not as_json else 0
 
-    view, ahead, since = run(work)
-    if as_json and ahead:
-        out_json(ahead.json())
+    view, ahead, since = run(work, create=create)
+    if as_json:
+        out_json(ahead.json() if ahead else view)
         return
-    _print(view, as_json=as_json, outlook=ahead.text() if ahead else "", since=since)
+    _print(view, ahead.text() if ahead else "", since)
+
+
+async def _first_grant(client: ControlClient) -> int:
+    """When the first money was added; 0 if that is not known, for it is only needed for a forecast."""
+    try:
+        return min((one.time for one in await client.grants()), default=0)
+    except GatewayError:
+        return 0
 
 
 @account.command(
@@ -51,7 +66,7 @@ def show_account(*, as_json: bool) -> None:
 @json_option
 def grant(amount: int, note: str, *, as_json: bool) -> None:
     """Add AMOUNT dollars to the balance; a negative AMOUNT subtracts."""
-    _print(run(lambda client: client.grant(Nanos(amount), note), create=True), as_json=as_json)
+    _run_and_print(lambda client: client.grant(Nanos(amount), note), create=True, as_json=as_json)
 
 
 @account.command(examples=["tollkeeper account grants"])
@@ -80,13 +95,10 @@ def set_account(*, as_json: bool, **given: Any) -> None:
         patch = patch_of(ACCOUNT, given, await client.account())
         return await client.set_account(options.something(patch))
 
-    _print(run(work, create=True), as_json=as_json)
+    _run_and_print(work, create=True, as_json=as_json)
 
 
-def _print(view: AccountView, *, as_json: bool, outlook: str = "", since: int = 0) -> None:
-    if as_json:
-        out_json(view)
-        return
+def _print(view: AccountView, outlook: str, since: int) -> None:
     out_pairs(
         [
             ("available", outlook.replace(" available", "", 1) or dollars(view.available_nanos)),

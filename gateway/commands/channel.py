@@ -139,7 +139,9 @@ def edit_channel(ref: str, dialect: str | None, *, as_json: bool, **given: Any) 
         saved = await client.edit_channel(view.id, options.something(patch))
         known = {model.name for model in view.models}
         added = tuple(name for name in saved.unpriced if name not in known)
-        prices = formatting.price_notes(msgspec.structs.replace(saved, unpriced=added))
+        mapped = {(model.name, model.upstream) for model in view.models}
+        own = tuple(one for one in saved.own_prices if (one.price.model, one.target) not in mapped)
+        prices = formatting.price_notes(msgspec.structs.replace(saved, unpriced=added, own_prices=own))
         done = options.saved_text(patch, view, saved)
         return saved, done, [*await _left_without(client, set(view.groups) - set(saved.groups)), *prices]
 

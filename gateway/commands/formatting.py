@@ -94,10 +94,10 @@ class BalanceOutlook(msgspec.Struct, frozen=True, kw_only=True):
         return {**msgspec.convert(json_value(self.account), dict[str, Any]), "used_up_ms": self.used_up_ms}
 
 
-async def look_ahead(client: ControlClient) -> BalanceOutlook | None:
+async def look_ahead(client: ControlClient, account: AccountView | None = None) -> BalanceOutlook | None:
     """The account with its forecast; None if it is not known, for it is only an addition to what was requested."""
     try:
-        account = await client.account()
+        account = account or await client.account()
     except GatewayError:
         return None
     try:
@@ -181,7 +181,7 @@ async def why_sees_none(client: ControlClient, token: TokenView) -> str:
 
 
 def price_notes(saved: SavedChannel) -> list[str]:
-    """Which prices a channel's new models got and how to change them, and which of its models have none."""
+    """Which prices a channel's new models got and how to change them, and which have none, or not their target's."""
     notes = []
     if saved.new_prices:
         some_prices = some([f"{view.model} {price(view)}" for view in saved.new_prices])
@@ -193,6 +193,10 @@ def price_notes(saved: SavedChannel) -> list[str]:
         verb, them = ("has", "it") if len(saved.unpriced) == 1 else ("have", "them")
         notes.append(f"note: {some(saved.unpriced)} {verb} no price: counted, not charged, and no budget stops {them}")
         notes.append(f"Price one: tollkeeper price set {first} --like OTHER, or --input and --output")
+    for one in saved.own_prices:
+        name, target = plain(one.price.model, 80), plain(one.target, 80)
+        own = f"calls of '{name}' cost {price(one.price)} here, too, the price of that name, not that of '{target}'"
+        notes.append(f"note: {own}; a name that no other channel has gets the price of its target")
     return notes
 
 

@@ -8,6 +8,7 @@ from gateway.commands.completion import CHANNELS
 from gateway.commands.options import json_option, now
 from gateway.commands.output import out_list
 from gateway.commands.session import run
+from gateway.domain.budget import BALANCE_ID
 from gateway.domain.call import FailureKind
 from gateway.domain.incidents import STORE, Incident, cause_text, reason_text
 from gateway.domain.text import plain
@@ -43,7 +44,8 @@ def _state(one: Incident) -> str:
     if not one.lasts(now()):
         return "over"
     if one.budget:
-        return f"resets {formatting.moment(one.until)[5:16]}" if one.until else ""
+        lasting = "until money is added" if one.subject_id == BALANCE_ID else ""
+        return f"resets {formatting.moment(one.until)[5:16]}" if one.until else lasting
     if not one.paused:
         return "no success since"
     if one.kind is FailureKind.UNSET:
@@ -61,6 +63,8 @@ def _calls(one: Incident) -> str:
 
 
 def _cause(one: Incident) -> str:
+    if one.subject_id == BALANCE_ID:
+        return "balance used up"
     if one.budget:
         return "budget warning"
     return "failed" if one.channel == STORE else cause_text(one)

@@ -114,10 +114,15 @@ def status(*, line: bool, as_json: bool) -> None:
     _print(view, ahead)
 
 
-def _account(state: AccountStatus) -> str:
+def _account(account: AccountView) -> str:
     """What keeps the account from paying; empty if nothing does."""
-    fix = advice(QuotaExceeded("", code="account_suspended"))
-    return "" if state is AccountStatus.ACTIVE else f"{state.value}: all calls are rejected; {fix}"
+    if account.status is not AccountStatus.ACTIVE:
+        fix = advice(QuotaExceeded("", code="account_suspended"))
+        return f"{account.status.value}: all calls are rejected; {fix}"
+    if account.balance_nanos > 0:
+        return ""
+    fix = advice(QuotaExceeded("", details={"missing_nanos": -account.balance_nanos}))
+    return f"balance used up: all calls that cost something are rejected; {fix}"
 
 
 @click.command(cls=Command, examples=["tollkeeper stop", "tollkeeper stop --now"])
@@ -168,6 +173,8 @@ def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
     troubles = [_state_count("channel", *one) for one in channels] + _key_troubles(view)
     if account.status is not AccountStatus.ACTIVE:
         troubles.append(f"account {account.status.value}")
+    if account.balance_nanos <= 0:
+        troubles.append("balance used up")
     if view.state != "serving":
         troubles.append(view.state.replace("_", " "))
     running = f"{view.in_flight} running" + (f", {view.queued} waiting" if view.queued else "")
@@ -246,7 +253,7 @@ def _print(view: Status, ahead: formatting.BalanceOutlook | None) -> None:
             ("version", view.version),
             ("process", str(view.pid)),
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
-            *([("account", _account(ahead.account.status)), ("balance", ahead.text())] if ahead else []),
+            *([("account", _account(ahead.account)), ("balance", ahead.text())] if ahead else []),
             ("calls", _calls(view)),
             *(("", f"{count} waiting for {plain(what)}") for what, count in view.waits.items()),
             ("open consoles", str(view.watchers)),

@@ -13,6 +13,7 @@ from gateway.control.request_bodies import fields, patch, require_fields
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views, price_view
 from gateway.core.auth import new_id
+from gateway.core.model_prices import own_prices
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
@@ -22,7 +23,7 @@ from gateway.domain.registry import Change, Registry, Table
 from gateway.domain.units import ChannelId
 from gateway.domain.upstream_views import ListingView
 from gateway.domain.urls import checked_base_url
-from gateway.domain.views import ChannelView, SavedChannel
+from gateway.domain.views import ChannelView, OwnPrice, SavedChannel
 from gateway.upstream import mock_options
 from gateway.upstream.dialects import vendor_url
 from gateway.upstream.vendors import PRESETS
@@ -131,6 +132,10 @@ async def _commit(
         **{name: getattr(view, name) for name in view.__struct_fields__},
         new_prices=tuple(price_view(price, edits.now) for price in prices),
         unpriced=tuple(model.name for model in channel.models if edits.engine.catalog.price(model.name) is None),
+        own_prices=tuple(
+            OwnPrice(price=price_view(price, edits.now), target=target)
+            for price, target in own_prices(channel, edits.registry, edits.engine.catalog.prices)
+        ),
     )
 
 

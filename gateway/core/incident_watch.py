@@ -15,11 +15,20 @@ from gateway.core.channel_health import OK, ChannelHealth, HealthState
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.quota import ACCOUNT, MoneyBooks, Scope
-from gateway.domain.budget import Budget, budget_id, budget_name, window_end, window_start
+from gateway.domain.budget import (
+    BALANCE_ID,
+    BALANCE_NAME,
+    Budget,
+    Window,
+    budget_id,
+    budget_name,
+    window_end,
+    window_start,
+)
 from gateway.domain.channel import Channel, key_id, key_name
 from gateway.domain.incidents import WARN_SHARE, Incident, Incidents, SpentBudget, spent_share
 from gateway.domain.text import plain
-from gateway.domain.units import ChannelId, Millis
+from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.domain.views import BudgetView, call_view
 from gateway.upstream.credentials import unset_text
 
@@ -123,9 +132,25 @@ class IncidentWatch:
             for scope, owner, budgets in self._budgets()
             for view in budget_use(self._books, scope, budgets, now)
             if spent_share(view) >= WARN_SHARE
-        }
+        } | self._spent_balance()
         for warning in self.incidents.update_budgets(spent, now):
             _log.warning("of the %s, %s", warning.budget, warning.reason)
+
+    def _spent_balance(self) -> dict[str, SpentBudget]:
+        """The balance as a budget of which all is spent; nothing while there is some, or if nothing was ever spent."""
+        granted, spent = self._catalog().registry.granted, self._books.spent(ACCOUNT, Millis(0))
+        if spent.nanos < granted or not spent.nanos:
+            return {}
+        held = self._books.held(ACCOUNT)
+        view = BudgetView(
+            window=Window.EVER,
+            nanos=Nanos(max(0, granted)),
+            spent_nanos=spent.nanos,
+            held_nanos=held.nanos,
+            spent_tokens=spent.tokens,
+            resets_at_ms=None,
+        )
+        return {BALANCE_ID: SpentBudget(BALANCE_NAME, view)}
 
     def _names(self) -> Iterator[tuple[str, str]]:
         """The names of channels and budgets, by their ids."""

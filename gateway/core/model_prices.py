@@ -5,8 +5,9 @@ has the price of its target, the model it stands for there, unless it has one of
 comes before an imported one: a mapping whose own price was imported follows its target once the owner prices that.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
+from gateway.core.price_change import differs
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.price import Price
 from gateway.domain.registry import Registry
@@ -42,6 +43,20 @@ def prices_in_effect(registry: Registry) -> dict[str, Price]:
             if target is not None and (price is None or set_by_owner(target)):
                 found[name] = target
     return found
+
+
+def own_prices(channel: Channel, registry: Registry, prices: Mapping[str, Price]) -> Iterator[tuple[Price, str]]:
+    """The channel's mappings that have the list price of another channel's model, not that of their target.
+
+    Yields the price and the target's name.
+    """
+    models = {m.name for one in registry.channels.values() for m in one.models if not is_mapping(m)}
+    for served in channel.models:
+        price, target = prices.get(served.name), registry.prices.get(served.upstream)
+        if served.name not in models or not is_mapping(served) or price is None or set_by_owner(price):
+            continue
+        if target is None or differs(target, price):
+            yield price, served.upstream
 
 
 def in_order(channels: Iterable[Channel]) -> list[Channel]:

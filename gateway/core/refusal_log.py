@@ -16,9 +16,9 @@ import msgspec
 from gateway.core.call import CallOrigin
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.domain.budget import budget_id
+from gateway.domain.budget import BALANCE_ID, budget_id
 from gateway.domain.call import EXCEEDED_MARK, REPEATED_MARK, SKIPPED_MARK, Outcome, Record, RequestSize
-from gateway.domain.errors import GatewayError, NoChannel
+from gateway.domain.errors import GatewayError, NoChannel, QuotaExceeded
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
@@ -285,6 +285,8 @@ def _marks(refusal: _Refusal, left_out: int) -> Iterator[str]:
 def _budget_of(error: GatewayError, token: Token | None) -> str:
     """The id of the budget that was too small for the call; empty if it was refused for another reason."""
     window, kind = error.details.get("budget_window"), error.details.get("budget_of")
+    if isinstance(error, QuotaExceeded) and error.code == error.default_code and window is None:
+        return BALANCE_ID
     if token is None or not isinstance(window, str) or not isinstance(kind, str):
         return ""
     return budget_id(window, kind, {"token": token.id, "group": token.group}.get(kind, ""))

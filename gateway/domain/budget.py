@@ -119,6 +119,11 @@ def window_end(window: Window, now: Millis) -> Millis | None:
     return None if calendar is None else _millis(calendar.following(calendar.first(_local(now))))
 
 
+BALANCE_ID = "balance"
+"""Stands for the account's balance, where budgets have their ids."""
+BALANCE_NAME = "balance of the account"
+
+
 def budget_id(window: str, kind: str, owner: str) -> str:
     """What stays the same while names change: ``day:token:tok_1``; the account is ``day:account:``."""
     return f"{window}:{kind}:{owner}"

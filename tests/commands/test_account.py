@@ -1,5 +1,7 @@
 """The account on the command line."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -8,7 +10,7 @@ from gateway.domain.account import Grant
 from gateway.domain.budget import Window
 from gateway.domain.units import Millis, Nanos
 from tests.commands.runner import Control, run
-from tests.commands.samples import ACCOUNT, BUDGET, NOW
+from tests.commands.samples import ACCOUNT, BUDGET, NOW, SUMMARY
 
 
 def test_the_account_is_shown_to_the_last_nano_dollar() -> None:
@@ -27,6 +29,20 @@ def test_the_pace_of_a_budget_is_that_since_the_first_grant(monkeypatch: pytest.
         grant = Grant(id="grant_1", nanos=Nanos(10_000_000_000), time=Millis(NOW - before), note="first")
         ran = run("account", "show", control=Control({"GET /account": account, "GET /account/grants": [grant]}))
         assert shown in ran.out
+
+
+@pytest.mark.parametrize("command", [("show",), ("grant", "1"), ("set", "--budget", "month=5")], ids=" ".join)
+def test_every_answer_has_the_same_forecasts(command: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.commands.formatting.now", lambda: NOW)
+    budgets = [msgspec.structs.replace(BUDGET, window=Window.MONTH, resets_at_ms=Millis(NOW + 20 * 86_400_000))]
+    account = msgspec.structs.replace(ACCOUNT, budgets=budgets)
+    grant = Grant(id="grant_1", nanos=Nanos(10_000_000_000), time=Millis(NOW - 2 * 86_400_000), note="first")
+    week = msgspec.structs.replace(SUMMARY, first_ms=Millis(NOW - 2 * 86_400_000))
+    answers = dict.fromkeys(("GET /account", "POST /account/grants", "PATCH /account"), account)
+    control = Control({**answers, "GET /account/grants": [grant], "GET /usage": week})
+    out = run("account", *command, control=control).out
+    assert "at this pace used up on" in out
+    assert "at the pace of the last 2 days" in out or "lasts over a year" in out
 
 
 def test_the_account_in_json_has_the_fields_of_the_view() -> None:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import Dialect, ServedModel
-from gateway.domain.views import SavedChannel
+from gateway.domain.views import OwnPrice, SavedChannel
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, GROUP, PRICE, TOKEN
 
@@ -118,6 +118,19 @@ def test_an_edit_says_which_prices_new_models_got() -> None:
         control = Control({"GET /channels/c": before, "PATCH /channels/ch_1": saved})
         ran = run("channel", "edit", "c", "--models", "a", control=control)
         assert ("note: my own has no price" in ran.err) is told
+
+
+def test_an_edit_says_which_new_mappings_do_not_have_the_price_of_their_target() -> None:
+    own = OwnPrice(price=replace(PRICE, model="gpt-4o-mini"), target="qwen3:8b")
+    saved = replace(SAVED, new_prices=(), unpriced=(), own_prices=(own,))
+    mapped = replace(CHANNEL, models=(ServedModel(name="gpt-4o-mini", upstream="qwen3:8b"),))
+    for before, told in ((CHANNEL, True), (mapped, False)):
+        control = Control({"GET /channels/c": before, "PATCH /channels/ch_1": saved})
+        err = run("channel", "edit", "c", "--map", "gpt-4o-mini=qwen3:8b", control=control).err
+        text = (
+            "note: calls of 'gpt-4o-mini' cost $2.50 / $10.00 here, too, the price of that name, not that of 'qwen3:8b'"
+        )
+        assert (text in err) is told
 
 
 def test_the_dialect_can_be_changed() -> None:

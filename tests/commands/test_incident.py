@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from gateway.commands import output
 from gateway.commands.options import now
+from gateway.domain.budget import BALANCE_ID, BALANCE_NAME
 from gateway.domain.call import FailureKind
 from gateway.domain.human_values import local_time
 from gateway.domain.incidents import QUIET_MS, Incident
@@ -41,6 +42,13 @@ def test_a_budget_of_which_more_than_all_is_spent_is_not_called_nearly_spent() -
     spent = replace(BUDGET, reason="222% is spent")
     line = run("incident", "list", control=Control({"GET /incidents": [spent]})).out.splitlines()[1]
     assert ("budget warning" in line, line.endswith("222% is spent"), "nearly" in line) == (True, True, False)
+
+
+def test_a_balance_that_is_used_up_lasts_until_money_is_added() -> None:
+    empty = replace(BUDGET, subject_id=BALANCE_ID, budget=BALANCE_NAME, reason="all is spent", refused=3)
+    line = run("incident", "list", control=Control({"GET /incidents": [empty]})).out.splitlines()[1]
+    for text in ("balance of the account", "balance used up", "until money is added", "3 refused"):
+        assert text in line
 
 
 def test_eighty_places_show_whether_an_incident_lasts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gateway.commands.exit_codes import MEANINGS, Exit
 from gateway.commands.server import bar_line
 from gateway.domain.account import AccountStatus
-from gateway.domain.units import Millis
+from gateway.domain.units import Millis, Nanos
 from tests.commands.program import Served, serving, tollkeeper
 from tests.commands.runner import Control, run
 from tests.commands.samples import ACCOUNT, STATUS, SUMMARY, sum_row
@@ -45,6 +45,15 @@ def test_the_status_says_what_is_wrong_with_the_account() -> None:
     ]
     assert "\naccount " not in outs[0]
     assert "account         suspended: all calls are rejected; 'tollkeeper account set --status active' " in outs[1]
+
+
+def test_a_balance_that_is_used_up_needs_attention() -> None:
+    empty = replace(ACCOUNT, balance_nanos=Nanos(-21_850_000), available_nanos=Nanos(-21_850_000))
+    answers = {"GET /status": STATUS, "GET /account": empty, "GET /usage": SUMMARY}
+    bar = run("status", "--line", "--json", control=Control(answers)).json
+    assert (bar["class"], bar["text"].endswith(", balance used up")) == ("attention", True)
+    shown = run("status", control=Control(answers)).out
+    assert "account         balance used up: all calls that cost something are rejected; top up: 'tollkeeper" in shown
 
 
 def test_the_status_as_json_has_the_account_and_when_its_balance_is_used_up() -> None:

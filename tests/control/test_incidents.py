@@ -12,9 +12,10 @@ from gateway.domain.budget import Budget, Window
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import NotFound
 from gateway.domain.events import AnyEvent, IncidentChanged
+from gateway.domain.incidents import ALL_SPENT
 from gateway.domain.units import Nanos
 from tests.control.conftest import opened
-from tests.fakes.gateway import Gateway, running
+from tests.fakes.gateway import GRANTED, Gateway, running
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, speak
 
@@ -199,6 +200,21 @@ async def test_calls_that_are_refused_for_a_spent_budget_are_counted_with_its_wa
     gateway.engine.pipeline.refusals.close()
     (one,) = await owner.incidents()
     assert (one.budget, one.refused) == ("daily budget of token 'tight'", 3)
+
+
+async def test_a_balance_that_is_used_up_is_an_incident_until_money_is_added(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", speak())
+    gateway.price()
+    gateway.grant(COST - GRANTED)
+    assert [(await gateway.client.chat(max_tokens=1)).status for _ in range(3)] == [200, 429, 429]
+    gateway.engine.pipeline.refusals.close()
+    (one,) = await owner.incidents()
+    assert (one.budget, one.reason, one.refused, one.ended) == ("balance of the account", ALL_SPENT, 2, None)
+    gateway.grant(COST)
+    (one,) = await owner.incidents()
+    assert one.ended is not None
 
 
 async def test_a_rejected_key_of_several_is_an_incident_and_a_word_in_the_status_until_it_is_removed(

@@ -8,7 +8,7 @@ from gateway.control import model_lists
 from gateway.control.edits import ConfigEdits
 from gateway.domain.errors import BadRequest, Conflict, NotFound
 from gateway.domain.registry import Change
-from gateway.domain.units import DOLLAR, Millis
+from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.fakes.gateway import INPUT, Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply, speak
@@ -80,6 +80,7 @@ async def test_models_that_an_edit_adds_are_priced_and_others_are_left_alone(own
 async def test_a_mapping_follows_its_target(owner: ControlClient) -> None:
     saved = await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "fast=gpt-4.1", "mini=gpt-4.1-mini")})
     assert sorted(price.model for price in saved.new_prices) == ["gpt-4.1", "mini"]
+    assert saved.own_prices == ()
     await owner.set_price("gpt-4.1", {"input": 7, "output": 7})
     found = {model.name: model.price for model in await owner.models()}
     assert found["fast"] is not None
@@ -87,6 +88,19 @@ async def test_a_mapping_follows_its_target(owner: ControlClient) -> None:
     assert [p.model for p in await owner.import_prices()] == ["gpt-4.1", "mini"]
     with pytest.raises(NotFound, match=r"another name of 'gpt-4.1' and has that price"):
         await owner.remove_price("fast")
+
+
+async def test_a_mapping_to_a_name_that_has_a_list_price_keeps_that_and_the_answer_says_so(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    gateway.price("m", source="genai-prices 1")
+    gateway.price("local", input=Nanos(0), output=Nanos(0))
+    body = {"name": "lan", "dialect": "openai", "base_url": "http://127.0.0.1:9/v1"}
+    saved = await owner.add_channel({**body, "models": [{"name": "m", "upstream": "local"}, {"name": "local"}]})
+    (found,) = saved.own_prices
+    assert (found.price.model, found.price.input_nanos, found.target) == ("m", INPUT, "local")
+    await owner.set_price("m", {"input": 5, "output": 5})
+    assert (await owner.edit_channel("lan", {"priority": 1})).own_prices == ()
 
 
 async def test_calls_of_a_mapping_are_charged_like_its_target(
