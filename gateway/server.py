@@ -89,8 +89,15 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """What opening the store repaired."""
 
 
+LOG_LINE = "{asctime} {levelname}: {message}"
+"""Of stderr, or of ``server.log``."""
+
+
 def run(config: Config, ready: Callable[[Welcome], None]) -> int:
     """Serve until stopped; the process's exit code. ``ready`` is called once /v1 answers."""
+    log = logging.StreamHandler()
+    log.setFormatter(logging.Formatter(LOG_LINE, "%Y-%m-%d %H:%M:%S", style="{"))
+    logging.getLogger().addHandler(log)
     if sys.platform == "win32":
         return asyncio.run(serve(config, ready=ready))
     import uvloop  # noqa: PLC0415 - there is none on Windows

@@ -13,6 +13,7 @@ from gateway.domain.call import (
     lost_events,
     outcome_text,
     request_size,
+    wait_of,
 )
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
@@ -146,7 +147,10 @@ def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     if not call.duration_ms:
         room = 0
     card.row("timing", (glyphs.wait * wait + glyphs.fills[0] * (room - wait), "live"), words)
-    rest = [f"{call.overhead_us / 1000:.1f}ms in the gateway before the upstream call"] if call.overhead_us else []
+    queued = wait_of(call.marks)
+    own = max(0.0, call.overhead_us / 1000 - (queued.ms if queued else 0))
+    rest = [f"waited {fmt.seconds(queued.ms)} of it for {safe(queued.place)}"] if queued else []
+    rest += [f"{own:.1f}ms in the gateway before the upstream call"] if call.overhead_us else []
     if (rate := speed_of(call)) is not None:
         rest.append(f"{rate:.0f} tok/s")
     if rest:

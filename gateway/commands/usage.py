@@ -16,7 +16,7 @@ from gateway.commands.output import Columns, ProgressLine, more_text, out, out_j
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_tail import tail
-from gateway.domain.call import TOLD_MARKS, outcome_text, request_size
+from gateway.domain.call import TOLD_MARKS, outcome_text, request_size, wait_of
 from gateway.domain.human_values import brief_count, count_text, local_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
@@ -289,7 +289,8 @@ def cancel_call(call_id: str) -> None:
 
 def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str) -> None:
     first = "" if call.first_byte_ms is None else f", first token after {formatting.span(call.first_byte_ms)}"
-    overhead = f"{call.overhead_us / 1000:.2f}ms before the upstream request"
+    wait = wait_of(call.marks)
+    overhead = f"{max(0.0, call.overhead_us / 1000 - (wait.ms if wait else 0)):.2f}ms before the upstream request"
     out_pairs(
         [
             ("id", call.id),
@@ -308,6 +309,7 @@ def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str)
             ("error", f"{call.code}: {call.error}" if call.code else call.error),
             ("duration", f"{formatting.duration(call) or 'not known'}{first}{', streamed' if call.stream else ''}"),
             ("usual", _usual(usual)),
+            ("waited", f"{formatting.span(wait.ms)} of it for {plain(wait.place)}" if wait else ""),
             ("in the gateway", overhead if call.attempts else ""),
             ("asked for", size.text() if (size := request_size(call.marks)) is not None else ""),
             ("usage", _usage(call)),

@@ -62,6 +62,8 @@ class CallLimits(msgspec.Struct):
     """The same at a channel, until its attempt begins."""
     budget_warning: str = ""
     """Of which budgets most is spent."""
+    marks: tuple[str, ...] = ()
+    """Of the record: of that, and of a wait for a place."""
 
     def read(self) -> None:
         """Read how the limits stand, unless that is done."""

@@ -134,7 +134,7 @@ class IncidentWatch:
             if spent_share(view) >= WARN_SHARE
         } | self._spent_balance()
         for warning in self.incidents.update_budgets(spent, now):
-            _log.warning("of the %s, %s", warning.budget, warning.reason)
+            _log.warning("%s: %s", warning.budget, warning.reason)
 
     def _spent_balance(self) -> dict[str, SpentBudget]:
         """The balance as a budget of which all is spent; nothing while there is some, or if nothing was ever spent."""

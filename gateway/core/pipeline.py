@@ -36,7 +36,7 @@ from gateway.core.refusal_log import Refusals
 from gateway.core.retry import KEEP_FAILURE_S, BrokenStreams, RecentFailures
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import GONE, Meter, had_output, outcome_of, record_of
-from gateway.domain.call import Outcome, Record
+from gateway.domain.call import BUDGET_MARK, Outcome, Record
 from gateway.domain.errors import (
     AnswerMemoryFull,
     GatewayError,
@@ -46,6 +46,7 @@ from gateway.domain.errors import (
     UpstreamTimeout,
 )
 from gateway.domain.settings import Durability
+from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.usage import COUNTED_HERE, UsageSource
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
@@ -178,6 +179,7 @@ class Pipeline:
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
         if admission.hold_plan.warning:
             call.limits.budget_warning = admission.hold_plan.warning
+            call.limits.marks += (BUDGET_MARK + plain(admission.hold_plan.warning, 160),)
         if first.route is not None:
             call.begin_attempt(first.route, first.why, 1)
         self._deps.books.open(call.running)

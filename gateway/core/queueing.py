@@ -24,9 +24,10 @@ from gateway.core.quota import MoneyBooks
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import RouteChoice
-from gateway.domain.call import Running
+from gateway.domain.call import Running, Wait
 from gateway.domain.errors import RateLimited, Unavailable
-from gateway.domain.units import CallId
+from gateway.domain.text import plain
+from gateway.domain.units import CallId, Millis
 
 Commit = Callable[[Call, Admission, RouteChoice], None]
 
@@ -141,9 +142,13 @@ class CallQueue:
         The places are noted on the call and passed on to its ticket and its first attempt. Raises GatewayError, or
         ConnectionError if the client left meanwhile.
         """
+        began = self._clock.mono()
         with self.calls.until_admitted(call.context.visit.id), until_gone(call.context.client):
             try:
                 admission, first = await self._take_places(call, admission)
+                if (waiting := self.calls.get(call.context.visit.id)) is not None:
+                    ms = Millis(round((self._clock.mono() - began) * 1000))
+                    call.limits.marks += (Wait(ms, plain(waiting.waits_for, 160)).mark(),)
                 commit(call, admission, first)
             except BaseException:
                 self._release(call)

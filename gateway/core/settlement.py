@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from gateway.core.call import Call
-from gateway.domain.call import BUDGET_MARK, FailureKind, Outcome, Record
+from gateway.domain.call import FailureKind, Outcome, Record
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
 from gateway.domain.estimate import Calibration
 from gateway.domain.price import cost, rates
@@ -212,8 +212,8 @@ def _marks(call: Call) -> tuple[str, ...]:
         marks += (f"output_limit={attempt.lowered}",)
     if call.result.after_break:
         marks += ("after_break",)
-    if call.limits.budget_warning:
-        marks += (BUDGET_MARK + plain(call.limits.budget_warning, 160),)
+    if call.limits.marks:
+        marks += call.limits.marks
     if route is not None and route.served.name != call.context.request.model:
         marks += (f"fallback={plain(route.served.name, 80)}",)
     return marks

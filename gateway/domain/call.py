@@ -205,8 +205,31 @@ SIZE_MARK = "request="
 """Begins the mark of a refused call that has its request's size."""
 
 
-TOLD_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK)
+WAITED_MARK = "waited="
+"""Begins the mark of a call that waited for a place."""
+TOLD_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK)
 """Begin marks that are shown in words."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """How long a call waited before it was admitted, and for what."""
+
+    ms: Millis
+    place: str
+    """``channel 'lan' (1 call at once)``."""
+
+    def mark(self) -> str:
+        """In a record's marks."""
+        return f"{WAITED_MARK}{self.ms}:{self.place}"
+
+
+def wait_of(marks: Iterable[str]) -> Wait | None:
+    """The wait of a call; None if its record names none."""
+    for mark in marks:
+        ms, _, place = mark.removeprefix(WAITED_MARK).partition(":")
+        if mark.startswith(WAITED_MARK) and ms.isascii() and ms.isdecimal():
+            return Wait(Millis(int(ms)), place)
+    return None
 
 
 class RequestSize(msgspec.Struct, frozen=True, kw_only=True):

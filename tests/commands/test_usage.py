@@ -99,6 +99,14 @@ def test_the_json_is_the_view() -> None:
 CONTROL = {"GET /calls": CallPage(calls=[CALL, replace(CALL, id="req_running", state="running")])}
 
 
+def test_a_call_that_waited_for_a_place_says_how_long_and_for_which() -> None:
+    marks = ["waited=17828:channel 'lan' (1 call at once)"]
+    call = replace(CALL, overhead_us=17_829_000, marks=marks)
+    out = run("usage", "show", CALL.id, control=Control({URL: call, **USUAL})).out
+    assert "17.8s of it for channel 'lan' (1 call at once)" in out
+    assert "1.00ms before the upstream request" in out
+
+
 def test_a_summary_says_until_when_alike_refusals_were_counted_once() -> None:
     control = Control({"GET /usage": replace(SUMMARY, refusals_from_ms=NOW)})
     told = f"before {local_time(NOW)}, of many alike refusals one in a second was counted"

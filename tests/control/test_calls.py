@@ -77,6 +77,17 @@ async def test_pages_neither_overlap_nor_leave_anything_out(owner: ControlClient
     assert seen == past[::-1]
 
 
+@pytest.mark.parametrize("change", [{"enabled": False}, {"expires": 1}])
+async def test_refused_calls_of_a_token_that_is_disabled_or_expired_are_its_calls(
+    owner: ControlClient, gateway: Gateway, change: dict[str, Any]
+) -> None:
+    client = gateway.token("ci")
+    await owner.edit_token("ci", change)
+    assert (await client.chat()).status == 401
+    (call,) = (await owner.calls(token="ci", words="tok:ci st:401")).calls
+    assert (call.token, call.group, call.outcome) == ("ci", "default", "refused")
+
+
 async def test_a_cursor_goes_on_where_the_page_ended(owner: ControlClient, past: list[str]) -> None:
     first = await owner.calls(limit=3)
     assert (first.left, first.back_to_ms) == (1, first.calls[-1].time_ms)

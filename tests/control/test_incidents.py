@@ -136,7 +136,7 @@ async def test_a_budget_that_is_nearly_spent_is_in_the_answers_header_the_record
     assert gateway.records[8].marks == ("budget=daily budget of token 'tight': 80% spent",)
     (warning,) = [one for one in await owner.incidents() if one.budget]
     assert warning.budget == "daily budget of token 'tight'"
-    told = [one.getMessage().partition("token 'tight', ")[2] for one in caplog.records]
+    told = [one.getMessage().partition("token 'tight': ")[2] for one in caplog.records]
     assert [text for text in told if text] == ["80% is spent", warning.reason]
     assert warning.reason == "all is spent, and calls are rejected"
 

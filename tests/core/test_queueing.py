@@ -10,7 +10,7 @@ import pytest
 
 from gateway.core.event_bus import LeftNotice
 from gateway.domain.account import AccountStatus
-from gateway.domain.call import FailureKind, Outcome
+from gateway.domain.call import FailureKind, Outcome, wait_of
 from gateway.domain.errors import InvalidToken, QuotaExceeded, RateLimited, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
@@ -82,6 +82,8 @@ async def test_a_call_over_the_limit_waits_for_its_place(ward: Ward, limits: dic
         ward.gates[-1].set()
     await asyncio.gather(*tasks)
     assert [record.outcome for record in ward.rig.records] == [Outcome.DONE] * 4
+    waits = [wait_of(record.marks) for record in ward.rig.records]
+    assert [wait is not None and owner in wait.place for wait in waits] == [False, True, True, True]
 
 
 async def test_what_waits_holds_no_money(ward: Ward) -> None:

@@ -50,6 +50,13 @@ def test_money_that_may_be_lost_at_the_upstream_is_reported() -> None:
     assert "may have billed $0.01" in text(possible_nanos=10_000_000)
 
 
+def test_the_time_in_the_gateway_leaves_out_what_a_call_waited() -> None:
+    told = text(overhead_us=17_829_000, marks=["waited=17828:channel 'lan' (1 call at once)"])
+    assert "waited 17.83s of it for channel 'lan' (1 call at once)" in told
+    assert "1.0ms in the gateway before" in told
+    assert "marks" not in told
+
+
 def test_every_attempt_has_its_reason() -> None:
     tries = [
         Attempt(channel="a", status=429, ms=Millis(210), kind=FailureKind.RATE, reason="slow down"),
