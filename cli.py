@@ -4,6 +4,10 @@ Only click and the standard library are loaded here, so that ``--version``, ``--
 """
 
 import gc
+
+if __name__ == "__main__":
+    gc.disable()  # until the command runs: loading modules leaves no garbage, and dozens of searches for it cost time
+
 import importlib
 import importlib.util
 import os
@@ -211,6 +215,9 @@ def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
 
     ``session`` is a ``gateway.commands.session.Session``; the real one unless given.
     """
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
     _hold_closed_streams()
     if COMPLETE in os.environ:
         importlib.import_module("gateway.commands.completion").register()
