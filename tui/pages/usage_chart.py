@@ -380,9 +380,9 @@ def _labels(bars: Bars) -> Iterator[tuple[int, str]]:
             last = datetime.fromtimestamp(bars.ends[number] / 1000 - 1).astimezone()
             if then.day == 1 or then.month != last.month:
                 yield number, f"{last:%b %Y}" if last.month == 1 else f"{last:%b}"
-        elif _cells(bars) >= 11:
+        elif _cells(bars) >= len("Mon 23 Nov "):
             yield number, f"{then:%a} {then.day} {then:%b}"
-        elif then.weekday() == 0:
+        elif then.weekday() == 0 or _cells(bars) >= len("23 Nov "):
             yield number, f"{then.day} {then:%b}"
 
 

@@ -234,6 +234,11 @@ def test_labels_of_the_time_are_round() -> None:
     assert axis.count("+") == 12
 
 
+def test_each_day_of_a_week_has_its_date_on_a_narrow_screen_too() -> None:
+    week = [Millis(MONDAY + day * DAY_MS) for day in range(7)]
+    assert dates(week, 79).split() == [part for day in range(7) for part in (str(5 + day), "Jan")]
+
+
 def test_nothing_is_an_empty_chart() -> None:
     drawing = plan(EMPTY)
     assert len(chart(drawing, bars_of(drawing, 40), 3, None, None)) == 5
