@@ -18,11 +18,11 @@ from tui.cli_commands import cli_command
 from tui.pages.base import ConsolePage, Verb
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
-from tui.widgets.choices import Picker
+from tui.widgets.combobox import ChoiceInput, Combobox, Suggestion
 from tui.widgets.dialogs import toast
 from tui.widgets.text_block import TextBlock
 
-LAST_USED = "the last one used"
+LAST_USED = "the last one used; tab, then type to choose another"
 FIRST_SEEN = "the first one visible"
 LABEL = 26
 
@@ -33,11 +33,13 @@ def run(page: Any) -> None:
 
 
 class DoctorPage(ConsolePage):
-    """Two choices, and a line a question."""
+    """Two fields to choose from, and a line a question. The text has the focus at first, as letters are keys there."""
 
     DEFAULT_CSS = """
     DoctorPage .asked { height: 1; margin: 0 1; }
     DoctorPage .asked Static { width: 10; color: $muted; }
+    DoctorPage .asked Input { background: $panel; }
+    DoctorPage ChoiceList:nocolor { max-height: 11; border: solid $border; }
     DoctorPage TextBlock { margin: 1 0 0 0; }
     """
     scopes = ("doctor",)
@@ -46,6 +48,7 @@ class DoctorPage(ConsolePage):
         *bindings(*scopes, verbs=frozenset(verbs)),
         Binding("down,j", "app.focus_next", show=False),
         Binding("up,k", "app.focus_previous", show=False),
+        Binding("escape", "leave_field", show=False),
     ]
 
     def __init__(self, session: ConsoleSession) -> None:
@@ -60,22 +63,26 @@ class DoctorPage(ConsolePage):
         yield Static(content((" Finds the first thing that stops calls from working, and says how to fix it.", "dim")))
         with Horizontal(classes="asked"):
             yield Static("token")
-            yield Picker([LAST_USED], LAST_USED, id="token")
+            yield _field("token", LAST_USED)
         with Horizontal(classes="asked"):
             yield Static("model")
-            yield Picker([FIRST_SEEN], FIRST_SEEN, id="model")
+            yield _field("model", FIRST_SEEN)
         yield TextBlock()
 
     def take_focus(self) -> None:
-        self.query_one("#token").focus()
+        self.query_one(TextBlock).focus()
+
+    def action_leave_field(self) -> None:
+        """Back to the text, and to the keys of the page."""
+        self.take_focus()
 
     def renew(self) -> None:
         board = self.session.board
         names = ([token.name for token in board.tokens], [model.name for model in board.models])
         if names != self._names:
             self._names = names
-            _picker(self.query_one("#token", Picker), [LAST_USED, *names[0]])
-            _picker(self.query_one("#model", Picker), [FIRST_SEEN, *names[1]])
+            for id_, found in zip(("token", "model"), names, strict=True):
+                self.query_one(f"#{id_}", ChoiceInput).offer([Suggestion(name) for name in sorted(found)])
         self.draw()
 
     def draw(self) -> None:
@@ -126,8 +133,8 @@ class DoctorPage(ConsolePage):
 
     def asked(self) -> tuple[str, str]:
         """The names of token and model; empty for what is found by itself."""
-        values = [self.query_one(f"#{id_}", Picker).value for id_ in ("token", "model")]
-        return values[0] if values[0] != LAST_USED else "", values[1] if values[1] != FIRST_SEEN else ""
+        token, model = (self.query_one(f"#{id_}", ChoiceInput).value.strip() for id_ in ("token", "model"))
+        return token, model
 
     def examine(self) -> None:
         """Run the checks in the background, unless they are running. Raises Unavailable."""
@@ -139,7 +146,10 @@ class DoctorPage(ConsolePage):
         else:
             toast(self, "The checks are still running.")
 
-    def on_picker_picked(self) -> None:
+    def on_input_submitted(self) -> None:
+        self.do(run)
+
+    def on_input_changed(self) -> None:
         if self._began is None:
             self._steps = []
         self.draw()
@@ -170,9 +180,6 @@ class DoctorPage(ConsolePage):
         return content((f" {words}", tone), (f"   {fmt.seconds(self._took)}", "dim"))
 
 
-def _picker(choice: Picker, options: list[str]) -> None:
-    """Other options; what was chosen stays if it is still there."""
-    choice.options = options
-    if choice.value not in options:
-        choice.value = options[0]
-    choice.refresh()
+def _field(id_: str, otherwise: str) -> Combobox:
+    """A field to choose a name in; ``otherwise``: what is used while it is empty."""
+    return Combobox(ChoiceInput("", (), only=True, many=False, placeholder=otherwise, id=id_))

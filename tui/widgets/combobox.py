@@ -127,6 +127,14 @@ class ChoiceInput(HintInput):
         literal = bool(self._literal) and self._literal in typed
         self.choices.show(self._found, first=self._only and bool(typed) and not literal)
 
+    def offer(self, suggestions: Sequence[Suggestion]) -> None:
+        """There are other choices now; what was chosen of those that are gone is cleared."""
+        before, self._suggestions = self._suggestions, suggestions
+        if self.value in {one.text for one in before} - {one.text for one in suggestions}:
+            self.value = ""
+        if self.choosing:
+            self.open()
+
     @property
     def choosing(self) -> bool:
         """Whether its choices are listed, to go on typing or to take one."""

@@ -24,7 +24,7 @@ async def test_it_asks_step_by_step_to_the_end() -> None:
     owner = Owner()
     owner.answer = refused(works=True, status=200, code="", message="it would be sent", fix="", retry_after_s=None)
     async with public(owner) as asked, shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
-        await press(app, pilot, "right", "right", "enter")
+        await press(app, pilot, "tab", "=editor", "enter", "enter")
         await until(app, pilot, "all checks passed: calls work")
         assert "✓ token 'editor' is accepted; it sees 2 models" in screen(app)
         assert asked[0] == "/v1/health "
@@ -49,7 +49,7 @@ async def test_about_one_call_the_rest_is_reported_as_another_matter() -> None:
     owner.answer = refused(works=True, status=200, code="", message="it would be sent", fix="", retry_after_s=None)
     owner.machine_now = [Step(name="the disk", result="fail", text="0.1 GB are free", fix="make room")]
     async with public(owner), shown("doctor", owner, size=(100, 45)) as (app, pilot, _):
-        await press(app, pilot, "right", "right", "enter")
+        await press(app, pilot, "tab", "=editor", "enter", "enter")
         await until(app, pilot, "calls work; ▲ is a separate problem")
         assert "▲ 0.1 GB are free" in screen(app)
         assert "→ make room" in screen(app)
@@ -65,13 +65,27 @@ async def test_the_first_bad_answer_says_what_to_do_and_ends_it() -> None:
 
 async def test_token_and_model_are_chosen_and_are_in_the_command() -> None:
     async with shown("doctor") as (app, pilot, _):
-        await press(app, pilot, "right", "right", "down", "right")
+        await press(app, pilot, "tab", "=edit", "enter", "tab", "=haiku", "enter")
         assert "$ tollkeeper doctor --token editor --model claude-haiku-4-5" in screen(app)
+
+
+async def test_letters_typed_into_a_field_search_and_after_esc_they_are_keys() -> None:
+    async with shown("doctor") as (app, pilot, _):
+        await press(app, pilot, "tab", *"laptop")
+        assert "--token laptop" in screen(app)
+        await press(app, pilot, "escape", "escape", "2")
+        assert app.page.id == "tokens"
+
+
+async def test_a_name_that_nothing_has_is_checked_as_it_is() -> None:
+    async with shown("doctor") as (app, pilot, _):
+        await press(app, pilot, "tab", "=nope", "escape")
+        assert "$ tollkeeper doctor --token nope" in screen(app)
 
 
 async def test_what_was_chosen_stays_when_the_tables_change() -> None:
     async with shown("doctor") as (app, pilot, owner):
-        await press(app, pilot, "right", "right")
+        await press(app, pilot, "tab", "=editor", "enter")
         owner.tokens_now = [one for one in owner.tokens_now if one.name != "ci"]
         owner.changed()
         await settle(app, pilot)
