@@ -1,6 +1,7 @@
 """The server itself: status, settings, stop, verify."""
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 from aiohttp import web
@@ -8,6 +9,8 @@ from aiohttp import web
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, patch, query
+from gateway.core.change_history import settings_differences
+from gateway.domain.config_views import FieldDifference
 from gateway.domain.incidents import Incident
 from gateway.domain.registry import Change
 from gateway.domain.settings import ExpiringRecords, Settings
@@ -56,8 +59,26 @@ async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     validation.settings(settings)
     if settings.ollama_token != edits.registry.settings.ollama_token and settings.ollama_token:
         edits.engine.catalog.token(settings.ollama_token)
-    edits.commit("changed the settings", "the settings are as before", Change("settings", "", settings))
+    done, undone = _settings_texts(settings_differences(edits.registry.settings, settings))
+    edits.commit(done, undone, Change("settings", "", settings))
     return edits.registry.settings
+
+
+NAMED = 4
+"""Most settings that a sentence names."""
+
+
+def _settings_texts(changed: Sequence[FieldDifference]) -> tuple[str, str]:
+    """What was changed, and what is so once that is undone."""
+    if len(changed) == 1:
+        (one,) = changed
+        return (
+            f"changed setting {one.field} from {one.before} to {one.after}",
+            f"setting {one.field} is {one.before} again",
+        )
+    more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
+    names = ", ".join(one.field for one in changed[:NAMED]) + more
+    return f"changed settings {names}", f"settings {names} are as before"
 
 
 async def incidents(edits: ConfigEdits, request: web.Request) -> list[Incident]:

@@ -27,7 +27,7 @@ from gateway.domain.settings import ExpiringRecords
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
-from gateway.store.calls import expiring_records
+from gateway.store.calls import expiring_records, has_deleted
 from gateway.store.rollup import DAY
 
 
@@ -151,9 +151,15 @@ class ConfigEdits:
             )
         history = self.engine.store.history
         present = change_history.sealed_keys(self.registry, history.seal)
-        return change_history.undo_plan(
+        plan = change_history.undo_plan(
             entry, history.entries, self.registry, history.seal, lambda seal: present.get(seal) or history.opened(seal)
         )
+        keep_days = plan.registry.settings.keep_days
+        if keep_days > self.registry.settings.keep_days and has_deleted(
+            self.engine.store.calls, self.now - keep_days * DAY
+        ):
+            plan.notes.append("call records that were deleted meanwhile do not come back")
+        return plan
 
     def undo(self, entry: HistoryEntry, plan: change_history.UndoPlan) -> UndoView:
         """Undo an entry, as a change of its own."""

@@ -106,6 +106,19 @@ def differences_of(changes: Sequence[EntityChange], before: Registry, after: Reg
     return found
 
 
+def settings_differences(before: Settings, after: Settings) -> list[FieldDifference]:
+    """The settings that differ, for people; also those that are as by default have their values."""
+    found = []
+    for name in Settings.__struct_fields__:
+        texts = [
+            "none" if value is None else plain(inline(value), SHOWN)
+            for value in (msgspec.to_builtins(getattr(one, name)) for one in (before, after))
+        ]
+        if texts[0] != texts[1]:
+            found.append(FieldDifference(field=name, before=texts[0], after=texts[1]))
+    return found
+
+
 def secrets_of(channel: Channel) -> list[str]:
     """The texts that the history must not contain."""
     headers = [text for name, text in channel.headers.items() if name.lower() not in OPEN_HEADERS]
@@ -149,8 +162,6 @@ def undo_plan(
             if entity_of(after, change.table, change.key) != change.value:
                 changes.append(change)
                 after = with_change(after, change)
-    if after.settings.keep_days > registry.settings.keep_days:
-        notes.append("call records that were deleted meanwhile do not come back")
     known = {text for _, _, text in _problems(registry)}
     for table, key, text in _problems(after):
         if text not in known:

@@ -250,6 +250,11 @@ def expiring_records(calls: CallLog, before: int) -> ExpiringRecords:
     return ExpiringRecords(records=sum(one.n for one in old), days=len({one.t0 // DAY for one in old}))
 
 
+def has_deleted(calls: CallLog, since: int) -> bool:
+    """Whether records of calls that began since this moment were deleted for their age."""
+    return any(one.gone and one.t1 >= since for one in calls.log.segments)
+
+
 def _so_far(segments: Iterable[Segment], records: list[Record], number: int, back_to: Millis) -> SearchResult:
     left = sum(min(one.n, max(0, number - one.first)) for one in segments if one.n and not one.gone)
     return SearchResult(records=records, cursor=number, back_to=back_to, left=left)

@@ -68,6 +68,15 @@ async def test_settings_are_shown_and_changed(owner: ControlClient) -> None:
     assert changed == await owner.settings() == Settings(refuse_unpriced=True, durability=Durability.CALL)
 
 
+async def test_an_undo_says_which_settings_are_as_before(owner: ControlClient) -> None:
+    await owner.set_settings({"keep_days": 3650})
+    assert (await owner.undo()).text == f"setting keep_days is {Settings().keep_days} again"
+    await owner.set_settings({"keep_days": 3650, "refuse_unpriced": True})
+    undone = await owner.undo()
+    assert undone.target.text == "changed settings refuse_unpriced, keep_days"
+    assert undone.text == "settings refuse_unpriced, keep_days are as before"
+
+
 async def test_records_that_are_deleted_are_announced(owner: ControlClient, gateway: Gateway) -> None:
     """Undo asks before it deletes records, and does not claim that deleted ones are back."""
     now = gateway.engine.now()
@@ -80,7 +89,13 @@ async def test_records_that_are_deleted_are_announced(owner: ControlClient, gate
     await owner.set_settings({"keep_days": 10})
     assert await owner.expiring_records(10) == ExpiringRecords()
     undone = await owner.undo()
+    assert undone.notes == []  # nothing was deleted yet
+    await owner.redo(accept=True)
+    (oldest, *_) = gateway.engine.store.calls.log.segments
+    oldest.gone = True  # as it is a little later
+    undone = await owner.undo()
     assert undone.notes == ["call records that were deleted meanwhile do not come back"]
+    oldest.gone = False
     with pytest.raises(Conflict, match="kept for 10 days then: 3 records of 2 days are deleted for good"):
         await owner.redo()
     assert (await owner.settings()).keep_days == 400
