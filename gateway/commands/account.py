@@ -13,7 +13,6 @@ from gateway.commands.options import DOLLARS, json_option
 from gateway.commands.output import out_json, out_list, out_pairs
 from gateway.commands.session import run
 from gateway.domain.account import Grant
-from gateway.domain.errors import GatewayError
 from gateway.domain.fields import ACCOUNT, details
 from gateway.domain.money import dollars
 from gateway.domain.units import Millis, Nanos
@@ -38,24 +37,15 @@ def show_account(*, as_json: bool) -> None:
 def _run_and_print(change: Callable[[ControlClient], Awaitable[AccountView]], *, create: bool, as_json: bool) -> None:
     """Print the account after a change, with how long its money lasts."""
 
-    async def work(client: ControlClient) -> tuple[AccountView, formatting.BalanceOutlook | None, int]:
+    async def work(client: ControlClient) -> tuple[AccountView, formatting.BalanceOutlook | None]:
         view = await change(client)
-        ahead = await formatting.look_ahead(client, view)
-        return view, ahead, await _first_grant(client) if view.budgets and not as_json else 0
+        return view, await formatting.look_ahead(client, view)
 
-    view, ahead, since = run(work, create=create)
+    view, ahead = run(work, create=create)
     if as_json:
         out_json(ahead.json() if ahead else view)
         return
-    _print(view, ahead.text() if ahead else "", since)
-
-
-async def _first_grant(client: ControlClient) -> int:
-    """When the first money was added; 0 if that is not known, for it is only needed for a forecast."""
-    try:
-        return min((one.time for one in await client.grants()), default=0)
-    except GatewayError:
-        return 0
+    _print(view, ahead.text() if ahead else "")
 
 
 @account.command(
@@ -98,7 +88,7 @@ def set_account(*, as_json: bool, **given: Any) -> None:
     _run_and_print(work, create=True, as_json=as_json)
 
 
-def _print(view: AccountView, outlook: str, since: int) -> None:
+def _print(view: AccountView, outlook: str) -> None:
     out_pairs(
         [
             ("available", outlook.replace(" available", "", 1) or dollars(view.available_nanos)),
@@ -107,6 +97,6 @@ def _print(view: AccountView, outlook: str, since: int) -> None:
             ("granted", dollars(view.granted_nanos)),
             ("spent", dollars(view.spent_nanos)),
             *details(ACCOUNT, view),
-            *formatting.outlook(view.budgets, Millis(since)),
+            *formatting.outlook(view.budgets, Millis(view.begun_ms or 0)),
         ]
     )

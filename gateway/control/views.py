@@ -49,6 +49,7 @@ def account_view(engine: Engine) -> AccountView:
         balance_nanos=books.balance(),
         available_nanos=books.available(),
         budgets=budget_views(engine, scope, registry.account.budgets),
+        begun_ms=min((grant.time for grant in registry.grants.values()), default=None),
     )
 
 

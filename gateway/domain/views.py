@@ -41,6 +41,8 @@ class AccountView(AccountFields, frozen=True, kw_only=True, omit_defaults=False)
     balance_nanos: Nanos
     available_nanos: Nanos
     budgets: tuple[BudgetView, ...] = ()
+    begun_ms: Millis | None = None
+    """When spending can have begun: with the first grant."""
 
 
 class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):

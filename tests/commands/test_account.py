@@ -14,7 +14,7 @@ from tests.commands.samples import ACCOUNT, BUDGET, NOW, SUMMARY
 
 
 def test_the_account_is_shown_to_the_last_nano_dollar() -> None:
-    ran = run("account", "show", control=Control({"GET /account": ACCOUNT, "GET /account/grants": []}))
+    ran = run("account", "show", control=Control({"GET /account": ACCOUNT}))
     lines = [line.split(maxsplit=1) for line in ran.out.splitlines()]
     assert ["available", "$9.99562"] in lines
     assert ["budget", "$1.20 of $5.00 and 12.3k of 1M tokens a day"] in lines
@@ -26,8 +26,8 @@ def test_the_pace_of_a_budget_is_that_since_the_first_grant(monkeypatch: pytest.
     account = msgspec.structs.replace(ACCOUNT, budgets=budgets)
     monkeypatch.setattr("gateway.commands.formatting.now", lambda: NOW)
     for before, shown in ((2 * 86_400_000, "at this pace used up on"), (15 * 86_400_000, "lasts at this pace")):
-        grant = Grant(id="grant_1", nanos=Nanos(10_000_000_000), time=Millis(NOW - before), note="first")
-        ran = run("account", "show", control=Control({"GET /account": account, "GET /account/grants": [grant]}))
+        begun = msgspec.structs.replace(account, begun_ms=Millis(NOW - before))
+        ran = run("account", "show", control=Control({"GET /account": begun}))
         assert shown in ran.out
 
 

@@ -210,6 +210,7 @@ def account(**changes: Any) -> AccountView:
         "available_nanos": Nanos(12 * DOLLAR - 80_000_000),
         "stop_when_empty": False,
         "budgets": [budget(16.4, 40)],
+        "begun_ms": Millis(NOW - 40 * 86_400_000),
     }
     return AccountView(**_exact(fields | changes))
 

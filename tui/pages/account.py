@@ -164,7 +164,7 @@ class AccountPage(ConsolePage):
         card.row("30 days", *self._month(width))
         card.line("")
         for budget in by_unit(account.budgets):
-            text = forecast(budget, now, self._begun())
+            text = forecast(budget, now, now if account.begun_ms is None else account.begun_ms)
             card.row(budget.window.info.rate, *budget_parts(budget, GAUGE, glyphs, text))
         if not account.budgets:
             edit_key = self.session.key("account.edit")
@@ -173,10 +173,6 @@ class AccountPage(ConsolePage):
         card.row("when empty", (f"running streams {stops}", "dim"))
         card.line("")
         return lines(card.content(), *self._granted())
-
-    def _begun(self) -> Millis:
-        """When spending can have started: with the first grant."""
-        return min((one.time for one in self._grants or ()), default=self.session.now())
 
     def _outlook(self, account: AccountView) -> tuple[str, str]:
         """How long the money lasts; a budget that is used up keeps it from being spent."""

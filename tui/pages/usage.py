@@ -267,10 +267,10 @@ class UsagePage(ConsolePage):
 
     def _sources(self) -> list[BudgetSource]:
         """All budgets, the most used one first."""
-        board, now = self.session.board, self.session.now()
-        found = [
-            BudgetSource("account", "", "", now, b) for b in by_unit(board.account.budgets if board.account else ())
-        ]
+        board, account, found = self.session.board, self.session.board.account, []
+        if account is not None:
+            begun = self.session.now() if account.begun_ms is None else account.begun_ms
+            found = [BudgetSource("account", "", "", begun, b) for b in by_unit(account.budgets)]
         found += [
             BudgetSource("group", g.name, g.name, g.created_ms, b) for g in board.groups for b in by_unit(g.budgets)
         ]

@@ -11,7 +11,7 @@ from tests.tui.owner import Owner, press, screen, settle, shown
 from tests.tui.pages.test_usage_chart import over, plan, row, some
 from tests.tui.pages.test_usage_table import TOTAL
 from tests.tui.pictures import month
-from tests.tui.stage import NOW, budget
+from tests.tui.stage import NOW, account, budget
 from tui.app import Console
 from tui.glyphs import ASCII
 from tui.pages.live import LivePage
@@ -50,6 +50,14 @@ async def test_charts_table_map_rankings_and_budgets_are_on_one_page() -> None:
             "at this pace used up on Tue",
         ):
             assert told in text
+
+
+async def test_the_budget_of_the_account_has_a_forecast_as_on_its_page() -> None:
+    owner = Owner()
+    owner.account_now = account(budgets=[budget(39, 40)])
+    async with shown("usage", owner, size=(120, 60)) as (app, _, _):
+        (line,) = [line for line in screen(app).splitlines() if line.strip().startswith("account")]
+        assert "at this pace used up on" in line
 
 
 async def test_keys_turn_period_value_and_dimension_and_they_are_remembered() -> None:
