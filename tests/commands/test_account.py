@@ -35,11 +35,10 @@ def test_the_pace_of_a_budget_is_that_since_the_first_grant(monkeypatch: pytest.
 def test_every_answer_has_the_same_forecasts(command: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.commands.formatting.now", lambda: NOW)
     budgets = [msgspec.structs.replace(BUDGET, window=Window.MONTH, resets_at_ms=Millis(NOW + 20 * 86_400_000))]
-    account = msgspec.structs.replace(ACCOUNT, budgets=budgets)
-    grant = Grant(id="grant_1", nanos=Nanos(10_000_000_000), time=Millis(NOW - 2 * 86_400_000), note="first")
+    account = msgspec.structs.replace(ACCOUNT, budgets=budgets, begun_ms=Millis(NOW - 2 * 86_400_000))
     week = msgspec.structs.replace(SUMMARY, first_ms=Millis(NOW - 2 * 86_400_000))
     answers = dict.fromkeys(("GET /account", "POST /account/grants", "PATCH /account"), account)
-    control = Control({**answers, "GET /account/grants": [grant], "GET /usage": week})
+    control = Control({**answers, "GET /usage": week})
     out = run("account", *command, control=control).out
     assert "at this pace used up on" in out
     assert "at the pace of the last 2 days" in out or "lasts over a year" in out
