@@ -181,7 +181,7 @@ def _cost(card: TextCard, call: CallView, session: ConsoleSession) -> None:
     if unpriced(call, session.board):
         card.row("cost", ("no price: counted, not charged, and no budget stops it; page 5 sets one", "warn"))
     elif call.state == "running":
-        card.row("cost", f"{fmt.cost(call.cost_nanos)} so far, estimated")
+        card.row("cost", f"at most {fmt.cost(call.cost_nanos)} so far, estimated")
     elif call.rates is not None:
         card.row("cost", arithmetic(call, call.rates, glyphs))
     elif call.cost_nanos:

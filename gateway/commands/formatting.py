@@ -224,7 +224,12 @@ def what(call: CallView) -> str:
 def cost(call: CallView) -> str:
     """What the call cost, briefly; a call that used something without a price is marked."""
     unpriced = call.state == "settled" and call.rates is None and call.usage_source != "none"
-    return UNPRICED if unpriced else brief_dollars(call.cost_nanos)
+    return UNPRICED if unpriced else at_most(brief_dollars(call.cost_nanos), call)
+
+
+def at_most(text: str, call: CallView) -> str:
+    """A number of a call that runs is a bound, from which its hold is made; what is charged is counted at its end."""
+    return f"≤{text}" if call.state == "running" and call.input_tokens else text
 
 
 def receipt(call: CallView) -> list[str]:

@@ -130,7 +130,7 @@ COLUMNS = [
     ("Status", formatting.status),
     (">Duration", formatting.duration),
     (">First token", lambda c: formatting.span(c.first_byte_ms)),
-    (">In", lambda c: brief_count(c.input_tokens)),
+    (">In", lambda c: formatting.at_most(brief_count(c.input_tokens), c)),
     (">Out", lambda c: brief_count(c.output_tokens)),
     (">Cost", formatting.cost),
     ("Id", lambda c: c.id),
@@ -346,12 +346,16 @@ def _repeated_text(call: CallView) -> str:
 
 
 def _cost(call: CallView) -> str:
+    if call.state == "running":
+        return f"at most {dollars(call.cost_nanos)} so far"
     if formatting.cost(call) != formatting.UNPRICED:
         return dollars(call.cost_nanos)
     return formatting.price_words(None, call.model)
 
 
 def _usage(call: CallView) -> str:
+    if call.state == "running":
+        return f"at most {call.input_tokens:,} input, {call.output_tokens:,} output so far (estimated)"
     said = (
         (call.input_tokens, "input"),
         (call.cached_tokens, "of them cached"),

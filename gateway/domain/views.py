@@ -504,7 +504,10 @@ def call_view(record: Record) -> CallView:
 
 
 def running_view(call: Running, now: Millis) -> CallView:
-    """A call that is not settled yet, in the words of a settled one; its counts and cost are estimates."""
+    """A call that is not settled yet, in the words of a settled one.
+
+    Its input is an upper bound, and so is its cost; its output is an estimate.
+    """
     return CallView(
         id=call.id,
         time=iso(call.ts),

@@ -265,6 +265,15 @@ def test_nothing_from_outside_reaches_the_terminal() -> None:
     assert not set(ran.out + listed.out) & set("\x1b\x07\x9b\u202e")
 
 
+def test_what_a_running_call_used_is_a_bound() -> None:
+    runs = replace(CALL, id="req_running", state="running")
+    assert "≤1.2k" in (out := run("usage", "list", control=Control({"GET /calls": CallPage(calls=[runs])})).out)
+    assert "≤$0.00438" in out
+    shown = run("usage", "show", runs.id, control=Control({f"GET /calls/{runs.id}": runs, **USUAL})).out
+    assert "at most $0.00438 so far" in shown
+    assert "at most 1,200 input" in shown
+
+
 def test_a_running_call_is_cancelled() -> None:
     control = Control({f"POST /calls/{CALL.id}/cancel": {"done": "cancelled"}})
     assert run("usage", "cancel", CALL.id, control=control).code == 0

@@ -81,7 +81,7 @@ def test_the_api_is_reported_unless_it_is_the_usual_one() -> None:
 def test_a_running_call_costs_so_far() -> None:
     told = receipt(running_view(running(1, attempt=2), NOW), console().session, 100).plain
     assert "running, streaming" in told
-    assert "$0.0160 so far, estimated" in told
+    assert "at most $0.0160 so far, estimated" in told
     assert "2, now on anthropic" in told
 
 
