@@ -1,6 +1,6 @@
 """Why: what a call of one token for one model would get, and by which rules. No upstream is contacted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import msgspec
@@ -11,7 +11,8 @@ from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, price_view
 from gateway.core.admission import group_of
 from gateway.core.auth import digest
-from gateway.core.catalog import Catalog, ModelEntry
+from gateway.core.call import Call
+from gateway.core.catalog import Catalog, ModelEntry, Route
 from gateway.core.chooser import ChannelTickets
 from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, native_channels, need_of_plan
 from gateway.core.engine import Engine
@@ -75,7 +76,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         catalog=catalog,
         limiter=engine.limiter,
         books=engine.store.books,
-        look=engine.pipeline.attempts.look,
+        look=partial(_look, engine),
         closed=engine.pipeline.closed,
         pressed=lambda: engine.pressure.check(engine.clock.mono()),
     )
@@ -224,6 +225,27 @@ def _limits(engine: Engine, bound: RateScope) -> Iterator[LimitView]:
             yield LimitView(name=name, limit=gate.limit, left=left, whole_in_ms=Millis(0))
 
 
+def _look(engine: Engine, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
+    return engine.pipeline.attempts.look(call, _without_unset(engine, entry), waited=waited)
+
+
+def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
+    """The model without the channels whose variables are not set, unless there are no others.
+
+    A call that begins there sends nothing, and goes on to another one.
+    """
+
+    def usable(routes: Iterable[Route]) -> tuple[Route, ...]:
+        return tuple(one for one in routes if not engine.upstreams.variables.blocking(one.channel))
+
+    rest = [msgspec.structs.replace(one, routes=usable(one.routes)) for one in entry.fallbacks]
+    routes, fallbacks = usable(entry.routes), tuple(one for one in rest if one.routes)
+    if not (routes or fallbacks):
+        return entry
+    easy = usable(entry.easy) if len(routes) == len(entry.routes) else ()
+    return msgspec.structs.replace(entry, routes=routes, fallbacks=fallbacks, easy=easy)
+
+
 def _routes(engine: Engine, entry: ModelEntry, found: DryRun, room: ChannelTickets) -> Iterator[RouteView]:
     """The channels that would be asked for a model, then for its fallbacks, and what speaks against them now."""
     first = found.choice.route.served.name if found.choice is not None and found.choice.route is not None else ""
@@ -242,7 +264,7 @@ def _routes(engine: Engine, entry: ModelEntry, found: DryRun, room: ChannelTicke
 
 
 def _choice(engine: Engine, entry: ModelEntry, room: ChannelTickets, draw: Draw) -> RouteChoice:
-    return choose(entry.routes, frozenset(), engine.health, draw, room)
+    return choose(_without_unset(engine, entry).routes, frozenset(), engine.health, draw, room)
 
 
 def _others(engine: Engine, wanted: PlannedCall, told: set[str]) -> Iterator[RouteView]:

@@ -356,3 +356,20 @@ async def test_a_channel_without_its_variable_is_known_before_a_call_fails(owner
     assert found.routes[0].passed == reason
     await owner.add_channel({**fields, "name": "other"})
     assert (await owner.why("laptop", "unset")).works
+
+
+async def test_a_channel_whose_variable_is_not_set_is_not_the_first_choice(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("spare", speak())
+    fields = {"dialect": "openai", "base_url": provider.base_url, "models": [{"name": "big"}], "priority": 9}
+    await owner.add_channel({**fields, "name": "keyless", "key": "env:TOLLKEEPER_TEST_UNSET"})
+    await owner.add_channel({**fields, "name": "other", "models": [{"name": "spare"}]})
+    await owner.edit_group("default", {"fallbacks": [{"model": "big", "to": ["spare"]}]})
+    found = await owner.why("laptop", "big")
+    assert (found.works, found.message.partition(" would")[0]) == (True, "channel 'other'")
+    first, second = [one for one in found.routes if one.place]
+    assert (first.channel, first.chance) == ("keyless", 0.0)
+    assert first.passed == "TOLLKEEPER_TEST_UNSET is not set where the server runs"
+    assert (second.channel, second.chance, second.passed) == ("other", 1.0, "")
+    assert (await gateway.client.chat("big")).status == 200
