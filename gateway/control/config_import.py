@@ -18,6 +18,7 @@ from gateway.control.channels import default_base_url
 from gateway.control.edits import ConfigEdits
 from gateway.control.model_lists import separate_patterns
 from gateway.control.request_bodies import fields, require_fields
+from gateway.control.tokens import default_group
 from gateway.core.auth import digest, hint, new_id, new_key
 from gateway.core.config_export import export_text, form, notes, restore_secrets
 from gateway.core.importers import litellm, oneapi
@@ -71,7 +72,8 @@ class ImportPlan:
         for title, values in tables.items():
             path = f"{section.name}.{plain(title, 64)}"
             old = present.get(title)
-            new = read(section.kind, values, path, self._base(section, title, old), INNER)
+            implied = _at(path, lambda given=values: self._implied(section, given))
+            new = read(section.kind, implied, path, self._base(section, title, old), INNER)
             self._put(section, title, old, self._ripe(new, old, values, path))
         for title in sorted(set(present) - set(tables)):
             entity = present[title]
@@ -81,6 +83,16 @@ class ImportPlan:
                 self._put(section, title, present[title], None)
             else:
                 self.differences.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
+
+    def _implied(self, section: Section, values: object) -> object:
+        """The table with what a command would not require either: a token's group, and the dialect of a preset."""
+        if not isinstance(values, Mapping):
+            return values
+        if section.name == "tokens" and "group" not in values:
+            return {"group": default_group(self.registry), **values}
+        if section.name == "channels" and isinstance(preset := values.get("preset"), str) and preset in PRESETS:
+            return {"dialect": PRESETS[preset].dialect.value, **values}
+        return values
 
     def _in_the_way(self, token: Token) -> bool:
         """Whether it is the token of a program that has ended, in a group that is removed."""
@@ -313,9 +325,10 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
         msg = "the configuration has changed in the meantime; review the differences and try again"
         raise Conflict(msg, code="changed_meanwhile")
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
+    changed = sum(one.what != "kept" for one in plan.differences)
     if asked.apply and plan.changes:
         edits.commit(
-            f"imported a configuration ({count_text(len(plan.changes), 'change')})",
+            f"imported a configuration ({count_text(changed, 'change')})",
             "what was imported is as before",
             *plan.changes,
         )

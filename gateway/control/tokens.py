@@ -44,7 +44,7 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
     blank = Token(
         id=TokenId(new_id("tok")),
         name="",
-        group=_default_group(edits.registry),
+        group=default_group(edits.registry),
         digest=digest(key),
         hint=hint(key),
         created=edits.now,
@@ -151,7 +151,7 @@ def _check(token: Token, registry: Registry) -> None:
             raise Conflict(f"there is already a token '{token.name}'; choose another name", param="name")
 
 
-def _default_group(registry: Registry) -> str:
+def default_group(registry: Registry) -> str:
     """``default``, or the only group there is."""
     if DEFAULT_GROUP in registry.groups or not registry.groups:
         return DEFAULT_GROUP

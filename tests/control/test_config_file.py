@@ -4,8 +4,11 @@ import json
 import pytest
 
 from gateway.client.control import ControlClient
+from gateway.domain.channel import UpstreamModels
 from gateway.domain.config_views import ConfigOrigin
 from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.registry import Change
+from gateway.domain.units import Millis
 from tests.fakes.gateway import Gateway
 
 
@@ -30,6 +33,16 @@ async def test_it_is_shown_first_done_at_once_and_undone(owner: ControlClient, g
     assert done.keys["phone"].startswith("sk-tk-")
     assert (await owner.undo()).text == "what was imported is as before"
     assert [token.name for token in await owner.tokens()] == ["laptop"]
+
+
+async def test_the_history_counts_what_the_import_listed(owner: ControlClient, gateway: Gateway) -> None:
+    up = gateway.engine.catalog.channel("up").id
+    gateway.engine.change([Change("lists", up, UpstreamModels(channel=up, time=Millis(5)))])
+    text = 'format = 1\n[channels.up]\ndialect = "openai"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    done = await owner.import_config(text, apply=True)
+    assert [(d.what, d.name) for d in done.differences if d.what != "kept"] == [("changed", "up")]
+    (newest, *_) = await owner.history()
+    assert newest.text == "imported a configuration (1 change)"
 
 
 async def test_a_new_token_s_key_works(owner: ControlClient, gateway: Gateway) -> None:

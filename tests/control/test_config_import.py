@@ -132,6 +132,13 @@ def test_prune_removes_what_is_not_named() -> None:
     assert (plan.registry.channels, plan.registry.prices) == ({}, {})
 
 
+def test_a_token_without_a_group_is_in_the_usual_one_and_a_preset_implies_the_dialect() -> None:
+    plan = followed('format = 1\n[tokens.phone]\n[channels.c]\npreset = "anthropic"\ngroups = ["home"]')
+    (phone,) = [token for token in plan.registry.tokens.values() if token.name == "phone"]
+    (made,) = [channel for channel in plan.registry.channels.values() if channel.name == "c"]
+    assert (phone.group, made.dialect) == ("home", Dialect.ANTHROPIC)
+
+
 def test_a_preset_knows_its_place() -> None:
     plan = followed('format = 1\n[channels.g]\ndialect = "openai"\npreset = "groq"\ngroups = ["home"]\nkey = "env:G"')
     (made,) = [channel for channel in plan.registry.channels.values() if channel.name == "g"]
@@ -253,7 +260,7 @@ BAD = {
     'format = 1\n[channels.c]\ndialect = "mock"\ngroups = []\noptions = { nope = 1 }': "channels.c.options: 'nope'",
     'format = 1\n[channels.c]\ndialect = "openai"\nbase_url = "http://169.254.1.1"': "channels.c.base_url: base URL",
     'format = 1\n[channels.ch_up]\ndialect = "mock"\ngroups = ["home"]': "channels.ch_up.name: is the id of a channel",
-    "format = 1\n[tokens.t]": "tokens.t.group: is missing",
+    "format = 1\n[groups.a]\n[tokens.t]": "tokens.t.group: the field 'group' is missing; the groups are: a, home",
     'format = 1\n[tokens.t]\ngroup = "none"': "tokens.t.group: there is no group 'none'",
     f"format = 1\n{TOKEN}digest = 'x'": "tokens.t.digest: is unknown",
     f"format = 1\n{TOKEN}expires = 5": "tokens.t.expires: must be a string in quotation marks",
