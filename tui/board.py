@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.domain.call import NOT_UPSTREAM, Outcome
+from gateway.domain.call import NOT_UPSTREAM, Outcome, wait_of
 from gateway.domain.events import (
     AnyEvent,
     Balance,
@@ -127,7 +127,7 @@ class Board:
 
 def sums_with(row: SumRow, event: CallSettled) -> SumRow:
     """The sums with one more call."""
-    call = event.call
+    call, wait = event.call, wait_of(event.call.marks)
     return SumRow(
         key=row.key,
         name=row.name,
@@ -143,5 +143,8 @@ def sums_with(row: SumRow, event: CallSettled) -> SumRow:
         refused=row.refused + (call.count if call.outcome == Outcome.REFUSED else 0),
         first_bytes=row.first_bytes + (call.first_byte_ms is not None),
         refused_ms=row.refused_ms + (call.duration_ms if call.outcome == Outcome.REFUSED else 0),
+        lost=row.lost + (call.outcome == Outcome.LOST),
+        waited_ms=row.waited_ms
+        + (0 if call.first_byte_ms is None or wait is None else min(wait.ms, call.first_byte_ms)),
         aborts=row.aborts + (not 200 <= call.status < 300 and call.outcome in NOT_UPSTREAM),
     )

@@ -170,6 +170,8 @@ def _row(key: str, name: str, counts: Counts, latency: LatencyCounts | None) -> 
         first_bytes=counts.firsts,
         aborts=counts.aborts,
         refused_ms=counts.refused_ms,
+        lost=counts.lost,
+        waited_ms=counts.waited,
         duration_p50_ms=_millis(percentile(durations, 0.5)),
         duration_p95_ms=_millis(percentile(durations, 0.95)),
         first_byte_p50_ms=_millis(percentile(first_bytes, 0.5)),

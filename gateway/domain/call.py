@@ -35,7 +35,8 @@ class Outcome(StrEnum):
 
 
 REFUSED: Final = Outcome.REFUSED
-"""Python looks a member of an enumeration up slowly; every record is compared with this one."""
+LOST: Final = Outcome.LOST
+"""Python looks a member of an enumeration up slowly; every record is compared with the first of these."""
 
 
 NOT_UPSTREAM: Final = ("client_closed", "cancelled", "stopped")

@@ -335,6 +335,10 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the errors are calls that the client, the owner or the gateway's stop ended."""
     refused_ms: int = 0
     """How much of ``duration_ms`` is of refused calls."""
+    lost: int = 0
+    """How many of the errors are calls that ran when the gateway died."""
+    waited_ms: int = 0
+    """How much of ``first_byte_ms`` calls waited for a place, before any upstream was asked."""
     duration_p50_ms: Millis | None = None
     """The duration that half of the calls did not exceed. None: not requested, or the records are deleted."""
     duration_p95_ms: Millis | None = None
@@ -350,14 +354,20 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failures(self) -> int:
-        """Errors that are not aborts."""
-        return self.errors - self.aborts
+        """Errors that are neither aborts nor lost calls."""
+        return self.errors - self.aborts - self.lost
 
     @property
     def mean_first_byte_ms(self) -> float | None:
         """Over the calls that had a first byte; sums of old versions do not have their number, only that of errors."""
         calls = self.first_bytes or self.calls - self.errors
         return self.first_byte_ms / calls if calls > 0 and self.first_byte_ms else None
+
+    @property
+    def mean_upstream_ms(self) -> float | None:
+        """The same from the end of a call's wait for a place: what upstreams took."""
+        whole = self.mean_first_byte_ms
+        return None if whole is None else whole * (1 - self.waited_ms / self.first_byte_ms)
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):

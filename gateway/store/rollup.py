@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
-from gateway.domain.call import CHAT_API, NOT_UPSTREAM, REFUSED, repeats
+from gateway.domain.call import CHAT_API, LOST, NOT_UPSTREAM, REFUSED, repeats, wait_of
 
 _K = TypeVar("_K")
 
@@ -113,6 +113,10 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     """How much of ``ms`` is of refused calls: some waited in a queue before."""
     repeats: int = 0
     """Refusals without a record, for which another one stands: not in ``calls``, ``errors`` and ``refused``."""
+    lost: int = 0
+    """How many of the errors are calls that ran when the gateway died."""
+    waited: int = 0
+    """How much of ``ttft`` calls waited for a place, before any upstream was asked."""
 
     @property
     def admitted(self) -> int:
@@ -126,6 +130,8 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
             self.errors += 1
             if call.outcome in NOT_UPSTREAM:
                 self.aborts += 1
+            elif call.outcome == LOST:
+                self.lost += 1
         if call.outcome == REFUSED:
             self.refused += 1
             self.refused_ms += call.ms
@@ -140,6 +146,8 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         if call.ttft is not None:
             self.ttft += call.ttft
             self.firsts += 1
+            if call.marks and (wait := wait_of(call.marks)) is not None:
+                self.waited += min(wait.ms, call.ttft)
 
     def merge(self, other: "Counts") -> None:
         """Add the sums of other calls."""
@@ -157,6 +165,8 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         self.aborts += other.aborts
         self.refused_ms += other.refused_ms
         self.repeats += other.repeats
+        self.lost += other.lost
+        self.waited += other.waited
 
     def take_out(self, call: Countable) -> None:
         """Subtract one call again."""
@@ -277,6 +287,10 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The same of the times of refused calls."""
     repeats_counted: bool = False
     """The same of refusals without a record."""
+    lost_counted: bool = False
+    """The same of lost calls."""
+    waited_counted: bool = False
+    """The same of the times that calls waited for a place."""
     latest: dict[str, int]
     all: dict[Dimension, msgspec.Raw]
     """Totals, decoded when they are needed: most never are, and there are many."""
@@ -302,7 +316,7 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     def leave_out(self, fresh: Rollup) -> None:
         """Leave uncounted in new sums of the same calls what these have no number of."""
-        for field in ("aborts", "refused_ms", "repeats"):
+        for field in ("aborts", "refused_ms", "repeats", "lost", "waited"):
             if not getattr(self, f"{field}_counted"):
                 fresh.forget(field)
 

@@ -116,6 +116,8 @@ class Segment:
             aborts_counted=True,
             refused_ms_counted=True,
             repeats_counted=True,
+            lost_counted=True,
+            waited_counted=True,
             latest=dict(self.sums.used()),
             all=totals_of(self.sums),
             tables=tables_of(self.sums),

@@ -83,6 +83,21 @@ def test_what_refused_calls_waited_is_counted_by_itself() -> None:
     assert (counts.ms, counts.refused_ms) == (22_000, 6_000)
 
 
+def test_a_lost_call_is_counted_by_itself() -> None:
+    counts = Counts()
+    counts.book(record(1, status=0, outcome=Outcome.LOST))
+    counts.merge(counts)
+    assert (counts.errors, counts.aborts, counts.lost) == (2, 0, 2)
+
+
+def test_what_calls_waited_for_a_place_is_counted_by_itself() -> None:
+    counts = Counts()
+    counts.book(record(1, ttft=52_400, marks=("waited=52000:channel 'up' (1 call at once)",)))
+    counts.book(record(2, ttft=400))
+    counts.merge(counts)
+    assert (counts.ttft, counts.firsts, counts.waited) == (105_600, 4, 104_000)
+
+
 def test_refusals_for_which_another_stands_are_counted_by_themselves() -> None:
     counts = Counts()
     counts.book(record(1))

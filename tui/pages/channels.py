@@ -47,10 +47,9 @@ class ChannelRow(msgspec.Struct, frozen=True):
 
     @property
     def first_byte_ms(self) -> int | None:
-        """Mean over the calls that had one; None if there were none."""
-        if self.day is None or not self.day.first_byte_ms:
-            return None
-        return self.day.first_byte_ms // max(1, self.day.calls - self.day.errors)
+        """Mean over the calls that had one, without their waits for a place; None if there were none."""
+        mean = None if self.day is None else self.day.mean_upstream_ms
+        return None if mean is None else round(mean)
 
     @property
     def errors(self) -> float | None:
@@ -173,6 +172,7 @@ class ChannelListing(TrendListing[ChannelRow]):
         yield f" first token {fmt.seconds(row.first_byte_ms)}", ""
         failed = f"{fmt.percent(row.errors or 0)} of {fmt.count_text(row.day.calls, 'call')} failed"
         ended = f", {row.day.aborts:,} cancelled" if row.day.aborts else ""
+        ended += f", {row.day.lost:,} lost" if row.day.lost else ""
         yield f", {failed}{ended}, {fmt.dollar_amount(row.day.cost_nanos)}", ""
 
 
@@ -201,7 +201,7 @@ def _short_state(channel: ChannelView) -> str:
 
 
 def _first_byte(row: SumRow) -> float:
-    return row.first_byte_ms / max(1, row.calls - row.errors)
+    return row.mean_upstream_ms or 0
 
 
 def _health(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:

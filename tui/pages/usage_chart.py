@@ -197,7 +197,17 @@ def _rows_by_bar(plan: ChartPlan, bars: Bars, key: str | None) -> dict[int, list
 def sum_rows(rows: Sequence[SumRow]) -> SumRow:
     """All of them together; percentiles cannot be added up."""
     fields = ("calls", "errors", "input_tokens", "cached_tokens", "output_tokens", "cost_nanos", "possible_nanos")
-    names = (*fields, "duration_ms", "first_byte_ms", "refused", "first_bytes", "aborts", "refused_ms")
+    names = (
+        *fields,
+        "duration_ms",
+        "first_byte_ms",
+        "refused",
+        "first_bytes",
+        "aborts",
+        "refused_ms",
+        "lost",
+        "waited_ms",
+    )
     none = dict.fromkeys(("duration_p50_ms", "duration_p95_ms", "first_byte_p50_ms", "first_byte_p95_ms"))
     return msgspec.structs.replace(rows[0], **{name: sum(getattr(row, name) for row in rows) for name in names}, **none)
 

@@ -6,8 +6,9 @@ from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import ChannelView, KeyView
 from tests.tui.owner import Owner, press, screen, shown, until
-from tests.tui.stage import NOW, FakeClient, call, channel, console
+from tests.tui.stage import NOW, FakeClient, call, channel, console, sums
 from tui.pages.channels import ChannelListing
+from tui.trends import Trends
 
 
 def listing(*channels: ChannelView) -> ChannelListing:
@@ -21,6 +22,16 @@ def listing(*channels: ChannelView) -> ChannelListing:
 def detail(view: ChannelView) -> str:
     made = listing(view)
     return made.detail(made.rows()[0], 160).plain
+
+
+def test_lost_calls_and_waits_for_a_slot_are_not_the_fault_of_the_channel() -> None:
+    made = listing(view := channel("up"))
+    day = msgspec.structs.replace(
+        sums(), key=view.id, calls=4, errors=2, lost=1, aborts=1, first_byte_ms=52_800, first_bytes=2, waited_ms=52_000
+    )
+    made.trends = Trends(totals={view.id: day})
+    text = made.detail(made.rows()[0], 160).plain
+    assert "first token 0.40s, 0% of 4 calls failed, 1 cancelled, 1 lost" in text
 
 
 def key(number: int) -> KeyView:
