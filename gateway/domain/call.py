@@ -36,7 +36,7 @@ class Outcome(StrEnum):
 
 REFUSED: Final = Outcome.REFUSED
 LOST: Final = Outcome.LOST
-"""Python looks a member of an enumeration up slowly; every record is compared with the first of these."""
+"""Python looks a member of an enumeration up slowly; every record is compared with these."""
 
 
 NOT_UPSTREAM: Final = ("client_closed", "cancelled", "stopped")

@@ -218,6 +218,14 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """The model that answers, if no channel serves this one: it is another name in a group."""
 
 
+ABANDONED = {
+    Outcome.CLIENT_CLOSED.value: "left by the client",
+    Outcome.CANCELLED.value: "ended by you",
+    Outcome.STOPPED.value: "stopped here",
+}
+"""How an attempt ended whose upstream would have gone on, by the outcome of its call."""
+
+
 class CallView(msgspec.Struct, frozen=True, kw_only=True):
     """One call for people and scripts; ``state`` is ``running`` or ``settled``."""
 
@@ -281,9 +289,13 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
         return self.attempts[-1].model if self.attempts else ""
 
     def attempt_status(self, attempt: Attempt) -> str:
-        """How an upstream answered: ``200``, ``cut off`` if only a part of its answer came, or ``no answer``."""
+        """How an upstream answered: ``200``, ``cut off`` if only a part of its answer came, ``no answer``; or who did not
+        wait for its end.
+        """
         if attempt.status:
             return str(attempt.status)
+        if attempt.kind is None and self.outcome in ABANDONED:
+            return ABANDONED[self.outcome]
         return "cut off" if attempt is self.attempts[-1] and self.first_byte_ms is not None else "no answer"
 
     @property
@@ -338,7 +350,7 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     lost: int = 0
     """How many of the errors are calls that ran when the gateway died."""
     waited_ms: int = 0
-    """How much of ``first_byte_ms`` calls waited for a place, before any upstream was asked."""
+    """How much of ``first_byte_ms`` calls waited for a place, before any upstream request."""
     duration_p50_ms: Millis | None = None
     """The duration that half of the calls did not exceed. None: not requested, or the records are deleted."""
     duration_p95_ms: Millis | None = None

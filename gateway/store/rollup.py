@@ -116,7 +116,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     lost: int = 0
     """How many of the errors are calls that ran when the gateway died."""
     waited: int = 0
-    """How much of ``ttft`` calls waited for a place, before any upstream was asked."""
+    """How much of ``ttft`` calls waited for a place, before any upstream request."""
 
     @property
     def admitted(self) -> int:

@@ -246,9 +246,10 @@ def test_an_attempt_says_how_much_of_an_answer_there_was() -> None:
     for attempt, first, text in (
         (cut, 8, "attempt 1  other  cut off  cut: it ended too early, possibly billed\n"),
         (cut, None, "attempt 1  other  no answer  cut: it ended too early, possibly billed\n"),
-        (left, 8, "attempt 1  other  cut off  abandoned, possibly billed\n"),
+        (left, 8, "attempt 1  other  left by the client  abandoned, possibly billed\n"),
     ):
-        call = replace(CALL, attempts=[attempt], first_byte_ms=first)
+        outcome = "error" if attempt.kind else "client_closed"
+        call = replace(CALL, attempts=[attempt], first_byte_ms=first, outcome=outcome)
         assert text in run("usage", "show", CALL.id, control=Control({URL: call, **USUAL})).out
 
 

@@ -166,6 +166,17 @@ def test_an_answer_that_was_cut_off_is_not_called_no_answer() -> None:
     assert ["1 a cut off 2.00s cut" in told[0], "1 a no answer 2.00s cut" in told[1]] == [True, True]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "shown"),
+    [("cancelled", "ended by you"), ("client_closed", "left by the client"), ("stopped", "stopped")],
+)
+def test_an_answer_that_somebody_ended_is_not_called_cut_off(outcome: str, shown: str) -> None:
+    attempt = Attempt(channel="a", ms=Millis(35_800), reason="abandoned", billed=True)
+    told = text(attempts=[attempt], first_byte_ms=590, outcome=outcome, status=499)
+    assert f"1 a {shown}" in told
+    assert "cut off" not in told
+
+
 def test_a_refusal_ends_with_its_whole_advice_and_tells_what_the_call_asked_for() -> None:
     advice = "or hold less for each call"
     told = text(error=f"{'the budget is used up ' * 40}; {advice}", code="c", marks=["request=1200/60000"], status=429)

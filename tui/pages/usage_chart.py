@@ -196,18 +196,9 @@ def _rows_by_bar(plan: ChartPlan, bars: Bars, key: str | None) -> dict[int, list
 
 def sum_rows(rows: Sequence[SumRow]) -> SumRow:
     """All of them together; percentiles cannot be added up."""
-    fields = ("calls", "errors", "input_tokens", "cached_tokens", "output_tokens", "cost_nanos", "possible_nanos")
-    names = (
-        *fields,
-        "duration_ms",
-        "first_byte_ms",
-        "refused",
-        "first_bytes",
-        "aborts",
-        "refused_ms",
-        "lost",
-        "waited_ms",
-    )
+    counts = ("calls", "errors", "refused", "aborts", "lost", "input_tokens", "cached_tokens", "output_tokens")
+    others = ("cost_nanos", "possible_nanos", "duration_ms", "first_byte_ms", "first_bytes", "refused_ms", "waited_ms")
+    names = (*counts, *others)
     none = dict.fromkeys(("duration_p50_ms", "duration_p95_ms", "first_byte_p50_ms", "first_byte_p95_ms"))
     return msgspec.structs.replace(rows[0], **{name: sum(getattr(row, name) for row in rows) for name in names}, **none)
 
