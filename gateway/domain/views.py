@@ -289,8 +289,8 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
         return self.attempts[-1].model if self.attempts else ""
 
     def attempt_status(self, attempt: Attempt) -> str:
-        """How an upstream answered: ``200``, ``cut off`` if only a part of its answer came, ``no answer``; or who did not
-        wait for its end.
+        """How an upstream answered: ``200``, ``cut off`` if only a part of its answer came, ``no answer``; or who did
+        not wait for its end.
         """
         if attempt.status:
             return str(attempt.status)
