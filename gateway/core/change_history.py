@@ -4,8 +4,8 @@ An entry is undone field by field: what it set must still be so. Where it is not
 and is named. What the gateway itself keeps up to date, such as the models that a pattern lets in, contradicts nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -162,10 +162,10 @@ def undo_plan(
             if entity_of(after, change.table, change.key) != change.value:
                 changes.append(change)
                 after = with_change(after, change)
-    known = {text for _, _, text in _problems(registry)}
-    for table, key, text in _problems(after):
-        if text not in known:
-            raise _dangling(table, key, text, newer)
+    known = {problem.text for problem in _problems(registry)}
+    for problem in _problems(after):
+        if problem.text not in known:
+            raise _dangling(problem, newer)
     return UndoPlan(changes, after, notes)
 
 
@@ -179,15 +179,21 @@ def _former(
     if (becomes is None) != (present is None):
         raise _contradiction(kept, "is there again" if becomes is None else "is not there any more", newer)
     if was is None or becomes is None:
-        if becomes is not None and _owner_fields(kept.table, present or {}) != _owner_fields(kept.table, becomes):
-            raise _contradiction(kept, "was changed since", newer)
+        if becomes is not None and (others := _differing(kept.table, present or {}, becomes)):
+            raise _contradiction(kept, "was changed since", newer, others)
         return (None, False) if was is None else _open(kept.table, was, opener)
     names = {**was, **becomes}
     now = {name: value for name, value in (present or {}).items() if name in names}
-    if _owner_fields(kept.table, now) != _owner_fields(kept.table, becomes):
-        raise _contradiction(kept, "was changed since", newer)
+    if others := _differing(kept.table, now, becomes):
+        raise _contradiction(kept, "was changed since", newer, others)
     rest = {name: value for name, value in (present or {}).items() if name not in names}
     return _open(kept.table, rest | was, opener)
+
+
+def _differing(table: Table, now: Fields, then: Fields) -> set[str]:
+    """The names of the fields that the owner has changed since."""
+    now, then = _owner_fields(table, now), _owner_fields(table, then)
+    return {name for name in now.keys() | then.keys() if now.get(name) != then.get(name)}
 
 
 def _owner_fields(table: Table, fields: Fields) -> Fields:
@@ -207,10 +213,12 @@ def _with_list(change: Change, registry: Registry, entry: HistoryEntry) -> Itera
         yield Change("lists", change.key, None)
 
 
-def _contradiction(kept: EntityChange, what: str, newer: Sequence[HistoryEntry]) -> Conflict:
+def _contradiction(
+    kept: EntityChange, what: str, newer: Sequence[HistoryEntry], fields: Collection[str] = ()
+) -> Conflict:
     noun = NOUNS[kept.table]
     thing = noun if kept.table in ("account", "settings") else f"{noun} '{plain(kept.name)}'"
-    found = _newest(newer, kept.table, kept.key)
+    found = _newest(newer, kept.table, kept.key, fields)
     if found is None:
         return Conflict(f"{thing} {what}, outside of the history; edit it instead", code="newer_change")
     return Conflict(
@@ -220,40 +228,59 @@ def _contradiction(kept: EntityChange, what: str, newer: Sequence[HistoryEntry])
     )
 
 
-def _newest(newer: Sequence[HistoryEntry], table: Table, key: str) -> HistoryEntry | None:
-    fits = (e for e in reversed(newer) if any((c.table, c.key) == (table, key) for c in e.changes))
-    return next(fits, None)
+def _newest(newer: Sequence[HistoryEntry], table: Table, key: str, fields: Collection[str] = ()) -> HistoryEntry | None:
+    """The newest change of an entity; of one of these fields, if there are any."""
+
+    def fits(change: EntityChange) -> bool:
+        if (change.table, change.key) != (table, key):
+            return False
+        if not fields or change.before is None or change.after is None:
+            return True
+        return any(name in change.before or name in change.after for name in fields)
+
+    return next((entry for entry in reversed(newer) if any(map(fits, entry.changes))), None)
 
 
-def _problems(registry: Registry) -> Iterator[tuple[Table, str, str]]:
+class _Problem(NamedTuple):
+    """What a field of an entity names is not there, or another one has its name."""
+
+    table: Table
+    key: str
+    field: str
+    text: str
+
+
+def _problems(registry: Registry) -> Iterator[_Problem]:
     """What is named and is not there, and names that two have."""
     for token in registry.tokens.values():
         if token.group not in registry.groups:
-            yield "tokens", token.id, f"token '{plain(token.name)}' is in group '{plain(token.group)}'"
+            text = f"token '{plain(token.name)}' is in group '{plain(token.group)}'"
+            yield _Problem("tokens", token.id, "group", text)
     for channel in registry.channels.values():
         for group in channel.groups:
             if group not in registry.groups:
-                yield "channels", channel.id, f"channel '{plain(channel.name)}' serves group '{plain(group)}'"
+                text = f"channel '{plain(channel.name)}' serves group '{plain(group)}'"
+                yield _Problem("channels", channel.id, "groups", text)
     used = registry.settings.ollama_token
     if used and used not in {token.name for token in registry.tokens.values()}:
-        yield "settings", "", f"token '{plain(used)}' is the one that Ollama's port uses"
+        yield _Problem("settings", "", "ollama_token", f"token '{plain(used)}' is the one that Ollama's port uses")
     yield from _doubles("tokens", [(token.name, token.id) for token in registry.tokens.values()])
     yield from _doubles("channels", [(channel.name, channel.id) for channel in registry.channels.values()])
 
 
-def _doubles(table: Table, names: Sequence[tuple[str, str]]) -> Iterator[tuple[Table, str, str]]:
+def _doubles(table: Table, names: Sequence[tuple[str, str]]) -> Iterator[_Problem]:
     """What is put back comes last: the one that has its name now stands before it."""
     seen: dict[str, str] = {}
     for name, key in names:
         if name in seen:
-            yield table, seen[name], f"there is another {NOUNS[table]} '{plain(name)}'"
+            yield _Problem(table, seen[name], "name", f"there is another {NOUNS[table]} '{plain(name)}'")
         seen[name] = key
 
 
-def _dangling(table: Table, key: str, what: str, newer: Sequence[HistoryEntry]) -> Conflict:
-    found = _newest(newer, table, key)
+def _dangling(problem: _Problem, newer: Sequence[HistoryEntry]) -> Conflict:
+    found = _newest(newer, problem.table, problem.key, [problem.field])
     by = f", since change {found.id} ({plain(found.done)}); undo that one first" if found else "; change that first"
-    return Conflict(f"{what}{by}", code="newer_change", details={"newer": found.id} if found else {})
+    return Conflict(f"{problem.text}{by}", code="newer_change", details={"newer": found.id} if found else {})
 
 
 def _stored_fields(entity: Entity | None, seal: Seal) -> Fields | None:

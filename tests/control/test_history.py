@@ -215,6 +215,17 @@ async def test_what_contradicts_is_named(console: ControlClient) -> None:
     assert (await console.undo(first.id)).text == "token 'laptop' is as before"
 
 
+async def test_the_change_that_is_named_is_one_of_the_same_field(console: ControlClient) -> None:
+    for change in ({"note": "one"}, {"note": "two"}, {"enabled": False}):
+        await console.edit_token("laptop", change)
+    _, second, first = await console.history()
+    error = await refused(console.undo(first.id))
+    assert error.details == {"newer": second.id}
+    await console.undo(second.id)
+    assert (await console.undo(first.id)).text == "token 'laptop' is as before"
+    assert not (await console.token("laptop")).enabled
+
+
 async def test_what_was_added_and_removed_is_not_removed_again(console: ControlClient) -> None:
     await console.add_group({"name": "friends"})
     await console.remove_group("friends")
