@@ -32,11 +32,13 @@ def list_incidents(channel: str, *, as_json: bool) -> None:
     failure; 'Calls' says which channels answered instead, and how many calls failed or were refused meanwhile.
     """
     found = run(lambda client: client.incidents(channel))
-    out_list(found, COLUMNS, as_json=as_json, empty="no incidents", drop=DROP)
+    out_list(found, COLUMNS, as_json=as_json, empty="no incidents", drop=DROP, below=BELOW)
 
 
 def _subject(one: Incident) -> str:
-    return one.budget or ("the store" if one.channel == STORE else one.channel)
+    if one.budget:
+        return one.budget.partition(" of ")[2]
+    return "the store" if one.channel == STORE else one.channel
 
 
 def _state(one: Incident) -> str:
@@ -66,7 +68,7 @@ def _cause(one: Incident) -> str:
     if one.subject_id == BALANCE_ID:
         return "balance used up"
     if one.budget:
-        return "budget warning"
+        return one.budget.partition(" of ")[0]
     return "failed" if one.channel == STORE else cause_text(one)
 
 
@@ -80,5 +82,7 @@ COLUMNS = [
     ("Calls", _calls),
     ("Message", lambda i: plain(reason_text(i.reason), 200)),
 ]
+BELOW = ("Calls", "Message")
+"""Columns that a narrow terminal has under the others."""
 DROP = ("Last", "Failures", "Calls", "Began", "State")
 """Columns that a narrow terminal does without, the first one first."""

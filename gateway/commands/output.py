@@ -30,11 +30,16 @@ NOTHING = "-"
 NARROWEST = 10
 """Places of a column that is not made narrower."""
 
+SHORTEST_LINE = 40
+"""Places for a last column that is a sentence; with less, it has a line of its own."""
+
 FIRST_COLUMN = 20
 """Places that a first column of texts gets before others are left out: its names must stay distinct."""
 
 STATES = frozenset({"State", "Status"})
-WHOLE = frozenset({"Id", "Time", "Began", "Key", "Expires", "Last used", "Updated", "Input / output", "Now", "Listed"})
+WHOLE = frozenset(
+    {"Id", "Time", "Began", "Cause", "Key", "Expires", "Last used", "Updated", "Input / output", "Now", "Listed"}
+)
 STATE_NAMES = frozenset({"state", "status", "result"})
 STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
     (("ok", "active", "serving", "equal", "2"), "green"),
@@ -123,15 +128,24 @@ def json_value(value: object) -> object:
     return value
 
 
-def out_list(rows: Sequence[T], columns: Columns[T], *, as_json: bool, empty: str, drop: Sequence[str] = ()) -> None:
+def out_list(
+    rows: Sequence[T],
+    columns: Columns[T],
+    *,
+    as_json: bool,
+    empty: str,
+    drop: Sequence[str] = (),
+    below: Sequence[str] = (),
+) -> None:
     """A listing: a table for people (``empty`` says on stderr what to do if there is nothing), or a JSON array.
 
-    ``drop``: headings of the columns that a narrow terminal does without, the first one first.
+    ``drop``: headings of the columns that a narrow terminal does without, the first one first. ``below``: headings of
+    the last columns, which such a terminal has in a line of its own under the row.
     """
     if as_json:
         out_json_list(rows)
     elif rows:
-        text, left_out = _draw(rows, columns, terminal_width(), drop)
+        text, left_out = _draw(rows, columns, terminal_width(), drop, below)
         out(text)
         if left_out:
             words(f"columns left out: {', '.join(left_out)}; see --json, or a wider terminal")
@@ -191,13 +205,19 @@ def table(rows: Sequence[T], columns: Columns[T], width: int | None = None, drop
     return _draw(rows, columns, width, drop)[0]
 
 
-def _draw(rows: Sequence[T], columns: Columns[T], width: int | None, drop: Sequence[str]) -> tuple[str, list[str]]:
+def _draw(
+    rows: Sequence[T], columns: Columns[T], width: int | None, drop: Sequence[str], below: Sequence[str] = ()
+) -> tuple[str, list[str]]:
     """The table, and the headings that were left out."""
     heads = [head.lstrip(">") for head, _ in columns]
     lines = [heads, *([plain(cell(row)) or NOTHING for _, cell in columns] for row in rows)]
     widths = [max(cells(line[i]) for line in lines) for i in range(len(columns))]
     shown = list(range(len(columns)))
+    under: list[int] = []
     if width is not None:
+        excess = max(0, widths[-1] - SHORTEST_LINE)  # the last column may be cut so far
+        while len(under) < len(below) and _total(widths, shown) > width + excess:
+            under, excess = [shown.pop(), *under], 0
         floors = [FIRST_COLUMN, *[NARROWEST] * (len(columns) - 1)]
         least = [
             min(size, floor) if _is_text(head) else size
@@ -213,7 +233,9 @@ def _draw(rows: Sequence[T], columns: Columns[T], width: int | None, drop: Seque
         if number:
             texts = [color_state(text) if heads[i] in STATES else text for i, text in zip(shown, texts, strict=True)]
         drawn.append(MARGIN.join(texts).rstrip())
-    return "\n".join(drawn), [head for i, head in enumerate(heads) if i not in shown]
+        if number and (more := MARGIN.join(line[i] for i in under if line[i] != NOTHING)):
+            drawn.append(f"{MARGIN}{cut(more, max(NARROWEST, (width or 0) - len(MARGIN)))}")
+    return "\n".join(drawn), [head for i, head in enumerate(heads) if i not in (*shown, *under)]
 
 
 def _is_text(head: str) -> bool:
