@@ -28,7 +28,8 @@ from gateway.domain.units import Millis
 T = TypeVar("T")
 K = TypeVar("K")
 
-NONE_WORDS = ("", "none", "never")
+NONE_WORD = "none"
+NONE_WORDS = ("", NONE_WORD, "never")
 """Words for no limit and no moment."""
 
 Reader = Callable[[str, Millis], Any]
@@ -165,16 +166,19 @@ class Text(Kind[str]):
         metavar: str = "TEXT",
         completes: str = "",
         check: Callable[[str], str] | None = None,
+        none: bool = False,
     ) -> None:
+        """``none``: the word ``none`` stands for an empty text."""
         self.metavar = metavar  # type: ignore[misc] # narrower than the class's own
         self.required = required
         self._check = check
         """Gives a form's text in its usual spelling, or raises BadRequest; the server does so for options."""
         self._completes = completes
+        self._none = none
 
     def options(self, field: Field) -> Sequence[Option]:
         (option,) = super().options(field)
-        read = None if not self.required else option.read
+        read = None if not (self.required or self._none) else option.read
         return [msgspec.structs.replace(option, read=read, completes=self._completes)]
 
     def inputs(self, field: Field) -> Sequence[Input]:
@@ -183,6 +187,8 @@ class Text(Kind[str]):
     def read(self, text: str, now: Millis) -> str:
         if self.required and not text.strip():
             raise BadRequest("required")
+        if self._none and text.strip().lower() == NONE_WORD:
+            return ""
         if self._check is not None and text.strip():
             return self._check(text.strip())
         return text.strip()
@@ -307,11 +313,15 @@ class Names(Kind[tuple[str, ...]]):
 
     metavar = "NAMES"
 
-    def __init__(self, *, none: str, none_option: str = "", none_help: str = "", completes: str = "") -> None:
+    def __init__(
+        self, *, none: str, none_option: str = "", none_help: str = "", completes: str = "", none_word: bool = False
+    ) -> None:
         self._none = none
         """Words for an empty list."""
         self._none_option = none_option
         """A flag; empty: ``''`` stands for none."""
+        self._none_word = none_word
+        """``none`` does so, too."""
         self._none_help = none_help
         self._completes = completes
 
@@ -338,13 +348,18 @@ class Names(Kind[tuple[str, ...]]):
         none = bool(self._none_option and given.get(_parameter(self._none_option)))
         if none and texts:
             raise BadRequest(f"{self._none_option} and {field.flags} exclude each other")
-        return tuple(listed_names(texts or ())) if none or texts else msgspec.UNSET
+        if not (none or texts):
+            return msgspec.UNSET
+        return self._meant(tuple(listed_names(texts or ())))
 
     def texts(self, value: tuple[str, ...]) -> Sequence[str]:
         return [names_text(value)]
 
     def read(self, text: str, now: Millis) -> tuple[str, ...]:
-        return tuple(names_of(text))
+        return self._meant(tuple(names_of(text)))
+
+    def _meant(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return () if self._none_word and [name.lower() for name in names] == [NONE_WORD] else names
 
     def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:
         if before == after:

@@ -362,16 +362,16 @@ SETTINGS: Table = (
     ),
     Field(
         name="hosts",
-        kind=Names(none="loopback names only"),
+        kind=Names(none="loopback names only", none_word=True),
         label="Hosts",
-        help="Additional host names that clients may use; '' for none.",
+        help="Additional host names that clients may use, or none.",
         section="Access",
     ),
     Field(
         name="origins",
-        kind=Names(none="none"),
+        kind=Names(none="none", none_word=True),
         label="Origins",
-        help="Web pages that may call the gateway: https://app.example.com; '' for none.",
+        help="Web pages that may call the gateway: https://app.example.com, or none.",
         section="Access",
     ),
     Field(
@@ -392,9 +392,9 @@ SETTINGS: Table = (
     ),
     Field(
         name="ollama_token",
-        kind=Text(metavar="NAME", completes="tokens"),
+        kind=Text(metavar="NAME", completes="tokens", none=True),
         label="Ollama's token",
-        help="Token of programs on this machine that speak Ollama's API and send no key; '' for none.",
+        help="Token of programs on this machine that speak Ollama's API and send no key, or none.",
         section="Ollama",
     ),
     Field(

@@ -2,19 +2,21 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Overrides, Timeouts
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Field
-from gateway.domain.fields import CHANNEL, GROUP, TOKEN
+from gateway.domain.fields import CHANNEL, GROUP, SETTINGS, TOKEN
 from gateway.domain.group import Fallback
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, Nanos
 from tests.domain.field_samples import ODD
 
 FIELDS: dict[str, Field] = {field.name: field for table in (GROUP, CHANNEL, TOKEN) for field in table}
+SETTING_FIELDS: dict[str, Field] = {field.name: field for field in SETTINGS}
 CHANNEL_FIELDS: dict[str, Field] = {field.name: field for field in CHANNEL}
 
 
@@ -124,3 +126,20 @@ def test_a_proxy_may_be_a_reference_or_none() -> None:
 
 def test_counts_are_exact_however_they_are_typed() -> None:
     assert (read("priority", "-100"), read("weight", "2k")) == (-100, 2_000)
+
+
+@pytest.mark.parametrize(("name", "before"), [("hosts", ("gateway.lan",)), ("origins", ("app://x",))])
+def test_a_setting_of_names_may_be_none(name: str, before: tuple[str, ...]) -> None:
+    field = SETTING_FIELDS[name]
+    assert field.kind.change(field, {name: ("none",)}, before) == ()
+    assert field.kind.change(field, {name: ("none,one",)}, before) == ("none", "one")
+    assert field.kind.change(field, {}, before) is msgspec.UNSET
+    assert field.kind.read("none", Millis(0)) == ()
+
+
+def test_ollamas_token_may_be_none_but_a_model_may_be_called_so() -> None:
+    token, models = SETTING_FIELDS["ollama_token"], FIELDS["models"]
+    (option,) = token.kind.options(token)
+    assert option.read is not None
+    assert (option.read("none", Millis(0)), option.read("ci", Millis(0))) == ("", "ci")
+    assert models.kind.change(models, {"models": ("none",)}, ()) == ("none",)
