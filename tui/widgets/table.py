@@ -141,24 +141,31 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         if moved:
             self.scroll_to(y=self.scroll_offset.y + moved, animate=False, immediate=True)
         self._count = count
-        for y in range(self.size.height - HEAD):
-            if self._shown.get(y) is not self._line(y):
-                self.refresh_line(self.scroll_offset.y + y + HEAD)
-        if any(width > self._needs.get(id_, 0) for id_, width in self._painter.cut.items()):
+        changed = [y for y in range(self.size.height - HEAD) if self._shown.get(y) is not self._line(y)]
+        for y in changed:
+            self.refresh_line(self.scroll_offset.y + y + HEAD)
+        list_changed = bool(changed) and not self.follows
+        if any(list_changed or width > self._needs.get(id_, 0) for id_, width in self._painter.cut.items()):
             self.rearrange(self._needs)
 
     def rearrange(self, needs: Mapping[str, int] | None = None) -> None:
-        """Columns, marks or the sorting changed, or texts are wider than before: ``needs`` were the widths then."""
+        """Columns, marks or the sorting changed, or texts are cut: ``needs`` were the widths of texts so far.
+
+        Columns keep the room for those, so that they do not move back and forth, unless a list's texts fit without it.
+        """
         first = self.scroll_offset.y
         last = min(self.source.count, first + max(0, self.size.height - HEAD))
         rows = [row for index in range(first, last) if (row := self.source.row(index)) is not None]
-        self._needs = dict(needs or {})
-        for column in self.columns:
-            widths = [cell_len(column.text(row)) for row in rows]
-            title = len(column.title) + 1 if column.id == self.sort else 0  # with the arrow
-            self._needs[column.id] = max([self._needs.get(column.id, 0), title, *widths])
-        self._painter.place(fit_columns(self.columns, self.wide - 1, self.chosen, self._needs), self.wide)
-        self.refresh()
+        now = _text_widths(self.columns, rows, self.sort)
+        self._needs = {id_: max(width, (needs or {}).get(id_, 0)) for id_, width in now.items()}
+        placed = fit_columns(self.columns, self.wide - 1, self.chosen, self._needs)
+        if not self.follows and _cuts(placed, now):
+            fresh = fit_columns(self.columns, self.wide - 1, self.chosen, now)
+            if not _cuts(fresh, now):
+                self._needs, placed = now, fresh
+        if needs is None or placed != self._painter.placed:
+            self._painter.place(placed, self.wide)
+            self.refresh()
 
     def go(self, index: int) -> None:
         """Put the cursor on a row and bring it on screen."""
@@ -249,6 +256,17 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         return self.cursor - old
 
 
+def _text_widths(columns: Sequence[Column[R]], rows: Sequence[R], sort: str) -> dict[str, int]:
+    """The widths of the widest texts by column; a column that is sorted by needs its title with an arrow."""
+    titles = {column.id: len(column.title) + 1 if column.id == sort else 0 for column in columns}
+    return {c.id: max([titles[c.id], *(cell_len(c.text(row)) for row in rows)]) for c in columns}
+
+
+def _cuts(placed: Sequence[PlacedColumn[R]], widths: Mapping[str, int]) -> bool:
+    """Whether texts of these widths would be cut."""
+    return any(widths[place.column.id] > place.width for place in placed)
+
+
 def style_of(table: LiveTable[R], name: str) -> Style:
     """The style of a part of the table, or of a tone."""
     if name == "base":
@@ -278,14 +296,14 @@ class RowPainter(Generic[R]):
         self._glyphs = glyphs
         self._strips: LRUCache[Hashable, tuple[R, RowState, Strip]] = LRUCache(STRIPS)
         self._empty: dict[RowState | None, Strip] = {}
-        self._placed: Sequence[PlacedColumn[R]] = ()
+        self.placed: Sequence[PlacedColumn[R]] = ()
         self.cut: dict[str, int] = {}
         """The widths that texts would have needed that were cut, by column, since the columns were placed."""
         self.width = 0
 
     def place(self, placed: Sequence[PlacedColumn[R]], width: int) -> None:
         """Set the columns and the width of a line."""
-        self._placed, self.width = placed, width
+        self.placed, self.width = placed, width
         self.cut.clear()
         self.clear()
 
@@ -299,7 +317,7 @@ class RowPainter(Generic[R]):
         """The line of titles."""
         plain, bold = self._style("head"), self._style("sort")
         segments = [Segment(" ", plain)]
-        for place in self._placed:
+        for place in self.placed:
             column = place.column
             sorted_by = column.id == sort
             mark = (self._glyphs.descending if descending else self._glyphs.ascending) if sorted_by else ""
@@ -312,7 +330,7 @@ class RowPainter(Generic[R]):
     def column_at(self, x: int) -> str:
         """The id of the column at a cell of the line; empty beside them all."""
         start = 1
-        for place in self._placed:
+        for place in self.placed:
             if start <= x <= start + place.width:
                 return place.column.id
             start += place.width + 1
@@ -345,7 +363,7 @@ class RowPainter(Generic[R]):
         base = self._style(("cursor" if look.focus else "rest") if look.cursor else "base")
         gutter = self._glyphs.marked if look.marked else " "
         segments = [Segment(gutter, base)]
-        for place in self._placed:
+        for place in self.placed:
             if (wanted := cell_len(place.column.text(row))) > place.width:
                 self.cut[place.column.id] = max(self.cut.get(place.column.id, 0), wanted)
             text = cell(place.drawn(row), place.width, right=place.column.right, ellipsis=self._glyphs.ellipsis)

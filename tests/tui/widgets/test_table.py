@@ -191,6 +191,35 @@ async def test_columns_can_be_chosen() -> None:
         assert app.lines()[:2] == [" Twice", "     6"]
 
 
+class Listed(Countdown):
+    """Rows of a list, by their texts."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__(len(texts))
+        self.texts = texts
+
+    def text(self, row: int) -> str:
+        return self.texts[self.count - row]
+
+
+async def test_a_column_gives_back_what_its_texts_need_no_more_when_others_are_cut() -> None:
+    source = Listed("by openai and ollama", "none")
+    columns = [
+        Column[int]("price", "Price", 4, lambda row: source.text(row) if row == 1 else "list"),
+        Column[int]("served", "Served", 4, lambda row: source.text(row) if row == 2 else "demo", flex=True),
+    ]
+    app = Stage(2)
+    app.table = LiveTable(columns, source, UNICODE)
+    async with app.run_test(size=(27, 6)) as pilot:
+        app.table.renew()
+        await pilot.pause()
+        assert app.lines()[1:3] == [" list by openai and ollama", " none demo"]
+        source.texts = ("ollama", "like gpt-4o-mini")
+        app.table.notify_style_update()  # paints them again
+        app.table.renew()
+        assert app.lines()[1:3] == [" list             ollama", " like gpt-4o-mini demo"]
+
+
 PAINTED_COLUMNS = [
     Column[tuple[str, int]]("name", "Name", 6, lambda row: row[0], flex=True),
     Column[tuple[str, int]]("size", "Size", 5, lambda row: str(row[1]), right=True, tone=lambda _: "bad"),
