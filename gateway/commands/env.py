@@ -72,6 +72,7 @@ def env(
     kind = SHELLS[shell] if shell else _own_shell()
     known = _key(key)
     with _saved_from_loss(known if key == "-" else ""):
+        known = _key_of(known, token, given=key is not None)
         note = "" if known or app else _where_the_key_is(token)
         if app is not None:
             snippets = _snippets(app, known, token, model)
@@ -196,6 +197,21 @@ def _key(given: str | None) -> str:
         return stdin.secret("key", "without --key a placeholder stands for it")
     own = key_in(os.environ)
     return given or (own if own.startswith(PREFIX) else "")
+
+
+def _key_of(key: str, token: str | None, *, given: bool) -> str:
+    """The key, if it is that of the token; one of the environment that is another's is left out.
+
+    Raises Quit if it was ``given``, or NotFound for the name.
+    """
+    if token is None or not key:
+        return key
+    view = run(lambda client: client.token(token))
+    if (view.hint[:10], view.hint[-4:]) == (key[:10], key[-4:]):
+        return key
+    if given:
+        raise Quit(f"the key is not that of token '{plain(view.name)}', which is {view.hint}", Exit.TOKEN)
+    return ""
 
 
 def _address() -> str:

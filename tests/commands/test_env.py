@@ -67,6 +67,21 @@ def test_the_key_may_come_from_stdin_or_the_environment() -> None:
     assert KEY in run("env", control=Control(CONTROL), env={"TOLLKEEPER_TOKEN": KEY}).out
 
 
+@pytest.mark.parametrize("more", [[], ["--for", "aider"]])
+def test_the_key_in_the_environment_is_left_out_if_it_is_that_of_another_token(more: list[str]) -> None:
+    for key, there in ((KEY, False), (OWN_KEY, True)):
+        ran = run("env", "--token", "laptop", *more, control=Control(APPS), env={"OPENAI_API_KEY": key})
+        assert (ran.code, key in ran.out) == (0, there), ran.out
+        assert ("token rotate laptop" in ran.err) is not there
+
+
+def test_a_key_that_is_given_must_be_that_of_the_token() -> None:
+    ran = run("env", "--token", "laptop", "--key", "-", control=Control(APPS), stdin=f"{KEY}\n")
+    assert (ran.code, KEY in ran.out) == (Exit.TOKEN, False)
+    assert f"the key is not that of token 'laptop', which is {TOKEN.hint}" in ran.err
+    assert f"nothing was printed for this key; save it now: {KEY}" in ran.err
+
+
 def test_without_a_server_it_is_the_address_it_would_have() -> None:
     ran = run("env", control=Control({}, running=False), env={"TOLLKEEPER_PORT": "8700", "TOLLKEEPER_HOST": "::1"})
     assert "http://[::1]:8700/v1" in ran.out
