@@ -227,7 +227,8 @@ async def _left_without(client: ControlClient, names: set[str]) -> list[str]:
     if not names:
         return []
     return [
-        f"note: group '{plain(one.name)}' has no model now, so its tokens cannot call: {formatting.some(one.tokens)}"
+        f"note: group '{plain(one.name)}' has no model now, so its tokens cannot call: "
+        f"{formatting.first_ones(one.tokens)}"
         for one in await client.groups()
         if one.name in names and one.tokens and not one.sees
     ]

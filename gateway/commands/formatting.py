@@ -59,8 +59,14 @@ def files_note(view: Status) -> str:
     return f"; the system allows this server {view.open_files} open files" if view.open_files else ""
 
 
+def first_ones(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and how many more there are, in a sentence."""
+    shown = ", ".join(names[:most])
+    return f"{shown}, and {len(names) - most} more" if len(names) > most else shown
+
+
 def some(names: Sequence[str], most: int = 3) -> str:
-    """The first names, and how many more there are."""
+    """The same in a cell of a table."""
     shown = ", ".join(names[:most])
     return f"{shown} +{len(names) - most}" if len(names) > most else shown
 
@@ -184,14 +190,15 @@ def price_notes(saved: SavedChannel) -> list[str]:
     """Which prices a channel's new models got and how to change them, and which have none, or not their target's."""
     notes = []
     if saved.new_prices:
-        some_prices = some([f"{view.model} {price(view)}" for view in saved.new_prices])
+        some_prices = first_ones([f"{view.model} {price(view)}" for view in saved.new_prices])
         sources = ", ".join(dict.fromkeys(source(view) for view in saved.new_prices))
         notes.append(f"Prices of {count_text(len(saved.new_prices), 'model')} set from {sources}: {some_prices}")
         notes.append("Change one: tollkeeper price set MODEL; see all: tollkeeper price list; set none: --no-prices")
     if saved.unpriced and saved.dialect is not Dialect.MOCK:
         first = word(saved.unpriced[0])
         verb, them = ("has", "it") if len(saved.unpriced) == 1 else ("have", "them")
-        notes.append(f"note: {some(saved.unpriced)} {verb} no price: counted, not charged, and no budget stops {them}")
+        named = first_ones(saved.unpriced)
+        notes.append(f"note: {named} {verb} no price: counted, not charged, and no budget stops {them}")
         notes.append(f"Price one: tollkeeper price set {first} --like OTHER, or --input and --output")
     for one in saved.own_prices:
         name, target = plain(one.price.model, 80), plain(one.target, 80)

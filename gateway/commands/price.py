@@ -243,7 +243,7 @@ async def _unknown_model(client: ControlClient, model: str) -> str:
         return ""
     note = f"note: no channel offers '{plain(model)}' now"
     if is_pattern(model):
-        fitting = formatting.some([plain(name) for name in sorted(offered) if matches(name, (model,))])
+        fitting = formatting.first_ones([plain(name) for name in sorted(offered) if matches(name, (model,))])
         return f"{note}; a price is for one model, not for a pattern{f': {fitting}' if fitting else ''}"
     near = " or ".join(f"'{plain(name)}'" for name in near_names(model, offered))
     return f"{note}; did you mean {near}?" if near else note
