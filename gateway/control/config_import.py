@@ -16,19 +16,19 @@ from aiohttp import web
 from gateway.control import validation
 from gateway.control.channels import default_base_url
 from gateway.control.edits import ConfigEdits
+from gateway.control.foreign_config import add_known_prices, merge_document, translate
 from gateway.control.model_lists import separate_patterns
 from gateway.control.request_bodies import fields, require_fields
 from gateway.control.tokens import default_group
 from gateway.core.auth import digest, hint, new_id, new_key
 from gateway.core.config_export import export_text, form, notes, restore_secrets
-from gateway.core.importers import litellm, oneapi
-from gateway.core.importers.base import ImportedConfig
 from gateway.core.offered_models import offered_models
 from gateway.domain.channel import Channel
 from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, inline, misfit, read
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, FieldDifference, ImportView
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.human_values import count_text
+from gateway.domain.price import Price
 from gateway.domain.registry import Change, Entity, Registry, Table, with_change
 from gateway.domain.text import mask, plain, word
 from gateway.domain.token import Token
@@ -39,6 +39,7 @@ from gateway.upstream.credentials import ChannelVariables
 from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
+_PRICES = next(section for section in SECTIONS if section.name == "prices")
 
 
 class ImportPlan:
@@ -93,6 +94,10 @@ class ImportPlan:
         if section.name == "channels" and isinstance(preset := values.get("preset"), str) and preset in PRESETS:
             return {"dialect": PRESETS[preset].dialect.value, **values}
         return values
+
+    def add_price(self, price: Price) -> None:
+        """Also set the price of a model that has none."""
+        self._put(_PRICES, price.model, None, price)
 
     def _in_the_way(self, token: Token) -> bool:
         """Whether it is the token of a program that has ended, in a group that is removed."""
@@ -177,19 +182,6 @@ class ImportPlan:
             title = getattr(entity, section.title)
             if title in values:
                 _at(f"{section.name}.{plain(title, 64)}", lambda e=entity: _CHECKS[section.name](e, self.registry))
-
-
-def merge_document(document: Document, registry: Registry) -> Document:
-    """The document with what it does not say of the things that are there as they are."""
-    out = dict(document)
-    for section in SECTIONS:
-        if section.title and section.name in document:
-            present = {getattr(e, section.title): e for e in getattr(registry, section.name).values()}
-            out[section.name] = {
-                title: form(present[title], section) | dict(values) if title in present else values
-                for title, values in document[section.name].items()
-            }
-    return out
 
 
 def _check_head(document: Document) -> None:
@@ -313,7 +305,7 @@ async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
         raise BadRequest(
             "prune needs a complete configuration, and only Tollkeeper's own files are complete: import without it"
         )
-    found = _convert(_load(asked.text), asked.origin)
+    found = translate(asked.text, asked.origin)
     return await _import_file(edits, merge_document(found.document, edits.registry), asked, found.notes)
 
 
@@ -321,12 +313,15 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
     before = edits.registry
     plan = ImportPlan(before, edits.now)
     await asyncio.to_thread(plan.follow, document, prune=asked.prune)
+    if asked.origin is not ConfigOrigin.OURS:
+        told = [*told, *await add_known_prices(plan, before, edits.now)]
     if asked.apply and edits.registry is not before:
         msg = "the configuration has changed in the meantime; review the differences and try again"
         raise Conflict(msg, code="changed_meanwhile")
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
     changed = sum(one.what != "kept" for one in plan.differences)
     if asked.apply and plan.changes:
+        count = sum(difference.what != "kept" for difference in plan.differences)
         edits.commit(
             f"imported a configuration ({count_text(changed, 'change')})",
             "what was imported is as before",
@@ -349,23 +344,6 @@ def _parse(text: str) -> Document:
         raise BadRequest(
             f"the file is not valid TOML: {plain(str(exc))}", code="bad_configuration", param="text"
         ) from exc
-
-
-def _load(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as exc:
-        raise BadRequest(
-            f"the file is not valid JSON: {plain(str(exc))}", code="bad_configuration", param="text"
-        ) from exc
-
-
-def _convert(source: Any, origin: ConfigOrigin) -> ImportedConfig:
-    if origin is not ConfigOrigin.LITELLM:
-        return oneapi.convert(source, oneapi.ONE_API if origin is ConfigOrigin.ONE_API else oneapi.NEW_API)
-    if not isinstance(source, Mapping) or not isinstance(source.get("model_list"), list):
-        raise BadRequest("the file has no model_list, so it is not a LiteLLM configuration", code="bad_configuration")
-    return litellm.convert(source)
 
 
 def _to_do(plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from gateway.client.control import ControlClient
 from gateway.domain.channel import UpstreamModels
 from gateway.domain.config_views import ConfigOrigin
 from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.group import Fallback
 from gateway.domain.registry import Change
 from gateway.domain.units import Millis
 from tests.fakes.gateway import Gateway
@@ -124,6 +125,34 @@ async def test_litellm_s_models_are_compared_with_what_is_there(owner: ControlCl
     assert gateway.engine.catalog.channel("litellm-127.0.0.1-9").key == "sk-x"
     again = await owner.import_config(text, apply=True, origin=ConfigOrigin.LITELLM)
     assert {difference.what for difference in again.differences} == {"kept"}
+
+
+async def test_fallbacks_of_another_gateway_are_added_to_those_there_are(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    mine = (Fallback(model="m", to=("m3",)), Fallback(model="m2", to=("m3",)))
+    gateway.group("default", fallbacks=mine)
+    await owner.import_config(json.dumps(LITELLM), apply=True, origin=ConfigOrigin.LITELLM)
+    rules = {rule.model: rule.to for rule in gateway.engine.catalog.group("default").fallbacks}
+    assert rules == {"m": ("m3",), "m2": ("m",)}
+
+
+async def test_models_of_another_gateway_get_known_prices_and_those_without_are_named(
+    owner: ControlClient,
+) -> None:
+    models = [
+        {"model_name": name, "litellm_params": {"model": f"openai/{name}", "api_key": "sk-x"}}
+        for name in ("gpt-4.1", "unheard-of")
+    ]
+    text = json.dumps({"model_list": models})
+    plan = await owner.import_config(text, origin=ConfigOrigin.LITELLM)
+    assert [one.name for one in plan.differences if (one.noun, one.what) == ("price", "added")] == ["gpt-4.1"]
+    assert any("no price is known for unheard-of: counted, not charged" in note for note in plan.notes)
+    await owner.import_config(text, apply=True, origin=ConfigOrigin.LITELLM)
+    assert "gpt-4.1" in [price.model for price in await owner.prices()]
+    await owner.remove_price("gpt-4.1")
+    again = await owner.import_config(text, origin=ConfigOrigin.LITELLM)
+    assert {one.what for one in again.differences} == {"kept"}
 
 
 async def test_what_the_owner_added_to_an_imported_channel_stays(owner: ControlClient, gateway: Gateway) -> None:

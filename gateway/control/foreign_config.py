@@ -1,0 +1,93 @@
+"""Foreign configuration: that of another gateway, as a document of ours that is applied over what is there.
+
+It knows little of a thing's fields and nothing of prices that its gateway looks up, so both are completed here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from gateway.control.vendor_prices import new_prices
+from gateway.core.config_export import form
+from gateway.core.importers import litellm, oneapi
+from gateway.core.importers.base import ImportedConfig
+from gateway.core.model_prices import prices_in_effect
+from gateway.domain.channel import Channel
+from gateway.domain.config_codec import SECTIONS
+from gateway.domain.config_views import ConfigOrigin
+from gateway.domain.errors import BadRequest
+from gateway.domain.price import Price
+from gateway.domain.registry import Change, Registry
+from gateway.domain.text import plain
+from gateway.domain.units import Millis
+
+Document = Mapping[str, Any]
+
+SHOWN = 5
+"""Models that a note names."""
+UNPRICED = "counted, not charged, and no budget stops them; 'tollkeeper price set MODEL' sets one"
+
+
+class PricedPlan(Protocol):
+    """The part of an import's plan that knows about channels and prices."""
+
+    @property
+    def changes(self) -> Sequence[Change]: ...
+
+    @property
+    def registry(self) -> Registry: ...
+
+    def add_price(self, price: Price) -> None: ...
+
+
+def translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
+    """What the text of another gateway says. Raises BadRequest."""
+    try:
+        source = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise BadRequest(
+            f"the file is not valid JSON: {plain(str(exc))}", code="bad_configuration", param="text"
+        ) from exc
+    if origin is not ConfigOrigin.LITELLM:
+        return oneapi.convert(source, oneapi.ONE_API if origin is ConfigOrigin.ONE_API else oneapi.NEW_API)
+    if not isinstance(source, Mapping) or not isinstance(source.get("model_list"), list):
+        raise BadRequest("the file has no model_list, so it is not a LiteLLM configuration", code="bad_configuration")
+    return litellm.convert(source)
+
+
+def merge_document(document: Document, registry: Registry) -> Document:
+    """The document with what it does not say of the things that are there as they are."""
+    out = dict(document)
+    for section in SECTIONS:
+        if section.title and section.name in document:
+            present = {getattr(e, section.title): e for e in getattr(registry, section.name).values()}
+            out[section.name] = {
+                title: _merge_fields(form(present[title], section), values) if title in present else values
+                for title, values in document[section.name].items()
+            }
+    return out
+
+
+def _merge_fields(present: Document, values: Document) -> Document:
+    """The fields that are given, and all others as they are; a fallback only takes the place of one for its model."""
+    rules = [*values.get("fallbacks", ())]
+    named = [rule["model"] for rule in rules]
+    rules = [*(rule for rule in present.get("fallbacks", ()) if rule["model"] not in named), *rules]
+    return {**present, **values, **({"fallbacks": rules} if rules else {})}
+
+
+async def add_known_prices(plan: PricedPlan, before: Registry, now: Millis) -> list[str]:
+    """Give the models that channels newly offer their known prices; a note for each channel with others."""
+    told = []
+    for channel in [change.value for change in plan.changes if isinstance(change.value, Channel)]:
+        old = before.channels.get(channel.id)
+        names = {model.name for model in channel.models} - {model.name for model in (old.models if old else ())}
+        for price in await new_prices(channel, plan.registry, names, now) if channel.known_prices else ():
+            plan.add_price(price)
+        priced = prices_in_effect(plan.registry)
+        if missing := sorted(plain(name, 60) for name in names if name not in priced):
+            more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+            models = f"{', '.join(missing[:SHOWN])}{more}"
+            told.append(f"channel '{plain(channel.name)}': no price is known for {models}: {UNPRICED}")
+    return told
