@@ -321,7 +321,6 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
     changed = sum(one.what != "kept" for one in plan.differences)
     if asked.apply and plan.changes:
-        count = sum(difference.what != "kept" for difference in plan.differences)
         edits.commit(
             f"imported a configuration ({count_text(changed, 'change')})",
             "what was imported is as before",

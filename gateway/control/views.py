@@ -217,7 +217,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
     for name in sorted(names):
         target = aliases.get(name, "")
         offers = served.get(target or name, [])
-        price = catalog.price(name) or catalog.price(target)
+        price = catalog.price(target or name)
         if token is not None:
             price = catalog.price_for(entries[name], token)
         listed = next((model.context for _, model in offers if model.context), None)

@@ -122,8 +122,8 @@ class Catalog:
         """What limits those tokens; see ``terms``."""
 
     def price_shown(self, entry: ModelEntry) -> Price | None:
-        """The price of a model, or of the one that it stands for."""
-        return self.price(entry.name) or self.price(stands_for(entry))
+        """The price of a model; of an alias that of what answers, whatever price it had when a channel offered it."""
+        return self.price(answering(entry).name)
 
     def price_for(self, entry: ModelEntry, token: Token) -> Price | None:
         """What a model costs this token: the price, times the multiplier of its group."""

@@ -222,6 +222,17 @@ async def test_an_alias_of_a_group_costs_what_it_stands_for(owner: ControlClient
     assert (await gateway.client.ask("GET", "/v1/models/smart")).json["pricing"]["input"] == "2.50"
 
 
+async def test_an_alias_that_once_was_a_model_costs_what_answers_now(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.price("gone", input=Nanos(3 * DOLLAR), output=Nanos(15 * DOLLAR))
+    gateway.group("default", fallbacks=(Fallback(model="gone", to=("m",)),))
+    listed = next(model for model in await owner.models() if model.name == "gone")
+    (seen,) = [model for model in await owner.models("laptop") if model.name == "gone"]
+    for price in ((await owner.model("gone")).price, listed.price, seen.price):
+        assert price is not None
+        assert (price.input_nanos, price.inherited_from) == (INPUT, "m")
+    assert (await gateway.client.get("/v1/models/gone")).json["pricing"]["input"] == "2.50"
+
+
 async def test_an_alias_of_a_group_is_listed_for_the_owner_and_for_a_token(
     owner: ControlClient, gateway: Gateway
 ) -> None:
