@@ -120,7 +120,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     parties: list[PartyView]
     fallbacks: list[str]
     """Other models that may answer when no channel can, in their order."""
-    unused_fallbacks: list[UnusedFallback] = []
+    unused_fallbacks: list[UnusedFallback]
     """Those that the group names for the model beside them."""
     routes: list[RouteView]
     """The channels in the order in which they are tried, those of fallbacks after them; then those of the group that do

@@ -392,6 +392,7 @@ def refused(**changes: Any) -> Why:
             PartyView(kind="token", name="laptop", budgets=[], limits=limits),
         ],
         "fallbacks": [],
+        "unused_fallbacks": [],
         "routes": [rests, other],
     }
     return Why(**(fields | changes))
