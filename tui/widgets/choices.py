@@ -21,7 +21,7 @@ from tui.widgets.dialogs import BACK, Dialog
 
 
 class Picker(Widget, can_focus=True):
-    """Its value is always one of the options."""
+    """Its value is always one of the options: the next one, or the one whose name is typed."""
 
     DEFAULT_CSS = """
     Picker { height: 1; width: 1fr; }
@@ -44,6 +44,8 @@ class Picker(Widget, can_focus=True):
         super().__init__(id=id)
         self.options = list(options)
         self.value = self.initial = value if value in options else self.options[0]
+        self._typed = ""
+        """The beginning of the name that is being typed."""
 
     def render(self) -> Content:
         if len(self.options) == 1:
@@ -51,19 +53,39 @@ class Picker(Widget, can_focus=True):
         value = f"< {safe(self.value)} >"
         number = f"   {self.options.index(self.value) + 1} of {len(self.options)}"
         tone = "" if self.has_focus else "dim"  # on the cursor's ground, muted words could not be read
-        hint = [(number, tone)], [("; left, right", tone)]
+        hint = [(number, tone)], [("; left, right, or type", tone)]
         return content(*fitting(self.size.width, [(value, "bold")], *hint))
 
     def action_turn(self, by: int) -> None:
         """The next or previous option, wrapping around."""
+        self._typed = ""
         at = self.options.index(self.value)
-        self.value = self.options[(at + by) % len(self.options)]
-        self.refresh()
-        self.post_message(self.Picked(self))
+        self._pick(self.options[(at + by) % len(self.options)])
 
     def on_click(self) -> None:
         self.focus()
         self.action_turn(1)
+
+    def on_blur(self) -> None:
+        self._typed = ""
+
+    def on_key(self, event: events.Key) -> None:
+        """A letter that begins no name, also after those before it, is a key like any other."""
+        if not event.is_printable or event.character is None or event.character == " ":
+            return
+        for typed in (self._typed + event.character, event.character):
+            if found := [one for one in self.options if one.casefold().startswith(typed.casefold())]:
+                self._typed = typed
+                event.stop()
+                event.prevent_default()
+                self._pick(self.value if self.value in found else found[0])
+                return
+        self._typed = ""
+
+    def _pick(self, value: str) -> None:
+        self.value = value
+        self.refresh()
+        self.post_message(self.Picked(self))
 
 
 class CheckList(Widget, can_focus=True):

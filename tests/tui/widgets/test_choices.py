@@ -23,11 +23,37 @@ async def test_left_and_right_go_round() -> None:
 async def test_it_reads_without_colour() -> None:
     choice = Picker(["one", "two"], "one", id="c")
     async with WidgetStage(choice).run_test():
-        assert choice.render().plain == "< one >   1 of 2; left, right"
+        assert choice.render().plain == "< one >   1 of 2; left, right, or type"
 
 
 async def test_a_value_that_is_not_an_option_is_the_first() -> None:
     assert Picker(["one", "two"], "seven", id="c").value == "one"
+
+
+async def test_a_name_that_is_typed_is_chosen() -> None:
+    choice = Picker(["default", "agents", "friends", "frank"], "default", id="c")
+    async with WidgetStage(choice).run_test() as pilot:
+        choice.focus()
+        await pilot.press(*"agen")
+        assert choice.value == "agents"
+        await pilot.press(*"fra")
+        assert choice.value == "frank"
+        await pilot.press("right", "l")
+        assert choice.value == "agents"
+
+
+async def test_a_letter_that_begins_no_name_is_a_key() -> None:
+    choice = Picker(["one", "two"], "one", id="c")
+    pressed: list[str] = []
+
+    class Stage(WidgetStage):
+        def key_q(self) -> None:
+            pressed.append("q")
+
+    async with Stage(choice).run_test() as pilot:
+        choice.focus()
+        await pilot.press("t", "q")
+        assert (choice.value, pressed) == ("two", ["q"])
 
 
 async def test_a_click_is_the_next() -> None:
