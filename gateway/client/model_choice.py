@@ -63,9 +63,28 @@ async def usual_model(
         own = sorted((call for call in found if call.token in runs), key=lambda call: not runs.in_folder(call.token))
     elif token:
         own = (await client.calls(token=token, limit=RECENT_CALLS)).calls
+    recent = [] if _last_of(own, names) else (await client.calls(limit=RECENT_CALLS)).calls
+    return choose_model(names, CallsBefore(own=own, recent=recent), family)
+
+
+class CallsBefore(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest calls of a token, and of all."""
+
+    own: Sequence[CallView] = ()
+    recent: Sequence[CallView] = ()
+
+    @classmethod
+    async def of(cls, client: ControlClient, token: str) -> "CallsBefore":
+        """Read them; ``token`` is an id."""
+        own = (await client.calls(token=token, limit=RECENT_CALLS)).calls
+        return cls(own=own, recent=(await client.calls(limit=RECENT_CALLS)).calls)
+
+
+def choose_model(names: Sequence[str], calls: CallsBefore, family: Sequence[str] = ()) -> ModelChoice:
+    """The model to begin with, as ``usual_model`` finds it, from calls that were read before."""
+    own, recent = calls.own, calls.recent
     if last := _last_of(own, names):
         return ModelChoice(model=last, reason="which it called last")
-    recent = (await client.calls(limit=RECENT_CALLS)).calls
     by_family = [[name for name in names if re.search(part, name) and not is_embedding_model(name)] for part in family]
     if suitable := next(filter(None, by_family), []):
         last = _last_of(recent, [name for kin in by_family for name in kin])

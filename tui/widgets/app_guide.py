@@ -18,6 +18,7 @@ from textual.widgets import Static
 
 from gateway.client.apps import APPS, AppTarget, Snippet
 from gateway.client.connect_card import Shell
+from gateway.client.model_choice import CallsBefore, choose_model
 from gateway.domain.errors import GatewayError
 from gateway.domain.text import mask
 from gateway.domain.views import ModelView, TokenView
@@ -57,6 +58,7 @@ class AppGuide(Vertical, can_focus=True):
         self._key = key
         self._key_shown = False
         self._models: Sequence[ModelView] = ()
+        self._calls = CallsBefore()
         self._model = ""
         self._app = 0
         self._part = 0
@@ -71,9 +73,11 @@ class AppGuide(Vertical, can_focus=True):
         self.run_worker(self._read_models(), exit_on_error=True)
 
     async def _read_models(self) -> None:
-        """What the token sees, with each model's context: some programs want to know it."""
+        """What the token sees, with each model's context: some programs want to know it; and what it called."""
         with suppress(GatewayError):  # the texts are right for the chosen model alone
-            self._models = await self._session.client.models(self._token.id)
+            client = self._session.client
+            self._models = await client.models(self._token.id)
+            self._calls = await CallsBefore.of(client, self._token.id)
             self.post_message(self.Changed())
 
     def draw(self, model: str, *, shown: bool) -> None:
@@ -90,6 +94,11 @@ class AppGuide(Vertical, can_focus=True):
     def name_now(self) -> str:
         """The chosen program."""
         return APP_NAMES[self._app]
+
+    @property
+    def usual_model(self) -> str:
+        """The model that the chosen program begins with; empty if the token sees none."""
+        return choose_model(self._token.sees, self._calls, APPS[self.name_now].family).model
 
     def text(self) -> str:
         """The chosen part, to be copied, with the key in full."""

@@ -65,7 +65,8 @@ class Connect(DialogScreen[str]):
         self._key = key
         self._at_once = bool(first)
         self._kind = 0
-        self._model = first if first in token.sees else best_model(token.sees)
+        self._picked = first if first in token.sees else ""
+        """The model that was chosen; empty: the usual one."""
 
     def compose(self) -> ComposeResult:
         with Dialog(classes="dialog big"):
@@ -85,14 +86,18 @@ class Connect(DialogScreen[str]):
         if self._at_once:
             self.action_try()
 
+    @property
+    def model(self) -> str:
+        """The model in the texts and of the test call; empty if the token sees none. Programs begin with their own."""
+        usual = self.query_one(AppGuide).usual_model if KINDS[self._kind] == "Apps" else best_model(self._token.sees)
+        return self._picked or usual
+
     def draw_text(self) -> None:
         """The text of the chosen kind."""
-        seen = self._token.sees
+        seen, model = self._token.sees, self.model
         next_one = "m for the next" if len(seen) <= PICKED else "m searches"
-        which = f"   {seen.index(self._model) + 1} of {len(seen)}, {next_one}" if seen else ""
-        text = content(
-            ("model  ", "dim"), (safe(self._model) or "none: this token sees no model", "bold"), (which, "dim")
-        )
+        which = f"   {seen.index(model) + 1} of {len(seen)}, {next_one}" if seen else ""
+        text = content(("model  ", "dim"), (safe(model) or "none: this token sees no model", "bold"), (which, "dim"))
         self.query_one(".model", Static).update(text)
         parts: list[Part | str | Content] = []
         for number, kind in enumerate(KINDS):
@@ -100,12 +105,12 @@ class Connect(DialogScreen[str]):
             parts += [Content.styled(f" {kind} ", "reverse bold") if chosen else (f" {kind} ", "dim"), " "]
         self.query_one(".kinds", Static).update(content(*parts))
         guide = self.query_one(AppGuide)
-        guide.draw(safe(self._model, 200) or PLACEHOLDER_MODEL, shown=KINDS[self._kind] == "Apps")
+        guide.draw(safe(model, 200) or PLACEHOLDER_MODEL, shown=KINDS[self._kind] == "Apps")
         self.query_one(".text", Static).update(Content(safe_lines(guide.masked(self.text()), lines=TEXT_LINES)))
 
     def text(self) -> str:
         """The text in the box, which is copied with the key in full."""
-        url, model = self._session.address, safe(self._model, 200) or PLACEHOLDER_MODEL
+        url, model = self._session.address, safe(self.model, 200) or PLACEHOLDER_MODEL
         card = connect_card.card(url, model, self._key)
         texts: dict[str, Callable[[], str]] = {
             "Shell": lambda: card.environment["sh"],
@@ -146,15 +151,15 @@ class Connect(DialogScreen[str]):
         seen = list(self._token.sees)
 
         def use(model: str | None) -> None:
-            self._model = model or self._model
+            self._picked = model or self._picked
             self.draw_text()
 
         if len(seen) > PICKED:
-            field = FormField(id="model", label="Model", value=self._model, options=seen)
+            field = FormField(id="model", label="Model", value=self.model, options=seen)
             plan = FormPlan(title="Model", fields=[field], save=_model, verb="Use", asks=False)
             self.app.push_screen(Form(plan), use)
         elif seen:
-            use(seen[(seen.index(self._model) + 1) % len(seen)])
+            use(seen[(seen.index(self.model) + 1) % len(seen)])
 
     def action_copy(self) -> None:
         kind = KINDS[self._kind]
@@ -175,7 +180,7 @@ class Connect(DialogScreen[str]):
         self.dismiss(self.query_one(TokenTest).trouble)
 
     def action_try(self) -> None:
-        self.query_one(TokenTest).call(self._model)
+        self.query_one(TokenTest).call(self.model)
 
     def on_token_test_done(self) -> None:
         """The receipt may be longer than the screen; its end shows the cost."""

@@ -3,7 +3,7 @@ import pytest
 
 from gateway.domain.errors import GatewayError
 from tests.tui.owner import KEY, Owner, press, public, said, screen, settle, shown, until
-from tests.tui.stage import words
+from tests.tui.stage import call, words
 from tui.widgets.app_guide import APP_NAMES
 from tui.widgets.connect import KINDS, Connect, TokenTest, make_test_call
 
@@ -138,6 +138,33 @@ async def test_each_app_has_its_parts_which_say_where_they_go() -> None:
         assert all(name in said(app, ".apps") for name in APP_NAMES)
         await press(app, pilot, "A", "A")
         assert said(app, ".where").startswith("curl")
+
+
+async def test_each_app_begins_with_its_own_model_until_one_is_chosen() -> None:
+    """That of ``env --for``: a vendor's own program with a model of that vendor."""
+    owner = Owner()
+    owner.records = []
+    async with shown("tokens", owner) as (app, pilot, _):
+        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
+        await press(app, pilot, "a")
+        await settle(app, pilot)
+        assert "claude-sonnet-4-5" in said(app, ".model")
+        await press(app, pilot, "a")
+        assert 'model = "gpt-5-mini"' in said(app, ".text")
+        assert "gpt-5-mini" in said(app, ".model")
+        await press(app, pilot, "m")
+        chosen = said(app, ".model")
+        await press(app, pilot, "a")
+        assert said(app, ".model") == chosen
+
+
+async def test_an_app_begins_with_the_model_that_its_token_called_last() -> None:
+    owner = Owner()
+    owner.records = [call(1, model="gpt-5-mini", outcome="done")]
+    async with shown("tokens", owner) as (app, pilot, _):
+        app.push_screen(Connect(app.session, owner.tokens_now[0], KEY))
+        await press(app, pilot, "a")
+        await until(app, pilot, "model  gpt-5-mini")
 
 
 async def test_each_part_is_copied_by_itself() -> None:
