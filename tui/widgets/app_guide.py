@@ -18,13 +18,14 @@ from textual.widgets import Static
 
 from gateway.client.apps import APPS, AppTarget, Snippet
 from gateway.client.connect_card import Shell
-from gateway.client.model_choice import CallsBefore, choose_model
+from gateway.client.model_choice import CallsBefore, best_model, choose_model
 from gateway.domain.errors import GatewayError
 from gateway.domain.text import mask
 from gateway.domain.views import ModelView, TokenView
 from tui.session import ConsoleSession
-from tui.text import Part, content
+from tui.text import Part, content, safe
 
+PLACEHOLDER_MODEL = "MODEL"
 APP_NAMES = tuple(APPS)
 OWN_SHELL: Shell = "powershell" if os.name == "nt" else "sh"
 
@@ -50,8 +51,8 @@ class AppGuide(Vertical, can_focus=True):
             super().__init__()
             self.chosen = chosen
 
-    def __init__(self, session: ConsoleSession, token: TokenView, key: str) -> None:
-        """``key`` is empty if it is not known."""
+    def __init__(self, session: ConsoleSession, token: TokenView, key: str, model: str = "") -> None:
+        """``key`` is empty if it is not known; ``model`` is the chosen one."""
         super().__init__()
         self._session = session
         self._token = token
@@ -59,10 +60,12 @@ class AppGuide(Vertical, can_focus=True):
         self._key_shown = False
         self._models: Sequence[ModelView] = ()
         self._calls = CallsBefore()
-        self._model = ""
+        self.chosen_model = model if model in token.sees else ""
+        """Empty: the usual one."""
+        self.shown = False
+        """Whether the card is about a program."""
         self._app = 0
         self._part = 0
-        self._open = False
 
     def compose(self) -> ComposeResult:
         yield Static(classes="apps")
@@ -80,12 +83,11 @@ class AppGuide(Vertical, can_focus=True):
             self._calls = await CallsBefore.of(client, self._token.id)
             self.post_message(self.Changed())
 
-    def draw(self, model: str, *, shown: bool) -> None:
-        """Show it or not, for this model."""
-        self._model, self._open = model, shown
+    def draw(self) -> None:
+        """Show the programs or not."""
         apps, where = self.query_one(".apps", Static), self.query_one(".where", Static)
-        apps.display = where.display = shown
-        if shown:
+        apps.display = where.display = self.shown
+        if self.shown:
             names = [Content.styled(name, "reverse bold" if name == self.name_now else "dim") for name in APP_NAMES]
             apps.update(Content("  ").join(names))
             where.update(self._about_part())
@@ -96,9 +98,16 @@ class AppGuide(Vertical, can_focus=True):
         return APP_NAMES[self._app]
 
     @property
-    def usual_model(self) -> str:
-        """The model that the chosen program begins with; empty if the token sees none."""
+    def model(self) -> str:
+        """The chosen model, or the one that the program begins with; empty if the token sees none."""
+        if self.chosen_model or not self.shown:
+            return self.chosen_model or best_model(self._token.sees)
         return choose_model(self._token.sees, self._calls, APPS[self.name_now].family).model
+
+    @property
+    def model_text(self) -> str:
+        """The model as it is in the texts."""
+        return safe(self.model, 200) or PLACEHOLDER_MODEL
 
     def text(self) -> str:
         """The chosen part, to be copied, with the key in full."""
@@ -110,7 +119,7 @@ class AppGuide(Vertical, can_focus=True):
 
     def action_app(self, by: int) -> None:
         """The next program; the first time, the one that is chosen."""
-        if self._open:
+        if self.shown:
             self._app, self._part = (self._app + by) % len(APP_NAMES), 0
         self.post_message(self.Changed(chosen=True))
 
@@ -125,7 +134,7 @@ class AppGuide(Vertical, can_focus=True):
         self.post_message(self.Changed())
 
     def _parts(self) -> Sequence[Snippet]:
-        target = AppTarget.of(self._session.address, self._models, model=self._model, key=self._key)
+        target = AppTarget.of(self._session.address, self._models, model=self.model_text, key=self._key)
         if not target.models:
             target = msgspec.structs.replace(target, models={target.model: None})
         return APPS[self.name_now].guide(target)

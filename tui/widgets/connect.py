@@ -15,7 +15,6 @@ from textual.widgets import Static
 
 from gateway.client import connect_card
 from gateway.client.apps import APPS
-from gateway.client.model_choice import best_model
 from gateway.client.test_call import public_api
 from gateway.domain.errors import GatewayError
 from gateway.domain.views import CallView, TokenView
@@ -29,7 +28,6 @@ from tui.widgets.combobox import PICKED
 from tui.widgets.dialogs import Dialog, toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 
-PLACEHOLDER_MODEL = "MODEL"
 KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
 TEXT_LINES = 400
 """A settings file names every model."""
@@ -63,10 +61,8 @@ class Connect(DialogScreen[str]):
         self._session = session
         self._token = token
         self._key = key
-        self._at_once = bool(first)
         self._kind = 0
-        self._picked = first if first in token.sees else ""
-        """The model that was chosen; empty: the usual one."""
+        self._first = first
 
     def compose(self) -> ComposeResult:
         with Dialog(classes="dialog big"):
@@ -76,25 +72,21 @@ class Connect(DialogScreen[str]):
             with VerticalScroll(classes="inside", can_focus=False):
                 yield Static(classes="model")
                 yield Static(classes="kinds")
-                yield AppGuide(self._session, self._token, self._key)
+                yield AppGuide(self._session, self._token, self._key, self._first)
                 yield Static(classes="text")
                 yield TokenTest(self._session, self._token, self._key)
             yield Static(_key_hints(known=bool(self._key)), classes="keys")
 
     def on_mount(self) -> None:
         self.draw_text()
-        if self._at_once:
+        if self._first:
             self.action_try()
-
-    @property
-    def model(self) -> str:
-        """The model in the texts and of the test call; empty if the token sees none. Programs begin with their own."""
-        usual = self.query_one(AppGuide).usual_model if KINDS[self._kind] == "Apps" else best_model(self._token.sees)
-        return self._picked or usual
 
     def draw_text(self) -> None:
         """The text of the chosen kind."""
-        seen, model = self._token.sees, self.model
+        guide, seen = self.query_one(AppGuide), self._token.sees
+        guide.shown = KINDS[self._kind] == "Apps"
+        model = guide.model
         next_one = "m for the next" if len(seen) <= PICKED else "m searches"
         which = f"   {seen.index(model) + 1} of {len(seen)}, {next_one}" if seen else ""
         text = content(("model  ", "dim"), (safe(model) or "none: this token sees no model", "bold"), (which, "dim"))
@@ -104,13 +96,12 @@ class Connect(DialogScreen[str]):
             chosen = number == self._kind
             parts += [Content.styled(f" {kind} ", "reverse bold") if chosen else (f" {kind} ", "dim"), " "]
         self.query_one(".kinds", Static).update(content(*parts))
-        guide = self.query_one(AppGuide)
-        guide.draw(safe(model, 200) or PLACEHOLDER_MODEL, shown=KINDS[self._kind] == "Apps")
+        guide.draw()
         self.query_one(".text", Static).update(Content(safe_lines(guide.masked(self.text()), lines=TEXT_LINES)))
 
     def text(self) -> str:
         """The text in the box, which is copied with the key in full."""
-        url, model = self._session.address, safe(self.model, 200) or PLACEHOLDER_MODEL
+        url, model = self._session.address, self.query_one(AppGuide).model_text
         card = connect_card.card(url, model, self._key)
         texts: dict[str, Callable[[], str]] = {
             "Shell": lambda: card.environment["sh"],
@@ -148,18 +139,18 @@ class Connect(DialogScreen[str]):
 
     def action_model(self) -> None:
         """The next model that the token sees; of many, one is searched for."""
-        seen = list(self._token.sees)
+        seen, guide = list(self._token.sees), self.query_one(AppGuide)
 
         def use(model: str | None) -> None:
-            self._picked = model or self._picked
+            guide.chosen_model = model or guide.chosen_model
             self.draw_text()
 
         if len(seen) > PICKED:
-            field = FormField(id="model", label="Model", value=self.model, options=seen)
+            field = FormField(id="model", label="Model", value=guide.model, options=seen)
             plan = FormPlan(title="Model", fields=[field], save=_model, verb="Use", asks=False)
             self.app.push_screen(Form(plan), use)
         elif seen:
-            use(seen[(seen.index(self.model) + 1) % len(seen)])
+            use(seen[(seen.index(guide.model) + 1) % len(seen)])
 
     def action_copy(self) -> None:
         kind = KINDS[self._kind]
@@ -180,7 +171,7 @@ class Connect(DialogScreen[str]):
         self.dismiss(self.query_one(TokenTest).trouble)
 
     def action_try(self) -> None:
-        self.query_one(TokenTest).call(self.model)
+        self.query_one(TokenTest).call(self.query_one(AppGuide).model)
 
     def on_token_test_done(self) -> None:
         """The receipt may be longer than the screen; its end shows the cost."""
