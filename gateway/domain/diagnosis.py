@@ -80,7 +80,7 @@ class UnusedFallback(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     rule: str
     """Why it is left out."""
-    fix: str = ""
+    fix: str
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):

@@ -117,9 +117,8 @@ async def test_a_server_that_goes_away_is_reported_and_the_rows_stay() -> None:
 async def test_it_comes_back_when_the_server_does() -> None:
     client = FakeClient(calls(30))
     async with shown(console(client)) as (app, pilot):
-        client.end()
-        await until(app, pilot, lambda: app.session.link == "gone")
         client.records.insert(0, call(99, NOW))
+        client.end()
         await until(app, pilot, lambda: app.session.link == "attached" and len(app.session.board.calls.order) == 33)
 
 
