@@ -1,6 +1,7 @@
 """TextBlock: scrolling text drawn for its size; Detail, the pane of a row; LeadLine; IncidentList, the dialog."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from textual import events
@@ -95,6 +96,10 @@ class Detail(VerticalScroll, can_focus=False):
             self.query_one(Static).update(self._draw(self._width))
 
 
+PAUSE_S = 0.6
+"""Seconds without a letter after which somebody is thought to read."""
+
+
 class LeadLine(Static):
     """The line above a table, which is as wide as the page. A complaint about the filter may take several lines."""
 
@@ -103,10 +108,21 @@ class LeadLine(Static):
         self._redraw = redraw
 
     def show(self, text: Content, *, whole: bool = False) -> None:
-        """``whole``: on as many lines as it needs. One line alone needs no new layout, which takes long."""
-        other = whole != self.has_class("whole") or (whole and text != self.content)
-        self.set_class(whole, "whole")
-        self.update(text, layout=other)
+        """``whole``: on as many lines as it needs once it has stood for a moment, so that nothing moves at each letter
+        that is typed. One line alone needs no new layout, which takes long.
+        """
+        if whole and text == self.content:
+            return
+        several = self.has_class("whole")
+        self.remove_class("whole")
+        self.update(text, layout=several)
+        if whole:
+            self.set_timer(PAUSE_S, partial(self._expand, text))
+
+    def _expand(self, text: Content) -> None:
+        if self.content is text:
+            self.add_class("whole")
+            self.refresh(layout=True)
 
     def on_resize(self) -> None:
         """Draw it for its width: nothing else may change for long."""

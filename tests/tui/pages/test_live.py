@@ -3,6 +3,7 @@
 Long: the page with the most kinds of rows.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -282,6 +283,10 @@ async def test_what_is_wrong_with_a_filter_is_shown_whole_and_then_the_line_is_o
         await pilot.press("slash", *"st:run")
         await settle(app, pilot)
         line = live(app).query_one(".lead")
+        assert line.size.height == 1
+        async with asyncio.timeout(30):
+            while line.size.height == 1:
+                await pilot.pause(0.05)
         text = " ".join(" ".join(strip.text for strip in line.render_lines(line.size.region)).split())
         assert "client_closed, cancelled, stopped, lost" in text
         assert "…" not in text
