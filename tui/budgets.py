@@ -69,10 +69,10 @@ def _share(part: int, whole: int | None) -> float:
 
 
 def _money(spent: int, limit: int) -> str:
-    """With cents as far as there is room."""
+    """With cents as far as there is room, also with those that are zero: an amount that grows keeps its width."""
     text = ""
     for places in (2, 1, 0):
-        text = f"${_dollars(spent, places, limit)}/{_dollars(limit, places)}"
+        text = f"${_spent(spent, places, limit)}/{_brief(limit)}"
         if len(text) <= ROOM:
             break
     return text
@@ -81,17 +81,24 @@ def _money(spent: int, limit: int) -> str:
 CENT = DOLLAR // 100
 
 
-def _dollars(nanos: int, places: int, limit: int = 0) -> str:
-    """Short and rounded, but up to the limit only if that is reached: ``12.44``, ``0.04``, ``1250``; less than a cent
-    ``0.0004``.
-    """
-    if 0 < nanos < CENT:
-        return f"{nanos / DOLLAR:.4f}".rstrip("0") if nanos >= DOLLAR // 10_000 else "<0.0001"
-    step = CENT if nanos < DOLLAR else DOLLAR // 10**places
+def _spent(nanos: int, places: int, limit: int) -> str:
+    """Rounded, but up to the limit only if that is reached: ``12.40``, ``0.04``, ``1250``; under a cent ``0.0004``."""
+    if nanos < CENT:
+        return _brief(nanos)
+    places = 2 if nanos < DOLLAR else places
+    step = DOLLAR // 10**places
     number = (2 * nanos + step) // (2 * step) * step
     if nanos < limit <= number:
         number = nanos // step * step
     whole, cents = divmod(number // CENT, 100)
+    return f"{whole}.{cents:02}"[: len(str(whole)) + 1 + places].removesuffix(".")
+
+
+def _brief(nanos: int) -> str:
+    """Without zeros at its end: ``20``, ``2.5``, ``0.50``, ``0.0004``."""
+    if 0 < nanos < CENT:
+        return f"{nanos / DOLLAR:.4f}".rstrip("0") if nanos >= DOLLAR // 10_000 else "<0.0001"
+    whole, cents = divmod(nanos // CENT, 100)
     if not cents:
         return f"{whole}"
     return f"{whole}.{cents:02}" if not whole else f"{whole}.{cents:02}".rstrip("0")

@@ -15,22 +15,25 @@ LONG_AGO = Millis(NOW - 40 * DAY)
 
 
 def test_a_budget_is_a_gauge_with_words() -> None:
-    assert budget_line(budget(5, 20), 8, ASCII) == "##------  25% $5/20"
+    assert budget_line(budget(5, 20), 8, ASCII) == "##------  25% $5.00/20"
 
 
 @pytest.mark.parametrize(
     ("spent", "limit", "text"),
     [
         (12.44, 20, "$12.44/20"),
+        (29.5, 200, "$29.50/200"),
+        (4.7, 5, "$4.70/5"),
+        (1, 2.5, "$1.00/2.5"),
         (6.8594, 5, "$6.86/5"),
         (4.999, 5, "$4.99/5"),
         (1.07, 5, "$1.07/5"),
-        (6.9, 5, "$6.9/5"),
+        (6.9, 5, "$6.90/5"),
         (123.45, 200, "$123.5/200"),
         (0.078, 2, "$0.08/2"),
         (0.998, 1, "$0.99/1"),
         (0.5, 1, "$0.50/1"),
-        (0.998, 5, "$1/5"),
+        (0.998, 5, "$1.00/5"),
         (1234.56, 2000, "$1235/2000"),
         (0.04, 5, "$0.04/5"),
         (1250, 2000, "$1250/2000"),
@@ -51,7 +54,7 @@ def test_the_amount_that_is_short_is_shown() -> None:
 
 def test_no_amount_hides_another() -> None:
     both = msgspec.structs.replace(budget(1, 20), tokens=1_000_000, spent_tokens=900_000)
-    assert [amounts(one) for one in by_unit([both, budget(4, 5)])] == ["$1/20", "900k/1M tok", "$4/5"]
+    assert [amounts(one) for one in by_unit([both, budget(4, 5)])] == ["$1.00/20", "900k/1M tok", "$4.00/5"]
 
 
 def test_the_tightest_counts() -> None:
@@ -107,8 +110,8 @@ def test_the_days_of_the_pace_are_those_of_the_calendar() -> None:
 def test_what_running_calls_hold_is_shown_beside_what_is_spent() -> None:
     """The gauge, the amounts and the forecast do not jump with every call that begins and ends."""
     held = msgspec.structs.replace(budget(1, 20), held_nanos=Nanos(3 * DOLLAR))
-    assert budget_line(held, 8, ASCII) == budget_line(budget(1, 20), 8, ASCII) == ".------- 5.0% $1/20"
+    assert budget_line(held, 8, ASCII) == budget_line(budget(1, 20), 8, ASCII) == ".------- 5.0% $1.00/20"
     assert forecast(held, NOW, LONG_AGO) == forecast(budget(1, 20), NOW, LONG_AGO)
     assert "".join(text for text, _ in budget_parts(held, 8, ASCII, "lasts")).endswith(
-        "$1/20 + $3.00 held by running calls   lasts"
+        "$1.00/20 + $3.00 held by running calls   lasts"
     )

@@ -53,7 +53,7 @@ async def test_the_balance_is_shown_with_how_long_it_lasts() -> None:
         text = screen(app)
         assert "available  $11.92   $0.08 held by running calls" in text
         assert "balance    $12.00   $30.00 granted, $18.00 spent" in text
-        assert "41% $16.4/40   lasts at this pace" in text
+        assert "41% $16.40/40   lasts at this pace" in text
 
 
 async def test_grants_are_listed_the_newest_first() -> None:

@@ -106,4 +106,4 @@ async def test_the_pane_tells_all_of_one() -> None:
     async with shown("groups") as (app, pilot, _):
         await press(app, pilot, "enter")
         assert "tokens  ci" in screen(app)
-        assert "41% $16.4/40   lasts at this pace" in screen(app)
+        assert "41% $16.40/40   lasts at this pace" in screen(app)

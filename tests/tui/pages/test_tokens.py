@@ -214,7 +214,7 @@ def test_the_pane_has_the_budget_in_dollars_and_that_in_tokens() -> None:
     made = listing(token("both", budgets=(both,)))
     (row,) = made.rows()
     text = made.detail(row, 100).plain
-    assert ("$1/20" in text, "900k/1M tok" in text) == (True, True)
+    assert ("$1.00/20" in text, "900k/1M tok" in text) == (True, True)
 
 
 async def test_today_comes_from_the_sums() -> None:

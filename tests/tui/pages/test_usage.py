@@ -171,7 +171,7 @@ async def test_the_chart_of_a_budget_follows_at_once() -> None:
         owner.tokens_now = [ci, *owner.tokens_now[1:]]
         owner.changed()
         await settle(app, pilot)
-        assert "token ci, this month: $6/5" in screen(app)
+        assert "token ci, this month: $6.00/5" in screen(app)
         assert len(owner.asked) == asked
 
 

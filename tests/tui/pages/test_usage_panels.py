@@ -114,7 +114,7 @@ def test_a_new_window_of_the_budget_begins_at_nothing() -> None:
 
 def test_the_cost_so_far_stands_against_the_limit_with_a_forecast() -> None:
     lines = text(budget_chart(course(6, 9), plan(EMPTY), HALF, (60, 9), [("B", "key"), (" next of 2", "dim")]))
-    assert lines[0].startswith(" token laptop, this week: $6/9")
+    assert lines[0].startswith(" token laptop, this week: $6.00/9")
     assert lines[1].startswith("     $15 +")
     limit = next(line for line in lines if "----------" in line)
     assert lines.index(limit) < next(number for number, line in enumerate(lines) if "#" in line)

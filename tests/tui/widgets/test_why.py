@@ -129,7 +129,7 @@ def test_price_hold_and_what_is_left_stand_below() -> None:
         "group batch x0.5",
         "$0.009   for 1,000 input",
         "$12.00 available",
-        "month ███▎░░░░  41% $16.4/40",
+        "month ███▎░░░░  41% $16.40/40",
         "0 of 60 requests left, full again in 30s",
     )
     assert [part for part in parts if part not in text] == []
