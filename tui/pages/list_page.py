@@ -109,14 +109,16 @@ def mark(page: AnyPage) -> None:
     if table.source.count:
         table.marks ^= {table.source.key(table.cursor)}
         table.action_cursor("down")
+        if page.shows_marked and not table.marks:
+            marked_only(page)
 
 
 def marked_only(page: AnyPage) -> None:
     """Only the rows that are marked; again: all."""
-    table = page.table
-    page.shows_marked = not page.shows_marked and bool(table.marks)
+    table, before = page.table, page.shows_marked
+    page.shows_marked = not before and bool(table.marks)
     page.source.keep(set(table.marks) if page.shows_marked else None)
-    if not table.marks:
+    if not (table.marks or before):
         toast(page, f"Nothing is marked. Press {page.session.key('list.mark')} to mark a row.")
     page.renew()
 

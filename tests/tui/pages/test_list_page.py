@@ -296,6 +296,15 @@ async def test_only_marked_rows_can_be_shown() -> None:
         assert len(app.names()) == 4
 
 
+async def test_without_the_last_mark_all_rows_are_there_again() -> None:
+    async with fruit_page() as (app, pilot):
+        await pilot.press("j", "m", "M")
+        assert app.names() == ["apple"]
+        await pilot.press("m")
+        assert len(app.names()) == 4
+        assert words(app) == []
+
+
 async def test_esc_shows_all_rows_again_and_keeps_the_marks() -> None:
     async with fruit_page() as (app, pilot):
         await pilot.press("j", "m", "M", "escape")
