@@ -72,7 +72,7 @@ def _money(spent: int, limit: int) -> str:
     """With cents as far as there is room, also with those that are zero: an amount that grows keeps its width."""
     text = ""
     for places in (2, 1, 0):
-        text = f"${_spent(spent, places, limit)}/{_brief(limit)}"
+        text = f"${_spent_text(spent, places, limit)}/{_limit_text(limit)}"
         if len(text) <= ROOM:
             break
     return text
@@ -81,10 +81,10 @@ def _money(spent: int, limit: int) -> str:
 CENT = DOLLAR // 100
 
 
-def _spent(nanos: int, places: int, limit: int) -> str:
+def _spent_text(nanos: int, places: int, limit: int) -> str:
     """Rounded, but up to the limit only if that is reached: ``12.40``, ``0.04``, ``1250``; under a cent ``0.0004``."""
     if nanos < CENT:
-        return _brief(nanos)
+        return _limit_text(nanos)
     places = 2 if nanos < DOLLAR else places
     step = DOLLAR // 10**places
     number = (2 * nanos + step) // (2 * step) * step
@@ -94,7 +94,7 @@ def _spent(nanos: int, places: int, limit: int) -> str:
     return f"{whole}.{cents:02}"[: len(str(whole)) + 1 + places].removesuffix(".")
 
 
-def _brief(nanos: int) -> str:
+def _limit_text(nanos: int) -> str:
     """Without zeros at its end: ``20``, ``2.5``, ``0.50``, ``0.0004``."""
     if 0 < nanos < CENT:
         return f"{nanos / DOLLAR:.4f}".rstrip("0") if nanos >= DOLLAR // 10_000 else "<0.0001"
