@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.options import now
-from gateway.commands.output import json_value
+from gateway.commands.output import TextWithEnd, json_value
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, UpstreamPrices
 from gateway.domain.errors import GatewayError
@@ -225,7 +225,7 @@ def what(call: CallView) -> str:
     """The model and its fallback, or the request that reached no API; how many calls the row stands for; the retry."""
     instead = f" as {call.fallback}" if call.fallback else ""
     times = f" x{call.count:,}" if call.count > 1 else ""
-    return f"{call.model or call.request}{instead}{times}{f' retry {call.retry}' if call.retry else ''}"
+    return TextWithEnd(call.model or call.request, f"{instead}{times}{f' retry {call.retry}' if call.retry else ''}")
 
 
 def cost(call: CallView) -> str:

@@ -30,6 +30,9 @@ NOTHING = "-"
 NARROWEST = 10
 """Places of a column that is not made narrower."""
 
+SHORTEST_NAME = 6
+"""Places that are left to a name before its end."""
+
 SHORTEST_LINE = 40
 """Places for a last column that is a sentence; with less, it has a line of its own."""
 
@@ -210,7 +213,9 @@ def _draw(
 ) -> tuple[str, list[str]]:
     """The table, and the headings that were left out."""
     heads = [head.lstrip(">") for head, _ in columns]
-    lines = [heads, *([plain(cell(row)) or NOTHING for _, cell in columns] for row in rows)]
+    found = [[cell(row) for _, cell in columns] for row in rows]
+    lines = [heads, *([plain(text) or NOTHING for text in line] for line in found)]
+    ends = [[""] * len(heads), *([end_of(text) for text in line] for line in found)]
     widths = [max(cells(line[i]) for line in lines) for i in range(len(columns))]
     shown = list(range(len(columns)))
     under: list[int] = []
@@ -229,7 +234,8 @@ def _draw(
         _narrow(widths, [i for i in shown if _is_text(columns[i][0])], _total(widths, shown) - width)
     drawn = []
     for number, line in enumerate(lines):
-        texts = [fit(cut(line[i], widths[i]), -widths[i] if columns[i][0][0] == ">" else widths[i]) for i in shown]
+        parts = {i: cut(line[i], widths[i], ends[number][i]) for i in shown}
+        texts = [fit(parts[i], -widths[i] if columns[i][0][0] == ">" else widths[i]) for i in shown]
         if number:
             texts = [color_state(text) if heads[i] in STATES else text for i, text in zip(shown, texts, strict=True)]
         drawn.append(MARGIN.join(texts).rstrip())
@@ -256,10 +262,31 @@ def _narrow(widths: list[int], texts: Sequence[int], excess: int) -> None:
         widths[widest] -= 1
 
 
-def cut(text: str, width: int) -> str:
-    """The text in at most so many places of a terminal; what is cut ends in an ellipsis."""
+class TextWithEnd(str):
+    """Text of a cell whose end stays when it is cut: ``claude-so… as gpt-4o``."""
+
+    __slots__ = ("end",)
+
+    end: str
+
+    def __new__(cls, text: str, end: str) -> Self:
+        """The text, and its end."""
+        made = super().__new__(cls, text + end)
+        made.end = end
+        return made
+
+
+def end_of(text: str) -> str:
+    """The end of a cell that stays; empty if there is none."""
+    return plain(text.end) if isinstance(text, TextWithEnd) else ""
+
+
+def cut(text: str, width: int, end: str = "") -> str:
+    """The text in at most so many places of a terminal, an ellipsis where it is cut: before its ``end``, with room."""
     if cells(text) <= width:
         return text
+    if end and cells(end) + SHORTEST_NAME <= width:
+        return cut(text.removesuffix(end), width - cells(end)) + end
     while text and cells(text) >= width:
         text = text[:-1]
     return text + "…"

@@ -15,7 +15,7 @@ from gateway.commands.base import Command
 from gateway.commands.call_filters import CallQuery, filter_options, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber
-from gateway.commands.output import MARGIN, NOTHING, cells, cut, fit, out, out_json_line, terminal_width, words
+from gateway.commands.output import MARGIN, NOTHING, cells, cut, end_of, fit, out, out_json_line, terminal_width, words
 from gateway.commands.session import run
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable
@@ -206,7 +206,7 @@ def line_of(call: CallView, width: int | None = None) -> str:
         padded = [fit(text, size) for text, size in zip(shown, WIDTHS, strict=True)]
         return f"{MARGIN.join(padded)}{MARGIN}{error}".rstrip()
     sizes = _sizes(shown, width)
-    parts = [cut(text, sizes[number]) if number in TEXTS else text for number, text in enumerate(shown)]
+    parts = [cut(text, sizes[n], end_of(texts[n])) if n in TEXTS else text for n, text in enumerate(shown)]
     line = cut(MARGIN.join(map(fit, parts, sizes)), width)
     left = width - cells(line) - len(MARGIN)
     if not error:

@@ -4,15 +4,18 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gateway.commands.output import (
+    TextWithEnd,
     cells,
     color_state,
     cut,
+    end_of,
     harmless,
     json_value,
     out_json,
@@ -163,3 +166,11 @@ def test_a_terminal_gets_colours_and_its_width_and_a_pipe_neither(
     os.close(ours)
     assert (b"\x1b[32mok" in shown) is colours
     assert max(len(line) for line in re.sub(rb"\x1b\[[0-9]*m", b"", shown).splitlines()) < len(piped.splitlines()[0])
+
+
+def test_a_cell_that_is_cut_keeps_its_end() -> None:
+    rows = [TextWithEnd("claude-sonnet-4-5", " as gpt-4o x7"), "claude-sonnet-4-5-20250929"]
+    columns: list[tuple[str, Callable[[str], str]]] = [("Model", lambda row: row), (">Count", lambda _: "12345678")]
+    _, first, second = table(rows, columns, width=36).splitlines()
+    assert (first, second) == ("claude-sonne… as gpt-4o x7  12345678", "claude-sonnet-4-5-20250929  12345678")
+    assert cut(rows[0], 12, end_of(rows[0])) == "claude-sonn…"
