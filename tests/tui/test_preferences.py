@@ -118,11 +118,13 @@ def test_the_example_is_valid_without_its_comments(tmp_path: Path) -> None:
 
 
 def test_the_file_is_kept_from_others_but_not_what_a_link_points_to(tmp_path: Path) -> None:
-    (tmp_path / NAME).touch(mode=0o644)
+    (tmp_path / NAME).touch()
+    (tmp_path / NAME).chmod(0o644)  # whatever the umask
     load(tmp_path, dict)
     assert os.stat(tmp_path / NAME).st_mode & 0o777 == 0o600  # noqa: PTH116 - the mode is the point
     target = tmp_path / "dotfiles.toml"
-    target.touch(mode=0o644)
+    target.touch()
+    target.chmod(0o644)
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / NAME).symlink_to(target)
     load(tmp_path / "home", dict)
