@@ -205,9 +205,9 @@ class Console(CrashReportingApp[ExitStatus]):
     def on_console_feed_events_ready(self) -> None:
         events = self.feed.take_events()
         for event in events:
-            self.session.board.apply(event)
             if isinstance(event, IncidentChanged) and event.incident.budget and event.incident.ended is None:
                 global_actions.warn_of_budget(self, event.incident)
+            self.session.board.apply(event)
         if any(isinstance(event, Snapshot) for event in events):
             self.run_worker(global_actions.fetch_today(self), name="today", group="today", exclusive=True)
             global_actions.offer_first_steps(self)

@@ -110,13 +110,17 @@ def note_start(app: Console) -> None:
 
 
 def warn_of_budget(app: Console, incident: Incident) -> None:
-    """Most of a budget is spent, or all of it: a message for as long as that is so."""
+    """Most of a budget is spent, or all of it: one message, for as long as that is so.
+
+    To be called before the board has the incident, which also changes with each call that is refused for it.
+    """
     board, reason = app.session.board, incident.reason
 
-    def holds() -> bool:
+    def known() -> bool:
         return any((one.id, one.reason, one.ended) == (incident.id, reason, None) for one in board.incidents.newest())
 
-    toast(app, f"Of the {safe(incident.budget, 80)}, {safe(reason, 40)}.", bad=True, holds=holds)
+    if not known():
+        toast(app, f"Of the {safe(incident.budget, 80)}, {safe(reason, 40)}.", bad=True, holds=known)
 
 
 def restart(app: Console) -> None:

@@ -233,6 +233,22 @@ async def test_a_budget_that_is_nearly_spent_is_announced() -> None:
         await until(app, pilot, lambda: not words(app))
 
 
+async def test_calls_that_are_refused_for_a_budget_do_not_announce_it_again() -> None:
+    async with shown() as (app, pilot):
+        client = app.session.client
+        assert isinstance(client, FakeClient)
+        spent = Incident(
+            id=1, channel="", budget="daily budget of token 'ci'", reason="all is spent", began=NOW, last=NOW
+        )
+        client.tell(IncidentChanged(seq=1, incident=spent))
+        await until(app, pilot, lambda: words(app))
+        app.clear_notifications()
+        client.tell(IncidentChanged(seq=2, incident=msgspec.structs.replace(spent, refused=1)))
+        await until(app, pilot, lambda: app.session.board.incidents.newest()[0].refused)
+        await pilot.pause()
+        assert words(app) == []
+
+
 async def test_the_message_about_a_missing_server_goes_when_there_is_one() -> None:
     client = FakeClient(calls(3))
     async with shown(console(client)) as (app, pilot):
