@@ -225,13 +225,15 @@ async def open_engine(
 def _pipeline(engine: Engine) -> Pipeline:
     chance = secrets.SystemRandom()
     rooms, adapter_of = ChannelLimits(engine.limiter), dialects.adapters()
+    progress = ProgressReporter(engine.bus, engine.store.books, engine.clock)
+    engine.live.report = progress.report
     attempts = Attempts(
         sender=engine.upstreams,
         adapter_of=adapter_of,
         preparer=Preparer(engine.lessons, engine.worker, engine.clock.wall),
         health=engine.health,
         clock=engine.clock,
-        progress=ProgressReporter(engine.bus, engine.store.books, engine.clock),
+        progress=progress,
         chooser=Chooser(
             health=engine.health,
             draw=chance.randrange,

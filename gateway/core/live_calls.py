@@ -53,6 +53,8 @@ class LiveCalls:
         """No call ran at the last tick. What one used may be free only a little later, so there is one more."""
         self.on_tick: Callable[[bool], None] = lambda _at_rest: None
         """Called at every tick; ``at_rest``: at the last one, until another call comes."""
+        self.report: Callable[[Call], object] = lambda _call: None
+        """Reports what has come of a stream."""
         self.empty = asyncio.Event()
         self.empty.set()
 
@@ -108,6 +110,8 @@ class LiveCalls:
 
     def _look_after(self, call: Call, now: float) -> None:
         delivery, client = call.delivery, call.context.client
+        if delivery.reported_at and delivery.last_write > delivery.reported_at and not call.result.settled:
+            self.report(call)  # nothing more may come for long
         if delivery.deadline is not None and now >= delivery.deadline:
             call.end(Outcome.TIMEOUT)
         elif delivery.writing_since is not None:
@@ -167,12 +171,17 @@ class ProgressReporter:
         self.routed(call)
 
     def moved(self, call: Call) -> None:
-        """Something of the answer came. Raises Broke when the call's money is gone."""
-        context, delivery = call.context, call.delivery
-        now, first_byte = delivery.last_write, delivery.first_byte
-        if now - delivery.reported_at < GAP_S:
+        """Something of the answer came. Raises BudgetExhausted when the call's money is gone."""
+        if call.delivery.last_write - call.delivery.reported_at < GAP_S:
             return
-        delivery.reported_at = now
+        spent, context = self.report(call), call.context
+        if context.token.stop_when_empty or context.catalog.registry.account.stop_when_empty:
+            self._check(call, spent)
+
+    def report(self, call: Call) -> Nanos:
+        """Report what has come so far, and what it costs."""
+        context, delivery = call.context, call.delivery
+        first_byte, delivery.reported_at = delivery.first_byte, delivery.last_write
         output = call.attempt.stream.tally.cheap if call.attempt.stream is not None else 0
         spent = self._spent(call, output)
         ttft = None if first_byte is None else Millis(round((first_byte - context.visit.began) * 1000))
@@ -182,8 +191,7 @@ class ProgressReporter:
         self._books.update(moved)
         if self._bus.watchers:
             self._bus.progress(moved)
-        if context.token.stop_when_empty or context.catalog.registry.account.stop_when_empty:
-            self._check(call, spent)
+        return spent
 
     def _spent(self, call: Call, output: int) -> Nanos:
         if call.attempt.price is None:

@@ -89,13 +89,15 @@ class Rig:
 
     def _attempts(self, clock: Clock) -> Attempts:
         rooms, adapter_of = ChannelLimits(self.limiter), dialects.adapters()
+        progress = ProgressReporter(self.bus, self.books, clock)
+        self.live.report = progress.report
         return Attempts(
             sender=self.upstreams,
             adapter_of=adapter_of,
             preparer=Preparer(LearnedParams(), self.worker, clock.wall),
             health=self.health,
             clock=clock,
-            progress=ProgressReporter(self.bus, self.books, clock),
+            progress=progress,
             chooser=Chooser(
                 health=self.health,
                 draw=self._drawn,

@@ -386,6 +386,24 @@ async def test_it_is_reported_five_times_a_second_at_most() -> None:
     assert len(desk.books.told) in (9, 10, 11)
 
 
+async def test_what_came_last_is_reported_although_nothing_more_comes(rig: Rig, gate: asyncio.Event) -> None:
+    more = asyncio.Event()
+    rig.channel()
+    rig.upstreams.on("up", lambda: FakeReply(says("One"), more, says(" two three four five"), gate, ends(), DONE))
+    task = rig.start(stream=True)
+    await until(lambda: rig.client.body)
+    (first,) = rig.books.running.values()
+    rig.watch.advance(GAP_S / 2)
+    more.set()
+    await until(lambda: b"five" in rig.client.body)
+    assert [call.output for call in rig.books.running.values()] == [first.output]
+    await rig.pass_time(1)
+    (last,) = rig.books.running.values()
+    assert (last.output > first.output, last.cost > first.cost) == (True, True)
+    gate.set()
+    await task
+
+
 def test_the_books_know_what_runs_although_nobody_watches() -> None:
     desk = Desk()
     desk.brings(40)
