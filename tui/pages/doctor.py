@@ -147,7 +147,9 @@ class DoctorPage(ConsolePage):
             toast(self, "The checks are still running.")
 
     def on_input_submitted(self) -> None:
+        """Run the checks. The field has asked what it had to: letters are keys again."""
         self.do(run)
+        self.take_focus()
 
     def on_input_changed(self) -> None:
         if self._began is None:

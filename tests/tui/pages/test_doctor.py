@@ -77,6 +77,16 @@ async def test_letters_typed_into_a_field_search_and_after_esc_they_are_keys() -
         assert app.page.id == "tokens"
 
 
+async def test_after_enter_ran_the_checks_letters_are_keys_again() -> None:
+    async with shown("doctor") as (app, pilot, _):
+        await press(app, pilot, "tab", *"lapt", "enter", "enter")
+        await press(app, pilot, "6")
+        assert app.page.id == "account"
+        await press(app, pilot, "8")
+        assert " token     laptop\n" in screen(app)
+        assert "skipped: fix the failure above first" in screen(app)
+
+
 async def test_a_name_that_nothing_has_is_checked_as_it_is() -> None:
     async with shown("doctor") as (app, pilot, _):
         await press(app, pilot, "tab", "=nope", "escape")
