@@ -45,8 +45,9 @@ class Glyphs(msgspec.Struct, kw_only=True):
     parts: str = " ▏▎▍▌▋▊▉█"
     """Empty to full, in eighths to the right."""
     empty: str = "░"
-    fills: str = "█░▓▞▒▚\N{BOX DRAWINGS LIGHT DIAGONAL CROSS}"
-    """One for each series of a chart without colours, the last one for all others."""
+    fills: str = "█░▓▞▒╬\N{BOX DRAWINGS LIGHT DIAGONAL CROSS}"
+    """One for each series of a chart without colours, the last one for all others. Rows of them differ, too: a row of
+    one and a row of its mirror image look alike."""
     shades: str = "·░▒▓█"
     """Nothing to most, of a map without colours."""
     marks: str = "*+xo"

@@ -22,6 +22,12 @@ def test_marks_of_charts_differ() -> None:
         assert not glyphs.descending.isalnum()
 
 
+@pytest.mark.parametrize("mirrored", ["▞▚", "▌▐", "▙▟", "▛▜"])
+def test_no_fill_is_the_mirror_image_of_another(mirrored: str) -> None:
+    """In a row they would be the same pattern."""
+    assert not set(mirrored) <= set(UNICODE.fills)
+
+
 def test_ascii_marks_are_ascii() -> None:
     assert all(str(mark).isascii() for mark in msgspec.structs.astuple(ASCII))
 
