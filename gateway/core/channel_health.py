@@ -10,7 +10,7 @@ channel in use with the others. A channel without a usable key is paused until t
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
@@ -260,6 +260,25 @@ class ChannelHealth:
         patient.models[model] = self._mono() + MODEL_MISSING_S
         self._changed()
 
+    def follow_keys(self, channel: ChannelId, before: Sequence[str], after: Sequence[str]) -> None:
+        """A channel has other keys: those that it keeps have their states under their new numbers.
+
+        Of a channel with one key, that its key is refused is known of the key; all else is the channel's.
+        """
+        known = {
+            key: self.failing[one]
+            for key, one in zip(before, _key_ids(channel, len(before)), strict=True)
+            if one in self.failing and (one != channel or self.failing[one].attention)
+        }
+        for one in [one for one in self.failing if one.startswith(f"{channel}#")]:
+            del self.failing[one]
+        if self.failing.get(channel) in known.values():
+            del self.failing[channel]
+        for key, one in zip(after, _key_ids(channel, len(after)), strict=True):
+            if key in known:
+                self.failing[one] = known[key]
+        self._changed()
+
     def clear(self, channel: ChannelId, *, keys: bool = True) -> None:
         """Forget the failures of a channel and its keys: it was edited, tested well, or cleared by hand.
 
@@ -270,3 +289,8 @@ class ChannelHealth:
             del self.failing[one]
         if mine:
             self._changed()
+
+
+def _key_ids(channel: ChannelId, count: int) -> list[ChannelId]:
+    """Where the states of a channel's keys are remembered."""
+    return [channel] if count == 1 else [key_id(channel, number) for number in range(1, count + 1)]

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import zip_longest
 from operator import attrgetter
 
 import msgspec
@@ -144,12 +143,13 @@ class Engine:
             self.limiter.lines.adopt(self.catalog.gates())
         self.answers.serve()
         for channel_id in {ChannelId(c.key) for c in changes if c.table == "channels"}:
-            if _rewired(before.get(channel_id), self.catalog.registry.channels.get(channel_id)):
+            old, new = before.get(channel_id), self.catalog.registry.channels.get(channel_id)
+            if _rewired(old, new):
                 self.health.clear(channel_id)
                 self.lessons.forget(channel_id)
                 self.upstreams.forget(channel_id)
-            for one in _other_keys(before.get(channel_id), self.catalog.registry.channels.get(channel_id)):
-                self.health.clear(one)
+            elif old is not None and new is not None and old.all_keys != new.all_keys:
+                self.health.follow_keys(channel_id, old.all_keys, new.all_keys)
                 self.upstreams.forget(channel_id)
         if any(change.table == "settings" for change in changes):
             self.on_settings()
@@ -250,7 +250,7 @@ def _rewired(before: Channel | None, after: Channel | None) -> bool:
     """Whether a channel's edit makes what was learned of its upstream stale; a note or a test's result does not."""
     if before is None or after is None:
         return True
-    if before.keys and after.keys:  # the failures of one key do not count against the others
+    if set(before.all_keys) & set(after.all_keys):  # the failures of one key do not count against the others
         before = msgspec.structs.replace(before, key=after.key, keys=after.keys)
     quiet = {
         "last_check": None,
@@ -263,11 +263,3 @@ def _rewired(before: Channel | None, after: Channel | None) -> bool:
         "patterns": (),
     }
     return msgspec.structs.replace(before, **quiet) != msgspec.structs.replace(after, **quiet)
-
-
-def _other_keys(before: Channel | None, after: Channel | None) -> list[ChannelId]:
-    """The ids of keys that are not what they were, of a channel that had and has several."""
-    if before is None or after is None or not (before.keys and after.keys):
-        return []
-    pairs = enumerate(zip_longest(before.all_keys, after.all_keys), start=1)
-    return [key_id(after.id, number) for number, (old, new) in pairs if old != new]

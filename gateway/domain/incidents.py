@@ -9,7 +9,7 @@ Long: all rules of when an incident begins, goes on and ends, which are read tog
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -230,7 +230,8 @@ class Incidents:
         out = channel.state in PAUSED_STATES
         found = _cause_of_pause(mine, channel, now) if out else _pause_of(mine, channel.reason)
         if out and (found is None or not found.recurs(now)):
-            found = self._begin(channel=channel.name, key=key, reason=channel.reason, began=now, last=now)
+            cause = self._same_cause(channel, now)  # of the channel, before its key was one of several
+            found = self._begin(channel=channel.name, key=key, reason=channel.reason, began=now, last=now, **cause)
         if found is None or not (out or found.paused):
             return
         if channel.state == "half_open" and found.kind is FailureKind.AUTH:
@@ -245,6 +246,14 @@ class Incidents:
             _end_pause(found, now)
         if (found.paused, found.until, found.ended) != before:
             self._note(found)
+
+    def _same_cause(self, channel: ChannelState, now: Millis) -> dict[str, Any]:
+        reason = plain(channel.reason)
+        one = next(
+            (one for one in self.newest(channel.name) if (one.key, one.reason) == ("", reason) and one.recurs(now)),
+            None,
+        )
+        return {} if one is None else {"kind": one.kind, "status": one.status}
 
     def update_unset(self, missing: Mapping[str, str], at: Millis) -> None:
         """Record which channels refer to variables that are not set, with the reason. Nothing else ends these."""

@@ -347,6 +347,19 @@ async def test_the_failures_of_a_key_stay_when_others_change(owner: ControlClien
     assert [one.state for one in (await owner.clear_key("up", 1)).keys] == ["ok", "ok"]
 
 
+async def test_a_refused_key_stays_refused_whatever_number_it_has(owner: ControlClient, gateway: Gateway) -> None:
+    await owner.edit_channel("up", {"key": FIRST})
+    gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "refused")
+    added = await owner.add_key("up", SECOND)
+    assert ([one.state for one in added.keys], added.state) == (["attention", "ok"], "ok")
+    await owner.add_key("up", THIRD)
+    gateway.engine.health.failed(ChannelId("ch_up#3"), FailureKind.RATE, "429", 60)
+    assert [one.state for one in (await owner.remove_key("up", 2)).keys] == ["attention", "cooling"]
+    alone = await owner.remove_key("up", 1)
+    assert ([one.state for one in alone.keys], alone.state) == (["cooling"], "cooling")
+    assert [one.state for one in (await owner.replace_key("up", 1, FIRST)).keys] == ["ok"]
+
+
 async def test_the_only_key_is_as_well_as_its_channel(owner: ControlClient, gateway: Gateway) -> None:
     gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "refused")
     assert [one.state for one in (await owner.channel("up")).keys] == ["attention"]

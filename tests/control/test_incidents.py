@@ -202,6 +202,19 @@ async def test_calls_that_are_refused_for_a_spent_budget_are_counted_with_its_wa
     assert (one.budget, one.refused) == ("daily budget of token 'tight'", 3)
 
 
+async def test_a_rejected_key_stays_an_incident_when_another_one_is_added(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", fail(401), speak())
+    assert (await gateway.client.chat()).status == 502
+    await gateway.settled()
+    assert [(one.key, one.paused) for one in await owner.incidents()] == [("", True)]
+    await owner.add_key("up", "sk-second-canary2")
+    assert (await gateway.client.chat()).status == 200
+    lasting = [one for one in await owner.incidents() if one.paused]
+    assert [(one.key[:2], one.kind) for one in lasting] == [("1 ", FailureKind.AUTH)]
+
+
 async def test_a_balance_that_is_used_up_is_an_incident_until_money_is_added(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
