@@ -43,6 +43,8 @@ STATES = frozenset({"State", "Status"})
 WHOLE = frozenset(
     {"Id", "Time", "Began", "Cause", "Key", "Expires", "Last used", "Updated", "Input / output", "Now", "Listed"}
 )
+NAMES = frozenset({"Name", "Token", "Model", "Upstream model", "Channel", "Group", "Where"})
+"""Headings of columns with a name each: names that are too long lose their middle, so that alike ones stay distinct."""
 STATE_NAMES = frozenset({"state", "status", "result"})
 STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
     (("ok", "active", "serving", "equal", "2"), "green"),
@@ -234,7 +236,9 @@ def _draw(
         _narrow(widths, [i for i in shown if _is_text(columns[i][0])], _total(widths, shown) - width)
     drawn = []
     for number, line in enumerate(lines):
-        parts = {i: cut(line[i], widths[i], ends[number][i]) for i in shown}
+        parts = {
+            i: (cut_middle if number and heads[i] in NAMES else cut)(line[i], widths[i], ends[number][i]) for i in shown
+        }
         texts = [fit(parts[i], -widths[i] if columns[i][0][0] == ">" else widths[i]) for i in shown]
         if number:
             texts = [color_state(text) if heads[i] in STATES else text for i, text in zip(shown, texts, strict=True)]
@@ -290,6 +294,16 @@ def cut(text: str, width: int, end: str = "") -> str:
     while text and cells(text) >= width:
         text = text[:-1]
     return text + "…"
+
+
+def cut_middle(text: str, width: int, end: str = "") -> str:
+    """The same for a name: without such an end its own end stays, which tells it from others that begin alike."""
+    if end or cells(text) <= width or width < 3:
+        return cut(text, width, end)
+    tail = text[-((width - 1) // 2) :]
+    while cells(tail) > (width - 1) // 2:
+        tail = tail[1:]
+    return cut(text, width - cells(tail)) + tail
 
 
 def terminal_width() -> int | None:

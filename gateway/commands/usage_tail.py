@@ -15,7 +15,19 @@ from gateway.commands.base import Command
 from gateway.commands.call_filters import CallQuery, filter_options, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber
-from gateway.commands.output import MARGIN, NOTHING, cells, cut, end_of, fit, out, out_json_line, terminal_width, words
+from gateway.commands.output import (
+    MARGIN,
+    NOTHING,
+    cells,
+    cut,
+    cut_middle,
+    end_of,
+    fit,
+    out,
+    out_json_line,
+    terminal_width,
+    words,
+)
 from gateway.commands.session import run
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable
@@ -42,6 +54,7 @@ AGAIN_S = 0.5
 WIDTHS = (8, 17, 24, 12, 12, -6, -6, -10, -6)
 """Of the cells of a line, negative to align them right; longer cells push the rest, except on a terminal."""
 TEXTS = (1, 2, 3, 4)
+STATUS = 1
 """Those that get narrower on a narrow terminal."""
 LEAST_TEXT = 6
 LEAST_ERROR = 30
@@ -206,7 +219,9 @@ def line_of(call: CallView, width: int | None = None) -> str:
         padded = [fit(text, size) for text, size in zip(shown, WIDTHS, strict=True)]
         return f"{MARGIN.join(padded)}{MARGIN}{error}".rstrip()
     sizes = _sizes(shown, width)
-    parts = [cut(text, sizes[n], end_of(texts[n])) if n in TEXTS else text for n, text in enumerate(shown)]
+    parts = list(shown)
+    for n in TEXTS:
+        parts[n] = (cut if n == STATUS else cut_middle)(shown[n], sizes[n], end_of(texts[n]))
     line = cut(MARGIN.join(map(fit, parts, sizes)), width)
     left = width - cells(line) - len(MARGIN)
     if not error:

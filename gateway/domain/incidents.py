@@ -230,7 +230,7 @@ class Incidents:
         out = channel.state in PAUSED_STATES
         found = _cause_of_pause(mine, channel, now) if out else _pause_of(mine, channel.reason)
         if out and (found is None or not found.recurs(now)):
-            cause = self._same_cause(channel, now)  # of the channel, before its key was one of several
+            cause = _same_cause(self.newest(channel.name), channel, now)
             found = self._begin(channel=channel.name, key=key, reason=channel.reason, began=now, last=now, **cause)
         if found is None or not (out or found.paused):
             return
@@ -246,14 +246,6 @@ class Incidents:
             _end_pause(found, now)
         if (found.paused, found.until, found.ended) != before:
             self._note(found)
-
-    def _same_cause(self, channel: ChannelState, now: Millis) -> dict[str, Any]:
-        reason = plain(channel.reason)
-        one = next(
-            (one for one in self.newest(channel.name) if (one.key, one.reason) == ("", reason) and one.recurs(now)),
-            None,
-        )
-        return {} if one is None else {"kind": one.kind, "status": one.status}
 
     def update_unset(self, missing: Mapping[str, str], at: Millis) -> None:
         """Record which channels refer to variables that are not set, with the reason. Nothing else ends these."""
@@ -332,6 +324,13 @@ class Incidents:
             break
         kind, status = _cause(attempt)
         return self._begin(channel=channel, key=key, kind=kind, status=status, began=at, last=at)
+
+
+def _same_cause(newest: Iterable[Incident], channel: ChannelState, now: Millis) -> dict[str, Any]:
+    """The cause of a key's pause, if that was known of its channel before the key was one of several."""
+    about = ("", plain(channel.reason))
+    one = next((one for one in newest if (one.key, one.reason) == about and one.recurs(now)), None)
+    return {} if one is None else {"kind": one.kind, "status": one.status}
 
 
 def _pause_of(newest: Sequence[Incident], reason: str = "") -> Incident | None:

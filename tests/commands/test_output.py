@@ -15,6 +15,7 @@ from gateway.commands.output import (
     cells,
     color_state,
     cut,
+    cut_middle,
     end_of,
     harmless,
     json_value,
@@ -97,7 +98,7 @@ def test_a_full_disk_is_one_line() -> None:
 def test_a_table_is_as_wide_as_the_terminal_and_numbers_stay_whole() -> None:
     rows = [("a" * 40, "1234567890"), ("b" * 20, "1")]
     lines = table(rows, COLUMNS, 30).splitlines()
-    assert lines[1] == "a" * 17 + "…  1234567890"
+    assert lines[1] == "a" * 9 + "…" + "a" * 8 + "  1234567890"
     assert max(map(cells, lines)) == 30
     assert max(map(cells, table(rows, COLUMNS).splitlines())) == 52
     assert max(map(cells, table(rows, COLUMNS, 10).splitlines())) == 22  # nothing gets narrower than ten places
@@ -129,8 +130,20 @@ def test_no_moment_is_cut() -> None:
     assert lines[1] == "2026-11-22 20:38:16  " + "m" * 18 + "…"
 
 
+def test_names_that_begin_alike_stay_distinct() -> None:
+    columns = [
+        ("Time", lambda _row: "2026-11-22 20:38:16"),
+        ("Token", lambda row: row),
+        ("Note", lambda _row: "n" * 40),
+    ]
+    rows = ["claude-proj-a12b97", "claude-proj-76d973"]
+    lines = table(rows, columns, 46).splitlines()
+    assert [line.split()[2] for line in lines[1:]] == ["claud…12b97", "claud…6d973"]
+
+
 def test_wide_characters_are_cut_by_their_places() -> None:
     assert (cut("日本語", 5), cut("日本語", 6), cut("abc", 2)) == ("日本…", "日本語", "a…")
+    assert [cut_middle("日本語の名前", width) for width in (12, 8, 7, 2)] == ["日本語の名前", "日本…前", "日本…前", "…"]
 
 
 def test_states_have_colours_and_keep_their_places() -> None:
