@@ -136,11 +136,14 @@ def _route(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
 
 
 def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
+    if is_lost(call):
+        card.row("timing", ("not known: the gateway stopped while it ran", "dim"))
+        return
     if call.first_byte_ms is not None:
         first = f"first token after {fmt.seconds(call.first_byte_ms)}"
     else:
         first = "no answer yet" if call.state == "running" else "no answer"
-    words = f"  {first}, duration {'unknown' if is_lost(call) else fmt.seconds(call.duration_ms)}"
+    words = f"  {first}, duration {fmt.seconds(call.duration_ms)}"
     room = max(0, min(BAR, card.width - LABEL - len(words) - 1))
     waited = call.duration_ms if call.first_byte_ms is None else call.first_byte_ms
     wait = round(room * waited / call.duration_ms) if call.duration_ms else 0
@@ -150,6 +153,8 @@ def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     queued = wait_of(call.marks)
     own = max(0.0, call.overhead_us / 1000 - (queued.ms if queued else 0))
     rest = [f"waited {fmt.seconds(queued.ms)} of it for {safe(queued.place)}"] if queued else []
+    if between := call.between_tries_ms:
+        rest.append(f"waited {fmt.seconds(between)} of it after {fmt.count_text(call.failed_tries, 'try')} that failed")
     rest += [f"{own:.1f}ms in the gateway before the upstream call"] if call.overhead_us else []
     if (rate := speed_of(call)) is not None:
         rest.append(f"{rate:.0f} tok/s")
@@ -158,6 +163,9 @@ def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
 
 
 def _tokens(call: CallView) -> Iterator[Part]:
+    if is_lost(call) and call.usage_source == "none":
+        yield "not known", "dim"
+        return
     yield f"in {call.input_tokens:,}", ""
     if call.cached_tokens or call.cache_write_tokens:
         written = f", {call.cache_write_tokens:,} written to cache" if call.cache_write_tokens else ""

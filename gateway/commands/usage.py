@@ -16,7 +16,7 @@ from gateway.commands.output import Columns, ProgressLine, more_text, out, out_j
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_tail import tail
-from gateway.domain.call import TOLD_MARKS, outcome_text, request_size, wait_of
+from gateway.domain.call import TOLD_MARKS, Outcome, outcome_text, request_size, wait_of
 from gateway.domain.human_values import brief_count, count_text, local_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
@@ -310,6 +310,7 @@ def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str)
             ("duration", f"{formatting.duration(call) or 'not known'}{first}{', streamed' if call.stream else ''}"),
             ("usual", _usual(usual)),
             ("waited", f"{formatting.span(wait.ms)} of it for {plain(wait.place)}" if wait else ""),
+            ("" if wait else "waited", _retry_wait(call)),
             ("in the gateway", overhead if call.attempts else ""),
             ("asked for", size.text() if (size := request_size(call.marks)) is not None else ""),
             ("usage", _usage(call)),
@@ -353,6 +354,12 @@ def _cost(call: CallView) -> str:
     return formatting.price_words(None, call.model)
 
 
+def _retry_wait(call: CallView) -> str:
+    """``2.43s of it after 1 try that failed``; empty if it did not wait after one."""
+    waited = call.between_tries_ms
+    return f"{formatting.span(waited)} of it after {count_text(call.failed_tries, 'try')} that failed" if waited else ""
+
+
 def _usage(call: CallView) -> str:
     if call.state == "running":
         return f"at most {call.input_tokens:,} input, {call.output_tokens:,} output so far (estimated)"
@@ -364,5 +371,7 @@ def _usage(call: CallView) -> str:
         (call.output_tokens, "output"),
         (call.reasoning_tokens, "of them reasoning"),
     )
+    if call.outcome == Outcome.LOST and call.usage_source == "none":
+        return "not known"
     source = f" ({call.usage_source})" if call.usage_source != "none" else ""
     return (", ".join(f"{count:,} {what}" for count, what in said if count) or "no tokens") + source

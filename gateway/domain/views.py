@@ -288,6 +288,19 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
         """The model that answered instead of the one that the client named; empty if that one did."""
         return self.attempts[-1].model if self.attempts else ""
 
+    @property
+    def failed_tries(self) -> int:
+        """How many of its tries failed."""
+        return sum(attempt.kind is not None for attempt in self.attempts)
+
+    @property
+    def between_tries_ms(self) -> Millis:
+        """How long it waited after tries that failed: for a retry, or for the next channel; 0: not noticeably."""
+        if self.state == "running" or self.outcome == Outcome.LOST or not self.failed_tries:
+            return Millis(0)
+        waited = self.duration_ms - self.overhead_us // 1000 - sum(attempt.ms for attempt in self.attempts)
+        return Millis(waited if waited >= _NOTICEABLE_MS else 0)
+
     def attempt_status(self, attempt: Attempt) -> str:
         """How an upstream answered: ``200``, ``cut off`` if only a part of its answer came, ``no answer``; or who did
         not wait for its end.
@@ -302,6 +315,10 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     def conversion(self) -> str:
         """``native`` or ``translated``; empty for chat completions, and if no channel was called or none is known."""
         return conversion(self.api, native=self.native) if self.channel and self.outcome != Outcome.LOST else ""
+
+
+_NOTICEABLE_MS = 50
+"""What is shorter is the gateway's own work."""
 
 
 def conversion(api: str, *, native: bool) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -281,11 +282,25 @@ def test_a_running_call_is_cancelled() -> None:
     assert run("usage", "cancel", "req_other", control=control).code == Exit.NOT_FOUND
 
 
+NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens"), 0),
+    "usage_source": "none",
+}
+
+
+def test_a_wait_between_two_tries_is_named() -> None:
+    tries = [replace(one, ms=Millis(100)) for one in CALL.attempts]
+    view = replace(CALL, attempts=tries, duration_ms=Millis(2_700), overhead_us=1_000)
+    text = run("usage", "show", CALL.id, control=Control({URL: view, **USUAL})).out
+    assert "waited          2.50s of it after 1 try that failed\n" in text
+
+
 def test_a_call_says_in_words_how_it_ended_and_what_it_stands_for() -> None:
-    lost = replace(CALL, status=0, outcome="lost", finish_reason="", marks=["repeated=1"], duration_ms=0)
+    lost = replace(CALL, status=0, outcome="lost", marks=["repeated=1"], duration_ms=0, finish_reason="", **NOTHING)
     text = run("usage", "show", CALL.id, control=Control({URL: lost, **USUAL})).out
     assert "lost (gateway stopped)" in text
     assert "duration        not known" in text
+    assert "usage           not known" in text
     assert " 0ms" not in run("usage", "list", control=Control({"GET /calls": CallPage(calls=[lost])})).out
     assert "1 more like this was not listed" in text
     assert "repeated=" not in text

@@ -147,8 +147,19 @@ def test_the_upstreams_id_has_its_whole_name() -> None:
 def test_how_long_a_lost_call_took_and_what_it_used_is_unknown() -> None:
     lost: dict[str, Any] = {"status": 0, "outcome": "lost", "duration_ms": 0, "first_byte_ms": None, "rates": None}
     told = text(**lost, usage_source="none", cost_nanos=0)
-    assert "duration unknown" in told
+    assert "timing not known" in " ".join(told.split())
+    assert "tokens not known" in " ".join(told.split())
+    assert "no answer" not in told
     assert "what it used is not known, and nothing was charged" in told
+
+
+def test_a_wait_between_two_tries_is_named() -> None:
+    busy = Attempt(channel="a", status=429, kind=FailureKind.RATE, ms=Millis(2_080), reason="busy")
+    done = Attempt(channel="a", status=200, ms=Millis(430))
+    told = text(attempts=[busy, done], duration_ms=4_940, first_byte_ms=4_940, overhead_us=1_000)
+    assert "waited 2.43s of it after 1 try that failed" in told
+    assert "waited" not in text(attempts=[busy, done], duration_ms=2_520)
+    assert "waited" not in text(attempts=[done], duration_ms=4_940)
 
 
 def test_a_call_that_was_charged_has_a_price_also_where_its_rates_are_not_recorded() -> None:
