@@ -9,7 +9,7 @@ from gateway.client.control import ControlClient
 from gateway.commands.base import Command
 from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.formatting import moment
+from gateway.commands.formatting import moment, price_notes, unpriced_notes
 from gateway.commands.options import Patch, json_option, now
 from gateway.commands.output import cells, fit, out, out_json, out_list, words
 from gateway.commands.session import run
@@ -20,7 +20,7 @@ from gateway.domain.patterns import matches
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView
-from gateway.domain.views import ChannelView
+from gateway.domain.views import ChannelView, SavedChannel
 
 
 class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +183,9 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
     if listing.stale:
         age = brief_span(max(0, now() - (listing.time_ms or 0)))
         words(f"note: this list is {age} old ({moment(listing.time_ms)}); {listing.error or 'use --refresh'}")
+    unpriced = [m.public for m in rows if m.state == "new" and m.served and m.public in listing.unpriced]
+    for line in price_notes(view) if isinstance(view, SavedChannel) else unpriced_notes(unpriced):
+        words(line)
     if add or replace:
         words(f"channel '{view.name}' now offers {count_text(len(view.models), 'model')}")
     if refresh and listing.error:

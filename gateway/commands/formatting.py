@@ -194,17 +194,24 @@ def price_notes(saved: SavedChannel) -> list[str]:
         sources = ", ".join(dict.fromkeys(source(view) for view in saved.new_prices))
         notes.append(f"Prices of {count_text(len(saved.new_prices), 'model')} set from {sources}: {some_prices}")
         notes.append("Change one: tollkeeper price set MODEL; see all: tollkeeper price list; set none: --no-prices")
-    if saved.unpriced and saved.dialect is not Dialect.MOCK:
-        first = word(saved.unpriced[0])
-        verb, them = ("has", "it") if len(saved.unpriced) == 1 else ("have", "them")
-        named = first_ones(saved.unpriced)
-        notes.append(f"note: {named} {verb} no price: counted, not charged, and no budget stops {them}")
-        notes.append(f"Price one: tollkeeper price set {first} --like OTHER, or --input and --output")
+    if saved.dialect is not Dialect.MOCK:
+        notes += unpriced_notes(saved.unpriced)
     for one in saved.own_prices:
         name, target = plain(one.price.model, 80), plain(one.target, 80)
         own = f"calls of '{name}' cost {price(one.price)} here, too, the price of that name, not that of '{target}'"
         notes.append(f"note: {own}; a name that no other channel has gets the price of its target")
     return notes
+
+
+def unpriced_notes(names: Sequence[str]) -> list[str]:
+    """That models have no price, and how to set one; nothing without any."""
+    if not names:
+        return []
+    verb, them = ("has", "it") if len(names) == 1 else ("have", "them")
+    return [
+        f"note: {first_ones(names)} {verb} no price: counted, not charged, and no budget stops {them}",
+        f"Price one: tollkeeper price set {word(names[0])} --like OTHER, or --input and --output",
+    ]
 
 
 def multiplier(millionths: int) -> str:

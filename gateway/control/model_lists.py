@@ -17,7 +17,7 @@ from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
 from gateway.core.offered_models import newly_listed, offered_models
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, ServedModel, UpstreamModels
+from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamModels
 from gateway.domain.errors import BadRequest, GatewayError, UpstreamError
 from gateway.domain.history import ChangeSource
 from gateway.domain.human_values import plural
@@ -96,6 +96,16 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     changes = [Change("lists", channel.id, listed)]
     engine.change(changes if channel == current else [*changes, Change("channels", channel.id, channel)])
     await _price_new_ones(edits, channel, current)
+    if names := _models_without_price(channel, current, engine.catalog):
+        name, new = plain(channel.name), ", ".join(plain(one, 80) for one in names)
+        _log.warning("channel '%s' lists new models without a price, which no budget stops: %s", name, new)
+
+
+def _models_without_price(channel: Channel, before: Channel | None, catalog: Catalog) -> list[str]:
+    """Which of a channel's models, if they are new there, have no price; those of the demo need none."""
+    known = {model.name for model in before.models} if before is not None else ()
+    names = [model.name for model in channel.models if model.name not in known]
+    return [name for name in names if catalog.price(name) is None and channel.dialect is not Dialect.MOCK]
 
 
 async def _price_new_ones(edits: ConfigEdits, channel: Channel, before: Channel) -> None:
@@ -155,6 +165,7 @@ def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView
         error=listed.error if listed else "",
         models=_rows(channel, listed, catalog) if listed else [],
         unnamed=listed.unnamed if listed else 0,
+        unpriced=_models_without_price(channel, None, catalog),
     )
 
 

@@ -55,6 +55,8 @@ class ListingView(msgspec.Struct, frozen=True, kw_only=True):
     models: list[ListedModel]
     unnamed: int = 0
     """Models that were left out, because their names cannot be used."""
+    unpriced: list[str] = []
+    """Models that the channel offers without a price."""
 
 
 class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):

@@ -183,3 +183,12 @@ def test_a_model_that_is_offered_under_several_names_keeps_them_all() -> None:
 
 def test_merging_takes_each_upstream_name_once() -> None:
     assert merge_models([], [ServedModel(name="a"), ServedModel(name="a")], []) == [ServedModel(name="a")]
+
+
+def test_a_new_model_without_a_price_is_named() -> None:
+    view = replace(CHANNEL, models=[ServedModel(name="o3"), ServedModel(name="gpt-4o")])
+    for unpriced, told in ((["gpt-4o", "o3"], True), (["gpt-4o"], False)):
+        control = {"GET /channels/x/listing": replace(FRESH, unpriced=unpriced), "GET /channels/x": view}
+        ran = run("channel", "models", "x", control=Control(control))
+        assert ("note: o3 has no price: counted, not charged, and no budget stops it" in ran.err) is told
+        assert "gpt-4o has" not in ran.err

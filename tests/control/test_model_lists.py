@@ -1,4 +1,5 @@
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,8 +51,21 @@ async def test_without_models_all_that_is_listed_is_offered_and_kept_up_to_date(
         "gpt-5-preview": "gone",
         "o3": "gone",
     }
+    assert listing.unpriced == ["gpt-5", "gpt-6"]
     assert names((await owner.channel("new")).models) == ["gpt-5", "gpt-6"]
     assert "gpt-6" in names(await owner.models())
+
+
+async def test_the_log_names_new_models_without_a_price(
+    owner: ControlClient, provider: Provider, body: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    await owner.add_channel(body)
+    provider.on("/v1/models", lists("gpt-5", "gpt-6"))
+    with caplog.at_level(logging.WARNING, "tollkeeper"):
+        await owner.refresh_channel("new")
+        await owner.refresh_channel("new")
+    told = "channel 'new' lists new models without a price, which no budget stops: gpt-6"
+    assert [one.getMessage() for one in caplog.records].count(told) == 1
 
 
 async def test_patterns_choose_and_names_may_be_mapped_beside_them(
