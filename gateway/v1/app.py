@@ -212,12 +212,13 @@ def _no_body(request: web.BaseRequest) -> None:
 
 def _app_of(headers: Mapping[str, str]) -> str:
     """The client program's name: what it tells gateways (``X-App``, ``X-Title``, the host of ``HTTP-Referer``), or the
-    first word of its User-Agent, without the version.
+    first word of its User-Agent, without the version. What a bundler shortened there is the name of an SDK.
     """
     named = _X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers
     if named and (name := _given_name(headers)):
         return name
-    return _app_name(headers.get(hdrs.USER_AGENT, "").partition("/")[0][:APP_LIMIT])
+    name = _agent_name(headers.get(hdrs.USER_AGENT, "")[:APP_LIMIT])
+    return name if name != _SHORTENED else "Anthropic" if "anthropic-version" in headers else "OpenAI"
 
 
 def _given_name(headers: Mapping[str, str]) -> str:
@@ -238,6 +239,18 @@ _REFERER = re.compile(r"^[a-z]+://(?:[^/?#]*@)?(?:www\.)?|[/?#].*", re.DOTALL)
 @lru_cache(maxsize=256)
 def _app_name(text: str) -> str:
     return plain(text.strip(), 40)
+
+
+_SHORTENED = "\n"
+"""No program is called so: it was the name of a class of OpenAI's or Anthropic's SDK, such as ``ls/JS 5.23.2``."""
+_SHORT = 3
+"""Characters of such a name at most."""
+
+
+@lru_cache(maxsize=256)
+def _agent_name(agent: str) -> str:
+    name, _, version = agent.partition("/")
+    return _SHORTENED if version.startswith("JS ") and len(name) <= _SHORT else _app_name(name)
 
 
 def _retry(count: str) -> int:

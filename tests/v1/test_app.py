@@ -372,6 +372,9 @@ async def test_the_visitor_is_recorded(gateway: Gateway, provider: Provider) -> 
     [
         ("", "", "", 0),
         ("curl/8", "-1", "curl", 0),
+        ("ls/JS 5.23.2", "0", "OpenAI", 0),
+        ("OpenAI/JS 5.23.2", "0", "OpenAI", 0),
+        ("go/1.2", "0", "go", 0),
         ("\x80\xff/1", "\xb2", "\ufffd\ufffd", 0),
         ("x" * 500, "9999", "x" * 39 + "…", 0),
     ],
