@@ -15,7 +15,7 @@ from gateway.commands.session import run
 from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import error_class
-from gateway.domain.human_values import count_text
+from gateway.domain.human_values import count_text, pause_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.views import BudgetView
@@ -24,7 +24,7 @@ CACHE = "marked for the vendor's cache where the client sets no marks: reading i
 
 
 def _state(route: RouteView) -> str:
-    left = f" for {max(0, route.until_ms - now()) / 1000:.0f} s" if route.until_ms else ""
+    left = f" for {pause_text(max(0, route.until_ms - now()) / 1000)}" if route.until_ms else ""
     return f"{formatting.CHANNEL_STATES.get(route.state, route.state)}{left}"
 
 
@@ -155,5 +155,5 @@ def _budget(budget: BudgetView) -> str:
 
 
 def _limit(limit: LimitView) -> str:
-    back = f", all in {limit.whole_in_ms / 1000:.0f} s" if limit.whole_in_ms else ""
+    back = f", all in {pause_text(limit.whole_in_ms / 1000)}" if limit.whole_in_ms else ""
     return f"{limit.name}: {limit.left:,} of {limit.limit:,} left{back}"

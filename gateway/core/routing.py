@@ -13,7 +13,7 @@ from gateway.core.catalog import Route
 from gateway.core.channel_health import ChannelHealth, HealthState
 from gateway.core.latency import TOKENS, LatencyStats
 from gateway.core.rate_scopes import ConcurrencyGate
-from gateway.domain.human_values import brief_span
+from gateway.domain.human_values import brief_span, pause_text
 from gateway.domain.units import ChannelId
 
 
@@ -126,7 +126,7 @@ def choose(
     if resting:
         left, route, rests = min(resting, key=lambda one: one[0])
         chosen = pick(route, tried, health, draw) if route.keys else route
-        why = f"last resort, paused for {left:.0f} s" if rests else f"busy, but the only one: {route.rank.place}"
+        why = f"last resort, paused for {pause_text(left)}" if rests else f"busy, but the only one: {route.rank.place}"
         return RouteChoice(chosen, why, tuple(passed), left, resting=rests, gates=tuple(gates) if rests else ())
     soon = [one.left_s for one in passed if one.rule in ("full", "limit") and one.left_s is not None]
     return RouteChoice(None, "", tuple(passed), min(soon, default=None), gates=tuple(gates))
@@ -151,11 +151,11 @@ def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -
         again = f"tried again in {brief_span(round(state.left_s * 1000))}"
         return SkippedRoute(name, f"needs attention, {again}: {reason}", "attention")
     if missing:
-        return SkippedRoute(name, f"does not have the model, retry in {missing:.0f} s", "missing", missing)
+        return SkippedRoute(name, f"does not have the model, retry in {pause_text(missing)}", "missing", missing)
     return (
         _keys_against(route, tried, health)
         or (
-            SkippedRoute(name, f"paused for {state.left_s:.0f} s: {reason}", "cooling", state.left_s)
+            SkippedRoute(name, f"paused for {pause_text(state.left_s)}: {reason}", "cooling", state.left_s)
             if state.left_s
             else None
         )
@@ -182,7 +182,7 @@ def _keys_against(route: Route, tried: frozenset[ChannelId], health: ChannelHeal
     if not waits:
         return SkippedRoute(route.channel.name, "tried", "tried")
     left = min(left for left, _ in waits)
-    return SkippedRoute(route.channel.name, f"its other keys are paused, one for {left:.0f} s", "cooling", left)
+    return SkippedRoute(route.channel.name, f"its other keys are paused, one for {pause_text(left)}", "cooling", left)
 
 
 def _on_trial(route: Route, state: HealthState, health: ChannelHealth) -> bool:

@@ -159,6 +159,12 @@ def brief_span(ms: int) -> str:
     raise AssertionError  # sixty seconds are a minute
 
 
+def pause_text(seconds: float) -> str:
+    """A time to wait: ``30 s``, ``2m05s``, ``59m59s``."""
+    whole = round(seconds)
+    return f"{whole} s" if whole < 100 else brief_span(whole * 1000)
+
+
 def local_time(ms: int) -> str:
     """A moment in local time to the second: ``2026-11-20 22:31:05``."""
     return datetime.fromtimestamp(ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -244,7 +244,7 @@ def test_a_missing_model_is_not_a_last_resort(health: ChannelHealth) -> None:
     one = route()
     health.lacks(one.channel.id, "m")
     assert choose([one], NONE, health, first).passed == (
-        SkippedRoute("up", "does not have the model, retry in 600 s", "missing", 600),
+        SkippedRoute("up", "does not have the model, retry in 10m00s", "missing", 600),
     )
     assert choose([route(model="n")], NONE, health, first).route == route(model="n")
 

@@ -20,6 +20,7 @@ from gateway.domain.human_values import (
     local_time,
     multiplier_of,
     past_of,
+    pause_text,
     span_of,
     tier_of,
     tiers_of,
@@ -217,3 +218,10 @@ def test_days_have_names() -> None:
     assert future_of("tomorrow", noon) == calendar_of("2026-12-02")
     with pytest.raises(BadRequest, match="is in the past"):
         future_of("yesterday", noon)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (29.6, "30 s"), (99, "99 s"), (125, "2m05s"), (3599, "59m59s")]
+)
+def test_a_time_to_wait_is_not_to_be_divided_by_hand(seconds: float, text: str) -> None:
+    assert pause_text(seconds) == text
