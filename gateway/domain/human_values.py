@@ -127,7 +127,9 @@ def brief_count(number: int) -> str:
 def plural(number: int, noun: str) -> str:
     """The noun, given in singular or plural, as it follows a number; words after it stay: ``requests a minute``."""
     first, space, rest = noun.partition(" ")
-    return f"{first.removesuffix('s')}{'' if number == 1 else 's'}{space}{rest}"
+    one = f"{first[:-3]}y" if first.endswith("ies") else first.removesuffix("s")
+    many = f"{one[:-1]}ies" if one.endswith("y") and one[-2:-1] not in "aeiou" else f"{one}s"
+    return f"{one if number == 1 else many}{space}{rest}"
 
 
 def count_text(number: int, noun: str) -> str:

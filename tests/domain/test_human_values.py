@@ -129,6 +129,9 @@ def test_the_ends_of_the_calendar_do_not_crash(text: str) -> None:
         (0, "call", "0 calls"),
         (1, "requests a minute", "1 request a minute"),
         (60, "requests a minute", "60 requests a minute"),
+        (2, "try", "2 tries"),
+        (1, "tries", "1 try"),
+        (2, "day", "2 days"),
     ],
 )
 def test_counts_have_their_noun(number: int, noun: str, text: str) -> None:
