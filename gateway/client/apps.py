@@ -15,6 +15,7 @@ import msgspec
 from gateway.client.connect_card import Shell, assign, curl, node, python
 from gateway.client.model_choice import best_model
 from gateway.domain.errors import NotFound
+from gateway.domain.patterns import is_embedding_model
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX
 from gateway.domain.views import ModelView, TokenView
@@ -46,6 +47,18 @@ class AppTarget(msgspec.Struct, frozen=True, kw_only=True):
     def secret(self) -> str:
         """The key or its placeholder."""
         return self.key or PLACEHOLDER_KEY
+
+    @property
+    def chat_models(self) -> Mapping[str, int | None]:
+        """Those that can be chosen for a conversation: without the ones that make embeddings."""
+        return {
+            name: context for name, context in self.models.items() if name == self.model or not is_embedding_model(name)
+        }
+
+    @property
+    def embedding_model(self) -> str:
+        """The first one that makes embeddings; empty if there is none."""
+        return next(filter(is_embedding_model, (self.model, *self.models)), "")
 
     @classmethod
     def of(cls, base_url: str, models: Iterable[ModelView], *, model: str = "", key: str = "") -> "AppTarget":
@@ -255,7 +268,7 @@ def _codex_launch(target: AppTarget, _: Path) -> Launch:
 def _opencode_config(target: AppTarget) -> dict[str, object]:
     models: dict[str, object] = {
         name: {"name": name} | ({"limit": {"context": context, "output": min(32_000, context // 2)}} if context else {})
-        for name, context in target.models.items()
+        for name, context in target.chat_models.items()
     }
     provider = {
         "npm": "@ai-sdk/openai-compatible",
@@ -309,7 +322,7 @@ def _llm_models(target: AppTarget) -> str:
     return "\n".join(
         f"- model_id: {_quote(name)}\n  model_name: {_quote(name)}\n  api_base: {_quote(target.base_url)}\n"
         "  api_key_name: tollkeeper\n  can_stream: true\n  supports_tools: true"
-        for name in target.models
+        for name in target.chat_models
     )
 
 
@@ -342,7 +355,7 @@ def _continue_config(target: AppTarget, key: str) -> str:
 
 
 def _continue_roles(name: str) -> str:
-    return "embed" if "embed" in name else "chat, edit, apply"
+    return "embed" if is_embedding_model(name) else "chat, edit, apply"
 
 
 def _continue(target: AppTarget) -> Sequence[Snippet]:
@@ -358,8 +371,7 @@ def _continue_launch(target: AppTarget, folder: Path) -> Launch:
 
 def _open_webui_variables(target: AppTarget) -> dict[str, str]:
     variables = {"OPENAI_API_BASE_URL": target.base_url, "OPENAI_API_KEY": target.secret}
-    embedding = target.like("embed")
-    if "embed" in embedding:
+    if embedding := target.embedding_model:
         variables |= {"RAG_EMBEDDING_ENGINE": "openai", "RAG_EMBEDDING_MODEL": embedding}
         variables |= {"RAG_OPENAI_API_BASE_URL": target.base_url, "RAG_OPENAI_API_KEY": target.secret}
     return variables
@@ -430,8 +442,7 @@ def _shell_gpt(target: AppTarget) -> Sequence[Snippet]:
 def _zed(target: AppTarget) -> Sequence[Snippet]:
     models = [
         {"name": name, "display_name": name, "max_tokens": context or 128_000}
-        for name, context in target.models.items()
-        if "embed" not in name
+        for name, context in target.chat_models.items()
     ]
     provider = {"api_url": target.base_url, "available_models": models}
     default = {"default_model": {"provider": "Tollkeeper", "model": target.model}}

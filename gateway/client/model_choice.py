@@ -96,7 +96,7 @@ def choose_model(names: Sequence[str], calls: CallsBefore, family: Sequence[str]
 
 def best_model(names: Iterable[str]) -> str:
     """The model to begin with: none that embeds, and the built-in ones last. Empty if there are none."""
-    ranked = sorted(names, key=lambda name: ("embed" in name, name.startswith("demo-")))
+    ranked = sorted(names, key=lambda name: (is_embedding_model(name), name.startswith("demo-")))
     return ranked[0] if ranked else ""
 
 

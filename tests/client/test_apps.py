@@ -27,6 +27,7 @@ URL = "http://127.0.0.1:8655/v1"
 NASTY = "org/mo\"del:'free' ${x}"
 MODELS = {"claude-opus-5": 200_000, NASTY: None, "qwen3": 32_000, "text-embedding-3": None}
 TARGET = AppTarget(base_url=URL, key=KEY, model="qwen3", models=MODELS)
+OTHERS = msgspec.structs.replace(TARGET, models={**MODELS, "bge-m3": None})
 SHELLS: tuple[Shell, ...] = ("sh", "fish", "powershell")
 EVERY = pytest.mark.parametrize("name", APPS)
 
@@ -119,6 +120,13 @@ def test_programs_in_python_are_valid(name: str) -> None:
 def test_open_webui_gets_embeddings_only_if_there_are_some() -> None:
     assert "RAG_EMBEDDING_MODEL='text-embedding-3'" in texts("open-webui")
     assert "RAG_" not in texts("open-webui", msgspec.structs.replace(TARGET, models={"qwen3": None}))
+
+
+@EVERY
+def test_a_model_that_makes_embeddings_is_none_to_choose_for_a_conversation(name: str) -> None:
+    shown = [part for part in ("text-embedding-3", "bge-m3") if part in texts(name, OTHERS)]
+    assert shown == {"continue": ["text-embedding-3", "bge-m3"], "open-webui": ["text-embedding-3"]}.get(name, [])
+    assert name == "ollama" or "bge-m3" in texts(name, msgspec.structs.replace(OTHERS, model="bge-m3"))
 
 
 def test_an_unknown_app_is_refused_with_all_names() -> None:
