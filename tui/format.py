@@ -120,17 +120,23 @@ def moment(ms: int, now: int) -> str:
 
 
 def brief_moment(ms: int, now: int) -> str:
-    """A moment in 8 cells: the time today, with the weekday within a week (``Sa 14:03``), else the day: ``14 Sep``."""
+    """A moment in 8 cells: the time today, with the weekday within a week (``Sa 14:03``), with the number of the day
+    within four (``14 09:30``), else the day: ``14 Aug``.
+    """
     then, today = (datetime.fromtimestamp(at / 1000).astimezone() for at in (ms, now))
     back = (today.date() - then.date()).days
     if back == 0:
         return f"{then:%H:%M:%S}"
     if 0 < back < DAYS_OF_WEEK:
         return f"{f'{then:%a}'[:2]} {then:%H:%M}"
+    if 0 < back < DAYS_OF_MONTH:
+        return f"{then.day:2} {then:%H:%M}"
     return f"{then.day:2} {then:%b}" if then.year == today.year else f"{then:%b %Y}"
 
 
 DAYS_OF_WEEK = 7
+DAYS_OF_MONTH = 28
+"""So long the number of a day stands for one day only."""
 
 
 def day(ms: int) -> str:

@@ -61,8 +61,8 @@ def test_moments_are_local() -> None:
     assert fmt.moment(NOW - 86_400_000, NOW) == "20 Sep 14:13"
     assert fmt.moment(NOW - 400 * 86_400_000, NOW) == "17 Aug 2025"
     day = 86_400_000
-    brief = [fmt.brief_moment(NOW - days * day, NOW) for days in (0, 2, 6, 7, 400)]
-    assert brief == ["14:13:20", "Sa 14:13", "Tu 14:13", "14 Sep", "Aug 2025"]
+    brief = [fmt.brief_moment(NOW - days * day, NOW) for days in (0, 2, 6, 7, 19, 28, 400)]
+    assert brief == ["14:13:20", "Sa 14:13", "Tu 14:13", "14 14:13", " 2 14:13", "24 Aug", "Aug 2025"]
     assert fmt.day(NOW) == "21 Sep"
 
 
