@@ -218,7 +218,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
             if name in catalog.visible(token) and not token.outlived(edits.now)
         ),
         routes=routes,
-        calls=sums.calls + sums.repeats,
+        calls=sums.admitted,
         spent_nanos=Nanos(sums.cost),
     )
 

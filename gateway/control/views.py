@@ -230,7 +230,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
             context_source=catalog.context_source(target or name, listed),
             told=next((model.told for _, model in offers if model.told), None),
             price=price_view(price, engine.now(), name) if price is not None else None,
-            calls=tallies.of_model(name).calls + tallies.of_model(name).repeats,
+            calls=tallies.of_model(name).admitted,
             spent_nanos=Nanos(tallies.of_model(name).cost),
         )
         views.append(view)

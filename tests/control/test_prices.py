@@ -274,6 +274,18 @@ async def test_a_token_is_shown_what_it_pays_and_its_own_calls(
     assert (await gateway.client.get("/v1/models/m")).json["pricing"] == {"input": "2.50", "output": "10.00"}
 
 
+async def test_refused_calls_do_not_count_as_calls_of_a_model_or_a_token(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    await gateway.client.chat("m")
+    await owner.edit_token("laptop", {"budgets": [{"window": "day", "nanos": 1}]})
+    assert (await gateway.client.chat("m")).status == 429
+    await gateway.settled(2)
+    (listed,), (seen,), shown = await owner.models(), await owner.models("laptop"), await owner.model("m")
+    (token,) = await owner.tokens()
+    assert [one.calls for one in (listed, seen, shown, token)] == [1, 1, 1, 1]
+
+
 async def test_an_unknown_model_names_near_ones(owner: ControlClient) -> None:
     with pytest.raises(NotFound, match=r"there is no model 'mm'; did you mean 'm'\?"):
         await owner.model("mm")
