@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "price": ("price:price", "What models cost."),
     "model": ("model:model", "The models that clients see."),
     "usage": ("usage:usage", "Calls and what they cost."),
-    "incident": ("incident:incident", "What failed when, and where its calls went."),
+    "incident": ("incident:incident", "What failed when, and which channels answered its calls."),
     "config": ("config:config", "Export and import the whole configuration as a file."),
     "settings": ("settings:settings", "Settings of the whole gateway."),
     "verify": ("maintenance:verify", "Recompute every balance from the call log."),

@@ -63,12 +63,12 @@ def what_failed(one: Incident, now: int) -> str:
 
 
 def where_calls_went(one: Incident, glyphs: Glyphs) -> Part | None:
-    """``→ 12 calls went to b, 3 to c; 1 failed; 7 refused``; None if no call was affected."""
+    """``→ 12 calls retried at b, 3 at c; 1 failed; 7 refused``; None if no call was affected."""
     parts = []
     if one.moved:
         (first, count), *rest = _most(one.moved)
-        also = "".join(f", {number:,} to {safe(name, 40)}" for name, number in rest[:3])
-        parts.append(f"{fmt.count_text(count, 'call')} went to {safe(first, 40)}{also}")
+        also = "".join(f", {number:,} at {safe(name, 40)}" for name, number in rest[:3])
+        parts.append(f"{fmt.count_text(count, 'call')} retried at {safe(first, 40)}{also}")
     if one.unanswered:
         parts.append(f"{one.unanswered:,} failed" if parts else f"{fmt.count_text(one.unanswered, 'call')} failed")
     if one.refused:

@@ -1,4 +1,4 @@
-"""``incident``: which channels failed when, for what, and where their calls went; and warnings of budgets."""
+"""``incident``: which channels failed when, for what, and who answered their calls; and warnings of budgets."""
 
 import click
 
@@ -16,7 +16,7 @@ from gateway.domain.text import plain
 
 @click.group(cls=Noun, bare="list")
 def incident() -> None:
-    """What failed when, and where its calls went."""
+    """What failed when, and which channels answered its calls."""
 
 
 @incident.command("list", examples=["tollkeeper incident list", "tollkeeper incident list --channel openai --json"])
@@ -29,7 +29,8 @@ def list_incidents(channel: str, *, as_json: bool) -> None:
     paused for longer; in JSON, ended_ms is null until then. Incidents follow a renamed channel.
 
     A budget of which 80 % is spent is listed once in its window, until it is raised or reset. 'Last' is the last
-    failure; 'Calls' says which channels answered instead, and how many calls failed or were refused meanwhile.
+    failure; 'Calls' says which channels answered calls that failed first at this one, and how many calls failed or were
+    refused. Calls for which another channel was chosen at once, as this one was paused, are not counted.
     """
     found = run(lambda client: client.incidents(channel))
     out_list(found, COLUMNS, as_json=as_json, empty="no incidents", drop=DROP, below=BELOW)
@@ -58,7 +59,8 @@ def _state(one: Incident) -> str:
 
 
 def _calls(one: Incident) -> str:
-    moved = ", ".join(f"{count:,} to {name}" for name, count in sorted(one.moved.items(), key=lambda item: -item[1]))
+    most = sorted(one.moved.items(), key=lambda item: -item[1])
+    moved = ", ".join(f"{count:,} {'at' if i else 'retried at'} {name}" for i, (name, count) in enumerate(most))
     failed = f"{one.unanswered:,} failed" if one.unanswered else ""
     refused = f"{one.refused:,} refused" if one.refused else ""
     return "; ".join(filter(None, (moved, failed, refused)))

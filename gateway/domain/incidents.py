@@ -70,7 +70,9 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     apis: dict[str, int] = msgspec.field(default_factory=dict)
     """Failed attempts by the inbound API of their calls."""
     moved: dict[str, int] = msgspec.field(default_factory=dict)
-    """Calls that other channels answered, by their names."""
+    """Calls that failed here and that other channels then answered, by their names; not those that were never tried
+    here because of a pause.
+    """
     until: Millis | None = msgspec.field(name="until_ms", default=None)
     """When it is tried again, or the budget is reset; None while paused: when it is resumed by hand."""
     paused: bool = False

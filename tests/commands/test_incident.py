@@ -33,7 +33,14 @@ def test_incidents_are_listed_with_cause_state_and_where_calls_went() -> None:
     ran = run("incident", "list", control=Control({"GET /incidents": [FAILED, BUDGET]}))
     head, first, second = ran.out.splitlines()
     assert head.split() == ["Began", "Last", "Where", "Cause", "Failures", "State", "Calls", "Message"]
-    for text in (local_time(NOW), "openai", "errors (503)", "4", "paused until resumed", "3 to other; 1 failed"):
+    for text in (
+        local_time(NOW),
+        "openai",
+        "errors (503)",
+        "4",
+        "paused until resumed",
+        "3 retried at other; 1 failed",
+    ):
         assert text in first
     assert ("token 'ci'" in second, "daily budget" in second) == (True, True)
 
@@ -69,7 +76,7 @@ def test_eighty_places_have_the_message_in_a_line_of_its_own(monkeypatch: pytest
     key = replace(FAILED, key="2 …2222", kind=FailureKind.AUTH, reason="Incorrect API key")
     out = run("incident", "list", control=Control({"GET /incidents": [key, BUDGET]})).out
     _, first, message, second, spent = out.splitlines()
-    assert ("key 2 …2222 rejected" in first, message) == (True, "  3 to other; 1 failed  Incorrect API key")
+    assert ("key 2 …2222 rejected" in first, message) == (True, "  3 retried at other; 1 failed  Incorrect API key")
     assert ("token 'ci'" in second, "daily budget" in second, spent) == (True, True, "  80% is spent")
 
 
@@ -89,7 +96,7 @@ def test_a_failure_that_did_not_pause_its_channel_is_not_over_at_once() -> None:
 
 def test_calls_that_were_refused_are_counted() -> None:
     line = run("incident", "list", control=Control({"GET /incidents": [replace(FAILED, refused=1_000)]})).out
-    assert "3 to other; 1 failed; 1,000 refused" in line
+    assert "3 retried at other; 1 failed; 1,000 refused" in line
 
 
 def test_the_message_does_not_repeat_the_channel() -> None:

@@ -221,7 +221,7 @@ def incident(**changes: Any) -> Incident:
 
 def test_a_pause_that_is_over_is_reported_with_its_length_and_where_the_calls_went() -> None:
     one = incident(ended=Millis(NOW - 30_000), moved={"b": 12, "c": 3})
-    assert incident_line(one, NOW, UNICODE) == "14:12:20 rate-limited 30s → 12 calls went to b, 3 to c"
+    assert incident_line(one, NOW, UNICODE) == "14:12:20 rate-limited 30s → 12 calls retried at b, 3 at c"
 
 
 def test_a_rest_that_lasts_counts_down() -> None:

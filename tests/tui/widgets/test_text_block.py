@@ -60,7 +60,7 @@ async def test_incidents_are_reported_and_go_on_while_one_reads() -> None:
         app.screen.draw()
         await pilot.pause()
         assert "a rate-limited" in screen(app)
-        assert "1 call went to b" in screen(app)
+        assert "1 call retried at b" in screen(app)
         await press(app, pilot, "escape")
         assert not app.screen.is_modal
 
