@@ -133,9 +133,7 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
             elif call.outcome == LOST:
                 self.lost += 1
         if call.outcome == REFUSED:
-            self.refused += 1
-            self.refused_ms += call.ms
-            self.repeats += repeats(call.marks)
+            self._book_refusal(call)
         self.input += call.input
         self.cached += call.cached
         self.output += call.output
@@ -148,6 +146,11 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
             self.firsts += 1
             if call.marks and (wait := wait_of(call.marks)) is not None:
                 self.waited += min(wait.ms, call.ttft)
+
+    def _book_refusal(self, call: Countable) -> None:
+        self.refused += 1
+        self.refused_ms += call.ms
+        self.repeats += repeats(call.marks)
 
     def merge(self, other: "Counts") -> None:
         """Add the sums of other calls."""
