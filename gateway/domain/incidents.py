@@ -88,17 +88,25 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         end = self.ended if self.ended is not None else self.until
         return None if end is None else max(0, max(end, self.last) - self.began)
 
+    @property
+    def quiet_from(self) -> Millis:
+        """The last failure, or the end of the pause after it."""
+        return max(self.last, self.until or Millis(0))
+
     def recurs(self, at: Millis) -> bool:
         """Whether a failure for the same cause at this moment belongs to it."""
         return (
-            self.paused or abs(at - self.last) <= QUIET_MS or (self.ended is not None and at - self.ended <= QUIET_MS)
+            self.paused
+            or abs(at - self.last) <= QUIET_MS
+            or (self.ended is not None and at - self.ended <= QUIET_MS)
+            or (self.ended is None and at - self.quiet_from <= QUIET_MS)
         )
 
     def lasts(self, now: int) -> bool:
         """Whether it is not over: it is paused, or nothing has succeeded since a failure of the last minutes."""
         if self.budget:
             return self.ended is None and (self.until is None or self.until > now)
-        return self.paused or (self.channel != STORE and self.ended is None and now - self.last <= QUIET_MS)
+        return self.paused or (self.channel != STORE and self.ended is None and now - self.quiet_from <= QUIET_MS)
 
 
 class ChannelState(Protocol):
@@ -211,7 +219,7 @@ class Incidents:
             self._update_pause(channel, "", now)
         for one in self._all:
             if one.ended is None and one.channel + one.budget != STORE and not one.lasts(now):
-                one.ended = one.last if one.until is None or not one.budget else one.until
+                one.ended = one.until if one.budget and one.until is not None else min(now, one.quiet_from)
                 self._note(one)
 
     def update_keys(self, states: Mapping[tuple[str, str], ChannelState], at: Millis) -> None:
@@ -244,6 +252,8 @@ class Incidents:
             for former in (one for one in mine if one.paused and one is not found):
                 _end_pause(former, now)
                 self._note(former)
+        elif channel.failing:
+            found.paused = False  # it is tried again, but nothing has succeeded yet
         else:
             _end_pause(found, now)
         if (found.paused, found.until, found.ended) != before:

@@ -101,7 +101,22 @@ def test_a_pause_belongs_to_the_failure_before_it_and_ends_when_it_is_tried_agai
     (incident,) = found.newest("a")
     assert (incident.paused, incident.until) == (True, NOW + 30_000)
     found.update_channels([channel("a", state="half_open")], Millis(NOW + 31_000))
-    assert (incident.paused, incident.ended, incident.length_ms) == (False, NOW + 30_000, 29_900)
+    assert (incident.paused, incident.ended, incident.lasts(NOW + 31_000)) == (False, None, True)
+    found.update_channels([channel("a", failing=False)], Millis(NOW + 35_000))
+    assert (incident.ended, incident.lasts(NOW + 35_000)) == (NOW + 35_000, False)
+
+
+def test_after_its_pause_it_lasts_until_a_call_succeeds_or_two_quiet_minutes() -> None:
+    found = Incidents()
+    found.add_call(moved())
+    found.update_channels([paused()], Millis(NOW + 200))
+    (incident,) = found.newest("a")
+    for at in (NOW + 31_000, NOW + 30_000 + QUIET_MS):
+        found.update_channels([channel("a", state="half_open", reason="429")], Millis(at))
+        assert (incident.paused, incident.ended, incident.lasts(at)) == (False, None, True)
+        assert "no success since" in timeline([incident], at, UNICODE, 120).plain
+    found.update_channels([channel("a", state="half_open", reason="429")], Millis(NOW + 31_000 + QUIET_MS))
+    assert (incident.ended, incident.length_ms) == (NOW + 30_000, 29_900)
 
 
 def test_one_that_is_cleared_by_hand_ends_then() -> None:
