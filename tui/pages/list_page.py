@@ -324,7 +324,8 @@ class ListPage(ConsolePage, Generic[R]):
         """Show the row under the cursor in the pane, if the pane is open."""
         pane, row = self.query_one(Detail), self.table.current
         if pane.display:
-            pane.show(lambda width: Content("") if row is None else self.listing.detail(row, width))
+            key = None if row is None else self.listing.key(row)
+            pane.show(lambda width: Content("") if row is None else self.listing.detail(row, width), key)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """What is typed holds a moment later, so that typing never waits."""

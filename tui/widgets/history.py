@@ -106,7 +106,8 @@ class HistoryScreen(DialogScreen[None]):
         )
         self._table.renew()
         entry, me, now = self._table.current, reader(self._session), self._session.now()
-        self.query_one(Detail).show(lambda width: Content("") if entry is None else entry_text(entry, me, now, width))
+        pane, key = self.query_one(Detail), None if entry is None else entry.id
+        pane.show(lambda width: Content("") if entry is None else entry_text(entry, me, now, width), key)
 
     @property
     def _table(self) -> LiveTable[HistoryView]:

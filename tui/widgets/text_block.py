@@ -1,6 +1,6 @@
 """TextBlock: scrolling text drawn for its size; Detail, the pane of a row; LeadLine; IncidentList, the dialog."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import ClassVar
 
@@ -76,14 +76,18 @@ class Detail(VerticalScroll, can_focus=False):
         super().__init__(classes="detail")
         self.can_focus = in_tab_order
         self._draw: DrawWidth = lambda _: Content("")
+        self._subject: Hashable = None
         self._width = 0
 
     def compose(self) -> ComposeResult:
         yield Static()
 
-    def show(self, draw: DrawWidth) -> None:
-        """Show this text from now on."""
+    def show(self, draw: DrawWidth, subject: Hashable = None) -> None:
+        """Show this text from now on. That of another ``subject`` than before begins at its top."""
         self._draw = draw
+        if subject != self._subject:
+            self._subject = subject
+            self.scroll_to(y=0, animate=False, immediate=True)
         self._redraw()
 
     def on_resize(self, event: events.Resize) -> None:

@@ -461,6 +461,18 @@ async def test_tab_goes_into_the_pane_to_scroll_it_and_back() -> None:
         assert table.has_focus
 
 
+async def test_the_details_of_another_row_begin_at_their_top() -> None:
+    async with shown("channels", size=(60, 16)) as (app, pilot, _):
+        await press(app, pilot, "enter", "tab", "G")
+        pane = app.page.query_one(Detail)
+        at = pane.scroll_offset.y
+        app.page.renew()
+        await press(app, pilot, "tab")
+        assert pane.scroll_offset.y == at > 0
+        await press(app, pilot, "j")
+        assert pane.scroll_offset.y == 0
+
+
 async def test_the_pane_of_a_low_screen_can_have_nearly_all_of_it() -> None:
     async with shown("live", size=(60, 16)) as (app, pilot, _):
         await press(app, pilot, "f")
