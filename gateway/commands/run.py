@@ -19,7 +19,7 @@ from typing import Any
 import click
 import msgspec
 
-from gateway.client.apps import KEY_VARIABLE, Launch, app_of_program, find_app, generic_launch
+from gateway.client.apps import KEY_VARIABLE, App, Launch, app_of_program, find_app, generic_launch
 from gateway.client.control import ControlClient
 from gateway.client.model_choice import FormerRuns, usual_model
 from gateway.client.test_call import demand_serving
@@ -128,8 +128,6 @@ def run_program(
     body |= given_values(group=group, hold_output=hold_output)
     with SignalRelay() as relay, _own_token(body, renewed=expires is None) as created, _own_folder() as folder:
         setup = run(lambda client: _prepare(client, created, name, model or runs, folder), running=True)
-        if model and not name:
-            words("note: --model has no effect on a program that is not recognized; --for APP says which it is")
         if setup.launch.warning:
             words(f"note: {setup.launch.warning}")
         with _own_files(setup.launch, folder):
@@ -155,15 +153,19 @@ async def _prepare(
 ) -> ProgramSetup:
     """How the program is started; says which model was chosen. Raises Quit if its token does not see the model."""
     models = await client.models(created.token.id)
-    app = find_app(name) if name else None
+    app, chosen = find_app(name) if name else None, ""
     if isinstance(model, FormerRuns):
         family = app.family if app else ()
         choice = await usual_model(client, [view.name for view in models], family=family, runs=model)
-        if app and choice.model:
-            words(f"{model.program} begins with {plain(choice.model)}, {choice.reason}; --model chooses another one")
+        chosen = f"{model.program} begins with {plain(choice.model)}, {choice.reason}; --model chooses another one"
         model = choice.model
     target = target_of(models, base_url=(await client.status()).address, key=created.key, model=model)
     launch = app.launched(target, folder) if app else generic_launch(target)
+    if app and launch != app.launched(msgspec.structs.replace(target, model=""), folder):
+        if chosen:
+            words(chosen)
+    elif not chosen:
+        words(f"note: --model has no effect on {_who_names_models(app)}")
     variables = {KEY_VARIABLE: created.key, **launch.variables}
     if launch.folder_variable:
         variables[launch.folder_variable] = str(folder)
@@ -173,6 +175,12 @@ async def _prepare(
         for variable in ("no_proxy", "NO_PROXY"):  # some programs read the one, some the other
             environment[variable] = ",".join(filter(None, (environment.get(variable), LOOPBACK)))
     return ProgramSetup(launch=launch, environment=environment)
+
+
+def _who_names_models(app: App | None) -> str:
+    if app is None:
+        return "a program that is not recognized; --for APP says which it is"
+    return f"a program like this one ({app.title}): nothing but the program itself says which model it calls"
 
 
 @contextmanager

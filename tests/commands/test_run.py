@@ -298,9 +298,17 @@ def _awaited(served: Served) -> list[dict[str, Any]]:
 
 def test_a_model_for_a_program_that_is_not_known_is_warned_of(served: Served) -> None:
     note = "note: --model has no effect on a program that is not recognized; --for APP says which it is\n"
-    for more, warned in (((), True), (("--for", "openai"), False)):
+    for more, warned in (((), True), (("--for", "gptme"), False)):
         ran = tollkeeper(served.home, "run", "--model", "demo-echo", *more, "--", sys.executable, "-c", "")
         assert (ran.code, ran.err.startswith(note)) == (0, warned), ran.err
+
+
+@pytest.mark.parametrize("app", ["pydantic-ai", "langchain", "openai"])
+def test_a_library_is_given_no_model_and_run_does_not_say_so(served: Served, app: str) -> None:
+    ran = tollkeeper(served.home, "run", "--for", app, "--", sys.executable, "-c", "")
+    assert "begins with" not in ran.err
+    ran = tollkeeper(served.home, "run", "--for", app, "--model", "demo-echo", "--", sys.executable, "-c", "")
+    assert ran.err.startswith("note: --model has no effect on a program like this one (")
 
 
 def test_a_program_begins_with_the_model_of_its_last_run_and_run_says_so(served: Served, tmp_path: Path) -> None:
