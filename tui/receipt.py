@@ -230,6 +230,8 @@ def _other_rows(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
         card.row("upstream id", (safe(call.upstream_id), "dim"))
     if (size := request_size(call.marks)) is not None:
         card.row("asked for", (size.text(), "dim"))
+    if call.stay:
+        card.row("stayed", (safe(call.stay), "dim"))
     if (more := call.count - 1) > 0:
         card.row("repeated", f"{more:,} more like this {'was' if more == 1 else 'were'} not listed")
     if call.retry:

@@ -311,6 +311,7 @@ def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str)
             ("usual", _usual(usual)),
             ("waited", f"{formatting.span(wait.ms)} of it for {plain(wait.place)}" if wait else ""),
             ("" if wait else "waited", _retry_wait(call)),
+            ("stayed", call.stay),
             ("in the gateway", overhead if call.attempts else ""),
             ("asked for", size.text() if (size := request_size(call.marks)) is not None else ""),
             ("usage", _usage(call)),

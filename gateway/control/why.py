@@ -103,7 +103,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         works=error is None,
         status=200 if error is None else error.http_status,
         code=error.code if error is not None else "",
-        message=_message(error) if error is not None else _way(found, group),
+        message=_message(error) if error is not None else _way(found, sticky=_is_sticky(wanted, group)),
         fix=_fix(error, seen, wanted, routes) if error is not None else "",
         retry_after_s=error.retry_after_s if error is not None else None,
         then=_then(found.poor, wanted),
@@ -118,6 +118,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         parties=list(_parties(engine, token, group)),
         fallbacks=[other.name for other in entry.fallbacks] if entry is not None else [],
         unused_fallbacks=unused_fallbacks(wanted.model, token, group, catalog),
+        sticky=_is_sticky(wanted, group),
         routes=routes,
     )
 
@@ -157,12 +158,17 @@ def _store_error(engine: Engine) -> GatewayError | None:
     return Unavailable(text, code="store_unavailable")
 
 
-def _way(found: DryRun, group: Group) -> str:
+def _is_sticky(wanted: PlannedCall, group: Group) -> bool:
+    """Whether a conversation goes on at the channel that answered it."""
+    return group.sticky or wanted.api.sticky
+
+
+def _way(found: DryRun, *, sticky: bool) -> str:
     if found.admission is not None and (full := found.admission.full) is not None:
         return f"it would wait for a free slot: {plain(full.label)} has {full.limit} {full.name}"
     if found.choice is None or found.choice.route is None:
         return "it would wait for a free slot: its channels are at their limits of calls in flight"
-    stays = "; a conversation stays on the channel that answered it before" if group.sticky else ""
+    stays = "; a conversation stays on the channel that answered it before" if sticky else ""
     return f"channel '{plain(found.choice.route.channel.name)}' would be tried first: {found.choice.why}{stays}"
 
 

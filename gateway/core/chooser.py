@@ -26,6 +26,7 @@ from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, headers_of
 from gateway.core.retry import NextStep, RetryBudget, RetryState, instead
 from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose, easy
+from gateway.domain.call import STAYED_MARK
 from gateway.domain.errors import GatewayError, NoChannel, RateLimited, Unavailable
 from gateway.domain.human_values import plural
 from gateway.domain.text import plain, word
@@ -266,6 +267,8 @@ class Chooser:
         key = next((one for one in route.keys if one.key_id == place.key_id), choice.route)
         if key is not choice.route and self._health.state_of(key.key_id).name != "ok":
             key = choice.route
+        if key.rank.tier > entry.routes[0].rank.tier and STAYED_MARK not in call.limits.marks:
+            call.limits.marks += (STAYED_MARK,)
         return msgspec.structs.replace(choice, route=key, why=f"where the conversation was, {key.rank.place}")
 
     def _fall_back(self, call: Call, entry: ModelEntry, choice: RouteChoice) -> RouteChoice:

@@ -208,7 +208,9 @@ SIZE_MARK = "request="
 
 WAITED_MARK = "waited="
 """Begins the mark of a call that waited for a place."""
-TOLD_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK)
+STAYED_MARK = "conversation_stayed"
+"""The mark of a call that went to the channel of its conversation although others come first."""
+TOLD_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK)
 """Begin marks that are shown in words."""
 
 

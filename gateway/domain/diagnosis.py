@@ -122,6 +122,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Other models that may answer when no channel can, in their order."""
     unused_fallbacks: list[UnusedFallback]
     """Those that the group names for the model beside them."""
+    sticky: bool
+    """Whether a conversation goes on at the channel that answered it, although others come first."""
     routes: list[RouteView]
     """The channels in the order in which they are tried, those of fallbacks after them; then those of the group that do
     not offer the model, and others that do."""

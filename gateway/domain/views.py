@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget
-from gateway.domain.call import CHAT_API, Attempt, Outcome, Record, Running, repeats
+from gateway.domain.call import CHAT_API, STAYED_MARK, Attempt, Outcome, Record, Running, repeats
 from gateway.domain.channel import ChannelFields, Check, Dialect, ServedModel, UpstreamPrices
 from gateway.domain.group import GroupFields
 from gateway.domain.price import Rates, Tier
@@ -282,6 +282,13 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     def count(self) -> int:
         """How many calls it stands for: of many alike that were refused, one is recorded in a second."""
         return 1 + repeats(self.marks)
+
+    @property
+    def stay(self) -> str:
+        """Where the call went first as its conversation was there, although others come first; empty if it did not."""
+        if STAYED_MARK not in self.marks or not self.attempts:
+            return ""
+        return f"at {self.attempts[0].channel}, which answered this conversation before, although others come first"
 
     @property
     def fallback(self) -> str:

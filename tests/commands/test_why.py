@@ -59,6 +59,7 @@ FOUND = Why(
         ),
     ],
     fallbacks=["small", "tiny"],
+    sticky=False,
     unused_fallbacks=[
         UnusedFallback(model="huge", rule="the token may not use it", fix="'tollkeeper token edit laptop'")
     ],

@@ -215,6 +215,15 @@ async def test_fallbacks_stand_behind_and_take_over_when_nobody_else_can(
     assert [(r.channel, r.chance, bool(r.passed)) for r in found.routes] == [("up", 0.0, True), ("spare", 1.0, False)]
 
 
+@pytest.mark.parametrize(("api", "sticky"), [("chat", False), ("messages", True), ("responses", True)])
+async def test_conversations_of_some_apis_stay_whatever_the_group_says(
+    owner: ControlClient, gateway: Gateway, api: str, sticky: bool
+) -> None:
+    found = await owner.why("laptop", "m", api=api)
+    assert found.sticky == sticky
+    assert found.message.endswith("a conversation stays on the channel that answered it before") == sticky
+
+
 async def test_a_fallback_that_the_token_may_not_use_is_named_with_the_rule(
     owner: ControlClient, gateway: Gateway
 ) -> None:

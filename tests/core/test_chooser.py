@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.chooser import KEEP_S, MOST, StickyRoute, StickyRoutes, conversation
 from gateway.core.routing import choose, easy
-from gateway.domain.call import FailureKind
+from gateway.domain.call import STAYED_MARK, FailureKind
 from gateway.domain.errors import NoChannel
 from gateway.domain.group import Group, Policy
 from gateway.domain.limits import Limits
@@ -170,6 +170,19 @@ async def test_it_moves_when_its_channel_is_paused_and_then_stays_there(rig: Rig
     rig.watch.advance(10)
     await talk(rig)
     assert rig.upstreams.order == ["a", "b", "b"]
+
+
+async def test_a_call_that_stayed_although_another_channel_comes_first_is_marked(rig: Rig) -> None:
+    house(rig)
+    rig.channel("a", priority=1)
+    rig.upstreams.on("a", good)
+    await talk(rig)
+    rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
+    await talk(rig)
+    rig.watch.advance(10)
+    await talk(rig)
+    assert rig.upstreams.order == ["a", "b", "b"]
+    assert [STAYED_MARK in record.marks for record in rig.records] == [False, False, True]
 
 
 async def test_it_stays_with_its_key(rig: Rig) -> None:

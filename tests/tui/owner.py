@@ -393,6 +393,7 @@ def refused(**changes: Any) -> Why:
         ],
         "fallbacks": [],
         "unused_fallbacks": [],
+        "sticky": False,
         "routes": [rests, other],
     }
     return Why(**(fields | changes))

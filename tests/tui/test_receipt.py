@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.call import Attempt, FailureKind
+from gateway.domain.call import STAYED_MARK, Attempt, FailureKind
 from gateway.domain.price import Rates
 from gateway.domain.units import Millis
 from tests.tui.stage import DOLLAR, NOW, call, console, running
@@ -186,6 +186,12 @@ def test_an_answer_that_somebody_ended_is_not_called_cut_off(outcome: str, shown
     told = text(attempts=[attempt], first_byte_ms=590, outcome=outcome, status=499)
     assert f"1 a {shown}" in told
     assert "cut off" not in told
+
+
+def test_a_call_that_stayed_with_its_conversation_says_so() -> None:
+    told = text(attempts=[Attempt(channel="backup", status=200, ms=Millis(200))], marks=(STAYED_MARK,))
+    assert "stayed      at backup, which answered this conversation before, although others come first" in told
+    assert STAYED_MARK not in told
 
 
 def test_a_refusal_ends_with_its_whole_advice_and_tells_what_the_call_asked_for() -> None:

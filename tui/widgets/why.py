@@ -179,6 +179,8 @@ def why_text(found: Why, session: ConsoleSession, width: int) -> Content:
         most = f"{found.max_tokens:,}" if found.max_tokens else "unlimited"
         asked = f"   for {found.prompt_tokens:,} input and {most} output tokens"
         card.row("held", f"{dollars(found.hold_nanos)}", (asked, "dim"))
+    if found.sticky and sum(bool(route.place) for route in found.routes) > 1:
+        card.row("sticky", "a conversation stays at the channel that answered it, although others come first")
     if any(route.cache_marks and route.chance for route in found.routes):
         card.row("cache", "prompts are marked for it", ("   where the client sets no marks", "dim"))
     for party in found.parties:

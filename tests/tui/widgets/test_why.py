@@ -171,6 +171,14 @@ def test_a_fallback_that_is_left_out_is_named_with_the_rule_and_what_to_do() -> 
     assert '→ e on page 2 (Tokens), "Models"' in text
 
 
+def test_where_conversations_stay_the_first_choice_is_not_that_of_all_calls() -> None:
+    found = refused(works=True, status=200, code="", message="")
+    routes = [found.routes[0], replace(found.routes[0], channel="backup")]
+    assert "sticky    a conversation stays at the channel" in told(replace(found, routes=routes, sticky=True))
+    assert "sticky" not in told(replace(found, routes=routes, sticky=False))
+    assert "sticky" not in told(replace(found, routes=routes[:1], sticky=True))
+
+
 def test_a_paused_sole_channel_is_the_last_resort_in_verdict_and_list() -> None:
     found = refused(works=True, status=200, code="", message="")
     sole = replace(found.routes[0], chance=1.0, last_resort=True)
