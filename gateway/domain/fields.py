@@ -147,7 +147,7 @@ GROUP: Table = (
         name="sticky",
         kind=Flag("stay on one channel", "may switch channels"),
         label="Conversations",
-        help="Whether a conversation stays on the channel that has its prompt cached; with Messages and Responses it does.",
+        help="Whether a conversation stays on the channel that has its prompt cached; Messages and Responses do so.",
         option="--sticky/--not-sticky",
         advanced=True,
     ),
