@@ -158,7 +158,8 @@ class Catalog:
     def group(self, name: str) -> Group:
         """Raises NotFound, naming those that exist."""
         if (group := self.registry.groups.get(name)) is None:
-            raise NotFound(_missing("group", name, list(self.registry.groups)), param="group")
+            names = [*near_names(name, list(self.registry.groups)), *sorted(self.registry.groups)]
+            raise NotFound(_missing("group", name, names), param="group")
         return group
 
     def group_models(self, group: str) -> Mapping[str, ModelEntry]:
@@ -328,8 +329,11 @@ def _by_ref(ref: str, table: Mapping[Key, Entity], noun: str) -> Entity:
     for key, entity in table.items():
         if ref in (key, entity.name):
             return entity
-    lasting = [one.name for one in table.values() if not getattr(one, "temporary", False)]  # tokens of programs end
-    raise NotFound(_missing(noun, ref, lasting), param=noun)
+    lasting: list[str] = [
+        one.name for one in table.values() if not getattr(one, "temporary", False)
+    ]  # tokens of programs end
+    names: list[str] = near_names(ref, [one.name for one in table.values()]) + sorted(lasting)
+    raise NotFound(_missing(noun, ref, names), param=noun)
 
 
 NAMED = 20
@@ -337,7 +341,7 @@ NAMED = 20
 
 
 def _missing(noun: str, ref: str, names: list[str]) -> str:
-    """The error for a name that does not exist, with those that do: those that look like it first."""
-    first = list(dict.fromkeys([*near_names(ref, names), *sorted(names)]))
+    """The error for a name that does not exist, with those that do: those that look like it stand first."""
+    first = list(dict.fromkeys(names))
     rest = f" and {len(first) - NAMED} more" if len(first) > NAMED else ""
     return f"there is no {noun} '{ref}'; there are: {', '.join(first[:NAMED]) or 'none yet'}{rest}"

@@ -93,6 +93,12 @@ def test_of_many_names_the_near_ones_come_first_and_those_of_ended_programs_not_
         found.token("laptop")
 
 
+def test_the_token_of_a_program_is_named_if_its_name_is_near() -> None:
+    found = catalog(tokens=(token("ci"), token("nice-owui-b2f358", temporary=True), token("other", temporary=True)))
+    with pytest.raises(NotFound, match=r"there are: nice-owui-b2f358, ci$"):
+        found.token("nice-owui-")
+
+
 def test_nothing_there_is_reported_as_well() -> None:
     with pytest.raises(NotFound, match="none yet"):
         catalog().channel("x")
