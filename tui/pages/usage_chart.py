@@ -27,7 +27,7 @@ AXIS = 8
 EDGE = 2
 """Cells between the numbers and the bars."""
 
-END = 4
+END = 6
 """Cells at the right end of lines for their names."""
 
 SERIES = 6
@@ -296,16 +296,17 @@ LINE_TONES = ("chart1", "chart2", "chart3")
 def _line_names(plan: ChartPlan, values: Sequence[Sequence[float | None]], ticks: charts.Ticks) -> dict[int, Part]:
     """A name at the end of each line, by row from the top; names that would collide are moved apart."""
     wanted, height = [], ticks.height
+    signs = plan.glyphs.marks if plan.glyphs.ascii else "─╌┈" if plan.patterns else "───"
     for number, (name, line) in enumerate(zip(plan.value.lines, values, strict=True)):
         last = next((value for value in reversed(line) if value is not None), None)
         if last is not None:
-            wanted.append((last, name, LINE_TONES[number]))
+            wanted.append((last, f"{signs[number]} {name}", LINE_TONES[number]))
     rows: dict[int, Part] = {}
     for below, (last, name, tone) in zip(reversed(range(len(wanted))), sorted(wanted, reverse=True), strict=True):
         row = height - 1 - min(height - 1, int(last / ticks.top * height))
         free = range(max(rows, default=-1) + 1, height - below)
         if free:
-            rows[min(free, key=lambda at: abs(at - row))] = (f"{name:<3}", tone)
+            rows[min(free, key=lambda at: abs(at - row))] = (f"{name:<{END - 1}}", tone)
     return rows
 
 

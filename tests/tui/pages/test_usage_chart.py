@@ -152,10 +152,10 @@ def test_times_are_lines_with_their_names_and_gaps() -> None:
     whole = over((0, row("", 0, **TIMES)), (1, row("", 0, **TIMES)), (3, row("", 0, **TIMES)))
     drawing = plan(EMPTY, whole, "duration")
     lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, None))
-    assert lines[0] == "      4s + xxx   x p95"
+    assert lines[0] == "      4s + xxx   x x p95"
     assert [line.split()[-1] for line in lines if line.endswith(("p95", "avg", "p50"))] == ["p95", "avg", "p50"]
     assert all(line[AXIS + EDGE + 4 : AXIS + EDGE + 6].strip() == "" for line in lines[:-2])
-    assert "| ***   * p50" in lines[5]
+    assert "| ***   * * p50" in lines[5]
 
 
 def test_the_lines_are_those_of_the_selected_series() -> None:
@@ -242,6 +242,15 @@ def test_each_day_of_a_week_has_its_date_on_a_narrow_screen_too() -> None:
 def test_nothing_is_an_empty_chart() -> None:
     drawing = plan(EMPTY)
     assert len(chart(drawing, bars_of(drawing, 40), 3, None, None)) == 5
+
+
+@pytest.mark.parametrize(("patterns", "signs"), [(True, {"─", "╌", "┈"}), (False, {"─"})])
+def test_the_name_of_a_line_has_its_sign(patterns: bool, signs: set[str]) -> None:
+    drawing = plan(
+        EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **TIMES))), "duration", UNICODE, patterns=patterns
+    )
+    lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, None))
+    assert {line.split()[-2] for line in lines if line.endswith(("p95", "avg", "p50"))} == signs
 
 
 def test_every_line_has_its_name_though_all_end_at_the_bottom() -> None:
