@@ -5,7 +5,8 @@ A bare word is looked for in every text field. ``field:value`` looks in one; fie
 and an unknown one is an error:
 
 ======================================  ================================================================
-``tok: grp: ch: model: app: api: id:``  a pattern with ``*`` and ``?``, compared without case
+``tok: grp: ch: model: app: api: id:``  a pattern with ``*`` and ``?``, compared without case; ``tok:`` and ``ch:`` also
+                                        take an id, whatever the name was
 ``st:``                                 ``err``, ``ok``, ``running``, an outcome, ``4xx``, ``429``, ``>=400``
 ``dur: ttft:``                          a span: ``>5s``, ``<=250ms``
 ``in: out:``                            a count of tokens: ``>10k``
@@ -51,6 +52,8 @@ _NUMBERS: dict[str, tuple[str, Callable[[str], int]]] = {
     "cost": ("cost_nanos", nanos_of),
 }
 _PATTERNS = {"tok": "token", "grp": "group", "ch": "channel", "model": "model", "app": "app", "api": "api", "id": "id"}
+_IDS = {"tok": (re.compile(r"tok_[0-9a-f]{16}"), "token_id"), "ch": (re.compile(r"ch_[0-9a-f]{16}"), "channel_id")}
+"""How ids of tokens and channels look, and the field that has them."""
 _FULL_NAMES = {
     "token": "tok",
     "group": "grp",
@@ -268,6 +271,8 @@ def _condition(word: str) -> Condition:
 def _plain_condition(word: str) -> Condition:
     field, colon, quoted = word.partition(":")
     field, value = _FULL_NAMES.get(field, field), _unquote(quoted)
+    if colon and is_id(field, value):
+        return PatternCondition(_IDS[field][1], value)
     if colon and field in _PATTERNS:
         return PatternCondition(_PATTERNS[field], value.casefold())
     if colon and field == "st":
@@ -278,6 +283,11 @@ def _plain_condition(word: str) -> Condition:
     if colon and value and field.isascii() and field.isalpha() and not value.startswith("//"):
         raise BadRequest(_unknown_filter(field))
     return TextCondition(_unquote(word).casefold())
+
+
+def is_id(field: str, value: str) -> bool:
+    """Whether ``tok:`` or ``ch:`` takes the value as an id."""
+    return field in _IDS and _IDS[field][0].fullmatch(value) is not None
 
 
 def _unknown_filter(name: str) -> str:

@@ -277,6 +277,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     """Method and path of a request that reached no API."""
     waits_for: str = ""
     """What a call that has not ended waits for."""
+    channel_id: str = ""
 
     @property
     def count(self) -> int:
@@ -517,6 +518,7 @@ def call_view(record: Record) -> CallView:
         model=record.model,
         upstream_model=record.upstream_model,
         channel=record.channel_name,
+        channel_id=record.channel,
         app=record.app,
         status=record.status,
         outcome=record.outcome.value,
@@ -565,6 +567,7 @@ def running_view(call: Running, now: Millis) -> CallView:
         model=call.model,
         upstream_model=call.upstream_model,
         channel=call.channel_name,
+        channel_id=call.channel,
         app=call.app,
         status=0,
         outcome="",

@@ -1,6 +1,7 @@
 """The words that pick calls."""
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import BadRequest
@@ -179,3 +180,12 @@ def test_an_argument_with_spaces_is_one_word_unless_filters_follow(argument: str
 def test_other_words_with_a_colon_are_texts(words: str) -> None:
     assert not fits(words)
     assert fits(f"!{words}")
+
+
+def test_a_token_and_a_channel_are_also_found_by_their_ids() -> None:
+    token, channel = "tok_0123456789abcdef", "ch_fedcba9876543210"
+    one = replace(CALL, token="before", token_id=token, channel_id=channel)
+    for words in (f"tok:{token}", f"ch:{channel}", f"token:{token}", f"!ch:{token}"):
+        assert parse(words, NOW).fits(one), words
+    assert not parse(f"tok:{channel}", NOW).fits(one)
+    assert not parse(f"!tok:{token}", NOW).fits(one)

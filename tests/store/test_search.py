@@ -168,6 +168,7 @@ ODD = [
     record(5, outcome=Outcome.DONE, token_name="\u212a2", upstream_model="STRASSE", ttft=1, cost=0),
     record(6, token_name="", app="", model="", group="", channel="", token="", code='"status":200,"ms":7'),
     record(7, token="reported", finish="stop", source=UsageSource.REPORTED, status=204, upstream_id="chatcmpl-tok_1"),
+    record(8, token="tok_0123456789abcdef", channel="ch_0123456789abcdef"),
 ]
 """Calls in which a word is easily missed, or found where it is not."""
 
@@ -218,6 +219,8 @@ ODD = [
             "!tok:",
             "tok:k?",
             "!tok:*",
+            "tok:tok_0123456789abcdef",
+            "!ch:ch_0123456789abcdef",
         ),
         *("app:", "!app:?*", "model:*", "!model:m-*", "grp:VIP", "!ch:*", "id:*1", "id:req_*", "!id:*2", "!settled"),
         *(

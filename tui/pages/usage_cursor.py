@@ -5,15 +5,21 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from gateway.domain.query import is_id
 from tui.pages import live_actions
 from tui.pages.base import AnyPage, Verb
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, OTHERS, Bars
 from tui.pages.usage_table import SeriesRow, TableColumn, column_at
+from tui.text import safe
+from tui.widgets.dialogs import toast
 
 WORDS = {"model": "model", "token": "tok", "channel": "ch", "group": "grp", "app": "app", "api": "api"}
 """Of the filter, for a value of each dimension."""
 
 DIMENSIONS = tuple(WORDS)
+
+IDS = ("token", "channel")
+"""Dimensions whose keys are ids, and whose names may change."""
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -59,7 +65,24 @@ async def open_calls(page: AnyPage) -> None:
     if layout is not None:
         by, measure = page.choice("by", DIMENSIONS), page.choice("value", list(MEASURES))
         number = len(layout.bars.starts) - 1 - page.back
-        await live_actions.show_calls(page.app, filter_words(layout, number, page.series, by, MEASURES[measure].words))
+        words = filter_words(layout, number, page.series, by, MEASURES[measure].words)
+        if by in IDS and page.series is not None and page.series != OTHERS:
+            words = await _words_of_all_names(page, layout, words, number, by)
+        await live_actions.show_calls(page.app, words)
+
+
+async def _words_of_all_names(page: AnyPage, layout: Layout, words: str, number: int, by: str) -> str:
+    """The filter by the id of a token or channel instead of its name, if some of the calls had another name."""
+    row = next((one for one in layout.rows if one.key == page.series), None)
+    if row is None or row.key is None or not is_id(WORDS[by], row.key):
+        return words
+    named, by_id = _word(by, row), f"{WORDS[by]}:{row.key}"
+    span = filter_words(layout, number, None, by)
+    for others in (f"{span} {by_id} !{named}", f"{span} {named} !{by_id}"):
+        if (await page.session.client.calls(words=others, limit=1)).calls:
+            toast(page, f"{safe(row.row.name, 40)} had another name meanwhile: the filter has its id.")
+            return words.replace(named, by_id)
+    return words
 
 
 def filter_words(layout: Layout, number: int, series: str | None, by: str, more: str = "") -> str:

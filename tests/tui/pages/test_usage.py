@@ -7,11 +7,11 @@ from textual.widgets import Input
 
 from gateway.domain.query import parse
 from gateway.domain.units import Millis
-from tests.tui.owner import Owner, press, screen, settle, shown
+from tests.tui.owner import Owner, press, screen, settle, shown, until
 from tests.tui.pages.test_usage_chart import over, plan, row, some
 from tests.tui.pages.test_usage_table import TOTAL
 from tests.tui.pictures import month
-from tests.tui.stage import NOW, account, budget
+from tests.tui.stage import NOW, account, budget, call, words
 from tui.app import Console
 from tui.glyphs import ASCII
 from tui.pages.live import LivePage
@@ -106,6 +106,23 @@ async def test_enter_on_a_bar_opens_its_calls() -> None:
         assert wanted
         assert {call.model for call in owner.records if call.id in wanted} == {model}
         assert app.page.calls.count == len(wanted)
+
+
+async def test_enter_on_a_bar_of_a_renamed_token_opens_its_calls_under_all_names() -> None:
+    owner, key = Owner(0), "tok_0123456789abcdef"
+    names = ("before", "after", "before")
+    owner.records = [call(number, token=name, token_id=key) for number, name in enumerate(names, 1)]
+    async with shown("usage", owner, size=(140, 40)) as (app, pilot, _):
+        app.session.state.view("usage").choices["by"] = "token"
+        app.page.renew()
+        await until(app, pilot, "by token")
+        await settle(app, pilot)
+        await press(app, pilot, "down", "enter")
+        await settle(app, pilot)
+        assert isinstance(app.page, LivePage)
+        assert app.page.view.filter.endswith(f"tok:{key}")
+        assert app.page.calls.count == len(names)
+        assert "had another name meanwhile" in " ".join(words(app))
 
 
 async def test_enter_replaces_the_filter_of_a_page_that_was_open() -> None:
