@@ -38,6 +38,8 @@ SHORTEST_LINE = 40
 
 FIRST_COLUMN = 20
 """Places that a first column of texts gets before others are left out: its names must stay distinct."""
+MODEL = 16
+"""The same of a column of models."""
 
 STATES = frozenset({"State", "Status"})
 WHOLE = frozenset(
@@ -45,6 +47,7 @@ WHOLE = frozenset(
 )
 NAMES = frozenset({"Name", "Token", "Model", "Upstream model", "Channel", "Group", "Where"})
 """Headings of columns with a name each: names that are too long lose their middle, so that alike ones stay distinct."""
+MODELS = frozenset({"Model", "Upstream model"})
 STATE_NAMES = frozenset({"state", "status", "result"})
 STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
     (("ok", "active", "serving", "equal", "2"), "green"),
@@ -225,7 +228,9 @@ def _draw(
         excess = max(0, widths[-1] - SHORTEST_LINE)  # the last column may be cut so far
         while len(under) < len(below) and _total(widths, shown) > width + excess:
             under, excess = [shown.pop(), *under], 0
-        floors = [FIRST_COLUMN, *[NARROWEST] * (len(columns) - 1)]
+        longest = [max(cells(line[i]) for line in ends) for i in range(len(columns))]
+        floors = [FIRST_COLUMN, *(MODEL if head in MODELS else NARROWEST for head in heads[1:])]
+        floors = [max(floor, end and end + SHORTEST_NAME) for floor, end in zip(floors, longest, strict=True)]
         least = [
             min(size, floor) if _is_text(head) else size
             for (head, _), size, floor in zip(columns, widths, floors, strict=True)
@@ -233,7 +238,9 @@ def _draw(
         for head in drop:
             if _total(least, shown) > width:
                 shown = [i for i in shown if heads[i] != head]
-        _narrow(widths, [i for i in shown if _is_text(columns[i][0])], _total(widths, shown) - width)
+        elastic = [i for i in shown if _is_text(columns[i][0])]
+        _narrow(widths, elastic, _total(widths, shown) - width, floors)
+        _narrow(widths, elastic, _total(widths, shown) - width, [NARROWEST] * len(columns))
     drawn = []
     for number, line in enumerate(lines):
         parts = {
@@ -257,11 +264,11 @@ def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
     return sum(widths[i] for i in shown) + len(MARGIN) * (len(shown) - 1)
 
 
-def _narrow(widths: list[int], texts: Sequence[int], excess: int) -> None:
-    """Take so many places from these columns, each from the widest one."""
+def _narrow(widths: list[int], texts: Sequence[int], excess: int, floors: Sequence[int]) -> None:
+    """Take so many places from these columns, each from the widest one that has more than its floor."""
     for _ in range(excess):
-        widest = max(texts, key=lambda i: widths[i], default=None)
-        if widest is None or widths[widest] <= NARROWEST:
+        widest = max((i for i in texts if widths[i] > floors[i]), key=lambda i: widths[i], default=None)
+        if widest is None:
             return
         widths[widest] -= 1
 

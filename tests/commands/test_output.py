@@ -187,3 +187,18 @@ def test_a_cell_that_is_cut_keeps_its_end() -> None:
     _, first, second = table(rows, columns, width=36).splitlines()
     assert (first, second) == ("claude-sonne… as gpt-4o x7  12345678", "claude-sonnet-4-5-20250929  12345678")
     assert cut(rows[0], 12, end_of(rows[0])) == "claude-sonn…"
+
+
+def test_columns_are_left_out_before_a_model_gets_too_short() -> None:
+    columns: list[tuple[str, Callable[[str], str]]] = [
+        ("Time", lambda _: "2026-11-23 05:00:00"),
+        ("Token", lambda _: "claude-proj-549233"),
+        ("Model", lambda row: row),
+        ("API", lambda _: "chat"),
+    ]
+    rows = ["gpt-4o-mini", "claude-sonnet-4-5-20250929"]
+    head, first, second = table(rows, columns, width=50, drop=("API",)).splitlines()
+    assert (head.split(), first.split()[-1]) == (["Time", "Token", "Model"], "gpt-4o-mini")
+    assert second.split()[-2:] == ["claud…49233", "claude-s…0250929"]
+    rows[0] = TextWithEnd("claude-sonnet-4-5", " as gpt-4o-mini")
+    assert table(rows, columns, width=54, drop=("API",)).splitlines()[1].endswith(" claud… as gpt-4o-mini")
