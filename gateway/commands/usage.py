@@ -16,11 +16,13 @@ from gateway.commands.output import Columns, ProgressLine, more_text, out, out_j
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_tail import tail
+from gateway.domain.budget import Window, window_start
 from gateway.domain.call import TOLD_MARKS, Outcome, outcome_text, request_size, wait_of
 from gateway.domain.human_values import brief_count, count_text, local_time
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.text import plain
+from gateway.domain.units import Millis
 from gateway.domain.views import CallView, ModelView, Summary, SumRow
 
 MONTH_MS = 30 * 86_400_000
@@ -67,8 +69,10 @@ def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> 
     'Duration' and 'First' (the time to the first token) are averages; beside each are the times that half of the calls
     (p50) and 95 % of them (p95) did not exceed, from the records that are kept. Of many alike refusals one is recorded
     in a second; all of them are counted.
+
+    With --by day the first day is whole, and with --by hour the first hour, whenever --since is.
     """
-    start = now() - MONTH_MS if since is None else since
+    start = _whole_step(now() - MONTH_MS if since is None else since, by)
     over_time = by in STEPS
     view = run(
         lambda client: client.summary(
@@ -87,6 +91,16 @@ def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> 
         drop=SUMMARY_DROP,
     )
     words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}{_old_refusals(view)}")
+
+
+HOUR_MS = 3_600_000
+
+
+def _whole_step(since: int, by: str) -> int:
+    """Where the day or hour begins whose row would else be of a part of it."""
+    if by == "day":
+        return window_start(Window.DAY, Millis(since))
+    return since // HOUR_MS * HOUR_MS if by == "hour" else since
 
 
 def _old_refusals(view: Summary) -> str:

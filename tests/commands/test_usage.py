@@ -7,6 +7,7 @@ import re
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from msgspec.structs import replace
@@ -113,6 +114,15 @@ def test_a_summary_says_until_when_alike_refusals_were_counted_once() -> None:
     told = f"before {local_time(NOW)}, of many alike refusals one in a second was counted"
     assert told in run("usage", "summary", control=control).err
     assert "refusals" not in run("usage", "summary", control=Control({"GET /usage": SUMMARY})).err
+
+
+@pytest.mark.parametrize(("by", "step"), [("day", "00:00:00"), ("hour", "00:00"), ("token", "")])
+def test_the_first_row_of_sums_over_time_is_of_a_whole_day_or_hour(by: str, step: str) -> None:
+    control = Control({"GET /usage": SUMMARY})
+    run("usage", "summary", "--by", by, "--since", "2026-11-16 06:28:30", control=control)
+    ((asked, _),) = control.asked
+    since = int(parse_qs(asked.partition("?")[2])["since"][0])
+    assert local_time(since) == "2026-11-16 06:28:30"[: len("2026-11-16 06:28:30") - len(step)] + step
 
 
 def test_sums_over_time_have_rows_as_all_others() -> None:
