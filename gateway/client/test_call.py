@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from gateway import __version__
 from gateway.client.http import Address, ClientRequest, HttpAnswer, exchange, request
 from gateway.client.request import error_of
 from gateway.domain.advice import WAIT_AND_START
@@ -67,6 +68,8 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
     place: Address
     base: str
     key: str = ""
+    app: str = "tollkeeper-test"
+    """The program that calls, as lists and sums of calls have it."""
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> HttpAnswer:
         """One whole exchange."""
@@ -106,7 +109,9 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
         return stream.headers.get("x-request-id", "")
 
     def _ask(self, method: str, path: str, body: bytes) -> ClientRequest:
-        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        headers = {"User-Agent": f"{self.app}/{__version__}"}
+        if self.key:
+            headers["Authorization"] = f"Bearer {self.key}"
         if body:
             headers["Content-Type"] = "application/json"
         return ClientRequest(method=method, path=self.base + path, headers=headers, body=body)
