@@ -5,6 +5,7 @@ and is named. What the gateway itself keeps up to date, such as the models that 
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import msgspec
@@ -51,6 +52,8 @@ NOUNS: Mapping[Table, str] = {
 
 SHOWN = 160
 """Characters of a value that people read."""
+SAME_SHOWN = 40
+"""Characters before the first one that differs, of a longer value."""
 HIDDEN = "…"
 """What people see of a key."""
 
@@ -110,12 +113,9 @@ def settings_differences(before: Settings, after: Settings) -> list[FieldDiffere
     """The settings that differ, for people; also those that are as by default have their values."""
     found = []
     for name in Settings.__struct_fields__:
-        texts = [
-            "none" if value is None else plain(inline(value), SHOWN)
-            for value in (msgspec.to_builtins(getattr(one, name)) for one in (before, after))
-        ]
-        if texts[0] != texts[1]:
-            found.append(FieldDifference(field=name, before=texts[0], after=texts[1]))
+        old, new = (msgspec.to_builtins(getattr(one, name)) for one in (before, after))
+        if old != new:
+            found.append(_difference(name, *("none" if value is None else inline(value) for value in (old, new))))
     return found
 
 
@@ -345,7 +345,16 @@ def _name(entity: Entity | None) -> str:
 def _fields(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[FieldDifference]:
     for name in [*after, *(name for name in before if name not in after)]:
         if before.get(name) != after.get(name):
-            yield FieldDifference(field=name, before=before.get(name, ""), after=after.get(name, ""))
+            yield _difference(name, before.get(name, ""), after.get(name, ""))
+
+
+def _difference(field: str, before: str, after: str) -> FieldDifference:
+    """Both values as people read them; of long ones, the part in which they begin to differ."""
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    start = same - SAME_SHOWN
+    if start > 0 and max(len(before), len(after)) > SHOWN:
+        before, after = f"…{before[start:]}", f"…{after[start:]}"
+    return FieldDifference(field=field, before=plain(before, SHOWN), after=plain(after, SHOWN))
 
 
 def _shown_fields(table: Table, entity: Entity | None) -> dict[str, str]:
@@ -353,12 +362,12 @@ def _shown_fields(table: Table, entity: Entity | None) -> dict[str, str]:
     if entity is None:
         return {}
     if isinstance(entity, Grant):
-        return {"amount": dollars(entity.nanos)} | ({"note": plain(entity.note, SHOWN)} if entity.note else {})
-    shown = {name: plain(inline(value), SHOWN) for name, value in form(entity, _SECTIONS[table]).items()}
+        return {"amount": dollars(entity.nanos)} | ({"note": entity.note} if entity.note else {})
+    shown = {name: inline(value) for name, value in form(entity, _SECTIONS[table]).items()}
     if isinstance(entity, Channel):
         hidden = _replace_secrets(entity, lambda _: HIDDEN)
         secret: Mapping[str, Any] = {"headers": hidden.headers, "proxy": hidden.proxy}
-        shown |= {name: plain(inline(value), SHOWN) for name, value in secret.items() if value}
+        shown |= {name: inline(value) for name, value in secret.items() if value}
         shown = {name: text for name, text in shown.items() if name not in ("key", "keys")}
         shown |= {"keys" if entity.keys else "key": _keys_text(entity)} if entity.key else {}
     return shown

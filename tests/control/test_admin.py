@@ -77,6 +77,19 @@ async def test_an_undo_says_which_settings_are_as_before(owner: ControlClient) -
     assert undone.text == "settings refuse_unpriced, keep_days are as before"
 
 
+async def test_a_change_at_the_end_of_a_long_setting_is_named(owner: ControlClient) -> None:
+    pages = [f"https://page{number}.example.com" for number in range(20)]
+    await owner.set_settings({"origins": pages})
+    await owner.set_settings({"origins": [*pages, "https://last.example.com"]})
+    (newest, *_) = await owner.history()
+    assert newest.text.startswith("changed setting origins from …")
+    assert "last.example.com" in newest.text
+    (named,) = newest.differences[0].fields
+    assert named.field == "origins"
+    assert "last.example.com" in named.after
+    assert "last.example.com" not in named.before
+
+
 async def test_records_that_are_deleted_are_announced(owner: ControlClient, gateway: Gateway) -> None:
     """Undo asks before it deletes records, and does not claim that deleted ones are back."""
     now = gateway.engine.now()

@@ -339,6 +339,17 @@ async def test_of_keys_the_history_says_which_were_added_and_removed(tmp_path: P
     ]
 
 
+async def test_a_change_at_the_end_of_a_long_list_is_shown(console: ControlClient) -> None:
+    models = [f"vendor/some-long-name-of-a-model-{number}" for number in range(10)]
+    await console.add_token({"name": "ci", "models": models})
+    await console.edit_token("ci", {"models": [*models, "newest"]})
+    (newest, *_) = await console.history()
+    (field,) = newest.differences[0].fields
+    assert field.field == "models"
+    assert "newest" in field.after
+    assert "newest" not in field.before
+
+
 async def test_a_key_that_is_not_kept_has_to_be_entered_again(tmp_path: Path) -> None:
     config = Config(home=tmp_path / "home")
     async with embedded_server(config) as endpoint:
