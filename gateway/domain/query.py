@@ -65,7 +65,7 @@ _FULL_NAMES = {
 }
 FIELDS = (*_PATTERNS, "st", *_NUMBERS, "since", "until")
 """What may stand before a colon."""
-_FILTER = re.compile(rf"!*({'|'.join((*FIELDS, *_FULL_NAMES))}):")
+_FILTER = re.compile(rf"!*({'|'.join((*FIELDS, *_FULL_NAMES))})(:|!=|==?|>=|<=|>|<)")
 WAITING = "waiting"
 _STATES = ("running", WAITING, "settled", *Outcome)
 

@@ -170,6 +170,10 @@ def test_other_words_with_signs_are_texts(words: str) -> None:
         ("tok:ci st:err", "tok:ci st:err"),
         ('tok:"my laptop" st:err', 'tok:"my laptop" st:err'),
         ("gpt", "gpt"),
+        ("tok=my laptop", 'tok="my laptop"'),
+        ("model!=my model", 'model!="my model"'),
+        ("st=err cost>0.1", "st=err cost>0.1"),
+        ("rate a=b", '"rate a=b"'),
     ],
 )
 def test_an_argument_with_spaces_is_one_word_unless_filters_follow(argument: str, word: str) -> None:
