@@ -132,7 +132,7 @@ def run_program(
             words(f"note: {setup.launch.warning}")
         with _own_files(setup.launch, folder):
             code = relay.supervise([program, *setup.launch.arguments, *command[1:]], setup.environment)
-        if setup.launch.note and stdin.on_terminal() and run(lambda client: _has_called(client, created), running=True):
+        if setup.launch.note and stdin.on_terminal() and _has_called(created):
             words(setup.launch.note)
     click.get_current_context().exit(code)
 
@@ -213,8 +213,12 @@ def _own_token(body: dict[str, Any], *, renewed: bool) -> Iterator[NewToken]:
             words(f"the token '{created.token.name}' could not be ended and expires by itself: {error}")
 
 
-async def _has_called(client: ControlClient, created: NewToken) -> bool:
-    return bool((await client.calls(token=created.token.id, limit=1)).calls)
+def _has_called(created: NewToken) -> bool:
+    """Whether the program made a call. If the server is gone that is not known: it may have."""
+    try:
+        return bool(run(lambda client: client.calls(token=created.token.id, limit=1), running=True).calls)
+    except (GatewayError, Quit):
+        return True
 
 
 async def _end(client: ControlClient, token: TokenView) -> str:

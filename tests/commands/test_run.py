@@ -18,6 +18,7 @@ from gateway.commands import run as run_command
 from gateway.commands.exit_codes import Exit
 from gateway.commands.run import LEASE_MS
 from gateway.commands.signal_relay import SignalRelay
+from gateway.domain.errors import Unavailable
 from gateway.domain.views import CallPage, NewToken
 from tests import fork_server
 from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
@@ -342,6 +343,15 @@ def test_a_session_is_resumed_only_if_it_was_begun(served: Served, tmp_path: Pat
     assert ("tollkeeper run -- claude --resume ID" in child.before) is called
     child.expect(pexpect.EOF)
     child.close()
+
+
+def test_a_server_that_is_gone_at_the_end_leaves_the_exit_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    created = NewToken(key="sk-tk-" + "k" * 43, token=TOKEN)
+    answers = {"POST /tokens": created, "GET /models": [MODEL], "GET /status": STATUS}
+    control = Control({**answers, "GET /calls": iter([CallPage(calls=[]), CallPage(calls=[]), Unavailable("gone")])})
+    monkeypatch.setattr("gateway.commands.stdin.on_terminal", lambda: True)
+    ran = run("run", str(script(tmp_path, "claude", "import sys; sys.exit(7)")), control=control)
+    assert (ran.code, "tollkeeper run -- claude --resume ID" in ran.err) == (7, True), ran.err
 
 
 def test_a_program_that_keeps_settings_of_its_own_is_warned_of(served: Served, tmp_path: Path) -> None:
