@@ -19,6 +19,7 @@ RECENT_CALLS = 20
 _SMALL = re.compile(r"\b(?:haiku|mini|nano|lite|flash|fast|small|oss|audio|image|realtime|search|transcribe|tts)\b")
 """Models of a family that are for other tasks than a vendor's own program has."""
 _NUMBER = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +86,8 @@ def choose_model(names: Sequence[str], calls: CallsBefore, family: Sequence[str]
     own, recent = calls.own, calls.recent
     if last := _last_of(own, names):
         return ModelChoice(model=last, reason="which it called last")
-    by_family = [[name for name in names if re.search(part, name) and not is_embedding_model(name)] for part in family]
+    fit = [name for name in names if not is_embedding_model(name)]
+    by_family = [[name for name in fit if re.search(part, name, re.IGNORECASE)] for part in family]
     if suitable := next(filter(None, by_family), []):
         last = _last_of(recent, [name for kin in by_family for name in kin])
         return ModelChoice(model=last or max(suitable, key=_rank), reason="as it has called none yet")
@@ -108,5 +110,5 @@ def _last_of(calls: Iterable[CallView], names: Sequence[str]) -> str:
 
 def _rank(name: str) -> tuple[bool, list[int], int]:
     """The newest full model of a family is the greatest: ``gpt-5`` before ``gpt-4.1`` and ``gpt-5-mini``."""
-    version = [int(number) for number in _NUMBER.findall(name)]
-    return not _SMALL.search(name), version, -len(name)
+    version = [int(number) for number in _NUMBER.findall(_DATE.sub("", name))]
+    return not _SMALL.search(name.casefold()), version, -len(name)
