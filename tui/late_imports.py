@@ -40,14 +40,17 @@ LATE = frozenset(
 )
 
 
+LOADER = "__late_loader__"
+"""A module has it until it has run."""
+
+
 class LateModule(ModuleType):
     """A module that has not run yet. It has a name and a place; asking for anything else runs it."""
 
     def __getattr__(self, name: str) -> Any:
         """What is missing so far."""
-        spec: Any = self.__spec__
-        if isinstance(spec.loader, LateLoader):
-            spec.loader.run(self)
+        if (late := vars(self).get(LOADER)) is not None:
+            late.run(self)
         return ModuleType.__getattribute__(self, name)
 
 
@@ -65,12 +68,13 @@ class LateLoader:
     def exec_module(self, module: ModuleType) -> None:
         """It runs when it is used."""
         module.__class__ = LateModule
+        vars(module)[LOADER] = self
 
     def run(self, module: ModuleType) -> None:
         """Run it, once: other threads wait, and what it imports finds in it what is there so far."""
         with self._lock:
             spec: Any = module.__spec__
-            if spec.loader is not self:
+            if spec.loader is not self:  # it has run, or is just running in this thread
                 return
             spec.loader = module.__loader__ = self._loader
             try:
@@ -78,6 +82,7 @@ class LateLoader:
             except BaseException:
                 spec.loader = module.__loader__ = self
                 raise
+            del vars(module)[LOADER]
             module.__class__ = ModuleType
 
 
