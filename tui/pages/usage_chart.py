@@ -332,12 +332,13 @@ def join_parts(parts: Sequence[Part]) -> Iterator[Part]:
 
 
 def tick_text(value: Measure, ticks: charts.Ticks, number: int) -> str:
-    """The text of a tick, counted from the top; all ticks of a scale have as many decimals."""
+    """The text of a tick, counted from the top; all ticks of a scale have as many decimals, and fit beside the axis."""
     amount = ticks.step * (ticks.count - number)
     if value.name == "cost":
         step = ticks.step / 10**9
         decimals = 0 if step >= 1 else max(2, -math.floor(math.log10(step)))
-        return f"${amount / 10**9:,.{decimals}f}"
+        text = f"${amount / 10**9:,.{decimals}f}"
+        return text if len(text) <= AXIS else f"${amount / 10**9:g}"
     if not value.lines:
         return value.text(amount)
     if ticks.top < 1000:
