@@ -54,8 +54,9 @@ AGAIN_S = 0.5
 WIDTHS = (8, 17, 24, 12, 12, -6, -6, -10, -6)
 """Of the cells of a line, negative to align them right; longer cells push the rest, except on a terminal."""
 TEXTS = (1, 2, 3, 4)
-STATUS = 1
 """Those that get narrower on a narrow terminal."""
+STATUS = 1
+"""The one of them that is not a name: it loses its end, not its middle."""
 LEAST_TEXT = 6
 LEAST_ERROR = 30
 """An error with less room than this has a line of its own."""
