@@ -275,7 +275,7 @@ class ChannelHealth:
         if self.failing.get(channel) in known.values():
             del self.failing[channel]
         for key, one in zip(after, _key_ids(channel, len(after)), strict=True):
-            if key in known:
+            if key in known and not _outlasts(self.failing.get(one), known[key]):
                 self.failing[one] = known[key]
         self._changed()
 
@@ -289,6 +289,11 @@ class ChannelHealth:
             del self.failing[one]
         if mine:
             self._changed()
+
+
+def _outlasts(own: _ChannelState | None, key: _ChannelState) -> bool:
+    """Whether a channel's own pause stays when it has only this key left."""
+    return own is not None and not key.attention and own.until > key.until
 
 
 def _key_ids(channel: ChannelId, count: int) -> list[ChannelId]:

@@ -15,6 +15,7 @@ from gateway.core.channel_health import (
     HealthState,
 )
 from gateway.domain.call import FailureKind
+from gateway.domain.channel import key_id
 from tests.core.clocks import Mono
 from tests.core.kit import channel
 
@@ -323,3 +324,18 @@ def test_an_answer_that_is_cut_off_was_made_with_an_accepted_key(health: Channel
     mono.now += 3600
     fail(health, FailureKind.NETWORK)
     assert health.state(UP).name == "attention"
+
+
+def test_a_channels_own_pause_outlasts_a_shorter_one_of_the_key_that_it_keeps(health: ChannelHealth) -> None:
+    fail(health, FailureKind.NETWORK, FAILURES_IN_A_ROW)
+    paused = health.state_of(UP.id)
+    health.failed(key_id(UP.id, 2), FailureKind.RATE, "limited", 1)
+    health.follow_keys(UP.id, ("first", "second"), ("second",))
+    assert health.state_of(UP.id) == paused
+
+
+def test_a_rejected_key_counts_more_than_its_channels_own_pause(health: ChannelHealth) -> None:
+    fail(health, FailureKind.NETWORK, FAILURES_IN_A_ROW)
+    health.failed(key_id(UP.id, 2), FailureKind.AUTH, "rejected")
+    health.follow_keys(UP.id, ("first", "second"), ("second",))
+    assert health.state_of(UP.id).name == "attention"
