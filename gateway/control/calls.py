@@ -202,9 +202,9 @@ class NewestCalls(NamedTuple):
 
 
 def newest(engine: Engine, limit: int) -> NewestCalls:
-    """The calls of this run that were reported, then those of the log.
+    """The reported calls of this run, then those of the log.
 
-    The log may already hold calls whose ends are about to be reported: they count as newer.
+    The log may already hold calls whose end is not reported yet: they count as newer.
     """
     calls, recent = engine.store.calls, list(reversed(engine.bus.recent))[:limit]
     if len(recent) < limit:

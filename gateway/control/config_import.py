@@ -86,7 +86,7 @@ class ImportPlan:
                 self.differences.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
 
     def _implied(self, section: Section, values: object) -> object:
-        """The table with what a command would not require either: a token's group, and the dialect of a preset."""
+        """The table, completed with what a command does not require: a token's group, and the dialect of a preset."""
         if not isinstance(values, Mapping):
             return values
         if section.name == "tokens" and "group" not in values:

@@ -1,6 +1,6 @@
-"""Foreign configuration: that of another gateway, as a document of ours that is applied over what is there.
+"""Foreign configuration: that of another gateway, translated and merged into what exists.
 
-It knows little of a thing's fields and nothing of prices that its gateway looks up, so both are completed here.
+It has few fields, and no prices where its gateway looks them up: both are completed here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
 
 
 def merge_document(document: Document, registry: Registry) -> Document:
-    """The document with what it does not say of the things that are there as they are."""
+    """The document, completed with the present fields of what already exists."""
     out = dict(document)
     for section in SECTIONS:
         if section.title and section.name in document:
@@ -70,7 +70,7 @@ def merge_document(document: Document, registry: Registry) -> Document:
 
 
 def _merge_fields(present: Document, values: Document) -> Document:
-    """The fields that are given, and all others as they are; a fallback only takes the place of one for its model."""
+    """The given fields over the present ones; a fallback replaces only one for the same model."""
     rules = [*values.get("fallbacks", ())]
     named = [rule["model"] for rule in rules]
     rules = [*(rule for rule in present.get("fallbacks", ()) if rule["model"] not in named), *rules]
@@ -78,7 +78,7 @@ def _merge_fields(present: Document, values: Document) -> Document:
 
 
 async def add_known_prices(plan: PricedPlan, before: Registry, now: Millis) -> list[str]:
-    """Give the models that channels newly offer their known prices; a note for each channel with others."""
+    """Add the known prices of models that are new to their channels; a note for each channel with other new ones."""
     told = []
     for channel in [change.value for change in plan.changes if isinstance(change.value, Channel)]:
         old = before.channels.get(channel.id)

@@ -102,7 +102,7 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
 
 
 def _models_without_price(channel: Channel, before: Channel | None, catalog: Catalog) -> list[str]:
-    """Which of a channel's models, if they are new there, have no price; those of the demo need none."""
+    """The models that are new to a channel and have no price; those of the demo need none."""
     known = {model.name for model in before.models} if before is not None else ()
     names = [model.name for model in channel.models if model.name not in known]
     return [name for name in names if catalog.price(name) is None and channel.dialect is not Dialect.MOCK]

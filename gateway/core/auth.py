@@ -131,7 +131,7 @@ def trusted_token(name: str, catalog: Catalog, now: Millis) -> Token:
 
 
 def token_called(name: str, catalog: Catalog) -> Token | None:
-    """The token of that name; None if there is none."""
+    """The token with that name; None if there is none."""
     return next((one for one in catalog.registry.tokens.values() if one.name == name), None)
 
 

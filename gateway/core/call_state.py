@@ -61,9 +61,9 @@ class CallLimits(msgspec.Struct):
     channel_slot: ConcurrencyGate | None = None
     """The same at a channel, until its attempt begins."""
     budget_warning: str = ""
-    """Of which budgets most is spent."""
+    """The budgets of which most is spent."""
     marks: tuple[str, ...] = ()
-    """Of the record: of that, and of a wait for a place."""
+    """Marks for the record: of that warning, of a wait for a slot, of a conversation that stayed at its channel."""
 
     def read(self) -> None:
         """Read how the limits stand, unless that is done."""

@@ -122,7 +122,7 @@ class Catalog:
         """What limits those tokens; see ``terms``."""
 
     def price_shown(self, entry: ModelEntry) -> Price | None:
-        """The price of a model; of an alias that of what answers, whatever price it had when a channel offered it."""
+        """The price of a model; of an alias, that of the model that answers, even if the alias once had its own."""
         return self.price(answering(entry).name)
 
     def price_for(self, entry: ModelEntry, token: Token) -> Price | None:
@@ -341,7 +341,7 @@ NAMED = 20
 
 
 def _missing(noun: str, ref: str, names: list[str]) -> str:
-    """The error for a name that does not exist, with those that do: those that look like it stand first."""
+    """The error for a name that does not exist, with those that do, in this order."""
     first = list(dict.fromkeys(names))
     rest = f" and {len(first) - NAMED} more" if len(first) > NAMED else ""
     return f"there is no {noun} '{ref}'; there are: {', '.join(first[:NAMED]) or 'none yet'}{rest}"

@@ -110,7 +110,7 @@ def differences_of(changes: Sequence[EntityChange], before: Registry, after: Reg
 
 
 def settings_differences(before: Settings, after: Settings) -> list[FieldDifference]:
-    """The settings that differ, for people; also those that are as by default have their values."""
+    """The settings that differ, for people. A default is shown by its value."""
     found = []
     for name in Settings.__struct_fields__:
         old, new = (msgspec.to_builtins(getattr(one, name)) for one in (before, after))
@@ -242,7 +242,7 @@ def _newest(newer: Sequence[HistoryEntry], table: Table, key: str, fields: Colle
 
 
 class _Problem(NamedTuple):
-    """What a field of an entity names is not there, or another one has its name."""
+    """A field of an entity names something that does not exist, or another entity has the same name."""
 
     table: Table
     key: str

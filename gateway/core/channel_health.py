@@ -261,9 +261,9 @@ class ChannelHealth:
         self._changed()
 
     def follow_keys(self, channel: ChannelId, before: Sequence[str], after: Sequence[str]) -> None:
-        """A channel has other keys: those that it keeps have their states under their new numbers.
+        """A channel has other keys: move the states of those that it keeps to their new numbers.
 
-        Of a channel with one key, that its key is refused is known of the key; all else is the channel's.
+        While a channel has one key, only a refusal is a state of that key; all other failures are the channel's.
         """
         known = {
             key: self.failing[one]

@@ -54,7 +54,7 @@ class LiveCalls:
         self.on_tick: Callable[[bool], None] = lambda _at_rest: None
         """Called at every tick; ``at_rest``: at the last one, until another call comes."""
         self.report: Callable[[Call], object] = lambda _call: None
-        """Reports what has come of a stream."""
+        """Reports how much of a stream has arrived."""
         self.empty = asyncio.Event()
         self.empty.set()
 
@@ -111,7 +111,7 @@ class LiveCalls:
     def _look_after(self, call: Call, now: float) -> None:
         delivery, client = call.delivery, call.context.client
         if delivery.reported_at and delivery.last_write > delivery.reported_at and not call.result.settled:
-            self.report(call)  # nothing more may come for long
+            self.report(call)  # the next piece may be long in coming
         if delivery.deadline is not None and now >= delivery.deadline:
             call.end(Outcome.TIMEOUT)
         elif delivery.writing_since is not None:
@@ -179,7 +179,7 @@ class ProgressReporter:
             self._check(call, spent)
 
     def report(self, call: Call) -> Nanos:
-        """Report what has come so far, and what it costs."""
+        """Report what has arrived so far; what it costs."""
         context, delivery = call.context, call.delivery
         first_byte, delivery.reported_at = delivery.first_byte, delivery.last_write
         output = call.attempt.stream.tally.cheap if call.attempt.stream is not None else 0

@@ -30,7 +30,7 @@ def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> V
 
 
 def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -> list[UnusedFallback]:
-    """The models that the group names to answer for this one, but not to this token, and by which rule."""
+    """The group's fallbacks for this model that may not answer this token, and the rule that leaves each out."""
     entry = catalog.visible(token).get(model)
     used = {other.name for other in entry.fallbacks} if entry is not None else set()
     found = []

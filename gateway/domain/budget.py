@@ -120,12 +120,12 @@ def window_end(window: Window, now: Millis) -> Millis | None:
 
 
 BALANCE_ID = "balance"
-"""Stands for the account's balance, where budgets have their ids."""
+"""The account's balance, where budgets are named by their ids."""
 BALANCE_NAME = "balance of the account"
 
 
 def budget_id(window: str, kind: str, owner: str) -> str:
-    """What stays the same while names change: ``day:token:tok_1``; the account is ``day:account:``."""
+    """An id that stays when names change: ``day:token:tok_1``; of the account: ``day:account:``."""
     return f"{window}:{kind}:{owner}"
 
 

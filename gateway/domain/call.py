@@ -201,17 +201,17 @@ BUDGET_MARK = "budget="
 SKIPPED_MARK = "skipped="
 """Begins the mark of a refused call that names a channel which was paused or needed attention."""
 EXCEEDED_MARK = "exceeded="
-"""Begins the mark of a refused call that has the id of the budget that was too small for it."""
+"""Begins the mark of a refused call with the id of the budget that was too small for it."""
 SIZE_MARK = "request="
 """Begins the mark of a refused call that has its request's size."""
 
 
 WAITED_MARK = "waited="
-"""Begins the mark of a call that waited for a place."""
+"""Begins the mark of a call that waited for a slot."""
 STAYED_MARK = "conversation_stayed"
 """The mark of a call that went to the channel of its conversation although others come first."""
 TOLD_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK)
-"""Begin marks that are shown in words."""
+"""The marks that begin so are shown in words."""
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -289,7 +289,7 @@ def exceeded_budget(marks: Iterable[str]) -> str:
 
 
 def refused_for(marks: Iterable[str]) -> bool:
-    """Whether a call was refused for something that is an incident of its own."""
+    """Whether a call was refused for a reason that is an incident."""
     return any(mark.startswith((SKIPPED_MARK, EXCEEDED_MARK)) for mark in marks)
 
 

@@ -121,7 +121,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     fallbacks: list[str]
     """Other models that may answer when no channel can, in their order."""
     unused_fallbacks: list[UnusedFallback]
-    """Those that the group names for the model beside them."""
+    """Others that the group names for the model, which may not answer for it."""
     sticky: bool
     """Whether a conversation goes on at the channel that answered it, although others come first."""
     routes: list[RouteView]

@@ -173,7 +173,7 @@ def local_time(ms: int) -> str:
 
 
 def expiry_time(ms: int) -> str:
-    """The same of a moment to come, which is often the end of a day: ``end of 2026-12-31``."""
+    """The same for an expiry, which is often the end of a day: ``end of 2026-12-31``."""
     return f"end of {date}" if (date := ended_date(ms)) else local_time(ms)
 
 

@@ -374,7 +374,7 @@ class _Names:
         self._now: Mapping[str, str] = {}
         """By their ids."""
         self._ids: dict[str, str] = {}
-        """By all names they had since the start."""
+        """By every name they have had since the start."""
 
     def update(self, names: Mapping[str, str]) -> None:
         """These are the names now, by the ids."""
@@ -386,12 +386,12 @@ class _Names:
         return self._ids.get(name, "")
 
     def now(self, name: str) -> str:
-        """The name now of what had this name."""
+        """The current name of what has or had this name."""
         return self._now.get(self.id_of(name), name)
 
 
 def _with_new_names(counts: dict[str, int], names: _Names) -> dict[str, int]:
-    """The counts by the names of now."""
+    """The counts by the current names."""
     found: dict[str, int] = {}
     for name, count in counts.items():
         found[names.now(name)] = found.get(names.now(name), 0) + count
@@ -423,7 +423,7 @@ _CAUSES = {
 
 
 def reason_text(reason: str) -> str:
-    """Why a channel failed or is paused, without its name in front, which may be that of then."""
+    """Why a channel failed or is paused, without its name, which may have changed since."""
     return _CHANNEL.sub("", reason, count=1)
 
 

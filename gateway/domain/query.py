@@ -231,7 +231,7 @@ def parse(text: str, now: Millis) -> Query:
 def shell_word(text: str) -> str:
     """An argument of a command as it would be in a line of words.
 
-    The shell took its quotes off: with spaces it is one word, as in ``tok:"my laptop"``, unless more filters follow.
+    The shell removed its quotes: text with spaces is one word, as in ``tok:"my laptop"``, unless more filters follow.
     """
     if '"' in text or not any(map(str.isspace, text)):
         return text
@@ -286,7 +286,7 @@ def _plain_condition(word: str) -> Condition:
 
 
 def is_id(field: str, value: str) -> bool:
-    """Whether ``tok:`` or ``ch:`` takes the value as an id."""
+    """Whether the value is an id, for ``tok:`` or ``ch:``."""
     return field in _IDS and _IDS[field][0].fullmatch(value) is not None
 
 

@@ -42,7 +42,7 @@ class AccountView(AccountFields, frozen=True, kw_only=True, omit_defaults=False)
     available_nanos: Nanos
     budgets: tuple[BudgetView, ...] = ()
     begun_ms: Millis | None = None
-    """When spending can have begun: with the first grant."""
+    """The first grant: spending cannot have begun before it."""
 
 
 class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
@@ -286,7 +286,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stay(self) -> str:
-        """Where the call went first as its conversation was there, although others come first; empty if it did not."""
+        """Where the call went for the sake of its conversation, although others come first; empty if it did not."""
         if STAYED_MARK not in self.marks or not self.attempts:
             return ""
         return f"at {self.attempts[0].channel}, which answered this conversation before, although others come first"
@@ -298,7 +298,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed_tries(self) -> int:
-        """How many of its tries failed."""
+        """How many of its attempts failed."""
         return sum(attempt.kind is not None for attempt in self.attempts)
 
     @property
@@ -373,7 +373,7 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     refused_ms: int = 0
     """How much of ``duration_ms`` is of refused calls."""
     lost: int = 0
-    """How many of the errors are calls that ran when the gateway died."""
+    """How many of the errors are calls that were running when the gateway died."""
     waited_ms: int = 0
     """How much of ``first_byte_ms`` calls waited for a place, before any upstream request."""
     duration_p50_ms: Millis | None = None
@@ -428,7 +428,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     first_ms: Millis | None = None
     """When the earliest call that was ever counted began: before it nothing is known. None: there was none."""
     refusals_from_ms: Millis | None = None
-    """Before it, of many alike refusals one in a second was counted, by earlier versions. None: all are counted."""
+    """Earlier versions counted one of many alike refusals in a second; this is when they end. None: all are counted."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

@@ -69,7 +69,7 @@ def over_time(segments: Iterable[Segment], by: Dimension, span: Span) -> Table:
 
 
 def refusals_from(segments: Iterable[Segment], span: Span) -> Millis | None:
-    """The end of those sums of the span that an earlier version made, without refusals that have no record."""
+    """When the last sums of the span end in which an earlier version left out refusals without a record; else None."""
     old = (s for s in _touching(segments, span) if isinstance(s.sums, SealedSegment) and not s.sums.repeats_counted)
     ends = (s.t1 + 1 for s in old if any(counts.refused for counts in s.sums.totals("group").values()))
     return Millis(max(ends, default=0)) or None

@@ -212,7 +212,7 @@ def _no_body(request: web.BaseRequest) -> None:
 
 def _app_of(headers: Mapping[str, str]) -> str:
     """The client program's name: what it tells gateways (``X-App``, ``X-Title``, the host of ``HTTP-Referer``), or the
-    first word of its User-Agent, without the version. What a bundler shortened there is the name of an SDK.
+    first word of its User-Agent, without the version. A name that a bundler shortened becomes that of the SDK.
     """
     named = _X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers
     if named and (name := _given_name(headers)):
@@ -242,9 +242,9 @@ def _app_name(text: str) -> str:
 
 
 _SHORTENED = "\n"
-"""No program is called so: it was the name of a class of OpenAI's or Anthropic's SDK, such as ``ls/JS 5.23.2``."""
+"""Stands for the shortened name of a class of OpenAI's or Anthropic's SDK, as in ``ls/JS 5.23.2``."""
 _SHORT = 3
-"""Characters of such a name at most."""
+"""The most characters of such a name."""
 
 
 @lru_cache(maxsize=256)
