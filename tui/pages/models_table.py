@@ -57,7 +57,7 @@ class ModelRow(msgspec.Struct, frozen=True):
     month: Nanos
     tokens: int
     calls: int
-    """Of these days, like the two above."""
+    """Of these days, like the two above, without refused ones."""
     places: int
     """Decimals of the longest price in the list: the points of all prices are below each other."""
 
@@ -134,7 +134,7 @@ class ModelsListing(TrendListing[ModelRow]):
         else:
             card.row("served", by or ("by no channel", "warn"))
         card.row("groups", ", ".join(map(safe, model.groups)) or ("none: no token can see it", "warn"))
-        costs = self.trends.values(model.name, lambda one: one.cost_nanos or one.calls)
+        costs = self.trends.values(model.name, lambda one: one.cost_nanos or one.calls - one.refused)
         text = f" {fmt.dollar_amount(row.month)}, {fmt.short_count(row.tokens)} tok"
         card.row("30 days", (spark(costs, min(30, max(10, width - 40)), session.glyphs), "live"), text)
         card.row("total", f"{fmt.count_text(model.calls, 'call')}, {dollars(model.spent_nanos)}")
@@ -158,7 +158,7 @@ class ModelsListing(TrendListing[ModelRow]):
     def _row(self, model: ModelView, states: dict[str, str], places: int) -> ModelRow:
         total = self.trends.totals.get(model.name)
         month, tokens = (total.cost_nanos, total.input_tokens + total.output_tokens) if total else (Nanos(0), 0)
-        calls = total.calls if total else 0
+        calls = total.calls - total.refused if total else 0
         channels = tuple((name, states.get(name, "off")) for name in model.channels)
         return ModelRow(model, channels, month, tokens, calls, places)
 

@@ -150,10 +150,10 @@ class TokenListing(TrendListing[TokenRow]):
     def _history(self, card: TextCard, row: TokenRow, width: int) -> None:
         costs = self.trends.values(row.view.id, lambda one: one.cost_nanos)
         total = self.trends.totals.get(row.view.id)
-        calls = total.calls if total else 0  # rejected ones too, which cost nothing
-        errors = f", errors {fmt.percent(total.failures / calls)}" if total is not None and calls else ""
-        text = f" {fmt.dollar_amount(total.cost_nanos if total else 0)}, {fmt.count_text(calls, 'call')}{errors}"
-        text += f"; {fmt.dollar_amount(row.today)} today"
+        calls, refused = (total.calls - total.refused, total.refused) if total else (0, 0)
+        errors = f", errors {fmt.percent((total.failures - refused) / calls)}" if total is not None and calls else ""
+        text = f" {fmt.dollar_amount(total.cost_nanos if total else 0)}, {fmt.count_text(calls, 'call')}"
+        text += f"{f' and {refused:,} refused' if refused else ''}{errors}; {fmt.dollar_amount(row.today)} today"
         card.row("30 days", (spark(costs, min(30, max(10, width - 50)), self.session.glyphs), "live"), text)
         card.row("total", f"{fmt.count_text(row.view.calls, 'call')}, {dollars(row.view.spent_nanos)}")
 

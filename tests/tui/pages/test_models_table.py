@@ -4,8 +4,9 @@ from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import tier_of
 from gateway.domain.units import Nanos
 from gateway.domain.views import ModelView, PriceView
-from tests.tui.stage import FakeClient, calls, console, model
+from tests.tui.stage import FakeClient, calls, console, model, sums
 from tui.pages.models_table import ModelsListing, example
+from tui.trends import Trends
 
 
 def price_of(name: str) -> PriceView:
@@ -152,3 +153,12 @@ def test_calls_are_those_of_the_days_whose_cost_is_beside_them() -> None:
     made = listing(model("claude-sonnet-4-5", calls=500))
     calls = next(column for column in made.columns() if column.id == "calls")
     assert calls.text(made.rows()[0]) == "0"
+
+
+def test_calls_of_a_model_leave_out_refused_ones_in_the_list_and_in_the_total() -> None:
+    made = listing(model("gpt-5-mini", calls=3))
+    row = msgspec.structs.replace(sums(), key="gpt-5-mini", calls=5, errors=2, refused=2)
+    made.trends = Trends(totals={"gpt-5-mini": row})
+    column = next(column for column in made.columns() if column.id == "calls")
+    assert column.text(made.rows()[0]) == "3"
+    assert "3 calls, " in made.detail(made.rows()[0], 120).plain

@@ -9,7 +9,6 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import future_of
 from gateway.domain.token import Color
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import SumRow
 from tests.tui.owner import KEY, Owner, press, said, screen, shown
 from tests.tui.stage import NOW, FakeClient, budget, console, sums, token, words
 from tui.pages.tokens import TokenListing, TokenRow
@@ -233,24 +232,23 @@ def test_a_name_has_its_color_in_the_table_and_in_the_pane() -> None:
     assert "color: red" in made.detail(rows["red"], 200).plain
 
 
-def test_calls_and_errors_of_the_pane_are_of_the_same_days() -> None:
-    """A token whose calls were all rejected has spent nothing, and none of them counts as served."""
-    made = listing(token("ci", calls=0))
-    row = SumRow(
-        key="tok_ci",
-        name="ci",
-        calls=7,
-        errors=7,
-        input_tokens=0,
-        cached_tokens=0,
-        output_tokens=0,
-        cost_nanos=Nanos(0),
-        possible_nanos=Nanos(0),
-        duration_ms=0,
-        first_byte_ms=0,
-    )
+def test_calls_of_the_pane_leave_out_refused_ones_in_both_lines() -> None:
+    """Three answered calls, and two that were refused: the total does not count these, so neither does the month."""
+    made = listing(token("ci", calls=3, spent_nanos=Nanos(1_966_350)))
+    row = msgspec.structs.replace(sums(), key="tok_ci", calls=5, errors=2, refused=2, cost_nanos=Nanos(1_966_350))
     made.trends = Trends(totals={"tok_ci": row})
-    assert "7 calls, errors 100%" in made.detail(made.rows()[0], 120).plain
+    text = made.detail(made.rows()[0], 120).plain
+    assert "$0.001966, 3 calls and 2 refused, errors 0%; " in text
+    assert " total   3 calls, $0.00196635" in text
+    made.trends = Trends(totals={"tok_ci": msgspec.structs.replace(row, calls=6, errors=3)})
+    assert "4 calls and 2 refused, errors 25%" in made.detail(made.rows()[0], 120).plain
+
+
+def test_a_token_whose_calls_were_all_refused_has_none() -> None:
+    made = listing(token("ci", calls=0))
+    row = msgspec.structs.replace(sums(), key="tok_ci", calls=7, errors=7, refused=7)
+    made.trends = Trends(totals={"tok_ci": row})
+    assert "$0.00, 0 calls and 7 refused; " in made.detail(made.rows()[0], 120).plain
 
 
 async def test_an_export_has_what_the_server_says_of_each_token(tmp_path: Path) -> None:
