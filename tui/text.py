@@ -57,6 +57,12 @@ def cut_middle(text: str, width: int, ellipsis: str = "…") -> str:
     return set_cell_size(text, width - 1 - tail) + ellipsis[:1] + end
 
 
+def cut_pair(name: str, other: str, width: int, ellipsis: str = "…") -> str:
+    """``claude-haiku-4-5 as gpt-4o`` in so many cells; the first name is cut before the second: ``… as gpt-4o``."""
+    instead = f" as {cut_middle(other, max(1, width - len('… as ')), ellipsis)}"
+    return f"{cut(name, max(1, width - cell_len(instead)), ellipsis)}{instead}"
+
+
 def cell(text: str, width: int, *, right: bool = False, ellipsis: str = "…") -> str:
     """A safe text in exactly so many cells."""
     text = cut(text, width, ellipsis)

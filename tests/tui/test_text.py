@@ -1,6 +1,6 @@
 from rich.cells import cell_len
 
-from tui.text import TONES, TextCard, cell, content, cut, cut_middle, fitting, lines, safe, safe_lines
+from tui.text import TONES, TextCard, cell, content, cut, cut_middle, cut_pair, fitting, lines, safe, safe_lines
 
 
 def test_control_characters_do_not_pass() -> None:
@@ -38,6 +38,19 @@ def test_a_name_that_is_cut_keeps_its_end() -> None:
         "c…",
     ]
     assert cut_middle("名前名前名前", 7) == "名 …前"
+
+
+def test_of_two_names_the_second_one_stays() -> None:
+    pair = "claude-haiku-4-5", "gpt-4o"
+    assert [cut_pair(*pair, width) for width in (26, 25, 18, 12, 11)] == [
+        "claude-haiku-4-5 as gpt-4o",
+        "claude-haiku-4… as gpt-4o",
+        "claude-… as gpt-4o",
+        "c… as gpt-4o",
+        "… as gpt-4o",
+    ]
+    assert cut_pair("gpt-4o", "claude-sonnet-4-5", 14) == "… as clau…-4-5"
+    assert all(cell_len(cut_pair("名前名前", "名前名前", width)) <= width for width in range(6, 21))
     assert cell_len(cut_middle("名前名前名前", 7)) == 6
 
 

@@ -29,7 +29,7 @@ from tui.pages.list_page import ListPage
 from tui.pages.live_source import FOUND_LIMIT, LiveSource, load_found, load_page, search_words
 from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
-from tui.text import LIMIT, Part, content, cut, cut_middle, fitting, lines, safe
+from tui.text import LIMIT, Part, content, cut, cut_middle, cut_pair, fitting, lines, safe
 from tui.widgets.text_block import LeadLine
 
 NO_MODEL = "MODEL"
@@ -229,13 +229,15 @@ def end_of(call: CallView) -> str:
 
 
 def _what(call: CallView, glyphs: Glyphs, width: int = LIMIT) -> str:
-    """The model, or the request that reached no API; how many calls the row stands for, or which retry it is. Where
-    that is too wide, the name is cut and the numbers stay.
+    """The model and the fallback that answered, or the request that reached no API; how many calls the row stands for,
+    or which retry it is. Where that is too wide, the name is cut; the fallback and the numbers stay.
     """
     times = f" {glyphs.times}{call.count:,}" if call.count > 1 else ""
     retry = f" retry {call.retry}" if call.retry else ""
     name = safe(call.model or call.request) or "no model"
-    return f"{cut(name, width - len(times) - len(retry), glyphs.ellipsis)}{times}{retry}"
+    room, fallback = width - len(times) - len(retry), safe(call.fallback)
+    name = cut_pair(name, fallback, room, glyphs.ellipsis) if fallback else cut(name, room, glyphs.ellipsis)
+    return f"{name}{times}{retry}"
 
 
 def _what_fitted(call: CallView, glyphs: Glyphs, width: int) -> str:

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from gateway.config import Config
-from gateway.domain.call import REPEATED_MARK
+from gateway.domain.call import REPEATED_MARK, Attempt
 from gateway.domain.errors import Unavailable
 from gateway.domain.events import CallLeft, CallProgress, CallSettled, CallStarted, CallWaiting
 from gateway.domain.units import Millis, Nanos
@@ -91,6 +92,34 @@ def test_a_call_refused_before_its_model_was_read_has_none() -> None:
 
 def test_a_retry_of_a_client_is_named_as_one() -> None:
     assert cells(call(1, model="m", retry=2))["model"] == "m retry 2"
+
+
+def fallback_call(number: int) -> CallView:
+    attempt = Attempt(channel="openai", status=200, ms=Millis(900), model="gpt-4o")
+    return call(number, NOW - number, model="claude-haiku-4-5", attempts=[attempt], status=200)
+
+
+def test_the_fallback_that_answered_stays_where_the_requested_model_is_cut() -> None:
+    row = fallback_call(1)
+    assert cells(row)["model"] == "claude-haiku-4-5 as gpt-4o"
+    assert [fitted(row, width) for width in (26, 18, 12)] == [
+        "claude-haiku-4-5 as gpt-4o",
+        "claude-\u2026 as gpt-4o",
+        "c\u2026 as gpt-4o",
+    ]
+    again = msgspec.structs.replace(row, retry=1)
+    assert cells(again)["model"] == "claude-haiku-4-5 as gpt-4o retry 1"
+    assert fitted(again, 20) == "c\u2026 as gpt-4o retry 1"
+
+
+@pytest.mark.parametrize(("width", "shown_as"), [(160, " claude-haiku-4-5 as gpt-4o "), (80, "\u2026 as gpt-4o ")])
+async def test_a_call_of_a_fallback_names_the_model_that_answered(width: int, shown_as: str) -> None:
+    owner = stage.Owner()
+    owner.records = [fallback_call(1), call(2, NOW - 2, model="claude-haiku-4-5", status=200)]
+    async with stage.shown("live", owner, size=(width, 24)) as (app, _, _):
+        rows = [row for row in stage.screen(app).splitlines() if "14:13" in row]
+        assert [shown_as in row for row in rows[:2]] == [True, False]
+        assert " as " not in rows[1]
 
 
 async def test_names_of_tokens_keep_their_ends() -> None:
