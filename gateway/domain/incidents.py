@@ -240,7 +240,7 @@ class Incidents:
         out = channel.state in PAUSED_STATES
         found = _cause_of_pause(mine, channel, now) if out else _pause_of(mine, channel.reason)
         if out and (found is None or not found.recurs(now)):
-            cause = _same_cause(self.newest(channel.name), channel, now)
+            cause = _same_cause(self.newest(channel.name), channel, key, now)
             found = self._begin(channel=channel.name, key=key, reason=channel.reason, began=now, last=now, **cause)
         if found is None or not (out or found.paused):
             return
@@ -338,11 +338,14 @@ class Incidents:
         return self._begin(channel=channel, key=key, kind=kind, status=status, began=at, last=at)
 
 
-def _same_cause(newest: Iterable[Incident], channel: ChannelState, now: Millis) -> dict[str, Any]:
-    """The cause of a key's pause, if that was known of its channel before the key was one of several."""
-    about = ("", plain(channel.reason))
-    one = next((one for one in newest if (one.key, one.reason) == about and one.recurs(now)), None)
-    return {} if one is None else {"kind": one.kind, "status": one.status}
+def _same_cause(newest: Iterable[Incident], channel: ChannelState, key: str, now: Millis) -> dict[str, Any]:
+    """The cause of a pause that was known under another number of the key, or while the channel had only this key."""
+    reason, (_, _, mask) = plain(channel.reason), key.partition(" ")
+    for one in newest:
+        same_key = not (key and one.key) or one.key.endswith(f" {mask}")
+        if same_key and one.reason == reason and one.kind is not None and one.recurs(now):
+            return {"kind": one.kind, "status": one.status}
+    return {}
 
 
 def _pause_of(newest: Sequence[Incident], reason: str = "") -> Incident | None:

@@ -13,7 +13,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.errors import NotFound
 from gateway.domain.events import AnyEvent, IncidentChanged
 from gateway.domain.incidents import ALL_SPENT
-from gateway.domain.units import Nanos
+from gateway.domain.units import ChannelId, Nanos
 from tests.control.conftest import opened
 from tests.fakes.gateway import GRANTED, Gateway, running
 from tests.fakes.provider import Provider
@@ -200,6 +200,25 @@ async def test_calls_that_are_refused_for_a_spent_budget_are_counted_with_its_wa
     gateway.engine.pipeline.refusals.close()
     (one,) = await owner.incidents()
     assert (one.budget, one.refused) == ("daily budget of token 'tight'", 3)
+
+
+async def test_a_rejected_key_stays_an_incident_under_another_number(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    await owner.add_key("up", "sk-second-canary2")
+    await owner.add_key("up", "sk-third-canary3")
+    gateway.engine.health.failed(ChannelId("ch_up#1"), FailureKind.QUOTA, "402", 60)
+    provider.on("m", fail(401), speak())
+    assert (await gateway.client.chat()).status == 200
+    await gateway.settled()
+    (rejected,) = [one for one in await owner.incidents() if one.paused and one.kind is FailureKind.AUTH]
+    number, mask = int(rejected.key[0]), rejected.key[2:]
+    await owner.remove_key("up", 1)
+    (lasting,) = [one for one in await owner.incidents() if one.paused]
+    assert (lasting.key, lasting.kind, lasting.status) == (f"{number - 1} {mask}", FailureKind.AUTH, 401)
+    await owner.remove_key("up", 4 - number)
+    (lasting,) = [one for one in await owner.incidents() if one.paused]
+    assert (lasting.key, lasting.kind, lasting.status) == ("", FailureKind.AUTH, 401)
 
 
 async def test_a_rejected_key_stays_an_incident_when_another_one_is_added(
