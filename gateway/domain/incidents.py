@@ -20,7 +20,7 @@ from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, CallView
 
 QUIET_MS = 120_000
-"""Failures further apart are two incidents."""
+"""Failures further apart are two incidents, and so are those between which a call succeeded."""
 
 LIMIT = 200
 """Incidents that are kept."""
@@ -84,7 +84,7 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def length_ms(self) -> int | None:
-        """How long it lasted or will last, to its end or to a failure after that; None if there is no end yet."""
+        """How long it lasted or will last, to its end; None if there is no end yet."""
         end = self.ended if self.ended is not None else self.until
         return None if end is None else max(0, max(end, self.last) - self.began)
 
@@ -94,13 +94,9 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         return max(self.last, self.until or Millis(0))
 
     def recurs(self, at: Millis) -> bool:
-        """Whether a failure for the same cause at this moment belongs to it."""
-        return (
-            self.paused
-            or abs(at - self.last) <= QUIET_MS
-            or (self.ended is not None and at - self.ended <= QUIET_MS)
-            or (self.ended is None and at - self.quiet_from <= QUIET_MS)
-        )
+        """Whether a failure for the same cause at this moment belongs to it: not if it was over before."""
+        end = self.quiet_from + QUIET_MS if self.ended is None else max(self.ended, self.last)
+        return self.paused or self.began - QUIET_MS <= at <= end
 
     def lasts(self, now: int) -> bool:
         """Whether it is not over: it is paused, or nothing has succeeded since a failure of the last minutes."""
@@ -200,8 +196,6 @@ class Incidents:
             found = self._of(attempt, at)
             found.reason = plain(attempt.reason) or found.reason
             found.last = max(found.last, at)
-            if found.ended is not None and found.ended < at:
-                found.ended = None
             found.failures += 1
             found.apis[call.api] = found.apis.get(call.api, 0) + 1
             if attempt.channel not in seen and call.channel != attempt.channel and answered:
@@ -325,17 +319,15 @@ class Incidents:
     def _of(self, attempt: Attempt, at: Millis) -> Incident:
         """The incident that a failure at this moment belongs to, perhaps a new one."""
         key, channel = attempt.key if attempt.kind in _KEY_CAUSES else "", self._names.now(attempt.channel)
-        for one in reversed(self._all):
-            if (one.channel, one.key) != (channel, key):
-                continue
-            if (one.kind, one.status) not in (_cause(attempt), (None, 0)):
-                continue
-            if one.recurs(at):
-                one.kind, one.status = _cause(attempt)
-                return one
-            break
         kind, status = _cause(attempt)
-        return self._begin(channel=channel, key=key, kind=kind, status=status, began=at, last=at)
+        causes = ((kind, status), (None, 0))
+        same = [one for one in self.newest(channel) if one.key == key and (one.kind, one.status) in causes]
+        mine = [one for one in same if one.recurs(at)]
+        found = next((one for one in mine if one.began <= at), mine[-1] if mine else None)
+        if found is None:
+            return self._begin(channel=channel, key=key, kind=kind, status=status, began=at, last=at)
+        found.kind, found.status = kind, status
+        return found
 
 
 def _same_cause(newest: Iterable[Incident], channel: ChannelState, key: str, now: Millis) -> dict[str, Any]:
@@ -403,7 +395,7 @@ def _with_new_names(counts: dict[str, int], names: _Names) -> dict[str, int]:
 
 def _end_pause(incident: Incident, now: Millis) -> None:
     incident.paused = False
-    incident.ended = min(now, incident.until) if incident.until is not None else now
+    incident.ended = min(now, incident.quiet_from) if incident.until is not None else now
 
 
 OVERLOADED = 529

@@ -52,7 +52,7 @@ async def test_calls_that_are_refused_as_the_only_key_is_rejected_are_part_of_th
 async def test_a_failure_lasts_until_a_call_succeeds(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
-    provider.on("m", fail(500), fail(500), speak())
+    provider.on("m", fail(500), fail(500), speak(), fail(500))
     assert (await gateway.client.chat()).status == 502
     await gateway.settled()
     (one,) = await owner.incidents()
@@ -61,6 +61,10 @@ async def test_a_failure_lasts_until_a_call_succeeds(
     await gateway.settled(2)
     (one,) = await owner.incidents()
     assert (one.ended is not None, one.lasts(gateway.engine.now())) == (True, False)
+    assert (await gateway.client.chat()).status == 502
+    await gateway.settled(3)
+    again, former = await owner.incidents()
+    assert (again.lasts(gateway.engine.now()), former) == (True, one)
 
 
 async def test_a_renamed_channel_keeps_its_incidents_also_over_a_restart(tmp_path: Path, provider: Provider) -> None:
