@@ -9,7 +9,7 @@ from aiohttp import web
 from gateway.control import model_lists, validation, vendor_prices
 from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.probe import probe
-from gateway.control.request_bodies import fields, patch, require_fields
+from gateway.control.request_bodies import fields, members, patch, require_fields
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views, price_view
 from gateway.core.auth import new_id
@@ -160,7 +160,8 @@ async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[C
     asked = patch(old, body, (*ChannelFields.__struct_fields__, "dialect"))
     if asked.preset != old.preset:
         validation.preset(asked.preset)
-    channel = _date_models(_check(fix_models(chosen_by_hand(old, _at_home(asked, old))), edits), old, edits)
+    chosen = chosen_by_hand(old, _at_home(asked, old), sends_patterns="patterns" in members(body))
+    channel = _date_models(_check(fix_models(chosen), edits), old, edits)
     return await model_lists.save_changes(channel, old, edits)
 
 

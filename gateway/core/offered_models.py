@@ -25,12 +25,16 @@ def offered_models(channel: Channel, listed: tuple[ServedModel, ...], now: Milli
     return msgspec.structs.replace(channel, models=(*named, *live))
 
 
-def chosen_by_hand(before: Channel, after: Channel) -> Channel:
+def chosen_by_hand(before: Channel, after: Channel, *, sends_patterns: bool = False) -> Channel:
     """The edited channel, where the owner took models away that patterns had let in: they stay out.
 
-    Who took away more than stayed has chosen, and has the rest as a fixed list.
+    Who took away more than stayed has chosen, and has the rest as a fixed list. ``sends_patterns``: the edit has
+    patterns of its own; if it lists none of the models that patterns selected, the patterns decide on all of them.
     """
     kept = {model.name for model in after.models}
+    if sends_patterns and after.patterns and not any(model.live for model in after.models):
+        selected = [m for m in before.models if m.live and m.name not in kept and matches(m.name, after.patterns)]
+        return msgspec.structs.replace(after, models=(*after.models, *selected))
     out = [model.name for model in before.models if model.live and model.name not in kept]
     live = [model for model in after.models if model.live]
     if not out or after.patterns != before.patterns:

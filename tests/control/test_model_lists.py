@@ -135,6 +135,21 @@ async def test_what_the_owner_takes_away_does_not_come_back(owner: ControlClient
     assert names((await owner.channel("new")).models) == list(NAMES[:2])
 
 
+async def test_a_named_model_beside_the_same_patterns_leaves_theirs_as_they_are(
+    owner: ControlClient, provider: Provider, body: dict[str, object]
+) -> None:
+    await owner.add_channel(body)
+    provider.on("/v1/models", lists(*NAMES, "gpt-6"))
+    await owner.refresh_channel("new")
+    created = {model.name: model.created for model in (await owner.channel("new")).models}
+    mine = {"name": "mine", "upstream": "o3"}
+    channel = await owner.edit_channel("new", {"models": [mine], "patterns": ["*"]})
+    assert (channel.patterns, names(channel.models)) == (("*",), ["mine", *NAMES, "gpt-6"])
+    assert {model.name: model.created for model in channel.models if model.live} == created
+    channel = await owner.edit_channel("new", {"models": [], "patterns": ["*"]})
+    assert names(channel.models) == [*NAMES, "gpt-6"]
+
+
 async def test_while_the_upstream_is_down_the_last_list_is_served_and_marked(
     owner: ControlClient, provider: Provider, body: dict[str, object], gateway: Gateway
 ) -> None:

@@ -66,6 +66,15 @@ def test_who_takes_away_most_has_chosen() -> None:
     assert (after.patterns, after.models) == ((), (replace(before.models[0], live=False),))
 
 
+def test_patterns_that_are_sent_without_their_models_decide_on_these() -> None:
+    named = ServedModel(name="o3", upstream="gpt-5")
+    before = offered_models(up("*"), LIST, NOW)
+    after = chosen_by_hand(before, replace(before, models=(named,)), sends_patterns=True)
+    assert (after.patterns, after.models) == (("*",), (named, *before.models[:2]))
+    fewer = chosen_by_hand(before, replace(before, models=(), patterns=("*", "!o3")), sends_patterns=True)
+    assert fewer.models == before.models[:2]
+
+
 def test_new_patterns_are_taken_as_they_are() -> None:
     before = offered_models(up("*"), LIST, NOW)
     after = replace(before, patterns=("o*",), models=())

@@ -210,6 +210,16 @@ async def test_a_channel_keeps_what_its_patterns_let_in_when_something_else_is_c
         found = await seat.control.channel("up")
         assert ([one.name for one in found.models], found.patterns) == (["gpt-5"], ("gpt-*", "!gpt-5-preview"))
 
+        listed += [{"id": "gpt-6"}, {"id": "gpt-nova"}]
+        provider.on("/v1/models", reply({"object": "list", "data": listed}))
+        await seat.press("L")
+        await until(seat.app, seat.pilot, "2 new")
+        await seat.press("slash", "=nova", "enter", "space", "enter")
+        await seat.told("up now offers 2 models")
+        found = await seat.control.channel("up")
+        assert [one.name for one in found.models] == ["gpt-5", "gpt-6"]
+        assert found.patterns == ("gpt-*", "!gpt-5-preview", "!gpt-nova")
+
 
 async def test_prices(tmp_path: Path) -> None:
     async with seated(tmp_path, "models") as seat:

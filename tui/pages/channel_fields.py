@@ -14,7 +14,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_context, plural
 from gateway.domain.incidents import reason_text
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, REFERENCE
-from gateway.domain.patterns import NOT, is_pattern
+from gateway.domain.patterns import NOT, is_pattern, matches
 from gateway.domain.quoting import comma_list, model_pair, quote_name, split_names
 from gateway.domain.upstream_views import ListedModel, ListingView
 from gateway.domain.views import ChannelView, KeyView, SavedChannel
@@ -32,14 +32,12 @@ class Offering(msgspec.Struct, frozen=True):
     """Models by name, and patterns that select from the upstream's list."""
 
     models: list[ServedModel]
+    """Those with a name of their own; which ones patterns select is up to the server, whose list may be newer."""
     patterns: list[str]
-    live: list[ServedModel] = []
-    """Models that patterns selected and that stay; the server drops those missing here."""
 
     def patch(self) -> dict[str, Any]:
         """As the server takes it."""
-        models = [*self.models, *(self.live if self.patterns else ())]
-        return {"models": msgspec.to_builtins(models), "patterns": self.patterns}
+        return {"models": msgspec.to_builtins(self.models), "patterns": self.patterns}
 
 
 def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
@@ -54,14 +52,12 @@ def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
             continue
         model = there.get(name, ServedModel(name=name))
         models.append(msgspec.structs.replace(model, upstream="" if upstream == name else upstream, live=False))
-    named = {model.name for model in models}
-    return Offering(models, patterns, [model for model in known if model.live and model.name not in named])
+    return Offering(models, patterns)
 
 
 def offering_of(view: ChannelView) -> Offering:
     """The offering of a channel as its owner configured it."""
-    live = [model for model in view.models if model.live]
-    return Offering([model for model in view.models if not model.live], list(view.patterns), live)
+    return Offering([model for model in view.models if not model.live], list(view.patterns))
 
 
 def offering_text(found: Offering) -> str:
@@ -109,7 +105,8 @@ def listing_summary(listing: ListingView) -> str:
 def offering_with(view: ChannelView, listing: ListingView, on: Collection[str]) -> Offering:
     """The offering if exactly these of the list are selected; models outside the list stay.
 
-    Where patterns choose, a name that they let in and that is unwanted is taken out by a pattern of its own.
+    Where patterns choose, a name that they let in and that is unwanted is taken out by a pattern of its own. What is
+    offered is read from the list, not from ``view``, which may be older: patterns also select models that are new.
     """
     now, rows = offering_of(view), {one.name: one for one in listing.models}
     models = [one for one in now.models if one.upstream_name not in rows or one.upstream_name in on]
@@ -119,10 +116,10 @@ def offering_with(view: ChannelView, listing: ListingView, on: Collection[str]) 
         for one in listing.models
         if one.name in on and not one.served and one.state != "gone" and one.name not in kept_out
     ]
-    gone = {one.upstream_name for one in now.live} & rows.keys() - set(on)
+    selected = {one.name for one in listing.models if one.served and one.state != "gone"} if now.patterns else set()
+    out = sorted(name for name in selected - set(on) if matches(name, view.patterns))
     patterns = [p for p in now.patterns if not (p.startswith(NOT) and p.removeprefix(NOT) in on)]
-    patterns += [f"{NOT}{name}" for name in sorted(gone)]
-    return Offering(models, patterns, [one for one in now.live if one.upstream_name not in gone])
+    return Offering(models, [*patterns, *(f"{NOT}{name}" for name in out)])
 
 
 def _listed_text(one: ListedModel) -> str:

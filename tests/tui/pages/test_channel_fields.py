@@ -44,10 +44,9 @@ def test_what_a_pattern_let_in_is_not_named() -> None:
     assert offering_text(found) == "a, gpt-*"
 
 
-def test_what_a_pattern_let_in_goes_back_with_it_or_it_would_be_taken_for_unwanted() -> None:
+def test_which_models_a_pattern_selects_is_left_to_the_server() -> None:
     known = [ServedModel(name="a"), ServedModel(name="gpt-5", live=True)]
-    models = read_offering("a, gpt-*", known).patch()["models"]
-    assert models == [{"name": "a"}, {"name": "gpt-5", "live": True}]
+    assert read_offering("a, gpt-*", known).patch() == {"models": [{"name": "a"}], "patterns": ["gpt-*"]}
     assert read_offering("a", known).patch()["models"] == [{"name": "a"}]
     assert read_offering("a, gpt-5, gpt-*", known).patch()["models"] == [{"name": "a"}, {"name": "gpt-5"}]
 
@@ -71,7 +70,19 @@ def test_where_patterns_choose_one_is_excluded_by_a_pattern_and_included_again_w
         "x", models=[ServedModel(name="g1", live=True), ServedModel(name="g2", live=True)], patterns=["g*", "!g3"]
     )
     seen = listing(listed("g1"), listed("g2"), listed("g3", state="kept_out", served=False, public=""))
-    assert offering_with(view, seen, {"g1", "g3"}) == Offering([], ["g*", "!g2"], [ServedModel(name="g1", live=True)])
+    assert offering_with(view, seen, {"g1", "g3"}) == Offering([], ["g*", "!g2"])
+
+
+def test_a_model_that_is_newer_than_the_page_is_excluded_alone() -> None:
+    view = channel("x", models=[ServedModel(name="g1", live=True)], patterns=["*"])
+    seen = listing(listed("g1"), listed("g2", state="new"), listed("g3", state="new"))
+    assert offering_with(view, seen, {"g1", "g2"}).patch() == {"models": [], "patterns": ["*", "!g3"]}
+
+
+def test_a_named_model_that_a_pattern_would_select_again_is_excluded_but_not_one_that_is_gone() -> None:
+    view = channel("x", models=[ServedModel(name="a"), ServedModel(name="old")], patterns=["*"])
+    seen = listing(listed("a"), listed("b"), listed("old", state="gone"))
+    assert offering_with(view, seen, {"b"}) == Offering([], ["*", "!a"])
 
 
 def test_what_the_upstream_lists_no_more_can_stay() -> None:
