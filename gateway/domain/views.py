@@ -298,8 +298,8 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def failed_tries(self) -> int:
-        """How many of its attempts failed."""
-        return sum(attempt.kind is not None for attempt in self.attempts)
+        """How many of its attempts failed; of several, without the last one, after which it did not wait."""
+        return sum(attempt.kind is not None for attempt in self.attempts[:-1] or self.attempts)
 
     @property
     def between_tries_ms(self) -> Millis:

@@ -158,6 +158,10 @@ def test_a_wait_between_two_tries_is_named() -> None:
     done = Attempt(channel="a", status=200, ms=Millis(430))
     told = text(attempts=[busy, done], duration_ms=4_940, first_byte_ms=4_940, overhead_us=1_000)
     assert "waited 2.43s of it after 1 try that failed" in told
+    told = text(attempts=[busy, busy], duration_ms=4_940, first_byte_ms=None, overhead_us=1_000)
+    assert "waited 0.78s of it after 1 try that failed" in told
+    told = text(attempts=[busy], duration_ms=4_940, first_byte_ms=None, overhead_us=1_000)
+    assert "waited 2.86s of it after 1 try that failed" in told
     assert "waited" not in text(attempts=[busy, done], duration_ms=2_520)
     assert "waited" not in text(attempts=[done], duration_ms=4_940)
 
