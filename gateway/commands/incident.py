@@ -26,8 +26,8 @@ def list_incidents(channel: str, *, as_json: bool) -> None:
     """List incidents, newest first. Each cause of a channel is an incident of its own; the last 200 are kept.
 
     An incident is over when a call succeeds after it, or two minutes after its last failure or the end of its channel's
-    pause; in JSON, ended_ms is null until then. What fails after that is a new incident. Incidents follow a renamed
-    channel.
+    pause; in JSON, ended_ms is null until then. Rate limits and errors come and go: they go on with one that was over
+    for less than two minutes. Incidents follow a renamed channel.
 
     A budget of which 80 % is spent is listed once in its window, until it is raised or reset. 'Last' is the last
     failure; 'Calls' says which channels answered calls that failed first at this one, and how many calls failed or were

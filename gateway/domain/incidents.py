@@ -20,7 +20,10 @@ from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, CallView
 
 QUIET_MS = 120_000
-"""Failures further apart are two incidents, and so are those between which a call succeeded."""
+"""Failures further apart are two incidents."""
+
+ENDED_BY_SUCCESS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, FailureKind.NETWORK})
+"""Causes that a call which succeeds has disproved; rate limits, errors and the like come and go with calls between."""
 
 LIMIT = 200
 """Incidents that are kept."""
@@ -94,8 +97,11 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         return max(self.last, self.until or Millis(0))
 
     def recurs(self, at: Millis) -> bool:
-        """Whether a failure for the same cause at this moment belongs to it: not if it was over before."""
-        end = self.quiet_from + QUIET_MS if self.ended is None else max(self.ended, self.last)
+        """Whether a failure for the same cause at this moment belongs to it."""
+        if self.ended is None:
+            end = self.quiet_from + QUIET_MS
+        else:
+            end = max(self.ended, self.last) + (0 if self.kind in ENDED_BY_SUCCESS else QUIET_MS)
         return self.paused or self.began - QUIET_MS <= at <= end
 
     def lasts(self, now: int) -> bool:
@@ -196,6 +202,8 @@ class Incidents:
             found = self._of(attempt, at)
             found.reason = plain(attempt.reason) or found.reason
             found.last = max(found.last, at)
+            if found.ended is not None and found.ended < at:
+                found.ended = None
             found.failures += 1
             found.apis[call.api] = found.apis.get(call.api, 0) + 1
             if attempt.channel not in seen and call.channel != attempt.channel and answered:

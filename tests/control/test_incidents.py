@@ -63,8 +63,8 @@ async def test_a_failure_lasts_until_a_call_succeeds(
     assert (one.ended is not None, one.lasts(gateway.engine.now())) == (True, False)
     assert (await gateway.client.chat()).status == 502
     await gateway.settled(3)
-    again, former = await owner.incidents()
-    assert (again.lasts(gateway.engine.now()), former) == (True, one)
+    (again,) = await owner.incidents()
+    assert (again.ended, again.lasts(gateway.engine.now()), again.failures) == (None, True, 4)
 
 
 async def test_a_renamed_channel_keeps_its_incidents_also_over_a_restart(tmp_path: Path, provider: Provider) -> None:

@@ -34,6 +34,12 @@ def moved(at: int = NOW, to: str = "b", **changes: Any) -> CallView:
     return call(at - NOW, at, **(fields | changes))
 
 
+def unreachable(at: int = NOW) -> CallView:
+    """A call that could not be sent to ``a`` and was answered elsewhere."""
+    first = Attempt(channel="a", ms=Millis(100), kind=FailureKind.NETWORK, reason="cannot connect")
+    return moved(at, attempts=[first, Attempt(channel="b", status=200, ms=Millis(900))])
+
+
 def channel(name: str, state: str = "ok", *, failing: bool | None = None, **changes: Any) -> WatchedChannel:
     return WatchedChannel(name, state, failing=state != "ok" if failing is None else failing, **changes)
 
@@ -133,13 +139,27 @@ def test_failures_during_a_rest_go_on_with_it() -> None:
     assert len(found.newest()) == 1
 
 
-def test_a_failure_after_a_success_begins_a_new_incident_however_soon() -> None:
+def test_a_rate_limit_soon_after_another_one_makes_the_incident_longer() -> None:
+    """It comes and goes while calls succeed: each limit by itself would fill the list."""
     found = Incidents()
     found.add_call(moved())
     found.update_channels([paused(NOW + 10_100)], Millis(NOW + 200))
     found.update_channels([channel("a")], Millis(NOW + 11_000))
     assert incident_line(found.newest()[0], NOW, UNICODE).startswith("14:13:20 rate-limited 10s")
-    found.add_call(moved(NOW + 30_000))
+    found.add_call(moved(NOW + 90_000))
+    (one,) = found.newest()
+    assert (one.failures, one.ended, one.lasts(NOW + 90_200)) == (2, None, True)
+    found.update_channels([channel("a")], Millis(NOW + 91_000))
+    assert (one.ended, one.length_ms) == (NOW + 91_000, 90_900)
+
+
+def test_a_channel_that_cannot_be_reached_again_begins_a_new_incident_however_soon() -> None:
+    found = Incidents()
+    found.add_call(unreachable())
+    found.update_channels([paused(NOW + 10_100)], Millis(NOW + 200))
+    found.update_channels([channel("a")], Millis(NOW + 11_000))
+    assert incident_line(found.newest()[0], NOW, UNICODE).startswith("14:13:20 unreachable 10s")
+    found.add_call(unreachable(NOW + 30_000))
     found.update_channels([paused(NOW + 40_100)], Millis(NOW + 30_200))
     found.update_channels([channel("a")], Millis(NOW + 41_000))
     assert [(one.began, one.failures, one.length_ms) for one in found.newest()] == [
@@ -150,25 +170,25 @@ def test_a_failure_after_a_success_begins_a_new_incident_however_soon() -> None:
 
 def test_a_pause_after_a_success_is_a_new_incident_also_if_its_failure_is_not_known_yet() -> None:
     found = Incidents()
-    found.add_call(moved())
+    found.add_call(unreachable())
     found.update_channels([paused(NOW + 10_100)], Millis(NOW + 200))
     found.update_channels([channel("a")], Millis(NOW + 11_000))
     found.update_channels([paused(NOW + 40_100)], Millis(NOW + 30_200))
-    found.add_call(moved(NOW + 30_000))  # its call went on at another channel
+    found.add_call(unreachable(NOW + 30_000))  # its call went on at another channel
     assert [(one.kind, one.failures, one.paused) for one in found.newest()] == [
-        (FailureKind.RATE, 1, True),
-        (FailureKind.RATE, 1, False),
+        (FailureKind.NETWORK, 1, True),
+        (FailureKind.NETWORK, 1, False),
     ]
 
 
 def test_a_failure_before_the_end_that_is_known_late_belongs_to_the_incident() -> None:
     found = Incidents()
-    found.add_call(moved(NOW + 2_000))
+    found.add_call(unreachable(NOW + 2_000))
     found.update_channels([channel("a")], Millis(NOW + 5_000))
-    found.add_call(moved(NOW + 60_000))
+    found.add_call(unreachable(NOW + 60_000))
     found.update_channels([channel("a")], Millis(NOW + 65_000))
     for at in (0, 3_000, 62_000):
-        found.add_call(moved(NOW + at))
+        found.add_call(unreachable(NOW + at))
     assert [(one.began, one.failures, one.ended) for one in found.newest()] == [
         (NOW + 60_100, 2, NOW + 65_000),
         (NOW + 2_100, 3, NOW + 5_000),
@@ -427,9 +447,7 @@ def test_without_a_pause_it_lasts_until_a_call_succeeds_or_it_is_quiet_for_long(
     assert (one.ended, one.lasts(NOW + 3_000)) == (NOW + 3_000, False)
     assert "no success" not in timeline([one], NOW + 3_000, UNICODE, 120).plain
     found.add_call(moved(NOW + 5_000, status=502, attempts=[Attempt(channel="a", status=500, kind=FailureKind.SERVER)]))
-    assert (one.failures, one.ended) == (1, NOW + 3_000)
-    again = found.newest()[0]
-    assert (again.began, again.failures, again.lasts(NOW + 6_000)) == (NOW + 5_000, 1, True)
+    assert (one.failures, one.ended, one.lasts(NOW + 6_000)) == (2, None, True)
 
 
 def test_that_another_model_succeeds_does_not_end_that_one_is_not_known() -> None:
