@@ -224,12 +224,15 @@ class TokenTest(Static):
         self.set_interval(TICK_S, self._draw_waiting)
 
     def call(self, model: str) -> None:
-        """Make the call, unless one is being made or the server is gone."""
+        """Make the call, unless one is being made; without a server, say how it is started."""
         self.trouble = ""
         if not model:
             edit = self._session.key("entity.edit")
             self.update(content((f"this token sees no models: {edit} on the Tokens page changes its group", "bad")))
-        elif self._began is None and self._session.link == "attached":
+        elif self._session.link != "attached":
+            start = self._session.key("app.start")
+            self.update(content((f"the server is not running: close this, then {start} starts it", "bad")))
+        elif self._began is None:
             self._model, self._began = model, self._session.now()
             self._draw_waiting()
             self.run_worker(self._call(), group="trial", exit_on_error=True)

@@ -96,11 +96,11 @@ async def test_one_call_at_a_time() -> None:
         assert len(asked) == 1
 
 
-async def test_without_a_server_nothing_is_tried() -> None:
+async def test_without_a_server_nothing_is_tried_and_the_card_says_how_to_start_it() -> None:
     async with shown("tokens") as (app, pilot, _):
         app.session.lose("it stopped")
         await press(app, pilot, "c", "t")
-        assert said(app, ".said") == ""
+        assert said(app, ".said") == "the server is not running: close this, then r starts it"
 
 
 async def test_a_known_key_is_used_as_it_is() -> None:
