@@ -11,6 +11,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, patch, query
 from gateway.core.change_history import settings_differences
 from gateway.domain.config_views import FieldDifference
+from gateway.domain.human_values import first_of
 from gateway.domain.incidents import Incident
 from gateway.domain.registry import Change
 from gateway.domain.settings import ExpiringRecords, Settings
@@ -76,8 +77,7 @@ def _settings_texts(changed: Sequence[FieldDifference]) -> tuple[str, str]:
             f"changed setting {one.field} from {one.before} to {one.after}",
             f"setting {one.field} is {one.before} again",
         )
-    more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
-    names = ", ".join(one.field for one in changed[:NAMED]) + more
+    names = first_of([one.field for one in changed], NAMED)
     return f"changed settings {names}", f"settings {names} are as before"
 
 

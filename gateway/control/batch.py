@@ -10,7 +10,7 @@ from gateway.control import channels, groups, prices, tokens
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, members, require_fields
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.human_values import count_text
+from gateway.domain.human_values import count_text, first_of
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
@@ -81,8 +81,7 @@ def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:
     """What was done, and what is so once it is undone."""
     noun = _NOUNS[asked.kind]
     count = count_text(len(names), noun)
-    listed = ", ".join(f"'{name}'" for name in names[:NAMED])
-    listed += f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    listed = first_of([f"'{name}'" for name in names], NAMED)
     patches = [msgspec.json.decode(one.patch) for one in asked.edits]
     alike = patches[0] if all(patch == patches[0] for patch in patches) else None
     if None in patches:

@@ -17,6 +17,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.config_codec import SECTIONS
 from gateway.domain.config_views import ConfigOrigin
 from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import first_of
 from gateway.domain.price import Price
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
@@ -87,7 +88,6 @@ async def add_known_prices(plan: PricedPlan, before: Registry, now: Millis) -> l
             plan.add_price(price)
         priced = prices_in_effect(plan.registry)
         if missing := sorted(plain(name, 60) for name in names if name not in priced):
-            more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-            models = f"{', '.join(missing[:SHOWN])}{more}"
+            models = first_of(missing, SHOWN)
             told.append(f"channel '{plain(channel.name)}': no price is known for {models}: {UNPRICED}")
     return told

@@ -236,7 +236,7 @@ def _look(engine: Engine, call: Call, entry: ModelEntry, *, waited: bool = False
 
 
 def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
-    """The model without the channels whose variables are not set, unless there are no others.
+    """The model without the channels whose variables are not set, unless no others are left.
 
     A call that begins there sends nothing, and goes on to another one.
     """

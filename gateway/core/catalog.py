@@ -23,6 +23,7 @@ from gateway.core.rate_scopes import (
 from gateway.domain.channel import Channel, ServedModel, UpstreamPrices, key_id, key_name
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
+from gateway.domain.human_values import first_of
 from gateway.domain.patterns import matches, near_names
 from gateway.domain.price import UPSTREAM, Price, multiply
 from gateway.domain.registry import Registry
@@ -342,6 +343,5 @@ NAMED = 20
 
 def _missing(noun: str, ref: str, names: list[str]) -> str:
     """The error for a name that does not exist, with those that do, in this order."""
-    first = list(dict.fromkeys(names))
-    rest = f" and {len(first) - NAMED} more" if len(first) > NAMED else ""
-    return f"there is no {noun} '{ref}'; there are: {', '.join(first[:NAMED]) or 'none yet'}{rest}"
+    there = first_of(list(dict.fromkeys(names)), NAMED) or "none yet"
+    return f"there is no {noun} '{ref}'; there are: {there}"

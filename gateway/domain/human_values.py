@@ -5,6 +5,7 @@ follow: cached input, cache write and long cache write; ``price.rates`` says wha
 """
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -135,6 +136,12 @@ def plural(number: int, noun: str) -> str:
 def count_text(number: int, noun: str) -> str:
     """``1 call``, ``3,455 calls``, ``1 request a minute``."""
     return f"{number:,} {plural(number, noun)}"
+
+
+def first_of(texts: Sequence[str], most: int) -> str:
+    """The first of them, and how many more there are: ``a, b and 3 more``."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 def brief_context(tokens: int | None, source: str, unit: str = "") -> str:

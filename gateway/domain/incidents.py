@@ -87,7 +87,7 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def length_ms(self) -> int | None:
-        """How long it lasted or will last, to its end; None if there is no end yet."""
+        """How long it lasted or will last, to its end; None while its end is not known."""
         end = self.ended if self.ended is not None else self.until
         return None if end is None else max(0, max(end, self.last) - self.began)
 

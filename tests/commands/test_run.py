@@ -1,4 +1,7 @@
-"""Programs that are started with a token of their own."""
+"""Programs that are started with a token of their own.
+
+Long: everything `run` does with a program, its token and its terminal, at one server.
+"""
 
 import os
 import signal

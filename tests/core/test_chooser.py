@@ -164,23 +164,24 @@ async def test_a_conversation_stays_at_its_channel(rig: Rig, sticky: bool) -> No
 
 async def test_it_moves_when_its_channel_is_paused_and_then_stays_there(rig: Rig) -> None:
     house(rig)
+    await talk_over_an_outage(rig)
+    assert rig.upstreams.order == ["a", "b", "b"]
+
+
+async def talk_over_an_outage(rig: Rig) -> None:
+    """A turn before channel ``a`` is paused, one while it is, and one when it may be used again."""
     await talk(rig)
     rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
     await talk(rig)
     rig.watch.advance(10)
     await talk(rig)
-    assert rig.upstreams.order == ["a", "b", "b"]
 
 
 async def test_a_call_that_stayed_although_another_channel_comes_first_is_marked(rig: Rig) -> None:
     house(rig)
     rig.channel("a", priority=1)
     rig.upstreams.on("a", good)
-    await talk(rig)
-    rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
-    await talk(rig)
-    rig.watch.advance(10)
-    await talk(rig)
+    await talk_over_an_outage(rig)
     assert rig.upstreams.order == ["a", "b", "b"]
     assert [STAYED_MARK in record.marks for record in rig.records] == [False, False, True]
 

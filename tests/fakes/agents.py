@@ -5,6 +5,7 @@ such a conversation, and remembers what it has said: a client or gateway that lo
 """
 
 import json
+from abc import ABC, abstractmethod
 from typing import Any
 
 from tests.cases.anthropic import streams as claude
@@ -24,7 +25,7 @@ class Refusal(Exception):
     """The vendor's reason for status 400."""
 
 
-class Agent:
+class Agent(ABC):
     """What all of them have in common; a script for a ``Provider``."""
 
     def __init__(self, turns: int = 30, tool: str = "read", arguments: Doc | None = None, cut_at: int = -1) -> None:
@@ -87,17 +88,17 @@ class Agent:
         """Tokens of the request that are in a cache."""
         return 0
 
+    @abstractmethod
     def check(self, request: Doc) -> int:
         """The number of results in the conversation. Raises Refusal."""
-        raise NotImplementedError
 
+    @abstractmethod
     def plain(self, bill: Bill, cached: int) -> bytes:
         """The whole answer of this turn."""
-        raise NotImplementedError
 
+    @abstractmethod
     def streamed(self, bill: Bill, cached: int) -> bytes:
         """The same as events."""
-        raise NotImplementedError
 
 
 class DeepSeekAgent(Agent):

@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.domain.channel import Check
 from gateway.domain.errors import GatewayError
+from gateway.domain.human_values import first_of
 from gateway.domain.upstream_views import ListingView, PresetView
 from gateway.domain.views import ChannelView, KeyView, Offer, SavedChannel
 from tui import format as fmt
@@ -88,10 +89,9 @@ async def delete(page: AnyPage) -> None:
     channel = selected_channel(page)
     if channel is None:
         return
-    alone = [model.name for model in page.session.board.models if model.channels == [channel.name]]
-    lost = f"No other channel serves {', '.join(safe(name, 40) for name in alone[:6])}" if alone else ""
-    more = f" and {len(alone) - 6} more" if len(alone) > 6 else ""
-    breaks = f"{lost}{more}{'.' if lost else 'Other channels serve all its models.'} Running calls finish."
+    alone = [safe(model.name, 40) for model in page.session.board.models if model.channels == [channel.name]]
+    lost = f"No other channel serves {first_of(alone, 6)}." if alone else "Other channels serve all its models."
+    breaks = f"{lost} Running calls finish."
     if await page.confirm(f"Delete channel {channel.name}?", f"{breaks} History is kept.", "Delete"):
         await page.session.client.remove_channel(channel.id)
         page.report_change(f"Channel {channel.name} deleted.")
@@ -393,6 +393,5 @@ def _offer_text(offer: Offer) -> str:
     where = safe(offer.base_url, 80)
     if offer.key:
         return f"{safe(offer.name):<12} {where}   with {safe(offer.key)}"
-    names = ", ".join(safe(model.name, 40) for model in offer.models[:3])
-    more = f" and {len(offer.models) - 3} more" if len(offer.models) > 3 else ""
-    return f"{safe(offer.name):<12} {where}   {names}{more}"
+    names = first_of([safe(model.name, 40) for model in offer.models], 3)
+    return f"{safe(offer.name):<12} {where}   {names}"

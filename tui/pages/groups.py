@@ -14,7 +14,7 @@ from textual.content import Content
 from gateway.domain.fields import GROUP, details
 from gateway.domain.forecast import forecast, used_share
 from gateway.domain.group import Policy
-from gateway.domain.human_values import brief_multiplier
+from gateway.domain.human_values import brief_multiplier, first_of
 from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import dollars
 from gateway.domain.views import GroupView
@@ -350,8 +350,7 @@ def _users(group: GroupView) -> str:
     parts = [f"token {safe(name, 40)}" for name in group.tokens] + [
         f"channel {safe(name, 40)}" for name in group.channels
     ]
-    more = f" and {len(parts) - 8} more" if len(parts) > 8 else ""
-    return ", ".join(parts[:8]) + more
+    return first_of(parts, 8)
 
 
 VERBS: Mapping[str, Verb] = {"new": new, "edit": edit, "delete": delete, "duplicate": duplicate, "bulk": marked.bulk}

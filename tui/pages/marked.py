@@ -11,6 +11,7 @@ import msgspec
 from gateway.domain.errors import BadRequest
 from gateway.domain.fields import TOKEN
 from gateway.domain.history import NOTHING_CHANGED
+from gateway.domain.human_values import first_of
 from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, RateLimits
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
@@ -217,8 +218,7 @@ def _count_text(page: AnyPage, views: Sequence[Any]) -> str:
 
 
 def _list_names(views: Sequence[Any]) -> str:
-    more = f" and {len(views) - NAMED} more" if len(views) > NAMED else ""
-    return ", ".join(safe(view.name, 40) for view in views[:NAMED]) + more
+    return first_of([safe(view.name, 40) for view in views], NAMED)
 
 
 def _effect(page: AnyPage, act: str, views: Sequence[Any]) -> str:
@@ -231,9 +231,12 @@ def _effect(page: AnyPage, act: str, views: Sequence[Any]) -> str:
         return f"Their clients get 401 immediately.{used}"
     if page.id == "channels":
         names = {view.name for view in views}
-        lost = [model.name for model in page.session.board.models if model.channels and set(model.channels) <= names]
+        lost = [
+            safe(model.name, 40)
+            for model in page.session.board.models
+            if model.channels and set(model.channels) <= names
+        ]
         if lost:
-            more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
-            return f"No other channel serves {', '.join(safe(name, 40) for name in lost[:NAMED])}{more}."
+            return f"No other channel serves {first_of(lost, NAMED)}."
         return "Other channels serve all their models. Running calls finish."
     return ""

@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.fields import PRICE
-from gateway.domain.human_values import brief_count
+from gateway.domain.human_values import brief_count, first_of
 from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft
 from gateway.domain.units import MILLION, Millis, Nanos
@@ -226,7 +226,7 @@ def _unlisted_models(session: ConsoleSession, found: Sequence[PriceProposal]) ->
     names = sorted(session.board.unpriced - {one.model for one in found})
     if not names:
         return ""
-    some = ", ".join(safe(name, 40) for name in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    some = first_of([safe(name, 40) for name in names], 3)
     key = session.key("models.edit")
     return f"\nStill without a price, as no list applies: {some}. {key} sets one, or takes that of another model."
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain.fields import TOKEN
-from gateway.domain.human_values import plural
+from gateway.domain.human_values import first_of, plural
 from gateway.domain.patterns import matches
 from gateway.domain.token import TokenFields
 from gateway.domain.views import GroupView, TokenView
@@ -52,9 +52,8 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
     if not found:
         why = "no pattern matches a model of its group" if offered else "its group has no enabled channel with models"
         return f"this token sees no models: {why}"
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    shown = ", ".join(safe(name, 40) for name in found[:SHOWN])
-    return f"this token sees {fmt.count_text(len(found), 'model')}: {shown}{more}{_missing_fallbacks(group, found)}"
+    shown = first_of([safe(name, 40) for name in found], SHOWN)
+    return f"this token sees {fmt.count_text(len(found), 'model')}: {shown}{_missing_fallbacks(group, found)}"
 
 
 def _missing_fallbacks(group: GroupView | None, found: Sequence[str]) -> str:

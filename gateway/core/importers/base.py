@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from gateway.domain.human_values import first_of
 from gateway.domain.text import plain
 
 NAME_LIMIT = 64
@@ -98,5 +99,4 @@ def _per_million(rate: object) -> str | None:
 
 
 def _places(where: list[str]) -> str:
-    more = f" and {len(where) - SHOWN} more" if len(where) > SHOWN else ""
-    return ", ".join(where[:SHOWN]) + more
+    return first_of(where, SHOWN)
