@@ -12,7 +12,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.core.refusal_log import LONG_GAP_S
-from gateway.domain.call import REPEATED_MARK, Outcome, Record, Running
+from gateway.domain.call import Outcome, Record, Running, repeats
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.query import SORT_KEYS, CallOrder, Query, parse
@@ -175,14 +175,10 @@ def _counted_text(recent: Iterable[Record], call_id: CallId) -> str:
     if not is_id(call_id):
         return ""
     moment = int(call_id[4:16], 16)
-    rows = [one.id for one in recent if 0 <= moment - one.ts <= LONG_GAP_S * 1000 and _stands_for_more(one)]
+    rows = [one.id for one in recent if 0 <= moment - one.ts <= LONG_GAP_S * 1000 and repeats(one.marks)]
     if not rows:
         return "; alike refusals within a second are counted with the first of them ('x3')"
     return f"; if it was refused like others, it is counted with {' or '.join(rows[-ROWS_NAMED:])}"
-
-
-def _stands_for_more(record: Record) -> bool:
-    return any(mark.startswith(REPEATED_MARK) for mark in record.marks)
 
 
 async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
