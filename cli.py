@@ -87,6 +87,7 @@ MEANT: Mapping[str, str] = {
     **dict.fromkeys(("today", "bill"), "usage summary --since today"),
     **dict.fromkeys(("events", "errors", "alerts"), "incident list"),
     **dict.fromkeys(("setting",), "settings"),
+    **dict.fromkeys(("alias", "aliases"), "channel edit CHANNEL --map ALIAS=MODEL"),
     **dict.fromkeys(("ask", "prompt"), "chat"),
 }
 """The commands that people probably mean who type one of these words."""

@@ -61,7 +61,7 @@ def test_words_that_people_know_from_elsewhere_are_answered_with_ours() -> None:
     with click.Context(cli.tollkeeper) as ctx:
         for meant in set(cli.MEANT.values()) - {"tollkeeper"}:
             command: click.Command | None = cli.tollkeeper
-            for word in meant.partition(" --")[0].split():
+            for word in re.sub(r" (--|CHANNEL).*", "", meant).split():
                 assert isinstance(command, click.Group)
                 command = command.get_command(ctx, word)
                 assert command is not None, meant

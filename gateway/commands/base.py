@@ -49,6 +49,7 @@ MEANT: Mapping[str, str] = {
     "channel check": "channel test",
     "channel keys": "channel key list",
     "model add": "channel models CHANNEL --add",
+    "model alias": "channel edit CHANNEL --map ALIAS=MODEL",
     "price add": "price set",
     "price edit": "price set",
 }

@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
-from gateway.commands.options import SINCE, SOME, UNTIL, WholeNumber, now
+from gateway.commands.options import SINCE, SOME, UNTIL, now
 from gateway.commands.output import ProgressLine
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.query import Query, parse, shell_word
@@ -35,7 +35,6 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
     app: str | None = None
     api: str | None = None
     """Name of the inbound API."""
-    status: int | None = None
     failed: bool | None = None
     query: Query = Query()
 
@@ -54,7 +53,6 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
             (self.channel, call.channel),
             (self.app, call.app),
             (self.api, call.api),
-            (self.status, call.status),
             (self.failed, not 200 <= call.status < 300),
         )
         if self.token not in (None, call.token, call.token_id):
@@ -71,7 +69,9 @@ def filter_options(command: F) -> F:
 
 def wanted_of(given: dict[str, Any]) -> CallQuery:
     """The options by name as one value; raises BadRequest for a word that is not understood."""
-    words = parse(" ".join(map(shell_word, given.pop("words"))), now())
+    status = given.pop("status")
+    typed = (*given.pop("words"), *([f"st:{status}"] if status else []))
+    words = parse(" ".join(map(shell_word, typed)), now())
     since = _only(max, given.pop("since"), words.since)
     until = _only(min, given.pop("until"), words.until)
     failed = given.pop("errors") or None
@@ -112,7 +112,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--channel", type=SOME, shell_complete=CHANNELS, help="Calls answered by this channel."),
     click.option("--app", type=SOME, help="Calls by this client program."),
     click.option("--api", type=SOME, help="Calls of this API: chat, messages, responses, embeddings, ..."),
-    click.option("--status", type=WholeNumber(0, 599), help="Calls that ended with this HTTP status."),
+    click.option(
+        "--status", type=SOME, metavar="STATUS", help="Calls that ended with this HTTP status: 429, 4xx, '>=400'."
+    ),
     click.option("--errors", is_flag=True, help="Calls that failed."),
     click.option(
         "--since", type=SINCE, help="1h, 7d, 14:00, today, yesterday, 2026-11-01, 2026-11-01T14:00 (local time)."

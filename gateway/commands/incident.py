@@ -5,7 +5,7 @@ import click
 from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import CHANNELS
-from gateway.commands.options import json_option, now
+from gateway.commands.options import WholeNumber, json_option, now
 from gateway.commands.output import out_list
 from gateway.commands.session import run
 from gateway.domain.budget import BALANCE_ID
@@ -21,8 +21,9 @@ def incident() -> None:
 
 @incident.command("list", examples=["tollkeeper incident list", "tollkeeper incident list --channel openai --json"])
 @click.option("--channel", default="", help="Only those of this channel.", shell_complete=CHANNELS)
+@click.option("--limit", type=WholeNumber(min=1), metavar="N", help="At most so many, the newest (default: all).")
 @json_option
-def list_incidents(channel: str, *, as_json: bool) -> None:
+def list_incidents(channel: str, limit: int | None, *, as_json: bool) -> None:
     """List incidents, newest first. Each cause of a channel is an incident of its own; the last 200 are kept.
 
     An incident is over when a call succeeds after it, or two minutes after its last failure or the end of its channel's
@@ -33,7 +34,7 @@ def list_incidents(channel: str, *, as_json: bool) -> None:
     failure; 'Calls' says which channels answered calls that failed first at this one, and how many calls failed or were
     refused. Calls for which another channel was chosen at once, as this one was paused, are not counted.
     """
-    found = run(lambda client: client.incidents(channel))
+    found = run(lambda client: client.incidents(channel))[:limit]
     out_list(found, COLUMNS, as_json=as_json, empty="no incidents", drop=DROP, below=BELOW)
 
 

@@ -1,6 +1,7 @@
 """How calls are picked, by the server and by words."""
 
 import re
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -20,7 +21,15 @@ def test_options_are_passed_on() -> None:
         control=control,
     )
     asked = control.asked[0][0]
-    assert re.search(r"limit=70&token=laptop&model=m&status=429&failed=true&since=\d{13}&until=\d{13}", asked)
+    assert re.search(r"limit=70&token=laptop&model=m&failed=true&since=\d{13}&until=\d{13}&words=st%3A429$", asked)
+
+
+@pytest.mark.parametrize("status", ["4xx", ">=400", "err"])
+def test_a_status_is_given_as_in_words(status: str) -> None:
+    control = Control({"GET /calls": CallPage(calls=[CALL])})
+    assert run("usage", "list", "--status", status, control=control).code == 0
+    assert parse_qs(control.asked[0][0].partition("?")[2])["words"] == [f"st:{status}"]
+    assert "write st:err, st:ok, st:4xx" in run("usage", "list", "--status", "failed").err
 
 
 def test_the_narrower_of_two_bounds_counts() -> None:
@@ -103,4 +112,4 @@ def test_the_same_pick_can_be_made_without_the_server() -> None:
     assert CallQuery(token="tok_1", group="default", failed=None, query=parse("st:ok", NOW)).fits(CALL)
     assert not CallQuery(token="phone").fits(CALL)
     assert not CallQuery(failed=True).fits(CALL)
-    assert not CallQuery(status=500).fits(CALL)
+    assert not CallQuery(query=parse("st:500", NOW)).fits(CALL)

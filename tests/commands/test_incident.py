@@ -58,6 +58,11 @@ def test_a_balance_that_is_used_up_lasts_until_money_is_added() -> None:
         assert text in line
 
 
+def test_as_many_as_wanted_are_listed() -> None:
+    lines = run("incident", "list", "--limit", "1", control=Control({"GET /incidents": [FAILED, BUDGET]})).out
+    assert len(lines.splitlines()) == 2
+
+
 def test_eighty_places_show_whether_an_incident_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "terminal_width", lambda: 80)
     until = Millis(now() + 60_000)
