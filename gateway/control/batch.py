@@ -13,7 +13,6 @@ from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
-from gateway.domain.units import ChannelId
 
 Kind = Literal["tokens", "groups", "channels", "prices"]
 Planner = Callable[[ConfigEdits, str, bytes | None], Awaitable[tuple[str, Sequence[Change]]]]
@@ -70,11 +69,7 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     if edits.registry is not before:
         raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
     done, undone = _sentences(asked, names)
-    result = edits.commit(done, undone, *changes.values())
-    for table, key in changes:
-        if table == "channels":
-            edits.engine.health.clear(ChannelId(key))
-    return result
+    return edits.commit(done, undone, *changes.values())
 
 
 def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:

@@ -75,7 +75,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
 
 
 async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
-    """PATCH /channels/{ref}; its past failures are forgotten, because they may be fixed."""
+    """PATCH /channels/{ref}; its past failures are forgotten if the edit may have fixed them."""
     old = channel_of(edits, request)
     changes = await _edit_changes(edits, old, await request.read())
     prices = await _new_prices(changes, old, edits)
@@ -84,9 +84,7 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
             f"channel '{old.name}' has changed in the meantime; review it and try again", code="changed_meanwhile"
         )
     undone = f"channel '{old.name}' is as before"
-    view = await _commit(edits, changes, prices, edit_text("channel", old, _channel_of(changes)), undone)
-    edits.engine.health.clear(old.id)
-    return view
+    return await _commit(edits, changes, prices, edit_text("channel", old, _channel_of(changes)), undone)
 
 
 def _at_home(asked: Channel, old: Channel) -> Channel:

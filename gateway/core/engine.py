@@ -247,13 +247,14 @@ def _soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
 
 
 def _rewired(before: Channel | None, after: Channel | None) -> bool:
-    """Whether a channel's edit makes what was learned of its upstream stale; a note or a test's result does not."""
+    """Whether a channel's edit makes what was learned of its upstream stale; a name or a test's result does not."""
     if before is None or after is None:
         return True
     if set(before.all_keys) & set(after.all_keys):  # the failures of one key do not count against the others
         before = msgspec.structs.replace(before, key=after.key, keys=after.keys)
     quiet = {
         "last_check": None,
+        "name": "",
         "note": "",
         "priority": 0,
         "weight": 1,

@@ -240,6 +240,19 @@ async def test_a_paused_channel_says_why_and_is_cleared(
     assert (await owner.clear_channel("up")).state == "ok"
 
 
+async def test_an_edit_ends_a_pause_only_if_it_may_have_fixed_its_cause(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", fail(429, "slow down", headers={"retry-after": "60"}))
+    await gateway.client.chat()
+    paused = await owner.channel("up")
+    for harmless in ({"name": "vendor"}, {"priority": 7, "note": "the old account"}, {"groups": ["default"]}):
+        await owner.edit_channel(paused.id, harmless)
+        assert (await owner.channel(paused.id)).state == "cooling"
+    await owner.edit_channel(paused.id, {"key": "sk-another"})
+    assert (await owner.channel(paused.id)).state == "ok"
+
+
 async def test_a_good_test_ends_its_rest(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(429, headers={"retry-after": "60"}))
     provider.on("/v1/models", LIST)
