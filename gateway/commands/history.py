@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.commands.base import Command, Noun
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, json_option, now, yes_option
-from gateway.commands.output import Columns, more_text, out, out_json, out_list, out_pairs, words
+from gateway.commands.output import Columns, TextWithEnd, more_text, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.config_views import Difference
 from gateway.domain.errors import Conflict
@@ -22,13 +22,15 @@ _COLUMNS: Columns[HistoryView] = (
     (">Id", lambda entry: str(entry.id)),
     ("Time", lambda entry: local_time(entry.time_ms)),
     ("By", lambda entry: entry.source.brief()),
-    ("Change", lambda entry: entry.text),
+    ("Change", lambda entry: _change(entry.text)),
     ("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else ""),
 )
 
 SHOWN = 20
 """Changes in a list, unless ``--limit`` says another number."""
-DROP = ("State", "By")
+NAME_END = len("-linux'")
+"""Places for the end of a quoted name, which tells it from others that begin alike."""
+DROP = ("By", "State")
 """Columns that a narrow terminal does without, the first one first."""
 
 
@@ -90,6 +92,11 @@ def show(*, number: int, as_json: bool) -> None:
     )
     for line in (line for difference in entry.differences for line in _lines(difference)):
         out(plain(line, 400))
+
+
+def _change(text: str) -> str:
+    """As a cell: the end of a name at the end of the text stays."""
+    return TextWithEnd(text[:-NAME_END], text[-NAME_END:]) if text.endswith("'") else text
 
 
 def _lines(difference: Difference) -> Iterator[str]:

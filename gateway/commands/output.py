@@ -38,8 +38,8 @@ SHORTEST_LINE = 40
 
 FIRST_COLUMN = 20
 """Places that a first column of texts gets before others are left out: its names must stay distinct."""
-MODEL = 16
-"""The same of a column of models."""
+FLOORS = {"Model": 16, "Upstream model": 16, "By": len("command: token edit"), "Change": 28}
+"""The same of some other columns, by heading."""
 
 STATES = frozenset({"State", "Status"})
 WHOLE = frozenset(
@@ -47,7 +47,6 @@ WHOLE = frozenset(
 )
 NAMES = frozenset({"Name", "Token", "Model", "Upstream model", "Channel", "Group", "Where"})
 """Headings of columns with a name each: names that are too long lose their middle, so that alike ones stay distinct."""
-MODELS = frozenset({"Model", "Upstream model"})
 STATE_NAMES = frozenset({"state", "status", "result"})
 STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
     (("ok", "active", "serving", "equal", "2"), "green"),
@@ -208,7 +207,8 @@ def table(rows: Sequence[T], columns: Columns[T], width: int | None = None, drop
     """Aligned columns under their headings; every cell is escaped. States have colours, which a pipe never gets.
 
     So that a line has at most ``width`` places (None: as many as it takes), texts are cut, the widest first; where that
-    is not enough, the columns with the headings of ``drop`` are left out, one after the other.
+    is not enough, the columns with the headings of ``drop`` are left out, one after the other. Those of them that are
+    empty go before anything is cut.
     """
     return _draw(rows, columns, width, drop)[0]
 
@@ -222,14 +222,17 @@ def _draw(
     lines = [heads, *([plain(text) or NOTHING for text in line] for line in found)]
     ends = [[""] * len(heads), *([end_of(text) for text in line] for line in found)]
     widths = [max(cells(line[i]) for line in lines) for i in range(len(columns))]
+    empty = {i for i, head in enumerate(heads) if head in drop and all(line[i] == NOTHING for line in lines[1:])}
     shown = list(range(len(columns)))
     under: list[int] = []
     if width is not None:
+        if _total(widths, shown) > width:
+            shown = [i for i in shown if i not in empty]
         excess = max(0, widths[-1] - SHORTEST_LINE)  # the last column may be cut so far
         while len(under) < len(below) and _total(widths, shown) > width + excess:
             under, excess = [shown.pop(), *under], 0
         longest = [max(cells(line[i]) for line in ends) for i in range(len(columns))]
-        floors = [FIRST_COLUMN, *(MODEL if head in MODELS else NARROWEST for head in heads[1:])]
+        floors = [FIRST_COLUMN, *(FLOORS.get(head, NARROWEST) for head in heads[1:])]
         floors = [max(floor, end and end + SHORTEST_NAME) for floor, end in zip(floors, longest, strict=True)]
         least = [
             min(size, floor) if _is_text(head) else size
@@ -252,7 +255,7 @@ def _draw(
         drawn.append(MARGIN.join(texts).rstrip())
         if number and (more := MARGIN.join(line[i] for i in under if line[i] != NOTHING)):
             drawn.append(f"{MARGIN}{cut(more, max(NARROWEST, (width or 0) - len(MARGIN)))}")
-    return "\n".join(drawn), [head for i, head in enumerate(heads) if i not in (*shown, *under)]
+    return "\n".join(drawn), [head for i, head in enumerate(heads) if i not in {*shown, *under, *empty}]
 
 
 def _is_text(head: str) -> bool:

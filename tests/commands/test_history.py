@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from gateway.commands import output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.config_views import Difference, FieldDifference
 from gateway.domain.errors import Conflict
@@ -133,3 +135,19 @@ def test_a_history_that_ends_because_of_its_usual_limit_says_so() -> None:
         "these are the newest 20 changes; there may be more: use --limit for more, --until for older ones\n"
     )
     assert run("history", "list", "--limit", "19", control=Control({"GET /history": [ENTRY] * 19})).err == ""
+
+
+def test_alike_names_stay_distinct_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "terminal_width", lambda: 80)
+    texts = [f"changed token 'continuous-integration-runner-{name}'" for name in ("linux", "macos")]
+    same = [replace(ENTRY, text=text) for text in texts]
+    ran = run("history", control=Control({"GET /history": same}))
+    assert [line.split("  ")[-1] for line in ran.out.splitlines()[1:]] == [
+        "changed token 'continuous-…-linux'",
+        "changed token 'continuous-…-macos'",
+    ]
+    assert ran.err == ""  # nothing was undone: the column left out says nothing
+    undone = [replace(ENTRY, text=text, undone_by=13) for text in texts]
+    ran = run("history", control=Control({"GET /history": undone}))
+    assert "changed token 'continuous-integra…-macos'  undone by 13\n" in ran.out
+    assert ran.err.startswith("columns left out: By; ")
