@@ -16,7 +16,7 @@ from gateway.commands.output import ProgressLine
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.query import Query, parse, shell_word
 from gateway.domain.units import Millis
-from gateway.domain.views import CallView
+from gateway.domain.views import CallPage, CallView
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,24 +78,45 @@ def wanted_of(given: dict[str, Any]) -> CallQuery:
     return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **given)
 
 
-async def find_calls(
-    client: ControlClient, wanted: CallQuery, limit: int | None = None, progress: ProgressLine | None = None
-) -> AsyncIterator[CallView]:
+async def find_calls(client: ControlClient, wanted: CallQuery, progress: ProgressLine) -> AsyncIterator[CallView]:
     """The calls wanted: the running ones, then the others, the one that ended last first.
 
-    All of them if ``limit`` is None. ``progress`` tells how far the search came.
+    ``progress`` tells how far the search came.
     """
-    left, before = limit, None
-    while left is None or left > 0:
-        page = await client.calls(limit=PAGE if left is None else min(left, PAGE), before=before, **wanted.fields)
-        if progress is not None and page.cursor is not None:
-            progress.show(f"searched back to {local_time(page.back_to_ms)}, {count_text(page.left, 'call')} to go")
+    before = None
+    while True:
+        page = await _page(client, progress, limit=PAGE, before=before, **wanted.fields)
         for call in page.calls:
             yield call
         if page.cursor is None:
             return
-        left = None if left is None else left - len(page.calls)
         before = page.cursor
+
+
+async def newest_calls(
+    client: ControlClient, wanted: CallQuery, limit: int, progress: ProgressLine | None = None
+) -> list[CallView]:
+    """Those of the calls wanted that began last, the newest first.
+
+    They are found in the order of their ends. With enough of them, only what began later than the oldest one counts.
+    """
+    found: list[CallView] = []
+    before, fields = None, wanted.fields
+    while True:
+        page = await _page(client, progress, limit=min(limit - len(found) or PAGE, PAGE), before=before, **fields)
+        found = sorted([*found, *page.calls], key=lambda call: call.time_ms, reverse=True)[:limit]
+        if page.cursor is None:
+            return found
+        before = page.cursor
+        if len(found) == limit:
+            fields["since"] = found[-1].time_ms + 1
+
+
+async def _page(client: ControlClient, progress: ProgressLine | None, **asked: object) -> CallPage:
+    page = await client.calls(**asked)
+    if progress is not None and page.cursor is not None:
+        progress.show(f"searched back to {local_time(page.back_to_ms)}, {count_text(page.left, 'call')} to go")
+    return page
 
 
 def _only(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None:

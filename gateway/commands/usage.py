@@ -9,7 +9,7 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
-from gateway.commands.call_filters import CallQuery, filter_options, find_calls, wanted_of
+from gateway.commands.call_filters import CallQuery, filter_options, newest_calls, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, json_option, now
 from gateway.commands.output import Columns, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
@@ -174,7 +174,7 @@ usage.add_command(export)
 @click.option("--limit", type=WholeNumber(min=1), default=SHOWN, show_default=True, help="Show at most this many.")
 @json_option
 def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
-    """List the running calls and those that ended last, the one that began last first.
+    """List the calls that began last, the newest first.
 
     WORDS narrow the list, as in the console's filter.
     Words: any text; tok: grp: ch: model: app: api: id: with * and ?; st:err st:ok st:4xx st:>=400;
@@ -184,7 +184,7 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
 
     async def work(client: ControlClient) -> tuple[list[CallView], str]:
         with ProgressLine(shown=not as_json) as progress:
-            calls = await _newest(client, wanted, limit, progress)
+            calls = await newest_calls(client, wanted, limit, progress)
         if calls or wanted.model is None:
             return calls, NO_CALLS if wanted == CallQuery() else f"no matching calls{_names_note(wanted)}"
         return calls, f"no matching calls{_models_there(wanted.model, await client.models())}"
@@ -193,17 +193,6 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
     out_list(calls, _columns(calls), as_json=as_json, empty=note, drop=DROP)
     if len(calls) == limit == SHOWN and not as_json:
         words(more_text(SHOWN, "calls"))
-
-
-async def _newest(
-    client: ControlClient, wanted: CallQuery, limit: int, progress: ProgressLine | None = None
-) -> list[CallView]:
-    """Of the calls wanted those that run and those that ended last, the one that began last first.
-
-    Also the first few are chosen from as many as are usually shown: the call that began last need not have ended last.
-    """
-    found = [call async for call in find_calls(client, wanted, max(limit, SHOWN), progress)]
-    return sorted(found, key=lambda call: call.time_ms, reverse=True)[:limit]
 
 
 def _names_note(wanted: CallQuery) -> str:
@@ -253,7 +242,7 @@ async def _call(client: ControlClient, call_id: str) -> CallView:
     """The call with that id, or the one that began last. Raises NotFound or Quit."""
     if call_id != LAST:
         return await client.call(call_id)
-    if not (listed := await _newest(client, CallQuery(), 1)):
+    if not (listed := await newest_calls(client, CallQuery(), 1)):
         raise Quit(NO_CALLS, Exit.NOT_FOUND)
     return await client.call(listed[0].id)
 

@@ -4,10 +4,12 @@ import re
 from urllib.parse import parse_qs
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.commands.call_filters import CallQuery
 from gateway.commands.exit_codes import Exit
 from gateway.domain.query import parse
+from gateway.domain.units import Millis
 from gateway.domain.views import CallPage
 from tests.commands.runner import Control, run
 from tests.commands.samples import CALL, NOW
@@ -61,19 +63,24 @@ def test_a_name_with_spaces_that_the_shell_quoted_is_one_word() -> None:
     assert control.asked == [("GET /calls?limit=70&words=tok%3A%22my+laptop%22", None)]
 
 
-def test_pages_are_fetched_until_there_are_enough() -> None:
+def test_pages_are_fetched_until_no_older_call_can_have_begun_later() -> None:
+    long = replace(CALL, id="req_long", time_ms=Millis(NOW - 90_000))
     pages = [
-        CallPage(calls=[CALL], cursor="9"),
+        CallPage(calls=[long], cursor="9"),
         CallPage(calls=[], cursor="5"),
-        CallPage(calls=[CALL] * 59, cursor="3"),
+        CallPage(calls=[CALL], cursor="3"),
+        CallPage(calls=[replace(CALL, id="req_later", time_ms=Millis(NOW - 9_000))], cursor="2"),
+        CallPage(calls=[]),
     ]
     control = Control({"GET /calls": iter(pages)})
-    ran = run("usage", "list", "--limit", "60", "--json", control=control)
-    assert len(ran.json) == 60
+    ran = run("usage", "list", "--limit", "2", "tok:ci", "--json", control=control)
+    assert [call["id"] for call in ran.json] == [CALL.id, "req_later"]
     assert [line for line, _ in control.asked] == [
-        "GET /calls?limit=60",
-        "GET /calls?limit=59&before=9",
-        "GET /calls?limit=59&before=5",
+        "GET /calls?limit=2&words=tok%3Aci",
+        "GET /calls?limit=1&before=9&words=tok%3Aci",
+        "GET /calls?limit=1&before=5&words=tok%3Aci",
+        f"GET /calls?limit=500&before=3&since={NOW - 90_000 + 1}&words=tok%3Aci",
+        f"GET /calls?limit=500&before=2&since={NOW - 9_000 + 1}&words=tok%3Aci",
     ]
 
 
