@@ -291,8 +291,8 @@ def _known_place(channel: Channel) -> bool:
 
 
 def _no_list(channel: Channel, why: str, param: str = "models") -> BadRequest:
-    advice = f"check its {'address' if param == 'base_url' else 'address and its key'}; "
-    names = "'tollkeeper channel add NAME --models a,b,c' needs no list"
+    advice = "" if "Check " in why else f"check its {'address' if param == 'base_url' else 'address and its key'}; "
+    names = "without a list, name them: 'tollkeeper channel add NAME --models a,b,c'"
     return BadRequest(
         f"channel '{channel.name}' returned no list of models: {why}"
         + ("" if param == "key" else f"; {advice}{names}"),

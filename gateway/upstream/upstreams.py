@@ -110,7 +110,8 @@ class Upstreams:
     async def discover_root(self, channel: Channel) -> tuple[str, list[ServedModel]]:
         """The base URL under which the list of models lies, and that list: as given, with ``/v1`` or without.
 
-        Native dialects have but one. Raises UpstreamError of the URL as given if there is none.
+        Native dialects have but one. Raises UpstreamError if there is none: of the URL as given, unless the other one
+        refuses the key.
         """
         with self.redaction.errors_of(channel):
             return await self._discover(channel)
@@ -137,8 +138,8 @@ class Upstreams:
                 raise
             try:
                 return other, await self._list_at(other, channel)
-            except AttemptFailed:
-                raise failed from None
+            except AttemptFailed as found:  # a key is refused only where there is something to ask for
+                raise (found if found.kind is FailureKind.AUTH else failed) from None
 
     async def _fetch(self, channel: Channel) -> list[ServedModel]:
         if not channel.dialect.info.needs_url:

@@ -182,6 +182,12 @@ async def test_no_root_is_an_error(upstreams: Upstreams, provider: Provider) -> 
         await upstreams.discover_root(channel("http://127.0.0.1:1"))
 
 
+async def test_a_refused_key_is_the_error_wherever_it_was_refused(upstreams: Upstreams, provider: Provider) -> None:
+    provider.on("/v1/models", reply({"error": {"message": "bad key"}}, status=401))
+    with pytest.raises(UpstreamError, match="refused the channel's key"):
+        await upstreams.discover_root(channel(provider.base_url.removesuffix("/v1"), key="sk-wrong"))
+
+
 async def test_a_native_dialect_is_not_looked_for(upstreams: Upstreams, provider: Provider) -> None:
     with pytest.raises(UpstreamError):
         await upstreams.discover_root(channel(provider.base_url, dialect="gemini"))
