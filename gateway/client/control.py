@@ -343,11 +343,21 @@ class ControlClient(
         await self.send("POST", f"/calls/{segment(call_id)}/cancel")
 
     async def summary(
-        self, *, by: str = "", since: int = 0, until: int | None = None, step: str = "", percentiles: bool = False
+        self,
+        *,
+        by: str = "",
+        since: int = 0,
+        until: int | None = None,
+        step: str = "",
+        percentiles: bool = False,
+        **picked: object,
     ) -> Summary:
-        """Sums by ``token``, ``model``, ``channel``, ``group`` or ``app``; over time with ``step`` hour or day."""
-        wanted = "true" if percentiles else ""
-        return await self.get("/usage", Summary, by=by, since=since, until=until, step=step, percentiles=wanted)
+        """Sums by ``token``, ``model``, ``channel``, ``group`` or ``app``; over time with ``step`` hour or day.
+
+        ``picked`` are the words of a query and the filters of ``calls``: only calls that fit are summed up.
+        """
+        asked = {"by": by, "since": since, "until": until, "step": step, "percentiles": "true" if percentiles else ""}
+        return await self.get("/usage", Summary, **asked, **picked)
 
     async def incidents(self, channel: str = "") -> list[Incident]:
         """Newest first; of one channel if it is named."""

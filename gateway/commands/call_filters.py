@@ -119,6 +119,21 @@ async def _page(client: ControlClient, progress: ProgressLine | None, **asked: o
     return page
 
 
+async def no_match(client: ControlClient, wanted: CallQuery) -> str:
+    """The note for an empty result, with the probable reason."""
+    models = [] if wanted.model is None else [model.name for model in await client.models()]
+    if wanted.model is None or wanted.model in models:
+        return f"no matching calls{_names_note(wanted)}"
+    return f"no matching calls; no channel offers model '{wanted.model}' now: there are {', '.join(models) or 'none'}"
+
+
+def _names_note(wanted: CallQuery) -> str:
+    """A note about words that look at names."""
+    options = {"tok:": "--token", "ch:": "--channel"}
+    named = [option for word, option in options.items() for one in wanted.query.words if one.startswith(word)]
+    return f"; words look at the names of that time, {' and '.join(named)} also at later ones" if named else ""
+
+
 def _only(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None:
     """The narrower of two bounds, either of which may be missing."""
     there = [moment for moment in moments if moment is not None]

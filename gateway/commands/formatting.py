@@ -43,6 +43,11 @@ def span(ms: int | None) -> str:
     return brief_span(ms) if ms is not None else ""
 
 
+def mean(ms: float | None) -> str:
+    """An average of milliseconds as a cell."""
+    return span(None if ms is None else round(ms))
+
+
 def duration(call: CallView) -> str:
     """How long a call took; nothing if the gateway stopped meanwhile: that is not known."""
     return "" if call.outcome == Outcome.LOST else span(call.duration_ms)

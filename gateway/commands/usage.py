@@ -4,127 +4,27 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
-from gateway.commands.base import Command, Noun
-from gateway.commands.call_filters import CallQuery, filter_options, newest_calls, wanted_of
+from gateway.commands.base import Noun
+from gateway.commands.call_filters import CallQuery, filter_options, newest_calls, no_match, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import SINCE, UNTIL, WholeNumber, json_option, now
+from gateway.commands.options import WholeNumber, json_option
 from gateway.commands.output import Columns, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
+from gateway.commands.usage_summary import summary
 from gateway.commands.usage_tail import tail
-from gateway.domain.budget import Window, window_start
 from gateway.domain.call import TOLD_MARKS, Outcome, outcome_text, request_size, wait_of
-from gateway.domain.human_values import brief_count, count_text, local_time
-from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.human_values import brief_count, count_text
+from gateway.domain.money import dollars
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.text import plain
-from gateway.domain.units import Millis
-from gateway.domain.views import CallView, ModelView, Summary, SumRow
-
-MONTH_MS = 30 * 86_400_000
+from gateway.domain.views import CallView, SumRow
 
 USUAL_MS = 7 * 86_400_000
 """What a call is compared with: so long before it."""
-
-STEPS = ("day", "hour")
-DIMENSIONS = ("token", "model", "channel", "group", "app", "api", *STEPS)
-
-SUMMARY_COLUMNS = (
-    (">Calls", lambda r: f"{r.calls:,}"),
-    (">Errors", lambda r: f"{r.errors:,}"),
-    (">In", lambda r: brief_count(r.input_tokens)),
-    (">Cached", lambda r: brief_count(r.cached_tokens)),
-    (">Out", lambda r: brief_count(r.output_tokens)),
-    (">Duration", lambda r: mean(r.mean_duration_ms)),
-    (">p50", lambda r: formatting.span(r.duration_p50_ms)),
-    (">p95", lambda r: formatting.span(r.duration_p95_ms)),
-    (">First", lambda r: mean(r.mean_first_byte_ms)),
-    (">p50", lambda r: formatting.span(r.first_byte_p50_ms)),
-    (">p95", lambda r: formatting.span(r.first_byte_p95_ms)),
-    (">Cost", lambda r: brief_dollars(r.cost_nanos)),
-)
-SUMMARY_DROP = ("p95", "p50", "Cached", "First", "Duration")
-"""Columns that a narrow terminal does without, the first one first."""
-
-
-@click.command(
-    cls=Command,
-    examples=[
-        "tollkeeper usage summary",
-        "tollkeeper usage summary --by day --since 7d",
-        "tollkeeper usage summary --by token --json",
-    ],
-)
-@click.option("--by", type=click.Choice(DIMENSIONS), default="model", show_default=True, help="Group by this.")
-@click.option("--since", type=SINCE, help="From when: 1h, 7d (168 hours), today, 2026-11-01 (default: 30d).")
-@click.option("--until", type=UNTIL, help="Until when; a day counts to its end.")
-@json_option
-def summary(by: str, since: int | None, until: int | None, *, as_json: bool) -> None:
-    """Sum up calls, tokens and cost.
-
-    'Duration' and 'First' (the time to the first token) are averages; beside each are the times that half of the calls
-    (p50) and 95 % of them (p95) did not exceed, from the records that are kept. Of many alike refusals one is recorded
-    in a second; all of them are counted.
-
-    With --by day the first day is whole, and with --by hour the first hour, whenever --since is.
-    """
-    start = _whole_step(now() - MONTH_MS if since is None else since, by)
-    over_time = by in STEPS
-    view = run(
-        lambda client: client.summary(
-            by="" if over_time else by, since=start, until=until, step=by if over_time else "", percentiles=True
-        )
-    )
-    if as_json:
-        out_json(msgspec.structs.replace(view, by=by, rows=list(rows_of(view, by))))
-        return
-    rows = [*rows_of(view, by), msgspec.structs.replace(view.total, name="total")]
-    out_list(
-        rows,
-        [("API" if by == "api" else by.capitalize(), lambda r: r.name), *SUMMARY_COLUMNS],
-        as_json=False,
-        empty="",
-        drop=SUMMARY_DROP,
-    )
-    words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}{_old_refusals(view)}")
-
-
-HOUR_MS = 3_600_000
-
-
-def _whole_step(since: int, by: str) -> int:
-    """Where the day or hour begins whose row would else be of a part of it."""
-    if by == "day":
-        return window_start(Window.DAY, Millis(since))
-    return since // HOUR_MS * HOUR_MS if by == "hour" else since
-
-
-def _old_refusals(view: Summary) -> str:
-    if view.refusals_from_ms is None:
-        return ""
-    return f"; before {local_time(view.refusals_from_ms)}, of many alike refusals one in a second was counted"
-
-
-def mean(ms: float | None) -> str:
-    """An average as a cell."""
-    return formatting.span(None if ms is None else round(ms))
-
-
-def rows_of(view: Summary, by: str) -> Sequence[SumRow]:
-    """The lines: by value, the most expensive first; or by time, the oldest first."""
-    if by not in STEPS:
-        return view.rows
-    length = len("2026-11-20") if by == "day" else len("2026-11-20 22:00")
-    return [
-        msgspec.structs.replace(point.row, key=str(point.start_ms), name=local_time(point.start_ms)[:length])
-        for point in view.series
-        if point.row.calls
-    ]
-
 
 RETRY_MS = 600_000
 """How long before a call the one may have begun that it repeats."""
@@ -185,27 +85,12 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
     async def work(client: ControlClient) -> tuple[list[CallView], str]:
         with ProgressLine(shown=not as_json) as progress:
             calls = await newest_calls(client, wanted, limit, progress)
-        if calls or wanted.model is None:
-            return calls, NO_CALLS if wanted == CallQuery() else f"no matching calls{_names_note(wanted)}"
-        return calls, f"no matching calls{_models_there(wanted.model, await client.models())}"
+        return calls, NO_CALLS if wanted == CallQuery() else "" if calls else await no_match(client, wanted)
 
     calls, note = run(work)
     out_list(calls, _columns(calls), as_json=as_json, empty=note, drop=DROP)
     if len(calls) == limit == SHOWN and not as_json:
         words(more_text(SHOWN, "calls"))
-
-
-def _names_note(wanted: CallQuery) -> str:
-    """A note about words that look at names."""
-    options = {"tok:": "--token", "ch:": "--channel"}
-    named = [option for word, option in options.items() for one in wanted.query.words if one.startswith(word)]
-    return f"; words look at the names of that time, {' and '.join(named)} also at later ones" if named else ""
-
-
-def _models_there(name: str, models: Sequence[ModelView]) -> str:
-    """A note if no channel offers a model of that name; there may have been one."""
-    names = [model.name for model in models]
-    return "" if name in names else f"; no channel offers model '{name}' now: there are {', '.join(names) or 'none'}"
 
 
 def _columns(calls: Sequence[CallView]) -> Columns[CallView]:
@@ -275,7 +160,7 @@ def _usual(row: SumRow | None) -> str:
         ("first token", row.mean_first_byte_ms, row.first_byte_p50_ms, row.first_byte_p95_ms),
     )
     texts = [
-        f"{what} avg {mean(average)}, p50 {formatting.span(p50)}, p95 {formatting.span(p95)}"
+        f"{what} avg {formatting.mean(average)}, p50 {formatting.span(p50)}, p95 {formatting.span(p95)}"
         for what, average, p50, p95 in times
         if average is not None and p50 is not None
     ]

@@ -68,9 +68,9 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
     limit, before = _limit(asked), asked.pop("before", "")
     words = parse(asked.pop("words", ""), edits.now)
     if order := _order(asked):
-        body = await _best(edits, _filter(edits, asked), words, (order, before, limit))
+        body = await _best(edits, call_filter(edits, asked), words, (order, before, limit))
         return web.Response(body=body, content_type="application/json")
-    body = await _search_page(edits, _filter(edits, asked), words, before, limit)
+    body = await _search_page(edits, call_filter(edits, asked), words, before, limit)
     return web.Response(body=body, content_type="application/json")
 
 
@@ -210,7 +210,7 @@ def newest(engine: Engine, limit: int) -> NewestCalls:
     return NewestCalls(recent, max(0, calls.count - len(recent)) if older is None else older)
 
 
-def _filter(edits: ConfigEdits, asked: dict[str, Any]) -> CallFilter:
+def call_filter(edits: ConfigEdits, asked: dict[str, Any]) -> CallFilter:
     """Names of tokens and channels become ids; removed ones are known by id only.
 
     Raises NotFound for a name that nothing has: no call can fit.

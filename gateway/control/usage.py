@@ -7,21 +7,31 @@ from typing import Literal, get_args
 import msgspec
 from aiohttp import web
 
+from gateway.control.calls import call_filter
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest
+from gateway.domain.query import parse
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.domain.views import Point, Summary, SumRow
-from gateway.store.calls import CallLog
+from gateway.store.calls import CallLog, filtered_sums_of, has_deleted
+from gateway.store.filtered_sums import CallSelection
 from gateway.store.latency import LatencyCounts, LatencyTable, percentile
 from gateway.store.rollup import Counts
-from gateway.store.search import CallFilter
+from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER, Sums
 
 By = Literal["token", "model", "channel", "group", "app", "api"]
 Step = Literal["", "hour", "day"]
+
+_PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
+_PICKING: dict[str, type] = {
+    **dict.fromkeys(("token", "group", "model", "channel", "app", "api", "words"), str),
+    "failed": bool,
+}
+"""Parameters that pick calls."""
 
 _NO_COUNTS = Counts()
 
@@ -52,16 +62,28 @@ async def token_tallies(engine: Engine, token: TokenId) -> Tallies:
 
 
 async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
-    """GET /usage?by&since&until&step&percentiles: ``since <= start < until`` in milliseconds."""
-    types = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
-    asked = query(request.query, types)
+    """GET /usage?by&since&until&step&percentiles: ``since <= start < until`` in milliseconds.
+
+    With ``token``, ``group``, ``model``, ``channel``, ``app``, ``api``, ``failed`` or the ``words`` of a query only the
+    calls that fit, of those whose records are kept.
+    """
+    asked = query(request.query, {**_PARAMETERS, **_PICKING})
     by, step = asked.get("by", ""), asked.get("step", "")
     for name, given, known in (("by", by, ("", *get_args(By))), ("step", step, get_args(Step))):
         if given not in known:
             raise BadRequest(f"{name}: must be one of {', '.join(filter(None, known))}", param=name)
     since, until = Millis(asked.get("since", 0)), Millis(asked.get("until", FOREVER))
     span = SummarySpan(since, until, step, edits.now, asked.get("percentiles", False))
-    return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span)
+    picking = {name: value for name, value in asked.items() if name in _PICKING}
+    if not any(picking.values()):
+        return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span)
+    words, where = parse(picking.pop("words", ""), edits.now), {**picking, "since": since, "until": until}
+    selection = CallSelection(call_filter(edits, where), words, SearchDeadline())
+    async with edits.searching:
+        try:
+            return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span, selection)
+        finally:
+            selection.patience.cancel()  # nobody waits for it any more
 
 
 class SummarySpan(msgspec.Struct, frozen=True):
@@ -84,10 +106,19 @@ def _token_tallies(calls: CallLog, token: TokenId) -> Tallies:
     return Tallies({}, {key.removeprefix(start): counts for key, counts in rows.items() if key.startswith(start)})
 
 
-def _summary(calls: CallLog, registry: Registry, by: By | Literal[""], span: SummarySpan) -> Summary:
+def _summary(
+    calls: CallLog,
+    registry: Registry,
+    by: By | Literal[""],
+    span: SummarySpan,
+    selection: CallSelection | None = None,
+) -> Summary:
     dimension = by or "group"
-    sums = calls.sums(dimension, span.since, span.until, span.step)
-    table = calls.latency(dimension, span.since, span.until, span.step) if span.percentiles else {}
+    if selection is not None:
+        sums, table = filtered_sums_of(calls, selection, dimension, span.step)
+    else:
+        sums = calls.sums(dimension, span.since, span.until, span.step)
+        table = calls.latency(dimension, span.since, span.until, span.step) if span.percentiles else {}
     names = _names(calls, registry, by, sums)
     rows = []
     for key, counts in sums.rows.items() if by else ():
@@ -102,6 +133,7 @@ def _summary(calls: CallLog, registry: Registry, by: By | Literal[""], span: Sum
         series=_series(sums, names, table) if by else _whole_series(sums, table),
         first_ms=sums.first,
         refusals_from_ms=sums.refusals_from,
+        incomplete=selection is not None and has_deleted(calls, selection.since),
     )
 
 

@@ -310,9 +310,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
         return Millis(waited if waited >= _NOTICEABLE_MS else 0)
 
     def attempt_status(self, attempt: Attempt) -> str:
-        """How an upstream answered: ``200``, ``cut off`` if only a part of its answer came, ``no answer``; or who did
-        not wait for its end.
-        """
+        """Its status, ``cut off`` if only a part of its answer came, ``no answer``, or who did not wait for one."""
         if attempt.status:
             return str(attempt.status)
         if attempt.kind is None and self.outcome in ABANDONED:
@@ -429,6 +427,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """When the earliest call that was ever counted began: before it nothing is known. None: there was none."""
     refusals_from_ms: Millis | None = None
     """Earlier versions counted one of many alike refusals in a second; this is when they end. None: all are counted."""
+    incomplete: bool = False
+    """Calls were picked, but some records of the span are deleted."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ Filters are searched for in the files themselves (see ``search``).
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -17,6 +17,7 @@ from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store import sums
 from gateway.store.files import body_of, fit, id_of, intact, pack
+from gateway.store.filtered_sums import CallSelection, filtered_sums
 from gateway.store.latency import LatencyCache, LatencyTable
 from gateway.store.log import Log, LogLine
 from gateway.store.rollup import DAY, Counts, Dimension
@@ -194,20 +195,15 @@ class CallLog:
         in which it begins.
         """
         span = Span(since, until)
-        first = min((Millis(segment.t0) for segment in self.log.segments if segment.t1), default=None)
         if not step:
-            rows = sums.by_value(self.log.segments, by, span)
-            return Sums(sums.total(rows.values()), rows, [], first, sums.refusals_from(self.log.segments, span))
+            return _sums_of(self.log.segments, sums.by_value(self.log.segments, by, span), [], span)
         table = sums.over_time(self.log.segments, by, span)
         rows = {value: sums.total(cells.values()) for value, cells in table.items()}
-        start_of = _local_day if step == "day" else _same
-        refusals_from = sums.refusals_from(self.log.segments, span)
-        return Sums(sums.total(rows.values()), rows, _series(table, start_of), first, refusals_from)
+        return _sums_of(self.log.segments, rows, _series(table, _START_OF[step]), span)
 
     def latency(self, by: Dimension, since: Millis, until: Millis, step: Literal["hour", "day", ""]) -> LatencyTable:
         """Histograms of the calls that ``sums`` adds up, by value and over time, as far as their records are kept."""
-        start_of = {"day": _local_day, "hour": _same, "": _never}[step]
-        return self._latency.table(self.log.segments, by, Span(since, until), step, start_of)
+        return self._latency.table(self.log.segments, by, Span(since, until), step, _START_OF[step])
 
     def present(self, wanted: set[CallId], since: Millis) -> set[CallId]:
         """Which of these calls, none of which began earlier, have a record."""
@@ -260,6 +256,20 @@ def _so_far(segments: Iterable[Segment], records: list[Record], number: int, bac
     return SearchResult(records=records, cursor=number, back_to=back_to, left=left)
 
 
+def filtered_sums_of(
+    calls: CallLog, selection: CallSelection, by: Dimension, step: Literal["hour", "day", ""]
+) -> tuple[Sums, LatencyTable]:
+    """What ``sums`` and ``latency`` give, of the calls that fit and whose records are kept."""
+    found = filtered_sums(calls.log.segments[::-1], selection, by, _START_OF[step])
+    series = _series(found.sums.table(by), _START_OF[step]) if step else []
+    return _sums_of(calls.log.segments, found.sums.totals(by), series, Span(selection.since)), found.latency
+
+
+def _sums_of(segments: Sequence[Segment], rows: dict[str, Counts], series: list[Bucket], span: Span) -> Sums:
+    first = min((Millis(segment.t0) for segment in segments if segment.t1), default=None)
+    return Sums(sums.total(rows.values()), rows, series, first, sums.refusals_from(segments, span))
+
+
 def _series(table: dict[str, dict[int, Counts]], start_of: Callable[[int], int]) -> list[Bucket]:
     starts = {start: start_of(start) for start in {start for cells in table.values() for start in cells}}
     buckets: dict[tuple[int, str], Counts] = {}
@@ -279,3 +289,7 @@ def _same(start: int) -> int:
 
 def _never(_start: int) -> int:
     return 0
+
+
+_START_OF: Mapping[str, Callable[[int], int]] = {"day": _local_day, "hour": _same, "": _never}
+"""By step: the start of what an hour belongs to."""

@@ -25,7 +25,7 @@ EXACT_BITS = 6
 CACHE_BYTES = 16 << 20
 """Encoded counts that are kept: a year of 3,000 calls a day by model takes about 5 MiB."""
 
-_UNCOUNTED = (Outcome.REFUSED, Outcome.LOST)
+UNCOUNTED = (Outcome.REFUSED, Outcome.LOST)
 """Their durations say nothing about upstreams."""
 
 
@@ -171,7 +171,7 @@ def _count(
         oldest = 0
         for number, call in _calls(block, decode, decode_all):
             oldest = oldest or number
-            if not above < number <= top or call.outcome in _UNCOUNTED or not since <= call.ts < until:
+            if not above < number <= top or call.outcome in UNCOUNTED or not since <= call.ts < until:
                 continue
             cell = (call.key, call.ts // HOUR)
             counts = cells.get(cell)

@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain.units import Millis
 from gateway.store.files import body_of
-from gateway.store.rollup import Counts, Dimension, RollupEntry, SealedSegment, Table
+from gateway.store.rollup import Counts, Dimension, Dimensions, RollupEntry, SealedSegment, Table
 from gateway.store.segment import Segment, decode_entry
 
 FOREVER = 1 << 62
@@ -83,7 +83,7 @@ def total(rows: Iterable[Counts]) -> Counts:
     return whole
 
 
-def value_of(call: RollupEntry, by: Dimension) -> str:
+def value_of(call: Dimensions, by: Dimension) -> str:
     """The call's value of a dimension."""
     return f"{call.token}|{call.model}" if by == "token|model" else str(getattr(call, by))
 

@@ -1,4 +1,4 @@
-"""Sums by value and over time."""
+"""Calls in lists, files and details."""
 
 import csv
 import io
@@ -7,7 +7,6 @@ import re
 import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
 from msgspec.structs import replace
@@ -17,85 +16,20 @@ from gateway.commands.exit_codes import Exit
 from gateway.commands.output import json_value
 from gateway.commands.usage_export import FIELDS, csv_line
 from gateway.domain.call import FailureKind
-from gateway.domain.human_values import local_time
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import CallPage, Point, SumRow
+from gateway.domain.views import CallPage
 from tests.commands.runner import Control, run
-from tests.commands.samples import ACCOUNT, CALL, HOSTILE, MODEL, NOW, SUMMARY, sum_row
-
-
-def test_sums_have_a_total() -> None:
-    ran = run("usage", "summary", "--by", "token", control=Control({"GET /usage": SUMMARY}))
-    assert [line.split()[0] for line in ran.out.splitlines()] == ["Token", "cheap", "dear", "total"]
-    assert ran.out.splitlines()[-1].split()[-1] == "$0.005"
-
-
-def timed(name: str) -> SumRow:
-    """Averages of 1.25 s and 300 ms over three calls, with percentiles."""
-    return replace(
-        sum_row(name),
-        first_bytes=3,
-        duration_p50_ms=Millis(900),
-        duration_p95_ms=Millis(3_100),
-        first_byte_p50_ms=Millis(250),
-        first_byte_p95_ms=Millis(700),
-    )
-
-
-def test_percentiles_are_shown_beside_averages() -> None:
-    control = Control({"GET /usage": replace(SUMMARY, rows=[timed("m")])})
-    heads, row, *_ = run("usage", "summary", control=control).out.splitlines()
-    assert "percentiles=true" in control.asked[0][0]
-    assert heads.split()[-7:] == ["Duration", "p50", "p95", "First", "p50", "p95", "Cost"]
-    assert row.split()[-7:-1] == ["1.25s", "900ms", "3.10s", "300ms", "250ms", "700ms"]
-
-
-def test_refused_calls_are_in_no_average() -> None:
-    rows = [replace(sum_row("m", calls=4), refused=1), replace(sum_row("none", calls=2), refused=2, first_byte_ms=0)]
-    lines = run("usage", "summary", control=Control({"GET /usage": replace(SUMMARY, rows=rows)})).out.splitlines()
-    assert [line.split()[6] for line in lines[1:3]] == ["1.25s", "-"]
+from tests.commands.samples import ACCOUNT, CALL, HOSTILE, MODEL, SUMMARY, timed_row
 
 
 def test_a_call_is_compared_with_the_usual_times_of_its_model() -> None:
-    usual = replace(SUMMARY, rows=[replace(timed(CALL.model), key=CALL.model)])
+    usual = replace(SUMMARY, rows=[replace(timed_row(CALL.model), key=CALL.model)])
     control = Control({URL: CALL, "GET /usage": usual})
     text = "duration avg 1.25s, p50 900ms, p95 3.10s; first token avg 300ms, p50 250ms, p95 700ms"
     assert f"{text} (3 calls of this model in 7 days)" in run("usage", "show", CALL.id, control=control).out
     assert f"since={CALL.time_ms - 7 * 86_400_000}&until={CALL.time_ms + 1}" in control.asked[1][0]
-    alone = replace(SUMMARY, rows=[replace(timed(CALL.model), key=CALL.model, calls=1)])
+    alone = replace(SUMMARY, rows=[replace(timed_row(CALL.model), key=CALL.model, calls=1)])
     assert "usual" not in run("usage", "show", CALL.id, control=Control({URL: CALL, "GET /usage": alone})).out
-
-
-def test_the_last_thirty_days_are_summed_unless_said() -> None:
-    control = Control({"GET /usage": SUMMARY})
-    run("usage", "summary", control=control)
-    run("usage", "summary", "--since", "2026-11-01T00:00Z", control=control)
-    assert "by=model&since=" in control.asked[0][0]
-    assert "since=1793491200000" in control.asked[1][0]
-
-
-def test_the_api_has_the_same_head_as_in_the_list() -> None:
-    assert run("usage", "summary", "--by", "api", control=Control({"GET /usage": SUMMARY})).out.startswith("API ")
-
-
-def test_days_are_requested_as_steps() -> None:
-    control = Control({"GET /usage": SUMMARY})
-    run("usage", "summary", "--by", "day", control=control)
-    assert "&step=day&" in control.asked[0][0]
-    assert "by=" not in control.asked[0][0]
-
-
-def test_spans_of_time_are_named_by_their_beginning() -> None:
-    points = [Point(start_ms=Millis(NOW + n * 3_600_000), key="", row=sum_row("", calls=n)) for n in range(3)]
-    control = Control({"GET /usage": replace(SUMMARY, rows=[], series=points)})
-    lines = run("usage", "summary", "--by", "hour", control=control).out.splitlines()
-    assert [line[:16] for line in lines[1:3]] == [local_time(point.start_ms)[:16] for point in points[1:]]
-    assert len(lines) == 4
-
-
-def test_the_json_is_the_view() -> None:
-    ran = run("usage", "summary", "--json", control=Control({"GET /usage": SUMMARY}))
-    assert list(ran.json) == list(SUMMARY.__struct_fields__)
 
 
 CONTROL = {"GET /calls": CallPage(calls=[CALL, replace(CALL, id="req_running", state="running")])}
@@ -107,31 +41,6 @@ def test_a_call_that_waited_for_a_place_says_how_long_and_for_which() -> None:
     out = run("usage", "show", CALL.id, control=Control({URL: call, **USUAL})).out
     assert "17.8s of it for channel 'lan' (1 call at once)" in out
     assert "1.00ms before the upstream request" in out
-
-
-def test_a_summary_says_until_when_alike_refusals_were_counted_once() -> None:
-    control = Control({"GET /usage": replace(SUMMARY, refusals_from_ms=NOW)})
-    told = f"before {local_time(NOW)}, of many alike refusals one in a second was counted"
-    assert told in run("usage", "summary", control=control).err
-    assert "refusals" not in run("usage", "summary", control=Control({"GET /usage": SUMMARY})).err
-
-
-@pytest.mark.parametrize(("by", "step"), [("day", "00:00:00"), ("hour", "00:00"), ("token", "")])
-def test_the_first_row_of_sums_over_time_is_of_a_whole_day_or_hour(by: str, step: str) -> None:
-    control = Control({"GET /usage": SUMMARY})
-    run("usage", "summary", "--by", by, "--since", "2026-11-16 06:28:30", control=control)
-    ((asked, _),) = control.asked
-    since = int(parse_qs(asked.partition("?")[2])["since"][0])
-    assert local_time(since) == "2026-11-16 06:28:30"[: len("2026-11-16 06:28:30") - len(step)] + step
-
-
-def test_sums_over_time_have_rows_as_all_others() -> None:
-    points = [Point(start_ms=Millis(NOW - hours * 3_600_000), key="", row=SUMMARY.total) for hours in (1, 0)]
-    answer = replace(SUMMARY, by="", rows=[], series=points)
-    found = run("usage", "summary", "--by", "hour", "--json", control=Control({"GET /usage": answer})).json
-    assert (found["by"], [row["key"] for row in found["rows"]]) == ("hour", [str(point.start_ms) for point in points])
-    assert [len(row["name"]) for row in found["rows"]] == [len("2026-11-20 22:00")] * 2
-    assert len(found["series"]) == 2
 
 
 def test_csv_has_a_column_for_every_field() -> None:

@@ -3,7 +3,7 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.control.usage import _row as row_of
 from gateway.control.usage import tallies
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, NotFound
 from gateway.store.rollup import Counts
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
@@ -108,6 +108,16 @@ def test_what_refused_calls_waited_is_in_no_average() -> None:
 async def test_the_earliest_call_is_known(owner: ControlClient, past: int) -> None:
     first = (await owner.calls(limit=10)).calls[-1].time_ms
     assert (await owner.summary(since=first + 10**9)).first_ms == first
+
+
+async def test_picked_calls_are_summed_up_alone(owner: ControlClient, past: int) -> None:
+    one = await owner.summary(by="model", token="phone", percentiles=True)
+    assert [(row.name, row.calls, row.errors) for row in one.rows] == [("m", 1, 1)]
+    assert (one.total.cost_nanos, one.incomplete) == (0, False)
+    assert (await owner.summary(by="token", words="st:ok")).total.cost_nanos == past
+    assert (await owner.summary(by="token", step="hour", words="tok:laptop")).series[0].row.calls == 2
+    with pytest.raises(NotFound, match="there is no token 'tablet'"):
+        await owner.summary(token="tablet")
 
 
 async def test_every_refusal_is_counted_however_many_share_a_record(owner: ControlClient, gateway: Gateway) -> None:

@@ -512,10 +512,19 @@ class FakeClient(ControlClient):
             raise NotFound(f"{call_id} does not run")
 
     async def summary(
-        self, *, by: str = "", since: int = 0, until: int | None = None, step: str = "", percentiles: bool = False
+        self,
+        *,
+        by: str = "",
+        since: int = 0,
+        until: int | None = None,
+        step: str = "",
+        percentiles: bool = False,
+        **picked: Any,
     ) -> Summary:
-        self.asked.append(f"summary {by} {step}")
-        rows = [one for one in self.records if since <= one.time_ms < (until or 2**62)]
+        words = picked.get("words") or ""
+        self.asked.append(f"summary {by} {step}" + (f" {words}" if words else ""))
+        query = parse(words, Millis(NOW))
+        rows = [one for one in self.records if since <= one.time_ms < (until or 2**62) and query.fits(one)]
 
         def key(one: CallView) -> str:
             return {"": "", "token": one.token_id, "channel": f"ch_{one.channel}"}.get(by) or (

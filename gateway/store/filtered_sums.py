@@ -1,0 +1,60 @@
+"""Filtered sums: what the calls come to that a filter and a query pick.
+
+Rollups know the calls of one value of one dimension; which of them also fit something else, only their records tell. So
+calls whose records were deleted are not in these sums.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import NamedTuple
+
+import msgspec
+
+from gateway.domain.query import Query
+from gateway.store.files import body_of, intact
+from gateway.store.latency import UNCOUNTED, LatencyCounts, LatencyTable
+from gateway.store.rollup import HOUR, Dimension, Rollup
+from gateway.store.search import CallFilter, LogSearch, SearchDeadline
+from gateway.store.segment import Segment, decode_entry
+from gateway.store.sums import FOREVER, value_of
+
+
+class CallSelection(NamedTuple):
+    """Which calls, and how long to look for them."""
+
+    where: CallFilter
+    query: Query
+    patience: SearchDeadline
+
+    @property
+    def since(self) -> int:
+        """Calls that began earlier do not fit."""
+        return max(self.where.since or 0, self.query.since or 0)
+
+
+class FilteredSums(msgspec.Struct, frozen=True):
+    """The sums by all dimensions, and the histograms by one of them."""
+
+    sums: Rollup
+    latency: LatencyTable
+
+
+def filtered_sums(
+    segments: Iterable[Segment], selection: CallSelection, by: Dimension, start_of: Callable[[int], int]
+) -> FilteredSums:
+    """The calls that fit, as far as the patience went. ``start_of`` gives the start of the day or hour of an hour."""
+    found, patience, start_of = FilteredSums(Rollup(), {}), selection.patience, cache(start_of)
+    for step in LogSearch(selection.where, selection.query).steps(segments, FOREVER):
+        for line in step.lines:
+            if not intact(line):
+                step.segment.damaged = True
+                continue
+            call = decode_entry(body_of(line))
+            found.sums.add(call)
+            if call.outcome not in UNCOUNTED:
+                cells = found.latency.setdefault(value_of(call, by), {})
+                cells.setdefault(start_of(call.ts // HOUR * HOUR), LatencyCounts({}, {})).book(call.ms, call.ttft)
+            patience.over()  # lets other threads run
+        if patience.over():
+            break
+    return found

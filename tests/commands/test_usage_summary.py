@@ -1,0 +1,120 @@
+"""Sums by value and over time, of all calls and of those that words and options pick."""
+
+from urllib.parse import parse_qs
+
+import pytest
+from msgspec.structs import replace
+
+from gateway.domain.human_values import local_time
+from gateway.domain.units import Millis
+from gateway.domain.views import Point
+from tests.commands.runner import Control, run
+from tests.commands.samples import MODEL, NOW, SUMMARY, sum_row, timed_row
+
+
+def test_sums_have_a_total() -> None:
+    ran = run("usage", "summary", "--by", "token", control=Control({"GET /usage": SUMMARY}))
+    assert [line.split()[0] for line in ran.out.splitlines()] == ["Token", "cheap", "dear", "total"]
+    assert ran.out.splitlines()[-1].split()[-1] == "$0.005"
+
+
+def test_percentiles_are_shown_beside_averages() -> None:
+    control = Control({"GET /usage": replace(SUMMARY, rows=[timed_row("m")])})
+    heads, row, *_ = run("usage", "summary", control=control).out.splitlines()
+    assert "percentiles=true" in control.asked[0][0]
+    assert heads.split()[-7:] == ["Duration", "p50", "p95", "First", "p50", "p95", "Cost"]
+    assert row.split()[-7:-1] == ["1.25s", "900ms", "3.10s", "300ms", "250ms", "700ms"]
+
+
+def test_refused_calls_are_in_no_average() -> None:
+    rows = [replace(sum_row("m", calls=4), refused=1), replace(sum_row("none", calls=2), refused=2, first_byte_ms=0)]
+    lines = run("usage", "summary", control=Control({"GET /usage": replace(SUMMARY, rows=rows)})).out.splitlines()
+    assert [line.split()[6] for line in lines[1:3]] == ["1.25s", "-"]
+
+
+def test_the_last_thirty_days_are_summed_unless_said() -> None:
+    control = Control({"GET /usage": SUMMARY})
+    run("usage", "summary", control=control)
+    run("usage", "summary", "--since", "2026-11-01T00:00Z", control=control)
+    assert "by=model&since=" in control.asked[0][0]
+    assert "since=1793491200000" in control.asked[1][0]
+
+
+def test_the_api_has_the_same_head_as_in_the_list() -> None:
+    assert run("usage", "summary", "--by", "api", control=Control({"GET /usage": SUMMARY})).out.startswith("API ")
+
+
+def test_days_are_requested_as_steps() -> None:
+    control = Control({"GET /usage": SUMMARY})
+    run("usage", "summary", "--by", "day", control=control)
+    assert "&step=day&" in control.asked[0][0]
+    assert "by=" not in control.asked[0][0]
+
+
+def test_spans_of_time_are_named_by_their_beginning() -> None:
+    points = [Point(start_ms=Millis(NOW + n * 3_600_000), key="", row=sum_row("", calls=n)) for n in range(3)]
+    control = Control({"GET /usage": replace(SUMMARY, rows=[], series=points)})
+    lines = run("usage", "summary", "--by", "hour", control=control).out.splitlines()
+    assert [line[:16] for line in lines[1:3]] == [local_time(point.start_ms)[:16] for point in points[1:]]
+    assert len(lines) == 4
+
+
+def test_the_json_is_the_view() -> None:
+    ran = run("usage", "summary", "--json", control=Control({"GET /usage": SUMMARY}))
+    assert list(ran.json) == list(SUMMARY.__struct_fields__)
+
+
+def test_a_summary_says_until_when_alike_refusals_were_counted_once() -> None:
+    control = Control({"GET /usage": replace(SUMMARY, refusals_from_ms=NOW)})
+    told = f"before {local_time(NOW)}, of many alike refusals one in a second was counted"
+    assert told in run("usage", "summary", control=control).err
+    assert "refusals" not in run("usage", "summary", control=Control({"GET /usage": SUMMARY})).err
+
+
+@pytest.mark.parametrize(("by", "step"), [("day", "00:00:00"), ("hour", "00:00"), ("token", "")])
+def test_the_first_row_of_sums_over_time_is_of_a_whole_day_or_hour(by: str, step: str) -> None:
+    control = Control({"GET /usage": SUMMARY})
+    run("usage", "summary", "--by", by, "--since", "2026-11-16 06:28:30", control=control)
+    ((asked, _),) = control.asked
+    since = int(parse_qs(asked.partition("?")[2])["since"][0])
+    assert local_time(since) == "2026-11-16 06:28:30"[: len("2026-11-16 06:28:30") - len(step)] + step
+
+
+def test_sums_over_time_have_rows_as_all_others() -> None:
+    points = [Point(start_ms=Millis(NOW - hours * 3_600_000), key="", row=SUMMARY.total) for hours in (1, 0)]
+    answer = replace(SUMMARY, by="", rows=[], series=points)
+    found = run("usage", "summary", "--by", "hour", "--json", control=Control({"GET /usage": answer})).json
+    assert (found["by"], [row["key"] for row in found["rows"]]) == ("hour", [str(point.start_ms) for point in points])
+    assert [len(row["name"]) for row in found["rows"]] == [len("2026-11-20 22:00")] * 2
+    assert len(found["series"]) == 2
+
+
+def test_words_and_options_pick_calls() -> None:
+    control = Control({"GET /usage": SUMMARY})
+    given = ("--token", "laptop", "--errors", "--since", "2026-11-01T00:00Z", "model:gpt-*", "until:2026-11-02T00:00Z")
+    assert run("usage", "summary", *given, control=control).code == 0
+    asked = parse_qs(control.asked[0][0].partition("?")[2])
+    assert asked == {
+        "by": ["model"],
+        "since": ["1793491200000"],
+        "until": ["1793577600000"],
+        "percentiles": ["true"],
+        "token": ["laptop"],
+        "failed": ["true"],
+        "words": ["model:gpt-*"],
+    }
+
+
+def test_sums_without_the_deleted_records_say_so() -> None:
+    told = "of older calls the records are deleted, and they are not counted"
+    control = Control({"GET /usage": replace(SUMMARY, incomplete=True)})
+    assert told in run("usage", "summary", "tok:laptop", control=control).err
+    assert told not in run("usage", "summary", "tok:laptop", control=Control({"GET /usage": SUMMARY})).err
+
+
+def test_a_model_that_nobody_offers_is_named_with_those_there_are() -> None:
+    none = replace(SUMMARY, rows=[], total=sum_row("", calls=0))
+    control = Control({"GET /usage": none, "GET /models": [MODEL]})
+    ran = run("usage", "summary", "--model", "gtp", control=control)
+    assert f"no matching calls; no channel offers model 'gtp' now: there are {MODEL.name}, from " in ran.err
+    assert "no matching" not in run("usage", "summary", control=control).err

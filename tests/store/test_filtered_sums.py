@@ -1,0 +1,86 @@
+"""Sums of picked calls are those of the calls themselves, by any dimension and over time."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.domain.call import Record
+from gateway.domain.query import EVERYTHING, Query, parse
+from gateway.domain.units import Millis
+from gateway.store.calls import CallLog, filtered_sums_of
+from gateway.store.filtered_sums import CallSelection
+from gateway.store.rollup import DIMENSIONS, HOUR, Counts, Dimension
+from gateway.store.search import CallFilter, SearchDeadline
+from gateway.store.sums import value_of
+from tests.store.samples import busy, log_of, seal
+
+CALLS = list(busy(11, 600, days=4))
+EVEN = CALLS[0].model
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> CallLog:
+    found = log_of(tmp_path, limit=20_000)
+    for i, call in enumerate(CALLS):
+        found.append([call])
+        if i == 450:
+            seal(found)
+    return found
+
+
+def selection(where: CallFilter | None = None, query: Query = EVERYTHING) -> CallSelection:
+    return CallSelection(where or CallFilter(), query, SearchDeadline())
+
+
+def added(calls: list[Record]) -> Counts:
+    counts = Counts()
+    for call in calls:
+        counts.book(call)
+    return counts
+
+
+SELECTIONS: list[tuple[CallSelection, Callable[[Record], bool]]] = [
+    (selection(), lambda _: True),
+    (selection(CallFilter(model=EVEN)), lambda call: call.model == EVEN),
+    (selection(query=parse("st:err", Millis(0))), lambda call: not 200 <= call.status < 300),
+    (
+        selection(CallFilter(since=CALLS[100].ts, until=CALLS[500].ts, token=CALLS[7].token)),
+        lambda call: CALLS[100].ts <= call.ts < CALLS[500].ts and call.token == CALLS[7].token,
+    ),
+]
+
+
+@pytest.mark.parametrize("by", DIMENSIONS)
+@pytest.mark.parametrize(("picked", "fits"), SELECTIONS)
+def test_rows_are_the_sums_of_the_calls_that_fit(
+    calls: CallLog, picked: CallSelection, fits: Callable[[Record], bool], by: Dimension
+) -> None:
+    wanted = [call for call in CALLS if fits(call)]
+    sums, latency = filtered_sums_of(calls, picked, by, "")
+    values = {value_of(call, by) for call in wanted}
+    assert wanted
+    assert sums.rows == {value: added([c for c in wanted if value_of(c, by) == value]) for value in values}
+    assert sums.total == added(wanted)
+    assert latency.keys() <= values
+
+
+@pytest.mark.parametrize("by", ["model", "token"])
+@pytest.mark.parametrize("step", ["hour", "day"])
+def test_all_calls_picked_come_to_what_the_rollups_say(calls: CallLog, by: Dimension, step: str) -> None:
+    picked, timed = filtered_sums_of(calls, selection(), by, step)  # type: ignore[arg-type]
+    everything = calls.sums(by, Millis(0), Millis(1 << 62), step)  # type: ignore[arg-type]
+    assert picked == everything
+    assert timed == calls.latency(by, Millis(0), Millis(1 << 62), step)  # type: ignore[arg-type]
+
+
+def test_hours_begin_at_full_hours(calls: CallLog) -> None:
+    sums, latency = filtered_sums_of(calls, selection(CallFilter(model=EVEN)), "model", "hour")
+    assert {bucket.start % HOUR for bucket in sums.series} == {0}
+    assert set(latency[EVEN]) <= {bucket.start for bucket in sums.series}
+
+
+def test_who_left_is_not_searched_for(calls: CallLog) -> None:
+    picked = selection()
+    picked.patience.cancel()
+    assert filtered_sums_of(calls, picked, "model", "")[0].total.calls < len(CALLS)
