@@ -8,30 +8,30 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
-from gateway.domain.errors import GatewayError
-from gateway.domain.forecast import forecast, used_share
+from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.query import parse
 from tui import format as fmt
 from tui.actions import bindings
-from tui.budgets import budget_line, budget_tone, by_unit
 from tui.pages.base import AnyPage, ConsolePage, Verb
+from tui.pages.list_page import COMPLAINT_LIMIT, edit_filter
 from tui.pages.usage_chart import MEASURES, Bars, ChartPlan, bar_values, bars_of, chart, known
 from tui.pages.usage_cursor import DIMENSIONS, Layout, click, move_bar, move_series, open_calls
-from tui.pages.usage_panels import BudgetSource, budget_chart, heat_map, heat_width
+from tui.pages.usage_panels import BudgetSource, budget_chart, budget_lines, budget_sources, heat_map, heat_width
 from tui.pages.usage_sums import UsageRequest, UsageSums, fetch
 from tui.pages.usage_table import (
     SeriesRow,
-    ranking,
+    rankings,
     series_rows,
     series_table,
     shown_columns,
     side_by_side,
 )
 from tui.session import ConsoleSession
-from tui.text import Part, cell, content, cut, lines, safe
+from tui.text import Part, content, cut, lines, safe
 from tui.trends import HOUR_MS, MINUTE
-from tui.widgets.text_block import TextBlock
+from tui.widgets.text_block import LeadLine, TextBlock
 
 PERIODS: Mapping[str, tuple[str, int]] = {
     "30 days": ("day", 30),
@@ -45,22 +45,26 @@ PERIODS: Mapping[str, tuple[str, int]] = {
 REFRESH_MS = 10_000
 """Milliseconds between fetches; only new calls trigger one."""
 
+PAUSE = 20
+"""So many times as long as a fetch took is none made for new calls: a filter is searched for in all records."""
+
+TYPING_S = 0.3
+"""How long the filter waits for more letters: it has to search."""
+
+HINT = "tok:laptop  model:claude-*  app:zed  !st:err  cost:>0.01"
+
 WIDE = 112
 """Cells from which the two panels are side by side."""
 
 PANEL = 7
 """Lines of a panel's picture: seven weekdays."""
 
-GAUGE = 14
-NARROW = 95
-"""Cells below which the list of budgets has short gauges."""
-
 
 def next_option(choice: str, options: Sequence[str]) -> Verb:
     """An action that switches to the next option."""
 
     def verb(page: Any) -> None:
-        choices = page.session.state.view("usage").choices
+        choices = page.view.choices
         at = options.index(page.choice(choice, options))
         choices[choice] = options[(at + 1) % len(options)]
         page.back, page.series = 0, None if choice == "by" else page.series
@@ -73,6 +77,13 @@ def next_budget(page: AnyPage) -> None:
     """Show the next budget in the chart."""
     page.budget += 1
     page.refetch()
+
+
+def all_calls(page: AnyPage) -> None:
+    """Count all calls again."""
+    page.query_one(Input).value = page.view.filter = page.complaint = ""
+    page.on_input_submitted()
+    page.renew()
 
 
 class UsageBlock(TextBlock, inherit_bindings=False):
@@ -96,6 +107,8 @@ class UsagePage(ConsolePage):
         "value": next_option("value", list(MEASURES)),
         "by": next_option("by", DIMENSIONS),
         "budget": next_budget,
+        "filter": edit_filter,
+        "all": all_calls,
         "open": open_calls,
         "earlier": move_bar(1),
         "later": move_bar(-1),
@@ -112,6 +125,9 @@ class UsagePage(ConsolePage):
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "usage")
+        self.view = session.state.view("usage")
+        self.complaint = ""
+        """What is wrong with the filter."""
         self.back = 0
         """The selected bar, counted from the newest."""
         self.series: str | None = None
@@ -121,11 +137,15 @@ class UsagePage(ConsolePage):
         self._found: UsageSums | None = None
         self._shown: tuple[object, ...] = ()
         """What the text was drawn from."""
-        self._asked: tuple[str, str, int, int] | None = None
-        """Period, dimension, time and number of calls of the last fetch."""
+        self._asked: tuple[tuple[str, str, str], int, int] | None = None
+        """Period, dimension and filter, time and number of calls of the last fetch."""
+        self._took_ms = 0
 
     def compose(self) -> ComposeResult:
-        yield Static(classes="lead")
+        yield LeadLine(self.renew)
+        field = Input(placeholder=HINT, classes="filter", compact=True, value=self.view.filter)
+        field.display = bool(self.view.filter)
+        yield field
         yield UsageBlock()
 
     def take_focus(self) -> None:
@@ -133,7 +153,7 @@ class UsagePage(ConsolePage):
 
     def choice(self, name: str, options: Sequence[str]) -> str:
         """The chosen option; the first one if that is no longer valid."""
-        chosen = self.session.state.view("usage").choices.get(name, "")
+        chosen = self.view.choices.get(name, "")
         return chosen if chosen in options else options[0]
 
     def refetch(self) -> None:
@@ -144,8 +164,8 @@ class UsagePage(ConsolePage):
     def renew(self) -> None:
         if self.session.link == "attached" and self._due():
             self.run_worker(self._ask(), group="usage", exclusive=True, exit_on_error=True)
-        self.query_one(".lead", Static).update(self.lead())
-        session, choices = self.session, tuple(self.session.state.view("usage").choices.items())
+        self.query_one(LeadLine).show(self.lead(), whole=bool(self.complaint))
+        session, choices = self.session, tuple(self.view.choices.items())
         looks = (self.app.theme, self.app.no_color, session.glyphs, session.now() // MINUTE)
         shown = (id(self._found), self.back, self.series, choices, session.board.tables, looks)
         if shown != self._shown:  # drawing takes longer than the refreshes while calls run should
@@ -153,7 +173,9 @@ class UsagePage(ConsolePage):
             self.query_one(UsageBlock).show(self.draw)
 
     def lead(self) -> Content:
-        """What is shown, and the sums of it."""
+        """What is shown, and the sums of it; else what is wrong with the filter."""
+        if self.complaint:
+            return content((f" {safe(self.complaint, COMPLAINT_LIMIT)}", "bad"))
         dot = f" {self.session.glyphs.dot} "
         parts: list[Part | str] = []
         for name, options in (("period", list(PERIODS)), ("value", list(MEASURES)), ("by", DIMENSIONS)):
@@ -176,10 +198,13 @@ class UsagePage(ConsolePage):
         if found is None:
             return content((" loading ...", "dim"))
         if not found.total.calls:
+            fitting, hint = "", f"2, {key('tokens.connect')} shows how to connect a client"
+            if found.words:
+                fitting, hint = " that fit the filter", f"{key('usage.all')} shows those of all calls"
             return lines(
                 content(""),
-                content((" No calls in this period.", "bold")),
-                content(f" {key('usage.period')} changes it; 2, {key('tokens.connect')} shows how to connect a client"),
+                content((f" No calls{fitting} in this period.", "bold")),
+                content(f" {key('usage.period')} changes the period; {hint}"),
             )
         measure = self.choice("value", list(MEASURES))
         plan = ChartPlan(
@@ -196,13 +221,18 @@ class UsagePage(ConsolePage):
         self.back = min(self.back, len(bars.starts) - 1)
         chosen = len(bars.starts) - 1 - self.back
         drawn = chart(plan, bars, chart_height(height, len(rows)), chosen, self.series)
-        top = [_title(plan, bars), *drawn, self._selected(plan, bars, chosen, rows), content("")]
+        top = [
+            _title(plan, bars, incomplete=found.incomplete),
+            *drawn,
+            self._selected(plan, bars, chosen, rows),
+            content(""),
+        ]
         table = series_table(plan, rows, measure, self.series, width, self.choice("by", DIMENSIONS))
         columns = shown_columns(measure, width)
         self.places = Layout(bars, range(1, len(drawn) - 1), len(top), rows, columns, width)
         parts = [*top, *table, content(""), *self._panels(plan, found, width), content("")]
-        parts += rankings(found, plan, width)
-        return lines(*parts, content(""), *self._budgets(width))
+        parts += rankings(found.rankings, plan, width)
+        return lines(*parts, content(""), *budget_lines(self.session, width))
 
     def _selected(self, plan: ChartPlan, bars: Bars, chosen: int, rows: Sequence[SeriesRow]) -> Content:
         """What the selected bar comes to, and how to see its calls."""
@@ -237,7 +267,7 @@ class UsagePage(ConsolePage):
 
     def _panels(self, plan: ChartPlan, found: UsageSums, width: int) -> list[Content]:
         """The map of hours by weekday, and a budget's course."""
-        now, sources = self.session.now(), self._sources()
+        now, sources = self.session.now(), budget_sources(self.session)
         course = None if found.course is None else found.course.updated(sources, found.fetched_ms, now)
         if width < WIDE or course is None:
             rows = heat_map(found.hours, plan, width)
@@ -251,56 +281,45 @@ class UsagePage(ConsolePage):
         right = budget_chart(course, plan, now, (width - left - 4, PANEL), _next_budget(self.session, sources))
         return side_by_side(heat_map(found.hours, plan, left), right, left + 3)
 
-    def _budgets(self, width: int) -> list[Content]:
-        now, glyphs, narrow = self.session.now(), self.session.glyphs, width < NARROW
-        rows = []
-        for source in self._sources():
-            part, budget = used_share(source.budget), source.budget
-            name = cell(safe(source.label), 13 if narrow else 20, ellipsis=glyphs.ellipsis)
-            line = f"{budget_line(budget, 4 if narrow else GAUGE, glyphs)}  "
-            head = f" {name} {budget.window.value:<6} "
-            text = cut(forecast(budget, now, source.since), max(0, width - len(head) - len(line)), glyphs.ellipsis)
-            rows.append(content(head, (line, budget_tone(part)), (text, budget_tone(part) or "dim")))
-        none = f"   none; {self.session.key('entity.edit')} on pages 2, 3 and 6 adds them"
-        title = content((" budgets", "bold"), ("" if rows else none, "dim"))
-        return [title, *rows]
-
-    def _sources(self) -> list[BudgetSource]:
-        """All budgets, the most used one first."""
-        board, account, found = self.session.board, self.session.board.account, []
-        if account is not None:
-            begun = self.session.now() if account.begun_ms is None else account.begun_ms
-            found = [BudgetSource("account", "", "", begun, b) for b in by_unit(account.budgets)]
-        found += [
-            BudgetSource("group", g.name, g.name, g.created_ms, b) for g in board.groups for b in by_unit(g.budgets)
-        ]
-        found += [
-            BudgetSource("token", t.id, t.name, t.created_ms, b) for t in board.tokens for b in by_unit(t.budgets)
-        ]
-        return sorted(found, key=lambda one: -used_share(one.budget))
-
     def _due(self) -> bool:
         board = self.session.board
         calls = board.calls.total - len(board.calls.running)
-        asked = (self.choice("period", list(PERIODS)), self.choice("by", DIMENSIONS))
-        now = self.session.now()
-        last = self._asked
-        if last is not None and last[:2] == asked and (now - last[2] < REFRESH_MS or calls == last[3]):
+        asked = (self.choice("period", list(PERIODS)), self.choice("by", DIMENSIONS), self.view.filter.strip())
+        now, last = self.session.now(), self._asked
+        pause = max(REFRESH_MS, PAUSE * self._took_ms)
+        if self.complaint or (last is not None and last[0] == asked and (now - last[1] < pause or calls == last[2])):
             return False
-        self._asked = (*asked, now, calls)
+        self._asked = (asked, now, calls)
         return True
 
     async def _ask(self) -> None:
         step, count = PERIODS[self.choice("period", list(PERIODS))]
-        sources = self._sources()
+        sources = budget_sources(self.session)
         budget = sources[self.budget % len(sources)] if sources else None
-        asked = UsageRequest(self.choice("by", DIMENSIONS), step, count, budget)
+        asked = UsageRequest(self.choice("by", DIMENSIONS), step, count, budget, self.view.filter.strip())
+        began = self.session.now()
         try:
-            self._found = await fetch(self.session.client, asked, self.session.now())
+            self._found = await fetch(self.session.client, asked, began)
         except GatewayError:
             self._asked = None
             return  # the header says that the server is gone
+        self._took_ms = self.session.now() - began
         self.renew()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """What is typed is searched for a moment later."""
+        if self.view.filter == event.value:
+            return
+        self.view.filter, self.complaint = event.value, ""
+        try:
+            parse(event.value, self.session.now())
+        except BadRequest as error:
+            self.complaint = self.session.advice(error.message)
+        self.set_timer(TYPING_S, self.renew)
+
+    def on_input_submitted(self) -> None:
+        self.query_one(Input).display = bool(self.view.filter)
+        self.take_focus()
 
     async def on_click(self, event: events.Click) -> None:
         """Select a bar or a series; again: open its calls. A title of the table chooses the measure."""
@@ -324,7 +343,7 @@ def chart_height(height: int, rows: int) -> int:
     return max(5, min(16, rest))
 
 
-def _title(plan: ChartPlan, bars: Bars) -> Content:
+def _title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
     """What a bar stands for, and what the marks on the axis mean, if there are any."""
     step = "hour" if bars.hourly else "day"
     per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
@@ -337,19 +356,6 @@ def _title(plan: ChartPlan, bars: Bars) -> Content:
         parts.append(("   p50, p95: the slowest day", "dim"))
     if not all(known_ones):
         parts.append((f"   {glyphs.unknown * 2} before the first call", "dim"))
+    if incomplete:
+        parts.append(("   without older calls: their records are deleted", "dim"))
     return content(*parts)
-
-
-def rankings(found: UsageSums, plan: ChartPlan, width: int) -> list[Content]:
-    """Who used most, by the other dimensions."""
-    blocks = list(found.rankings)
-    across = len(blocks) if width >= 140 else 2 if width >= 76 else 1
-    each = width // across
-    drawn = [ranking(by, found.rankings[by], plan.value, each - 2, plan.glyphs) for by in blocks]
-    rows: list[Content] = []
-    for at in range(0, len(drawn), across):
-        row = drawn[at]
-        for number, block in enumerate(drawn[at + 1 : at + across], 1):
-            row = side_by_side(row, block, each * number)
-        rows += [*row, content("")]
-    return rows[:-1]

@@ -68,6 +68,7 @@ async def open_calls(page: AnyPage) -> None:
         words = filter_words(layout, number, page.series, by, MEASURES[measure].words)
         if by in IDS and page.series is not None and page.series != OTHERS:
             words = await _words_of_all_names(page, layout, words, number, by)
+        words = " ".join(filter(None, (words, page.view.filter.strip())))
         await live_actions.show_calls(page.app, words)
 
 
@@ -116,7 +117,7 @@ async def click(page: AnyPage, layout: Layout, x: int, y: int) -> None:
     elif 0 <= row < len(layout.rows):
         page.series = layout.rows[row].key
     elif y == layout.table and (column := column_at(layout.columns, layout.width, x)) is not None:
-        page.session.state.view("usage").choices["value"] = column.measure
+        page.view.choices["value"] = column.measure
         page.renew()
         return
     else:

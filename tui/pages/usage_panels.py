@@ -1,4 +1,4 @@
-"""Usage panels: the map of hours by weekday, and the cost so far in a budget's window against its limit."""
+"""Usage panels: the map of hours by weekday, a budget's cost so far against its limit, and all budgets."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -7,18 +7,23 @@ import msgspec
 from textual.content import Content
 
 from gateway.domain.budget import Window, window_end, window_start
-from gateway.domain.forecast import MIN_ELAPSED, forecast
+from gateway.domain.forecast import MIN_ELAPSED, forecast, used_share
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, SumRow
 from tui import charts
-from tui.budgets import amounts
+from tui.budgets import amounts, budget_line, budget_tone, by_unit
 from tui.glyphs import Glyphs
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, ChartPlan, Measure, join_parts, sum_rows, tick_text
+from tui.session import ConsoleSession
 from tui.text import Part, cell, content, cut, fitting, safe
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 HEAT_DAYS = 28
 """Each weekday counts as often as the others."""
+
+GAUGE = 14
+NARROW = 95
+"""Cells below which the list of budgets has short gauges."""
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -278,3 +283,30 @@ def _budget_axis(course: BudgetCourse, past: Sequence[bool], room: int, glyphs: 
 def _moment(ms: int, step: str) -> str:
     then = datetime.fromtimestamp(ms / 1000).astimezone()
     return f"{then:%a} {then:%H:%M}" if step == "hour" else f"{then.day} {then:%b}"
+
+
+def budget_sources(session: ConsoleSession) -> list[BudgetSource]:
+    """All budgets, the most used one first."""
+    board, account, found = session.board, session.board.account, []
+    if account is not None:
+        begun = session.now() if account.begun_ms is None else account.begun_ms
+        found = [BudgetSource("account", "", "", begun, b) for b in by_unit(account.budgets)]
+    found += [BudgetSource("group", g.name, g.name, g.created_ms, b) for g in board.groups for b in by_unit(g.budgets)]
+    found += [BudgetSource("token", t.id, t.name, t.created_ms, b) for t in board.tokens for b in by_unit(t.budgets)]
+    return sorted(found, key=lambda one: -used_share(one.budget))
+
+
+def budget_lines(session: ConsoleSession, width: int) -> list[Content]:
+    """Each budget with its gauge and forecast."""
+    now, glyphs, narrow = session.now(), session.glyphs, width < NARROW
+    rows = []
+    for source in budget_sources(session):
+        part, budget = used_share(source.budget), source.budget
+        name = cell(safe(source.label), 13 if narrow else 20, ellipsis=glyphs.ellipsis)
+        line = f"{budget_line(budget, 4 if narrow else GAUGE, glyphs)}  "
+        head = f" {name} {budget.window.value:<6} "
+        text = cut(forecast(budget, now, source.since), max(0, width - len(head) - len(line)), glyphs.ellipsis)
+        rows.append(content(head, (line, budget_tone(part)), (text, budget_tone(part) or "dim")))
+    none = f"   none; {session.key('entity.edit')} on pages 2, 3 and 6 adds them"
+    title = content((" budgets", "bold"), ("" if rows else none, "dim"))
+    return [title, *rows]

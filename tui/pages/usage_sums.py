@@ -28,6 +28,10 @@ class UsageSums(msgspec.Struct, frozen=True):
     course: BudgetCourse | None
     """As of the fetch; ``updated`` gives it with what was used since."""
     fetched_ms: Millis
+    words: str = ""
+    """The filter that the calls fit, if there is one."""
+    incomplete: bool = False
+    """Records of the period are deleted, and with a filter their calls are not in the sums."""
 
 
 class UsageRequest(msgspec.Struct, frozen=True):
@@ -37,16 +41,20 @@ class UsageRequest(msgspec.Struct, frozen=True):
     step: str
     count: int
     budget: BudgetSource | None
+    words: str = ""
+    """Filter: only calls that fit are summed up; a budget's course is of all."""
 
 
 async def fetch(client: ControlClient, asked: UsageRequest, now: Millis) -> UsageSums:
     """The sums from the server. Raises GatewayError."""
     starts = hours(asked.count, now) if asked.step == "hour" else days(asked.count, now)
-    main = await client.summary(by=asked.by, since=starts[0], step=asked.step, percentiles=True)
-    whole = await client.summary(since=starts[0], step=asked.step, percentiles=True)
+    since, words = starts[0], asked.words or None
+    main = await client.summary(by=asked.by, since=since, step=asked.step, percentiles=True, words=words)
+    whole = await client.summary(since=since, step=asked.step, percentiles=True, words=words)
     heat_starts = hours((now - days(HEAT_DAYS, now)[0]) // HOUR_MS + 1, now)
-    heat = await client.summary(since=heat_starts[0], step="hour")
-    rankings = {one: (await client.summary(by=one, since=starts[0])).rows for one in RANKED if one != asked.by}
+    heat = await client.summary(since=heat_starts[0], step="hour", words=words)
+    others = [one for one in RANKED if one != asked.by]
+    rankings = {one: (await client.summary(by=one, since=since, words=words)).rows for one in others}
     return UsageSums(
         trends(main, starts),
         trends(whole, starts),
@@ -56,6 +64,8 @@ async def fetch(client: ControlClient, asked: UsageRequest, now: Millis) -> Usag
         main.first_ms,
         await _course(client, asked.budget, now),
         now,
+        asked.words,
+        main.incomplete,
     )
 
 

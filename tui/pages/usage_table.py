@@ -1,6 +1,6 @@
 """Usage table: the series of the chart with their sums, averages and percentiles, and rankings. Values in, text out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from textual.content import Content
@@ -185,3 +185,18 @@ def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) 
         other = right[number] if number < len(right) else Content("")
         rows.append(Content.assemble(one, " " * max(0, width - one.cell_length), other))
     return rows
+
+
+def rankings(found: Mapping[str, Sequence[SumRow]], plan: ChartPlan, width: int) -> list[Content]:
+    """Who used most, by the other dimensions."""
+    blocks = list(found)
+    across = len(blocks) if width >= 140 else 2 if width >= 76 else 1
+    each = width // across
+    drawn = [ranking(by, found[by], plan.value, each - 2, plan.glyphs) for by in blocks]
+    rows: list[Content] = []
+    for at in range(0, len(drawn), across):
+        row = drawn[at]
+        for number, block in enumerate(drawn[at + 1 : at + across], 1):
+            row = side_by_side(row, block, each * number)
+        rows += [*row, content("")]
+    return rows[:-1]

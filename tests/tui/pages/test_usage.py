@@ -19,7 +19,7 @@ from tui.pages.usage import UsagePage
 from tui.pages.usage_chart import OTHERS, bars_of
 from tui.pages.usage_cursor import Layout, filter_words
 from tui.pages.usage_table import series_rows, shown_columns
-from tui.trends import DAY_MS, HOUR_MS
+from tui.trends import DAY_MS, HOUR_MS, days
 
 
 def busy() -> Owner:
@@ -90,6 +90,41 @@ async def test_no_line_wraps(size: tuple[int, int]) -> None:
             width = page.query_one("UsageBlock").scrollable_content_region.width
             assert max(len(line) for line in page.draw(width, size[1] - 4).plain.split("\n")) <= width
             await press(app, pilot, "v")
+
+
+async def test_a_filter_sums_up_the_calls_that_fit() -> None:
+    async with shown("usage", busy(), size=(140, 40)) as (app, pilot, owner):
+        starts = days(30, Millis(NOW))
+        wanted = [call for call in owner.records if call.token == "ci" and call.time_ms >= starts[0]]
+        assert wanted
+        await press(app, pilot, "slash", "=tok:ci", "enter")
+        await until(app, pilot, f" {len(wanted):,} calls")
+        assert "summary model day tok:ci" in owner.asked
+        await press(app, pilot, "enter")
+        assert isinstance(app.page, LivePage)
+        assert app.page.query_one(Input).value.endswith(" tok:ci")
+
+
+async def test_a_filter_is_cleared_and_hidden() -> None:
+    async with shown("usage", busy()) as (app, pilot, _):
+        field = usage(app).query_one(Input)
+        await press(app, pilot, "slash", "=model:nosuch")
+        await until(app, pilot, "No calls that fit the filter in this period.")
+        await press(app, pilot, "escape")
+        await until(app, pilot, "cost per day")
+        assert (field.display, field.value, usage(app).view.filter) == (False, "", "")
+
+
+async def test_a_wrong_filter_says_what_is_wrong_and_changes_nothing() -> None:
+    async with shown("usage", busy()) as (app, pilot, owner):
+        asked = len(owner.asked)
+        await press(app, pilot, "slash", "=foo:bar")
+        await until(app, pilot, "unknown filter 'foo:'")
+        await settle(app, pilot)
+        assert not [one for one in owner.asked[asked:] if one.startswith("summary")]
+        assert "cost per day" in screen(app)
+        await press(app, pilot, "escape")
+        assert "unknown filter" not in screen(app)
 
 
 async def test_enter_on_a_bar_opens_its_calls() -> None:
