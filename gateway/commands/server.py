@@ -22,8 +22,10 @@ from gateway.commands.usage_tail import print_calls
 from gateway.config import Config
 from gateway.domain.account import AccountStatus
 from gateway.domain.advice import advice
-from gateway.domain.errors import QuotaExceeded
+from gateway.domain.budget import BALANCE_ID
+from gateway.domain.errors import GatewayError, QuotaExceeded
 from gateway.domain.human_values import brief_span, count_text, local_time, past_of
+from gateway.domain.incidents import ALL_SPENT, Incident
 from gateway.domain.money import brief_dollars
 from gateway.domain.text import plain, word
 from gateway.domain.views import AccountView, Status, Summary
@@ -99,19 +101,33 @@ def status(*, line: bool, as_json: bool) -> None:
             out(plain(found.text, limit=1_000))
         return
 
-    async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None]:
-        return await client.status(), await formatting.look_ahead(client)
+    async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None, list[str]]:
+        return await client.status(), await formatting.look_ahead(client), await _spent_budgets(client)
 
     try:
-        view, ahead = run(work, running=True)
+        view, ahead, spent = run(work, running=True)
     except Quit as error:
         if as_json and error.exit_code is Exit.UNREACHABLE:
             out_json({"running": False, "home": str(config().home), "error": error.message})
         raise
     if as_json:
-        out_json({"running": True, **msgspec.structs.asdict(view), "account": ahead.json() if ahead else None})
+        account = ahead.json() if ahead else None
+        out_json({"running": True, **msgspec.structs.asdict(view), "account": account, "used_up": spent})
         return
-    _print(view, ahead)
+    _print(view, ahead, spent)
+
+
+async def _spent_budgets(client: ControlClient) -> list[str]:
+    """``daily budget of token 'ci'`` for each that is used up; the balance is not one of them."""
+    try:
+        incidents = await client.incidents()
+    except GatewayError:
+        return []
+    return [one.budget for one in incidents if _is_spent(one)]
+
+
+def _is_spent(one: Incident) -> bool:
+    return one.reason == ALL_SPENT and one.subject_id != BALANCE_ID and one.lasts(now())
 
 
 def _account(account: AccountView) -> str:
@@ -155,9 +171,9 @@ class BarLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _bar_line() -> BarLine:
-    async def work(client: ControlClient) -> tuple[Status, AccountView, Summary]:
-        today = past_of("today", now())
-        return await client.status(), await client.account(), await client.summary(by="", since=today)
+    async def work(client: ControlClient) -> tuple[Status, AccountView, Summary, list[str]]:
+        today = await client.summary(by="", since=past_of("today", now()))
+        return await client.status(), await client.account(), today, await _spent_budgets(client)
 
     try:
         return bar_line(*run(work, running=True))
@@ -167,14 +183,15 @@ def _bar_line() -> BarLine:
         return BarLine(text="off", tooltip=error.message, css_class="off")
 
 
-def bar_line(view: Status, account: AccountView, today: Summary) -> BarLine:
-    """``3 running, $1.24 today, $8.76 left``, and what needs attention."""
+def bar_line(view: Status, account: AccountView, today: Summary, spent: Sequence[str] = ()) -> BarLine:
+    """``3 running, $1.24 today, $8.76 left``, and what needs attention. ``spent``: the names of budgets used up."""
     channels = [(state, count) for state, count in view.channels.items() if state not in ("ok", "off")]
     troubles = [_state_count("channel", *one) for one in channels] + _key_troubles(view)
     if account.status is not AccountStatus.ACTIVE:
         troubles.append(f"account {account.status.value}")
     if account.balance_nanos <= 0:
         troubles.append("balance used up")
+    troubles += [f"{name} used up" for name in spent]
     if view.state != "serving":
         troubles.append(view.state.replace("_", " "))
     running = f"{view.in_flight} running" + (f", {view.queued} waiting" if view.queued else "")
@@ -242,7 +259,7 @@ def _calls(view: Status) -> str:
     return f"{view.in_flight + view.queued - waiting} running · {waiting} waiting"
 
 
-def _print(view: Status, ahead: formatting.BalanceOutlook | None) -> None:
+def _print(view: Status, ahead: formatting.BalanceOutlook | None, spent: Sequence[str]) -> None:
     ollama = view.ollama_address or view.ollama_error
     out_pairs(
         [
@@ -254,6 +271,7 @@ def _print(view: Status, ahead: formatting.BalanceOutlook | None) -> None:
             ("process", str(view.pid)),
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
             *([("account", _account(ahead.account)), ("balance", ahead.text())] if ahead else []),
+            ("used up", ", ".join(plain(name) for name in spent)),
             ("calls", _calls(view)),
             *(("", f"{count} waiting for {plain(what)}") for what, count in view.waits.items()),
             ("open consoles", str(view.watchers)),

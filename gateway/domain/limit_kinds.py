@@ -9,6 +9,7 @@ from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORDS, Field, Input, Kind, Number, Option, once
 from gateway.domain.human_values import brief_count, count_of, plural
+from gateway.domain.incidents import spent_share
 from gateway.domain.limits import DEFAULT_OUTPUT, Limits
 from gateway.domain.money import brief_dollars, dollars, nanos_of
 from gateway.domain.units import Millis
@@ -59,7 +60,10 @@ def exact_count(number: int) -> str:
 
 
 def budget_text(budget: Budget) -> str:
-    """``$1.20 of $5.00 a day``, and the same in tokens; of a budget without its use only the limits."""
+    """``$1.20 of $5.00 a day``, and the same in tokens; of a budget without its use only the limits.
+
+    One that is used up says so: its numbers are rounded.
+    """
     parts = []
     used = budget if isinstance(budget, BudgetView) else None
     if budget.nanos is not None:
@@ -68,7 +72,8 @@ def budget_text(budget: Budget) -> str:
     if budget.tokens is not None:
         spent = f"{brief_count(used.spent_tokens)} of " if used else ""
         parts.append(f"{spent}{brief_count(budget.tokens)} {plural(budget.tokens, 'token')}")
-    return f"{' and '.join(parts)} {budget.window.info.rate}"
+    end = ", used up" if used and spent_share(used) >= 1 else ""
+    return f"{' and '.join(parts)} {budget.window.info.rate}{end}"
 
 
 def limits_text(limits: Limits) -> str:

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from gateway.commands.exit_codes import MEANINGS, Exit
 from gateway.commands.server import bar_line
 from gateway.domain.account import AccountStatus
+from gateway.domain.budget import BALANCE_ID
+from gateway.domain.incidents import ALL_SPENT, STORE, Incident
 from gateway.domain.units import Millis, Nanos
 from tests.commands.program import Served, serving, tollkeeper
 from tests.commands.runner import Control, run
@@ -54,6 +56,35 @@ def test_a_balance_that_is_used_up_needs_attention() -> None:
     assert (bar["class"], bar["text"].endswith(", balance used up")) == ("attention", True)
     shown = run("status", control=Control(answers)).out
     assert "account         balance used up: all calls that cost something are rejected; top up: 'tollkeeper" in shown
+
+
+def test_budgets_that_are_used_up_need_attention() -> None:
+    now = int(time.time() * 1000)
+    spent = Incident(
+        id=1,
+        channel=STORE,
+        subject_id="day:tok_1",
+        budget="daily budget of token 'editor'",
+        reason=ALL_SPENT,
+        began=Millis(now - 1000),
+        last=Millis(now - 1000),
+        until=Millis(now + 60_000),
+    )
+    others = [
+        replace(spent, subject_id="day:tok_2", budget="daily budget of token 'ci'", reason="85% is spent"),
+        replace(spent, subject_id="day:tok_3", budget="daily budget of token 'old'", ended=Millis(now)),
+        replace(spent, subject_id=BALANCE_ID, budget="balance", until=None),
+    ]
+    answers = {
+        "GET /status": STATUS,
+        "GET /account": ACCOUNT,
+        "GET /usage": SUMMARY,
+        "GET /incidents": [spent, *others],
+    }
+    assert run("status", "--json", control=Control(answers)).json["used_up"] == ["daily budget of token 'editor'"]
+    assert "used up         daily budget of token 'editor'\n" in run("status", control=Control(answers)).out
+    bar = run("status", "--line", "--json", control=Control(answers)).json
+    assert (bar["class"], bar["text"].endswith(" left, daily budget of token 'editor' used up")) == ("attention", True)
 
 
 def test_the_status_as_json_has_the_account_and_when_its_balance_is_used_up() -> None:

@@ -29,6 +29,14 @@ def test_a_listing_is_a_table() -> None:
     assert "$1.20 of $5.00 and 12.3k of 1M tokens a day" in row
 
 
+def test_a_budget_that_is_used_up_says_so_in_the_listing() -> None:
+    spent = msgspec.structs.replace(BUDGET, spent_tokens=BUDGET.tokens)
+    token = msgspec.structs.replace(TOKEN, budgets=(spent, BUDGET))
+    row = run("token", "list", control=Control({"GET /tokens": [token]})).out.splitlines()[1]
+    assert "1M of 1M tokens a day, used up" in row
+    assert row.count("used up") == 1
+
+
 def test_a_listing_in_json_has_the_fields_of_the_view() -> None:
     ran = run("token", "list", "--json", control=Control({"GET /tokens": [TOKEN]}))
     assert [list(row) for row in ran.json] == [list(TOKEN.__struct_encode_fields__)]
