@@ -204,10 +204,10 @@ def _example(view: PriceView) -> Nanos:
         "tollkeeper price set gpt-4o --input 2.50 --cached 1.25 --output 10",
         "tollkeeper price set claude-sonnet-4-5 --input 3 --output 15 --tier 200k=6/22.50",
         "tollkeeper price set my-proxy/gpt --like gpt-4o",
-        "tollkeeper price set qwen3:8b --free",
+        "tollkeeper price set qwen3:8b llama3.3:70b --free",
     ],
 )
-@click.argument("model", shell_complete=MODELS)
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=MODELS)
 @field_options(PRICE)
 @click.option("--free", is_flag=True, help="Free of charge.")
 @click.option(
@@ -218,21 +218,23 @@ def _example(view: PriceView) -> Nanos:
     help="Copy the price of this model: one that has a price here, or one of the price list.",
 )
 @json_option
-def set_price(model: str, *, free: bool, like: str | None, as_json: bool, **given: Any) -> None:
-    """Set the price of a model. It replaces the whole price."""
+def set_price(models: tuple[str, ...], *, free: bool, like: str | None, as_json: bool, **given: Any) -> None:
+    """Set the price of a model, or of several. It replaces the whole price. With --json, several are an array."""
     amounts = patch_of(PRICE, given, PriceDraft())
     _check_options(amounts, free=free, like=like)
     body = {"like": like} if like else {"input": 0, "output": 0} | amounts
 
-    async def work(client: ControlClient) -> tuple[PriceView, str]:
-        return await client.set_price(model, body), await _unknown_model(client, model)
+    async def work(client: ControlClient) -> list[tuple[PriceView, str]]:
+        views = [await client.set_price(model, body) for model in dict.fromkeys(models)]
+        return [(view, await _unknown_model(client, view.model)) for view in views]
 
-    view, note = run(work, create=True)
+    done = run(work, create=True)
     if as_json:
-        out_json(view)
-    words(f"Price of '{view.model}': {formatting.price(view)}")
-    if note:
-        words(note)
+        out_json([view for view, _ in done] if len(done) > 1 else done[0][0])
+    for view, note in done:
+        words(f"Price of '{view.model}': {formatting.price(view)}")
+        if note:
+            words(note)
 
 
 async def _unknown_model(client: ControlClient, model: str) -> str:

@@ -1,6 +1,7 @@
 """Kinds of fields for budgets (``day=5 month=50``) and limits (``rpm=60 tpm=200k``)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -16,6 +17,8 @@ from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
 
 Amounts = dict[Window, int]
+WindowAmount = tuple[Window | None, int | None]
+"""An amount and its window; without an amount it is removed, without a window that of all."""
 
 NONE = "none"
 """The word that removes a limit."""
@@ -94,7 +97,7 @@ class Budgets(Kind[tuple[Budget, ...]]):
                 help=f"Dollars per window: {', '.join(_EXAMPLES)}; day=none removes one, none removes all. "
                 "May be repeated.",
                 metavar="WINDOW=DOLLARS",
-                read=lambda text, _: _window_amount(text, nanos_of),
+                read=_amounts_reader(nanos_of),
                 multiple=True,
             ),
             Option(
@@ -102,7 +105,7 @@ class Budgets(Kind[tuple[Budget, ...]]):
                 name="token_budgets",
                 help="The same in tokens: day=1M, month=none.",
                 metavar="WINDOW=COUNT",
-                read=lambda text, _: _window_amount(text, count_of),
+                read=_amounts_reader(count_of),
                 multiple=True,
             ),
         ]
@@ -111,8 +114,9 @@ class Budgets(Kind[tuple[Budget, ...]]):
         in_dollars, in_tokens = given.get("dollar_budgets"), given.get("token_budgets")
         if not (in_dollars or in_tokens):
             return msgspec.UNSET
-        nanos = _change_amounts({one.window: one.nanos for one in before}, in_dollars or (), "--budget")
-        tokens = _change_amounts({one.window: one.tokens for one in before}, in_tokens or (), "--tokens-budget")
+        dollars_now, tokens_now = {b.window: b.nanos for b in before}, {b.window: b.tokens for b in before}
+        nanos = _change_amounts(dollars_now, chain.from_iterable(in_dollars or ()), "--budget")
+        tokens = _change_amounts(tokens_now, chain.from_iterable(in_tokens or ()), "--tokens-budget")
         return _budgets(nanos, tokens)
 
     def inputs(self, field: Field) -> Sequence[Input]:
@@ -135,7 +139,7 @@ class Budgets(Kind[tuple[Budget, ...]]):
 
     def parse(self, number: int, text: str, now: Millis) -> Amounts:
         read = nanos_of if number == 0 else count_of
-        pairs = (_window_amount(word, read, NONE_WORDS) for word in text.replace(",", " ").split())
+        pairs = (_window_amount(word, read, NONE_WORDS) for word in _amount_words(text))
         return {window: amount for window, amount in pairs if window is not None and amount is not None}
 
     def join(self, parts: Sequence[Amounts]) -> tuple[Budget, ...]:
@@ -230,17 +234,25 @@ def _budgets(nanos: Mapping[Window, int | None], tokens: Mapping[Window, int | N
 
 
 def _change_amounts(
-    before: Mapping[Window, int | None], given: Sequence[tuple[Window | None, int | None]], option: str
+    before: Mapping[Window, int | None], given: Iterable[WindowAmount], option: str
 ) -> dict[Window, int | None]:
     """The amounts with the given ones; a given ``none`` for all windows forgets those of before."""
-    amounts = once(given, option)
+    amounts = once([*given], option)
     kept = {} if None in amounts else before
     return {**kept, **{window: amount for window, amount in amounts.items() if window is not None}}
 
 
-def _window_amount(
-    text: str, read: Callable[[str], int], none_words: Sequence[str] = (NONE,)
-) -> tuple[Window | None, int | None]:
+def _amount_words(text: str) -> Sequence[str]:
+    """Those of ``day=5 month=50``, with spaces or commas between them."""
+    return text.replace(",", " ").split()
+
+
+def _amounts_reader(read: Callable[[str], int]) -> Callable[[str, Millis], Sequence[WindowAmount]]:
+    """Reads what an option is given, at least one amount."""
+    return lambda text, _now: [_window_amount(word, read) for word in _amount_words(text) or [""]]
+
+
+def _window_amount(text: str, read: Callable[[str], int], none_words: Sequence[str] = (NONE,)) -> WindowAmount:
     """``day=5``, ``month=none``; ``none`` alone is for all windows. Raises BadRequest if none is named."""
     name, equals, amount = text.strip().rpartition("=")
     if amount in none_words and not equals:

@@ -128,6 +128,14 @@ def test_a_free_model_has_a_price_of_nothing() -> None:
     assert control.bodies == [{"input": 0, "output": 0}]
 
 
+def test_several_models_get_the_same_price() -> None:
+    control = Control({**OFFERED, "PUT /prices/x": PRICE, "PUT /prices/y": replace(PRICE, model="y")})
+    ran = run("price", "set", "x", "y", "x", "--free", "--json", control=control)
+    assert (ran.code, control.bodies) == (0, [{"input": 0, "output": 0}] * 2)
+    assert [row["model"] for row in ran.json] == [PRICE.model, "y"]
+    assert run("price", "set", "x", "2", "10", control=Control({})).code == Exit.USAGE
+
+
 def test_a_price_is_copied_from_another_model() -> None:
     control = Control({**OFFERED, "PUT /prices/mine": PRICE})
     ran = run("price", "set", "mine", "--like", "gpt-4o", control=control)

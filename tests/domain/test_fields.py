@@ -98,8 +98,8 @@ def test_what_cannot_be_read_says_why(name: str) -> None:
 
 def test_a_budget_without_amounts_disappears() -> None:
     given = {
-        "dollar_budgets": [("day", None), ("month", 5)],
-        "token_budgets": [("day", None), ("ever", None)],
+        "dollar_budgets": [[("day", None), ("month", 5)]],
+        "token_budgets": [[("day", None), ("ever", None)]],
     }
     assert changes(TOKEN, given, TOKENS[1]) == {"budgets": [{"window": "month", "nanos": 5, "tokens": None}]}
 
@@ -121,6 +121,20 @@ def test_none_removes_all_budgets_of_its_unit() -> None:
         ]
     }
     assert changes(TOKEN, {"token_budgets": [tokens("none", NOW)]}, before)["budgets"][0]["tokens"] is None
+
+
+@pytest.mark.parametrize("text", ["day=5 month=1000", "day=5,month=1000", " day=5, month=1000,"])
+def test_one_option_may_hold_several_budgets(text: str) -> None:
+    dollars, _ = budget_readers()
+    assert dollars(text, NOW) == [("day", 5 * 10**9), ("month", 1000 * 10**9)]
+    field = next(field for field in TOKEN if field.name == "budgets")
+    assert field.kind.parse(0, text, NOW) == {"day": 5 * 10**9, "month": 1000 * 10**9}
+
+
+def test_an_empty_budget_is_an_error_of_the_option() -> None:
+    for read in budget_readers():
+        with pytest.raises(BadRequest, match="a budget needs a window"):
+            read(" ", NOW)
 
 
 def test_a_budget_in_other_words_is_put_right() -> None:
