@@ -4,6 +4,7 @@ The server picks them; only ``usage tail``, which gets them as they end, picks t
 """
 
 from collections.abc import AsyncIterator, Callable
+from heapq import nlargest
 from typing import Any, TypeVar
 
 import click
@@ -70,12 +71,20 @@ def filter_options(command: F) -> F:
 def wanted_of(given: dict[str, Any]) -> CallQuery:
     """The options by name as one value; raises BadRequest for a word that is not understood."""
     status = given.pop("status")
-    typed = (*given.pop("words"), *([f"st:{status}"] if status else []))
+    typed = [*given.pop("words"), *([f"st:{status}"] if status else [])]
+    for name, field in _PATTERN_FIELDS.items():
+        if (value := given[name] or "") and ("*" in value or "?" in value):
+            typed.append(f"{'!' if value[0] == '!' else ''}{field}:{value.removeprefix('!')}")
+            given[name] = None
     words = parse(" ".join(map(shell_word, typed)), now())
     since = _only(max, given.pop("since"), words.since)
     until = _only(min, given.pop("until"), words.until)
     failed = given.pop("errors") or None
     return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **given)
+
+
+_PATTERN_FIELDS = {"token": "tok", "group": "grp", "model": "model", "channel": "ch", "app": "app", "api": "api"}
+"""The words of the filter that take a pattern, by the options for exact names."""
 
 
 async def find_calls(client: ControlClient, wanted: CallQuery, progress: ProgressLine) -> AsyncIterator[CallView]:
@@ -112,6 +121,20 @@ async def newest_calls(
             fields["since"] = found[-1].time_ms + 1
 
 
+async def largest_calls(
+    client: ControlClient, wanted: CallQuery, field: str, limit: int, progress: ProgressLine | None = None
+) -> list[CallView]:
+    """Those of all calls wanted that have most of a field, the largest first; calls that have none come last."""
+    largest: list[CallView] = []
+    before = None
+    while True:
+        page = await _page(client, progress, limit=PAGE, before=before, **wanted.fields)
+        largest = nlargest(limit, [*largest, *page.calls], key=lambda call: getattr(call, field) or 0)
+        if page.cursor is None:
+            return largest
+        before = page.cursor
+
+
 async def _page(client: ControlClient, progress: ProgressLine | None, **asked: object) -> CallPage:
     page = await client.calls(**asked)
     if progress is not None and page.cursor is not None:
@@ -142,7 +165,12 @@ def _only(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("words", nargs=-1),
-    click.option("--token", type=SOME, shell_complete=TOKENS, help="Calls with this token."),
+    click.option(
+        "--token",
+        type=SOME,
+        shell_complete=TOKENS,
+        help="Calls with this token; as all names here also a pattern: 'ci-*'.",
+    ),
     click.option("--group", type=SOME, shell_complete=GROUPS, help="Calls in this group."),
     click.option("--model", type=SOME, shell_complete=MODELS, help="Calls for this model."),
     click.option("--channel", type=SOME, shell_complete=CHANNELS, help="Calls answered by this channel."),

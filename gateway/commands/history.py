@@ -56,6 +56,7 @@ def history() -> None:
 @click.option("--until", type=UNTIL, metavar="WHEN", help="Only before then.")
 @click.option(
     "--limit",
+    "-n",
     type=WholeNumber(1, 1000),
     default=SHOWN,
     metavar="N",

@@ -21,7 +21,7 @@ def incident() -> None:
 
 @incident.command("list", examples=["tollkeeper incident list", "tollkeeper incident list --channel openai --json"])
 @click.option("--channel", default="", help="Only those of this channel.", shell_complete=CHANNELS)
-@click.option("--limit", type=WholeNumber(min=1), metavar="N", help="At most so many, the newest (default: all).")
+@click.option("--limit", "-n", type=WholeNumber(min=1), metavar="N", help="At most so many, the newest (default: all).")
 @json_option
 def list_incidents(channel: str, limit: int | None, *, as_json: bool) -> None:
     """List incidents, newest first. Each cause of a channel is an incident of its own; the last 200 are kept.

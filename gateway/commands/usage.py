@@ -8,7 +8,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Noun
-from gateway.commands.call_filters import CallQuery, filter_options, newest_calls, no_match, wanted_of
+from gateway.commands.call_filters import CallQuery, filter_options, largest_calls, newest_calls, no_match, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber, json_option
 from gateway.commands.output import Columns, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
@@ -31,6 +31,14 @@ RETRY_MS = 600_000
 NEAR_CALLS = 500
 SHOWN = 50
 """Calls in a list, unless ``--limit`` says another number."""
+SORTS = {
+    "cost": "cost_nanos",
+    "duration": "duration_ms",
+    "ttft": "first_byte_ms",
+    "input": "input_tokens",
+    "output": "output_tokens",
+}
+"""The fields of a call that a list can be sorted by."""
 NO_CALLS = "no calls yet; try: tollkeeper chat hello"
 LAST = "last"
 """Instead of an id: the first call of the list."""
@@ -68,12 +76,16 @@ usage.add_command(export)
     examples=[
         "tollkeeper usage list --token laptop --since 1h",
         "tollkeeper usage list st:err 'dur:>5s' '!model:demo-*'",
+        "tollkeeper usage list --sort cost --since 7d --limit 10",
     ],
 )
 @filter_options
-@click.option("--limit", type=WholeNumber(min=1), default=SHOWN, show_default=True, help="Show at most this many.")
+@click.option(
+    "--limit", "-n", type=WholeNumber(min=1), default=SHOWN, show_default=True, help="Show at most this many."
+)
+@click.option("--sort", type=click.Choice([*SORTS]), help="Show the largest of all instead of the newest.")
 @json_option
-def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
+def list_calls(limit: int, sort: str | None, *, as_json: bool, **given: Any) -> None:
     """List the calls that began last, the newest first.
 
     WORDS narrow the list, as in the console's filter.
@@ -84,12 +96,15 @@ def list_calls(limit: int, *, as_json: bool, **given: Any) -> None:
 
     async def work(client: ControlClient) -> tuple[list[CallView], str]:
         with ProgressLine(shown=not as_json) as progress:
-            calls = await newest_calls(client, wanted, limit, progress)
+            if sort:
+                calls = await largest_calls(client, wanted, SORTS[sort], limit, progress)
+            else:
+                calls = await newest_calls(client, wanted, limit, progress)
         return calls, NO_CALLS if wanted == CallQuery() else "" if calls else await no_match(client, wanted)
 
     calls, note = run(work)
     out_list(calls, _columns(calls), as_json=as_json, empty=note, drop=DROP)
-    if len(calls) == limit == SHOWN and not as_json:
+    if len(calls) == limit == SHOWN and not (as_json or sort):
         words(more_text(SHOWN, "calls"))
 
 

@@ -34,6 +34,34 @@ def test_a_status_is_given_as_in_words(status: str) -> None:
     assert "write st:err, st:ok, st:4xx" in run("usage", "list", "--status", "failed").err
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "word"),
+    [
+        ("--model", "claude*", "model:claude*"),
+        ("--token", "!ci-?", "!tok:ci-?"),
+        ("--channel", "my *", 'ch:"my *"'),
+        ("--app", "*node*", "app:*node*"),
+    ],
+)
+def test_an_option_takes_a_pattern(option: str, value: str, word: str) -> None:
+    control = Control({"GET /calls": CallPage(calls=[CALL])})
+    assert run("usage", "list", option, value, control=control).code == 0
+    assert parse_qs(control.asked[0][0].partition("?")[2]) == {"limit": ["50"], "words": [word]}
+
+
+def test_the_largest_calls_of_all_pages() -> None:
+    dear = [replace(CALL, id=f"req_{cost}", cost_nanos=cost) for cost in (5, 90, 70, 3)]
+    pages = [CallPage(calls=dear[:2], cursor="2"), CallPage(calls=dear[2:])]
+    ran = run("usage", "list", "--sort", "cost", "-n", "2", "--json", control=Control({"GET /calls": iter(pages)}))
+    assert [call["cost_nanos"] for call in ran.json] == [90, 70]
+
+
+def test_a_call_without_a_first_token_is_the_smallest() -> None:
+    calls = [replace(CALL, id="req_none", first_byte_ms=None), replace(CALL, id="req_some", first_byte_ms=Millis(9))]
+    control = Control({"GET /calls": CallPage(calls=calls)})
+    assert run("usage", "list", "--sort", "ttft", "--json", control=control).json[0]["id"] == "req_some"
+
+
 def test_the_narrower_of_two_bounds_counts() -> None:
     control = Control({"GET /calls": CallPage(calls=[])})
     run("usage", "list", "since:2026-11-02T00:00Z", "--since", "2026-11-01T00:00Z", control=control)
