@@ -87,8 +87,26 @@ def test_every_noun_has_something_to_show() -> None:
 @pytest.mark.parametrize("typed", base.MEANT)
 def test_words_for_a_noun_are_answered_with_a_command_that_exists(typed: str) -> None:
     assert f"Did you mean 'tollkeeper {base.MEANT[typed]}'? See" in run(*typed.split()).err
-    words = re.sub(r" (--|CHANNEL|last).*", "", base.MEANT[typed]).split()
+    words = re.sub(r" (--|CHANNEL|NAME|last).*", "", base.MEANT[typed]).split()
     assert run(*words, "--help").code == 0
+
+
+@pytest.mark.parametrize("typed", base.MEANT_OPTIONS)
+def test_options_are_answered_with_what_exists(typed: str) -> None:
+    noun, command, option = typed.split()
+    meant = base.MEANT_OPTIONS[typed]
+    assert f"No such option '{option}'. Did you mean '{meant}'? See" in run(noun, command, "x", option, "5").err
+    path = [part for part in meant.split()[1:] if part[0] != "-"] if meant.startswith("tollkeeper") else [noun, command]
+    offered = run(*path, "--help")
+    assert offered.code == 0
+    assert [part for part in meant.split() if part.startswith("--") and part not in offered.out] == []
+
+
+def test_a_name_instead_of_a_command_is_answered_with_the_one_that_shows_it() -> None:
+    assert "Did you mean 'tollkeeper token show alice'? See" in run("token", "alice").err
+    assert "Did you mean 'tollkeeper model show 'my model''? See" in run("model", "my model").err
+    assert "Did you mean 'edit'? See" in run("token", "edi").err
+    assert "Did you mean" not in run("usage", "zzz", "yyy").err
 
 
 def test_a_short_option_is_answered_with_the_long_one() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 
 COMPLETE = "_TOLLKEEPER_COMPLETE"
 """Variable that a shell's script sets when it asks the program for completions."""
@@ -46,14 +46,36 @@ MEANT: Mapping[str, str] = {
     "usage yesterday": "usage summary --since yesterday --until yesterday",
     "usage last": "usage show last",
     "usage stats": "usage summary",
+    "usage top": "usage list --sort cost",
     "channel check": "channel test",
     "channel keys": "channel key list",
     "model add": "channel models CHANNEL --add",
     "model alias": "channel edit CHANNEL --map ALIAS=MODEL",
     "price add": "price set",
     "price edit": "price set",
+    **{f"{noun} pause": f"{noun} disable" for noun in ("token", "channel")},
+    **{f"token {word}": "token disable" for word in ("suspend", "block", "revoke")},
+    "token resume": "token enable",
+    **{f"{noun} {word}": f"{noun} edit" for noun in ("token", "group", "channel") for word in ("set", "update")},
+    **{f"{noun} budget": f"{noun} edit NAME --budget month=50" for noun in ("token", "group")},
 }
 """The commands that people probably mean who type one of these, by noun and word."""
+
+MEANT_OPTIONS: Mapping[str, str] = {
+    "usage list --today": "--since today",
+    "usage list --yesterday": "--since yesterday --until yesterday",
+    "usage list --last": "--limit",
+    "usage list --csv": "tollkeeper usage export",
+    "usage list --format": "tollkeeper usage export",
+    "usage list --by": "tollkeeper usage summary --by",
+    "channel edit --enable": "tollkeeper channel enable",
+    "channel edit --disable": "tollkeeper channel disable",
+    "channel edit --add-key": "tollkeeper channel key add",
+    "token edit --limit": "--rpm",
+    "token edit --enable": "tollkeeper token enable",
+    "token edit --disable": "tollkeeper token disable",
+}
+"""What people probably mean who give a command one of these options."""
 
 DESTRUCTIVE = frozenset({"cancel", "clear", "import", "redo", "remove", "rotate", "stop", "undo"})
 DESTRUCTIVE_OPTIONS = frozenset({"--force", "--now", "--prune", "--set", "--yes"})
@@ -78,11 +100,11 @@ class Command(click.Command):
         try:
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.possibilities:
-                error.possibilities[:] = [name for name in error.possibilities if name not in DESTRUCTIVE_OPTIONS]
-            elif meant := self._options_of(error.option_name):
+            if meant := self._meant(error.option_name, ctx):
                 text = f"No such option '{error.option_name}'. Did you mean {' or '.join(map(repr, meant))}?"
                 raise click.UsageError(text, error.ctx) from error
+            if error.possibilities:
+                error.possibilities[:] = [name for name in error.possibilities if name not in DESTRUCTIVE_OPTIONS]
             raise
         if not ctx.resilient_parsing:
             for param in self.params:
@@ -90,12 +112,15 @@ class Command(click.Command):
                     _check_text(ctx.params.get(param.name or ""), param, ctx)
         return rest
 
-    def _options_of(self, short: str) -> list[str]:
-        """The long options that begin with the letter of a short one, such as ``-m``."""
-        if len(short) != 2:
+    def _meant(self, name: str, ctx: click.Context) -> list[str]:
+        """What is usually meant by an option; of a short one such as ``-m``, the long ones with its first letter."""
+        noun = ctx.parent.command.name if ctx.parent else ""
+        if (meant := MEANT_OPTIONS.get(f"{noun} {self.name} {name}")) is not None:
+            return [meant]
+        if len(name) != 2:
             return []
         names = [name for param in self.params if isinstance(param, click.Option) for name in param.opts]
-        return [name for name in names if name.startswith(f"-{short}") and name not in DESTRUCTIVE_OPTIONS]
+        return [long for long in names if long.startswith(f"-{name}") and long not in DESTRUCTIVE_OPTIONS]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):
@@ -137,9 +162,13 @@ class Noun(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            if meant := MEANT.get(f"{self.name} {args[0]}"):
+            meant = MEANT.get(f"{self.name} {args[0]}")
+            error = no_such_command(args[0], names := self.list_commands(ctx), ctx)
+            if not (meant or error.possibilities) and "show" in names and len(args) == 1:
+                meant = f"{self.name} show {word(args[0])}"
+            if meant:
                 raise click.UsageError(f"No such command '{args[0]}'. Did you mean 'tollkeeper {meant}'?", ctx)
-            raise no_such_command(args[0], self.list_commands(ctx), ctx)
+            raise error
         return super().resolve_command(ctx, args)
 
     def _names_no_command(self, args: Sequence[str]) -> bool:
@@ -203,13 +232,13 @@ def show_help(words: tuple[str, ...]) -> None:
     """Show the help of a command, as --help does."""
     here = click.get_current_context()
     ctx = here.parent or here
-    for word in words:
+    for name in words:
         group = ctx.command
         if not isinstance(group, click.Group):
             break
-        command = group.get_command(ctx, word)
+        command = group.get_command(ctx, name)
         if command is None:
-            raise no_such_command(word, group.list_commands(ctx), ctx)
+            raise no_such_command(name, group.list_commands(ctx), ctx)
         ctx = click.Context(command, info_name=command.name, parent=ctx)
     click.echo(ctx.get_help())
 

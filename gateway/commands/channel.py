@@ -198,7 +198,10 @@ def disable_channel(ref: str, *, as_json: bool) -> None:
 @json_option
 def resume_channel(ref: str, *, as_json: bool) -> None:
     """Use a paused channel and its keys again at once."""
-    _print_saved(run(lambda client: client.clear_channel(ref)), "resumed", as_json=as_json)
+    view = run(lambda client: client.clear_channel(ref))
+    _print_saved(view, "resumed", as_json=as_json)
+    if not view.enabled:
+        words(f"note: it is disabled; use it again: tollkeeper channel enable {word(view.name)}")
 
 
 channel.add_command(former_name(resume_channel), "clear")

@@ -291,9 +291,10 @@ def group_exists(group_name: str, registry: Registry, field: str = "group") -> N
     """The group is one of those there are."""
     if group_name not in registry.groups:
         there = ", ".join(sorted(registry.groups)) or "none yet"
-        raise BadRequest(
-            f"there is no group '{plain(group_name, 64)}'; the groups are: {there}", code="unknown_group", param=field
+        message = (
+            f"there is no group '{plain(group_name, 64)}'; the groups are: {there}; 'tollkeeper group add' creates one"
         )
+        raise BadRequest(message, code="unknown_group", param=field)
 
 
 def _check_tier(tier: Tier) -> None:

@@ -71,6 +71,12 @@ def test_a_channel_of_several_keys_shows_them_all() -> None:
     assert "1 env:FIRST (ok), 2 …abcd (paused until 2025-11-18" in ran.out
 
 
+def test_a_disabled_channel_that_is_resumed_says_how_to_use_it_again() -> None:
+    for channel, noted in ((replace(CHANNEL, enabled=False, state="off"), True), (CHANNEL, False)):
+        ran = run("channel", "resume", "openai", control=Control({"POST /channels/openai/clear": channel}))
+        assert ("note: it is disabled; use it again: tollkeeper channel enable openai" in ran.err) == noted
+
+
 @pytest.mark.parametrize("verb", ["resume", "clear"])
 def test_a_channel_and_a_key_are_resumed_also_by_the_former_name(verb: str) -> None:
     control = Control({"POST /channels/openai/clear": CHANNEL, "POST /channels/openai/keys/1/clear": CHANNEL})
