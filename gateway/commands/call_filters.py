@@ -4,7 +4,6 @@ The server picks them; only ``usage tail``, which gets them as they end, picks t
 """
 
 from collections.abc import AsyncIterator, Callable
-from heapq import nlargest
 from typing import Any, TypeVar
 
 import click
@@ -15,7 +14,7 @@ from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
 from gateway.commands.options import SINCE, SOME, UNTIL, now
 from gateway.commands.output import ProgressLine
 from gateway.domain.human_values import count_text, local_time
-from gateway.domain.query import Query, parse, shell_word
+from gateway.domain.query import CallOrder, Query, parse, shell_word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
 
@@ -121,17 +120,17 @@ async def newest_calls(
             fields["since"] = found[-1].time_ms + 1
 
 
-async def largest_calls(
-    client: ControlClient, wanted: CallQuery, field: str, limit: int, progress: ProgressLine | None = None
+async def first_calls(
+    client: ControlClient, wanted: CallQuery, order: CallOrder, limit: int, progress: ProgressLine | None = None
 ) -> list[CallView]:
-    """Those of all calls wanted that have most of a field, the largest first; calls that have none come last."""
-    largest: list[CallView] = []
-    before = None
+    """The first of all ended calls wanted in this order."""
+    found: list[CallView] = []
+    before, fields = None, {"sort": order.key, "ascending": order.ascending or None, **wanted.fields}
     while True:
-        page = await _page(client, progress, limit=PAGE, before=before, **wanted.fields)
-        largest = nlargest(limit, [*largest, *page.calls], key=lambda call: getattr(call, field) or 0)
+        page = await _page(client, progress, limit=limit, before=before, **fields)
+        found = order.best([*found, *page.calls], limit)
         if page.cursor is None:
-            return largest
+            return found
         before = page.cursor
 
 

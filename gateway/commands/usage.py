@@ -8,7 +8,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Noun
-from gateway.commands.call_filters import CallQuery, filter_options, largest_calls, newest_calls, no_match, wanted_of
+from gateway.commands.call_filters import CallQuery, filter_options, first_calls, newest_calls, no_match, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber, json_option
 from gateway.commands.output import Columns, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
@@ -19,6 +19,7 @@ from gateway.commands.usage_tail import tail
 from gateway.domain.call import TOLD_MARKS, Outcome, outcome_text, request_size, wait_of
 from gateway.domain.human_values import brief_count, count_text
 from gateway.domain.money import dollars
+from gateway.domain.query import CallOrder
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.text import plain
 from gateway.domain.views import CallView, SumRow
@@ -31,14 +32,8 @@ RETRY_MS = 600_000
 NEAR_CALLS = 500
 SHOWN = 50
 """Calls in a list, unless ``--limit`` says another number."""
-SORTS = {
-    "cost": "cost_nanos",
-    "duration": "duration_ms",
-    "ttft": "first_byte_ms",
-    "input": "input_tokens",
-    "output": "output_tokens",
-}
-"""The fields of a call that a list can be sorted by."""
+SORTS = ("cost", "duration", "first", "speed", "input", "cached", "output", "tries")
+"""The numbers of a call by which a list may be sorted."""
 NO_CALLS = "no calls yet; try: tollkeeper chat hello"
 LAST = "last"
 """Instead of an id: the first call of the list."""
@@ -83,10 +78,10 @@ usage.add_command(export)
 @click.option(
     "--limit", "-n", type=WholeNumber(min=1), default=SHOWN, show_default=True, help="Show at most this many."
 )
-@click.option("--sort", type=click.Choice([*SORTS]), help="Show the largest of all instead of the newest.")
+@click.option("--sort", type=click.Choice(SORTS), help="List those with the most of this instead of the newest.")
 @json_option
 def list_calls(limit: int, sort: str | None, *, as_json: bool, **given: Any) -> None:
-    """List the calls that began last, the newest first.
+    """List the calls that began last, the newest first, or those with the most of something.
 
     WORDS narrow the list, as in the console's filter.
     Words: any text; tok: grp: ch: model: app: api: id: with * and ?; st:err st:ok st:4xx st:>=400;
@@ -97,7 +92,7 @@ def list_calls(limit: int, sort: str | None, *, as_json: bool, **given: Any) -> 
     async def work(client: ControlClient) -> tuple[list[CallView], str]:
         with ProgressLine(shown=not as_json) as progress:
             if sort:
-                calls = await largest_calls(client, wanted, SORTS[sort], limit, progress)
+                calls = await first_calls(client, wanted, CallOrder(sort), limit, progress)
             else:
                 calls = await newest_calls(client, wanted, limit, progress)
         return calls, NO_CALLS if wanted == CallQuery() else "" if calls else await no_match(client, wanted)

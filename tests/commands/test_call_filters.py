@@ -52,14 +52,11 @@ def test_an_option_takes_a_pattern(option: str, value: str, word: str) -> None:
 def test_the_largest_calls_of_all_pages() -> None:
     dear = [replace(CALL, id=f"req_{cost}", cost_nanos=cost) for cost in (5, 90, 70, 3)]
     pages = [CallPage(calls=dear[:2], cursor="2"), CallPage(calls=dear[2:])]
-    ran = run("usage", "list", "--sort", "cost", "-n", "2", "--json", control=Control({"GET /calls": iter(pages)}))
+    control = Control({"GET /calls": iter(pages)})
+    ran = run("usage", "list", "--sort", "cost", "-n", "2", "tok:ci", "--json", control=control)
     assert [call["cost_nanos"] for call in ran.json] == [90, 70]
-
-
-def test_a_call_without_a_first_token_is_the_smallest() -> None:
-    calls = [replace(CALL, id="req_none", first_byte_ms=None), replace(CALL, id="req_some", first_byte_ms=Millis(9))]
-    control = Control({"GET /calls": CallPage(calls=calls)})
-    assert run("usage", "list", "--sort", "ttft", "--json", control=control).json[0]["id"] == "req_some"
+    asked = "GET /calls?limit=2&sort=cost&words=tok%3Aci"
+    assert [line for line, _ in control.asked] == [asked, asked.replace("limit=2", "limit=2&before=2")]
 
 
 def test_the_narrower_of_two_bounds_counts() -> None:
