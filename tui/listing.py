@@ -48,6 +48,8 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     """Takes what is left when all columns that fit are there and have grown."""
     sort: Callable[[R], Any] | None = None
     """The sort key; None: not sortable."""
+    descends: bool = False
+    """Sorting by it puts the largest on top, as with numbers, which stand on the right."""
     extra: bool = False
     """Shown where there is room after all other columns, or on request."""
     short: str = ""
@@ -57,6 +59,11 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     fitted: Callable[[R, int], str] | None = None
     """The text for so many cells, where ``text`` is what it needs: shorter without losing what matters, or with more
     where there is room; None: the usual one, cut."""
+
+    @property
+    def largest_first(self) -> bool:
+        """Whether sorting by it puts the largest on top, unless it is reversed."""
+        return self.right or self.descends
 
     def head(self, width: int, mark: str = "") -> str:
         """The title, or its short form where there is no room for it and a mark."""
@@ -214,7 +221,7 @@ class RowSource(Protocol[R]):
         """Where the row is now; None if it is gone."""
         ...
 
-    def order(self, column: Column[R] | None, *, reverse: bool) -> None:
+    def order(self, column: Column[R] | None, *, descending: bool) -> None:
         """Sort by a column, or not at all."""
         ...
 
@@ -234,7 +241,7 @@ class ListRows(Generic[R]):
         self.wanted: Callable[[R], bool] | None = None
         self._kept: Collection[Hashable] | None = None
         self._sort: Column[R] | None = None
-        self._reverse = False
+        self._descending = False
 
     @property
     def count(self) -> int:
@@ -258,8 +265,8 @@ class ListRows(Generic[R]):
         self._kept = keys
         self.arrange()
 
-    def order(self, column: Column[R] | None, *, reverse: bool) -> None:
-        self._sort, self._reverse = column, reverse
+    def order(self, column: Column[R] | None, *, descending: bool) -> None:
+        self._sort, self._descending = column, descending
         self.arrange()
 
     def put(self, rows: Sequence[R]) -> None:
@@ -273,7 +280,7 @@ class ListRows(Generic[R]):
         if self._kept is not None:
             self._shown = [row for row in self._shown if self._key(row) in self._kept]
         if self._sort is not None and self._sort.sort is not None:
-            self._shown.sort(key=self._sort.sort, reverse=self._reverse)
+            self._shown.sort(key=self._sort.sort, reverse=self._descending)
         self._index = {self._key(row): i for i, row in enumerate(self._shown)}
 
 

@@ -1,8 +1,8 @@
 """Palette: finds everything by name from every page, and runs it there.
 
-It offers the actions of every page, settings, themes, every token, group, channel, model and price, what can be done
-with one of them ("laptop rotate"), and a call by its id. Names are drawn as ``Content``: a string would be read as
-markup.
+It offers the actions of every page, the orders of the open list, settings, themes, every token, group, channel, model
+and price, what can be done with one of them ("laptop rotate"), and a call by its id. Names are drawn as ``Content``: a
+string would be read as markup.
 """
 
 import heapq
@@ -23,8 +23,9 @@ from tui.actions import PAGES, Action, PageInfo, key_text
 from tui.board import Board
 from tui.calls import AnyCall
 from tui.global_actions import THEME_NOTES, apply_theme, available_actions, go_to, theme_names
+from tui.listing import sortable_columns
 from tui.pages.base import AnyPage, ConsolePage
-from tui.pages.list_page import details, select_row, set_filter
+from tui.pages.list_page import ListPage, details, select_row, set_filter, sort_by_title
 from tui.pages.settings_table import setting_names
 from tui.text import safe
 
@@ -95,6 +96,7 @@ def entries(app: Console) -> Iterator[PaletteEntry]:
     yield from page_entries(app)
     keymap, here = app.session.preferences.keymap, app.page
     yield from action_entries(app, here, available_actions(here, keymap))
+    yield from order_entries(here)
     for info in PAGES:
         if info.id != here.id:
             kind: type[AnyPage] = app.page_classes[info.id]
@@ -118,6 +120,14 @@ def action_entries(app: Console, page: ConsolePage, actions: Sequence[Action]) -
         owner = app if action.scope == "app" else page
         run = partial(owner.action_act, action.verb)
         yield PaletteEntry(action.label + _key(action), action.help, run, HERE)
+
+
+def order_entries(page: AnyPage) -> Iterator[PaletteEntry]:
+    """The columns by which the open list can be sorted."""
+    for column in sortable_columns(page.columns) if isinstance(page, ListPage) else ():
+        title = column.title or column.id.capitalize()
+        about = f"{'the largest' if column.largest_first else 'in order, the first'} on top; once more reverses"
+        yield PaletteEntry(f"Sort by {title}", about, partial(sort_by_title, page, column.id))
 
 
 def entity_entries(app: Console) -> Iterator[PaletteEntry]:

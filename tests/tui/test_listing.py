@@ -174,9 +174,9 @@ def test_only_some_rows_can_be_kept() -> None:
 def test_rows_can_be_sorted_both_ways() -> None:
     source = made()
     column = Column("name", "Name", 5, str, sort=str.lower)
-    source.order(column, reverse=False)
+    source.order(column, descending=False)
     assert rows(source) == ["A", "b", "c"]
-    source.order(column, reverse=True)
+    source.order(column, descending=True)
     assert rows(source) == ["c", "b", "A"]
 
 

@@ -37,6 +37,18 @@ def texts(app: Console) -> list[str]:
     return [entry.text for entry in (*entries(app), *entity_entries(app))]
 
 
+async def test_the_open_list_is_sorted_by_what_was_typed() -> None:
+    async with shown("live") as (app, pilot, _):
+        await choose(app, pilot, "sort cost")
+        view = app.session.state.view("live")
+        assert (view.sort, view.reverse) == ("cost", False)
+        await choose(app, pilot, "sort cost")
+        assert (view.sort, view.reverse) == ("cost", True)
+        assert "Sort by Call" in texts(app)
+        await app.action_page("usage")
+        assert not [text for text in texts(app) if text.startswith("Sort by")]
+
+
 async def test_the_selected_entry_is_seen_without_colour() -> None:
     app = console(FakeClient(calls(3)), colour=False)
     async with app.run_test(size=(100, 30)) as pilot:

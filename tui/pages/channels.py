@@ -261,7 +261,7 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         "models", "Models", 6, lambda r: str(len(r.view.models)), right=True, rank=2, sort=lambda r: len(r.view.models)
     )
     yield Column(
-        "priority", "Prio", 4, lambda r: str(r.view.priority), right=True, rank=3, sort=lambda r: -r.view.priority
+        "priority", "Prio", 4, lambda r: str(r.view.priority), right=True, rank=3, sort=lambda r: r.view.priority
     )
 
 

@@ -168,6 +168,7 @@ def _limit_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         rank=1,
         tone=lambda r: budget_tone(_used_most(r.view)),
         sort=lambda r: _used_most(r.view),
+        descends=True,
     )
     yield Column(
         "spent",

@@ -216,8 +216,6 @@ class ListPage(ConsolePage, Generic[R]):
     """Table, pane and filter. A subclass brings a PageListing and its own actions."""
 
     verbs: ClassVar[Mapping[str, Verb]] = VERBS
-    largest_first: ClassVar[bool] = False
-    """Whether sorting puts the largest on top, unless it is reversed."""
 
     def __init__(
         self, session: ConsoleSession, id: str, listing: PageListing[R], source: RowSource[R] | None = None
@@ -299,11 +297,12 @@ class ListPage(ConsolePage, Generic[R]):
             self.source.wanted = (lambda row: wanted(self.listing.words(row))) if text.strip() else None
 
     def sort_by(self, column: str, *, reverse: bool) -> None:
-        """Sort by a column's id; empty: not at all."""
+        """Sort by a column's id, in the order that is usual for it unless reversed; empty: not at all."""
         found: Column[R] | None = next((c for c in self.columns if c.id == column and c.sort), None)
         self.view.sort, self.view.reverse = (column, reverse) if found else ("", False)
-        self.table.sort, self.table.descending = self.view.sort, self.view.reverse != self.largest_first
-        self.source.order(found, reverse=reverse)
+        descending = found is not None and found.largest_first != reverse
+        self.table.sort, self.table.descending = self.view.sort, descending
+        self.source.order(found, descending=descending)
         self.table.held = False
         self.table.rearrange()
 

@@ -123,7 +123,7 @@ class LiveListing(PageListing[CallView]):
 def columns(session: ConsoleSession) -> list[Column[CallView]]:
     """All columns of the Live page. They are sorted by the server's keys, which also sorts what is not loaded here."""
     found = (*_first_columns(session), *_count_columns(session), *_name_columns(session.glyphs))
-    return [msgspec.structs.replace(column, sort=SORT_KEYS.get(column.id)) for column in found]
+    return [msgspec.structs.replace(c, sort=SORT_KEYS.get(c.id), descends=c.id in ("time", "status")) for c in found]
 
 
 def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
@@ -286,7 +286,6 @@ class LivePage(ListPage[CallView]):
     """The Live page."""
 
     scopes = ("live", "list")
-    largest_first = True
     verbs: ClassVar[Mapping[str, Verb]] = {
         **list_page.VERBS,
         **live_actions.VERBS,

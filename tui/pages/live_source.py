@@ -139,9 +139,8 @@ class LiveSource:
         self._kept = keys
         self._version = -1
 
-    def order(self, column: Column[CallView] | None, *, reverse: bool) -> None:
-        """Largest first, unless reversed, since that is what one looks for among calls."""
-        self.order_wanted = CallOrder(column.id, ascending=reverse) if column is not None else None
+    def order(self, column: Column[CallView] | None, *, descending: bool) -> None:
+        self.order_wanted = CallOrder(column.id, ascending=not descending) if column is not None else None
         self.narrow(self.query)  # what is first of all older records has to be found
 
     def narrow(self, query: Query | None) -> None:

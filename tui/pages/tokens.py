@@ -1,6 +1,7 @@
 """Tokens page: the keys that clients present, what they may spend, and how to use them."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 import msgspec
@@ -198,16 +199,10 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         lambda r: _budget(r.view, glyphs),
         tone=lambda r: budget_tone(_used_most(r.view)),
         sort=lambda r: _used_most(r.view),
+        descends=True,
     )
     yield Column("window", "Window", 6, lambda r: _window(r.view), rank=6, tone=_dim, sort=lambda r: _window(r.view))
-    yield Column(
-        "today",
-        "Today",
-        9,
-        lambda r: fmt.short_cost(r.today) if r.today else glyphs.nothing,
-        right=True,
-        sort=lambda r: r.today,
-    )
+    yield Column("today", "Today", 9, partial(_today, glyphs), right=True, sort=lambda r: r.today)
     yield Column(
         "expires",
         "Expires",
@@ -217,7 +212,7 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         tone=lambda r: "warn" if r.view.expires else "dim",
         sort=lambda r: r.view.expires or 1 << 62,
     )
-    yield Column("seen", "Seen", 5, lambda r: r.seen, right=True, sort=lambda r: -(r.view.last_used_ms or 0))
+    yield Column("seen", "Seen", 5, lambda r: r.seen, right=True, sort=lambda r: r.view.last_used_ms or 0)
     counts: tuple[tuple[str, str, int, int, Callable[[TokenRow], str], Callable[[TokenRow], int]], ...] = (
         ("spent", "Spent", 9, 7, lambda r: fmt.short_cost(r.view.spent_nanos), lambda r: r.view.spent_nanos),
         ("calls", "Calls", 7, 7, lambda r: fmt.count(r.view.calls), lambda r: r.view.calls),
@@ -231,6 +226,10 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
     )
     for id_, title, width, rank, text in texts:
         yield Column(id_, title, width, text, rank=rank, tone=_dim, most=40, extra=True, sort=text)
+
+
+def _today(glyphs: Glyphs, row: TokenRow) -> str:
+    return fmt.short_cost(row.today) if row.today else glyphs.nothing
 
 
 def _dim(_row: TokenRow) -> str:

@@ -103,7 +103,7 @@ def test_older_records_are_found_page_by_page() -> None:
 
 def test_rows_can_be_sorted_by_any_column() -> None:
     _, source = made()
-    source.order(next(column for column in columns(console().session) if column.id == "cost"), reverse=False)
+    source.order(next(column for column in columns(console().session) if column.id == "cost"), descending=True)
     source.renew()
     costs = [row.cost_nanos for i in range(source.count) if (row := source.row(i))]
     assert costs == sorted(costs, reverse=True)
@@ -130,11 +130,11 @@ def test_while_paused_a_filter_and_a_sort_change_the_rows_but_nothing_new_comes(
     assert 0 < len(found) == source.count < len(before)
     assert set(found) < set(before)
     source.narrow(None)
-    source.order(cost, reverse=False)
+    source.order(cost, descending=True)
     source.renew()
     costs = [row.cost_nanos for row in map(source.row, range(source.count)) if row is not None]
     assert (costs, set(ids(source))) == (sorted(costs, reverse=True), set(before))
-    source.order(None, reverse=False)
+    source.order(None, descending=False)
     source.pause(on=False)
     source.renew()
     assert ids(source) == [call(99, NOW + 5).id, *before]

@@ -77,7 +77,7 @@ async def test_names_that_are_longer_than_usual_have_the_width_that_there_is() -
 async def test_the_title_of_the_sorted_column_is_whole_beside_its_arrow() -> None:
     async with shown("channels", size=(100, 30)) as (app, _, _):
         app.page.query_one(LiveTable).request_sort("models")
-        assert f" Models{UNICODE.ascending}" in screen(app)
+        assert f" Models{UNICODE.descending}" in screen(app)
 
 
 async def test_a_default_is_whole_where_there_is_room() -> None:

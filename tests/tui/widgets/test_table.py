@@ -38,7 +38,7 @@ class Countdown:
     def keep(self, keys: Collection[Hashable] | None) -> None:
         raise NotImplementedError
 
-    def order(self, column: Column[int] | None, *, reverse: bool) -> None:
+    def order(self, column: Column[int] | None, *, descending: bool) -> None:
         raise NotImplementedError
 
 
