@@ -166,6 +166,12 @@ class RunningView(CallView, frozen=True, kw_only=True):
 
     attempt: int
     """Number of the current attempt; 0 before the first."""
+    instead: str
+    """The model that is requested instead of the one the client named."""
+
+    @property
+    def fallback(self) -> str:
+        return self.instead
 
 
 def as_view(call: AnyCall, now: Millis) -> CallView:
@@ -175,7 +181,8 @@ def as_view(call: AnyCall, now: Millis) -> CallView:
 
 def running_view(call: Running, now: Millis) -> RunningView:
     """What is known of a running call."""
-    return RunningView(**msgspec.structs.asdict(views.running_view(call, now)), attempt=call.attempt)
+    view = msgspec.structs.asdict(views.running_view(call, now))
+    return RunningView(**view, attempt=call.attempt, instead=call.fallback)
 
 
 def lost_view(call: Running) -> CallView:

@@ -169,13 +169,15 @@ class Call:
         if attempt.number:  # nothing stays of the attempt before
             attempt.stream, attempt.reply_headers, attempt.parts, attempt.native = None, {}, 0, False
         attempt.route, attempt.route_reason, attempt.number = route, reason, number
+        model = route.served.name
         self.running = msgspec.structs.replace(
             self.running,
             held=self.held,
             held_tokens=self.held_tokens,
             channel=route.channel.id,
             channel_name=route.channel.name,
-            upstream_model=route.served.upstream or route.served.name,
+            upstream_model=route.served.upstream or model,
+            fallback=model if model != self.running.model else "",
             attempt=number,
             native=False,
             waits_for="",

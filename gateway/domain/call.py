@@ -182,6 +182,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     channel: str = ""
     channel_name: str = ""
     upstream_model: str = ""
+    fallback: str = ""
+    """The model that is requested instead of the one the client named."""
     attempt: int = 0
     ttft: Millis | None = None
     input: int = 0

@@ -51,6 +51,14 @@ def test_a_new_route_forgets_the_last_one() -> None:
     assert (made.attempt.reply_headers, made.attempt.stream) == ({}, None)
 
 
+def test_a_fallback_is_known_while_it_answers() -> None:
+    made = call()
+    made.begin_attempt(kit.route("a", "other=n"), "fallback", 1)
+    assert (made.running.fallback, made.running.upstream_model) == ("other", "n")
+    made.begin_attempt(kit.route("b", "m=n"), "priority 0", 2)
+    assert made.running.fallback == ""
+
+
 def test_headers_before_any_channel() -> None:
     assert set(headers_of(call())) == {"x-gateway-attempts", "x-gateway-overhead-ms"}
 

@@ -128,6 +128,8 @@ def test_a_running_call_reads_like_a_settled_one() -> None:
 def test_a_settled_call_is_its_own_view() -> None:
     settled = call(1)
     assert as_view(settled, NOW) is settled
+    assert as_view(running(1, fallback="small"), NOW).fallback == "small"
+    assert as_view(running(1), NOW).fallback == ""
     assert isinstance(as_view(running(1), NOW), RunningView)
 
 
