@@ -31,6 +31,8 @@ from gateway.upstream.vendors import vendor_of
 _log = logging.getLogger("tollkeeper")
 
 ALL = ("*",)
+NAMED = 5
+"""Models that a line of the log names at most."""
 LOOK_S = 60.0
 """Between two looks at what is due."""
 RETRY_MS = 600_000
@@ -97,7 +99,8 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     engine.change(changes if channel == current else [*changes, Change("channels", channel.id, channel)])
     await _price_new_ones(edits, channel, current)
     if names := _models_without_price(channel, current, engine.catalog):
-        name, new = plain(channel.name), ", ".join(plain(one, 80) for one in names)
+        name, new = plain(channel.name), ", ".join(plain(one, 80) for one in names[:NAMED])
+        new += f", and {len(names) - NAMED} more" if len(names) > NAMED else ""
         _log.warning("channel '%s' lists new models without a price, which no budget stops: %s", name, new)
 
 

@@ -66,6 +66,10 @@ async def test_the_log_names_new_models_without_a_price(
         await owner.refresh_channel("new")
     told = "channel 'new' lists new models without a price, which no budget stops: gpt-6"
     assert [one.getMessage() for one in caplog.records].count(told) == 1
+    provider.on("/v1/models", lists("gpt-5", "gpt-6", *(f"new-{i}" for i in range(9))))
+    with caplog.at_level(logging.WARNING, "tollkeeper"):
+        await owner.refresh_channel("new")
+    assert caplog.records[-1].getMessage().endswith(" new-0, new-1, new-2, new-3, new-4, and 4 more")
 
 
 async def test_patterns_choose_and_names_may_be_mapped_beside_them(
