@@ -78,6 +78,14 @@ class EntityForm:
         changed = {field: value for field, value in found.items() if value != getattr(self._before, field.name)}
         return {field.name: field.kind.body(value) for field, value in changed.items()}
 
+    def is_as_shown(self, values: Values) -> bool:
+        """Whether every input still has the value that it was filled with."""
+        return all(
+            [values[one.id] for one in field.kind.inputs(field)]
+            == list(field.kind.parts(getattr(self._source, field.name)))
+            for field in self._table
+        )
+
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
         """The equivalent command; ``more`` are options beside those of the table. Raises BadRequest for bad texts."""
         if self._edited is None:

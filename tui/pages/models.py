@@ -25,7 +25,7 @@ from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
 from tui.widgets.combobox import Suggestion
-from tui.widgets.dialogs import Busy, toast
+from tui.widgets.dialogs import UNCHANGED, Busy, toast
 from tui.widgets.form import Form, FormField, FormPlan, Values, optional
 from tui.widgets.why import WhyScreen
 
@@ -105,6 +105,8 @@ async def edit(page: AnyPage) -> None:
     async def save(values: Values) -> Any:
         if values["like"]:
             return await session.client.set_price(model.name, {"like": values["like"]})
+        if model.price is not None and not model.price.inherited_from and form.is_as_shown(values):
+            return UNCHANGED
         for name in ("input", "output"):
             if values[name] is None:
                 raise BadRequest("required, unless the price is the same as another model's", param=name)
@@ -121,8 +123,8 @@ async def edit(page: AnyPage) -> None:
         command=command,
         live=lambda values: price_preview(page, values),
     )
-    if await page.ask(Form(plan)) is not None:
-        page.report_change(f"Price of {model.name} saved.")
+    if (saved := await page.ask(Form(plan))) is not None:
+        page.report_edit(saved, f"Price of {model.name} saved.")
 
 
 def _like_field(others: Sequence[str]) -> FormField:

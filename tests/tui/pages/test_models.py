@@ -74,6 +74,12 @@ async def test_a_price_is_set_with_an_example_beside_it() -> None:
         assert owner.did == [("set_price", "my-finetune-7", {"input": 1_500_000_000, "output": 6_000_000_000})]
 
 
+async def test_a_price_that_is_saved_as_it_was_is_not_set() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "e", "enter")
+        assert (owner.did, words(app)[-1]) == ([], "Nothing was changed.")
+
+
 async def test_a_price_is_copied_from_another_model() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "G", "e", "=claude-sonnet-4-5")
