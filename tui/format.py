@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from gateway.domain.human_values import brief_count, brief_span
+from gateway.domain.human_values import brief_count, brief_span, percent_text
 from gateway.domain.human_values import count_text as count_text  # noqa: PLC0414 - pages use it from here
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.units import DOLLAR
@@ -58,9 +58,9 @@ def short_count(number: int) -> str:
 
 
 def percent(part: float) -> str:
-    """A share as per cent: ``2.1%``, ``97%``, ``100%``."""
+    """A share as per cent: ``2.1%``, ``97%``, ``100%``; what is less than all is never ``100%``."""
     percent = part * 100
-    return f"{percent:.1f}%" if 0 < percent < 10 else f"{percent:.0f}%"
+    return f"{percent:.1f}%" if 0 < percent < 10 else percent_text(part)
 
 
 def age(ms: int) -> str:

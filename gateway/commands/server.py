@@ -118,7 +118,7 @@ def status(*, line: bool, as_json: bool) -> None:
 
 
 async def _spent_budgets(client: ControlClient) -> list[str]:
-    """``daily budget of token 'ci'`` for each that is used up; the balance is not one of them."""
+    """``daily budget of token 'ci'`` for each that is used up or too small for calls; not the balance."""
     try:
         incidents = await client.incidents()
     except GatewayError:
@@ -127,7 +127,8 @@ async def _spent_budgets(client: ControlClient) -> list[str]:
 
 
 def _is_spent(one: Incident) -> bool:
-    return one.reason == ALL_SPENT and one.subject_id != BALANCE_ID and one.lasts(now())
+    spent = one.reason == ALL_SPENT or one.refused
+    return bool(one.budget and spent) and one.subject_id != BALANCE_ID and one.lasts(now())
 
 
 def _account(account: AccountView) -> str:

@@ -12,7 +12,7 @@ from gateway.domain.advice import advice
 from gateway.domain.budget import Budget, budget_name
 from gateway.domain.call import Running
 from gateway.domain.errors import QuotaExceeded
-from gateway.domain.human_values import plural, zoned_time
+from gateway.domain.human_values import percent_text, plural, zoned_time
 from gateway.domain.incidents import WARN_SHARE
 from gateway.domain.money import dollars
 from gateway.domain.text import plain, word
@@ -132,4 +132,4 @@ def budget_warning(owner: str, budget: Budget, nanos: Nanos, tokens: int) -> str
         if limit is not None
     ]
     share = max(shares, default=0.0)
-    return f"{budget_name(budget.window, owner)}: {share:.0%} spent" if share >= WARN_SHARE else ""
+    return f"{budget_name(budget.window, owner)}: {percent_text(share)} spent" if share >= WARN_SHARE else ""

@@ -133,6 +133,11 @@ def plural(number: int, noun: str) -> str:
     return f"{one if number == 1 else many}{space}{rest}"
 
 
+def percent_text(share: float) -> str:
+    """``84%``; what is less than all is never ``100%``."""
+    return f"{share:.0%}" if share >= 1 else f"{min(round(share * 100), 99)}%"
+
+
 def count_text(number: int, noun: str) -> str:
     """``1 call``, ``3,455 calls``, ``1 request a minute``."""
     return f"{number:,} {plural(number, noun)}"

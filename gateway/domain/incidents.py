@@ -15,6 +15,7 @@ import msgspec
 
 from gateway.domain.budget import window_start
 from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind, exceeded_budget, skipped_channels
+from gateway.domain.human_values import percent_text
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, CallView
@@ -306,8 +307,10 @@ class Incidents:
                 label, until = budget.name, view.resets_at_ms or None
                 about = {"channel": STORE, "subject_id": subject, "budget": label, "reason": reason}
                 found.append(self._begin(began=at, last=at, until=until, **about))
-            elif (known.reason == ALL_SPENT) is not (reason == ALL_SPENT):
-                known.reason, known.last = reason, at
+            elif known.reason != reason:
+                if ALL_SPENT in (known.reason, reason):
+                    known.last = at
+                known.reason = reason
                 self._note(known)
                 found += [known] if reason == ALL_SPENT else []
         return found
@@ -456,7 +459,7 @@ def spent_share(budget: BudgetView) -> float:
 
 
 def _spent_text(budget: BudgetView) -> str:
-    return ALL_SPENT if (share := spent_share(budget)) >= 1 else f"{share:.0%} is spent"
+    return ALL_SPENT if (share := spent_share(budget)) >= 1 else f"{percent_text(share)} is spent"
 
 
 STEADY_MS = 2_000

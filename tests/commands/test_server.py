@@ -75,16 +75,26 @@ def test_budgets_that_are_used_up_need_attention() -> None:
         replace(spent, subject_id="day:tok_3", budget="daily budget of token 'old'", ended=Millis(now)),
         replace(spent, subject_id=BALANCE_ID, budget="balance", until=None),
     ]
+    small = replace(
+        spent, subject_id="day:tok_4", budget="weekly budget of group 'x'", reason="99% is spent", refused=3
+    )
+    others.append(small)
     answers = {
         "GET /status": STATUS,
         "GET /account": ACCOUNT,
         "GET /usage": SUMMARY,
         "GET /incidents": [spent, *others],
     }
-    assert run("status", "--json", control=Control(answers)).json["used_up"] == ["daily budget of token 'editor'"]
-    assert "used up         daily budget of token 'editor'\n" in run("status", control=Control(answers)).out
+    assert run("status", "--json", control=Control(answers)).json["used_up"] == [
+        "daily budget of token 'editor'",
+        small.budget,
+    ]
+    assert (
+        f"used up         daily budget of token 'editor', {small.budget}\n"
+        in run("status", control=Control(answers)).out
+    )
     bar = run("status", "--line", "--json", control=Control(answers)).json
-    assert (bar["class"], bar["text"].endswith(" left, daily budget of token 'editor' used up")) == ("attention", True)
+    assert (bar["class"], bar["text"].endswith(f"editor' used up, {small.budget} used up")) == ("attention", True)
 
 
 def test_the_status_as_json_has_the_account_and_when_its_balance_is_used_up() -> None:

@@ -408,6 +408,7 @@ def test_of_a_budget_that_is_nearly_spent_there_is_one_warning_in_its_window() -
     assert (warning.budget, warning.reason) == ("daily budget of token 'ci'", "80% is spent")
     assert "daily budget of token 'ci': 80% is spent; resets" in timeline([warning], NOW, UNICODE, 120).plain
     assert warn(found, budget(99), at=NOW + 1_000) == []
+    assert (warning.reason, warning.last) == ("99% is spent", NOW)
     (spent,) = warn(found, budget(100), at=NOW + 2_000)
     assert spent is warning
     assert spent.reason == "all is spent, and calls are rejected"
