@@ -260,6 +260,12 @@ class ChannelHealth:
         patient.models[model] = self._mono() + MODEL_MISSING_S
         self._changed()
 
+    def relearn_models(self, channel: ChannelId) -> None:
+        """Forget which models it does not know: it has others now, or other names for them."""
+        if (patient := self.failing.get(channel)) is not None and patient.models:
+            patient.models.clear()
+            self._changed()
+
     def follow_keys(self, channel: ChannelId, before: Sequence[str], after: Sequence[str]) -> None:
         """A channel has other keys: move the states of those that it keeps to their new numbers.
 

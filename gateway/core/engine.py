@@ -144,6 +144,8 @@ class Engine:
         self.answers.serve()
         for channel_id in {ChannelId(c.key) for c in changes if c.table == "channels"}:
             old, new = before.get(channel_id), self.catalog.registry.channels.get(channel_id)
+            if old is not None and new is not None and (old.models, old.patterns) != (new.models, new.patterns):
+                self.health.relearn_models(channel_id)
             if _rewired(old, new):
                 self.health.clear(channel_id)
                 self.lessons.forget(channel_id)
