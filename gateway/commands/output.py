@@ -229,8 +229,10 @@ def _draw(
         if _total(widths, shown) > width:
             shown = [i for i in shown if i not in empty]
         excess = max(0, widths[-1] - SHORTEST_LINE)  # the last column may be cut so far
-        while len(under) < len(below) and _total(widths, shown) > width + excess:
-            under, excess = [shown.pop(), *under], 0
+        for last in [i for i in reversed(shown) if heads[i] in below]:
+            if _total(widths, shown) > width + excess:
+                shown.remove(last)
+                under, excess = [last, *under], 0
         longest = [max(cells(line[i]) for line in ends) for i in range(len(columns))]
         floors = [FIRST_COLUMN, *(FLOORS.get(head, NARROWEST) for head in heads[1:])]
         floors = [max(floor, end and end + SHORTEST_NAME) for floor, end in zip(floors, longest, strict=True)]

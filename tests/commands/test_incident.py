@@ -85,6 +85,15 @@ def test_eighty_places_have_the_message_in_a_line_of_its_own(monkeypatch: pytest
     assert ("token 'ci'" in second, "daily budget" in second, spent) == (True, True, "  80% is spent")
 
 
+def test_eighty_places_have_the_state_also_if_no_calls_went_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "terminal_width", lambda: 80)
+    reason = f"the upstream answered 503: {'service unavailable, ' * 5}"
+    lone = replace(FAILED, channel="openrouter-backup", reason=reason, moved={}, unanswered=0, refused=0)
+    head, row, below = run("incident", "list", control=Control({"GET /incidents": [lone]})).out.splitlines()
+    assert head.split() == ["Began", "Where", "Cause", "Failures", "State"]
+    assert (row.startswith("20"), below.strip()[:30]) == (True, reason[:30])
+
+
 def test_a_variable_that_is_not_set_is_paused_by_nobody() -> None:
     unset = replace(FAILED, kind=FailureKind.UNSET, status=0)
     line = run("incident", "list", control=Control({"GET /incidents": [unset]})).out.splitlines()[1]
