@@ -225,12 +225,16 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, as_json:
     body = {"like": like} if like else {"input": 0, "output": 0} | amounts
 
     async def work(client: ControlClient) -> list[tuple[PriceView, str]]:
-        views = [await client.set_price(model, body) for model in dict.fromkeys(models)]
+        if len(models) == 1:
+            views = [await client.set_price(models[0], body)]
+        else:
+            await client.batch("prices", dict.fromkeys(models, body))
+            views = [view for view in await client.prices() if view.model in models]
         return [(view, await _unknown_model(client, view.model)) for view in views]
 
     done = run(work, create=True)
     if as_json:
-        out_json([view for view, _ in done] if len(done) > 1 else done[0][0])
+        out_json([view for view, _ in done] if len(models) > 1 else done[0][0])
     for view, note in done:
         words(f"Price of '{view.model}': {formatting.price(view)}")
         if note:

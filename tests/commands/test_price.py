@@ -129,10 +129,12 @@ def test_a_free_model_has_a_price_of_nothing() -> None:
 
 
 def test_several_models_get_the_same_price() -> None:
-    control = Control({**OFFERED, "PUT /prices/x": PRICE, "PUT /prices/y": replace(PRICE, model="y")})
+    prices = [replace(PRICE, model=model) for model in ("a", "x", "y")]
+    control = Control({**OFFERED, "POST /batch": {"done": "set 2 prices"}, "GET /prices": prices})
     ran = run("price", "set", "x", "y", "x", "--free", "--json", control=control)
-    assert (ran.code, control.bodies) == (0, [{"input": 0, "output": 0}] * 2)
-    assert [row["model"] for row in ran.json] == [PRICE.model, "y"]
+    edits = [{"ref": model, "patch": {"input": 0, "output": 0}} for model in ("x", "y")]
+    assert (ran.code, control.bodies) == (0, [{"kind": "prices", "edits": edits}])
+    assert [row["model"] for row in ran.json] == ["x", "y"]
     assert run("price", "set", "x", "2", "10", control=Control({})).code == Exit.USAGE
 
 
