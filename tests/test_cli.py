@@ -106,7 +106,14 @@ def test_a_name_instead_of_a_command_is_answered_with_the_one_that_shows_it() ->
     assert "Did you mean 'tollkeeper token show alice'? See" in run("token", "alice").err
     assert "Did you mean 'tollkeeper model show 'my model''? See" in run("model", "my model").err
     assert "Did you mean 'edit'? See" in run("token", "edi").err
-    assert "Did you mean" not in run("usage", "zzz", "yyy").err
+    for words in (
+        ("token", "rotat"),
+        ("account", "alice"),
+        ("settings", "alice"),
+        ("history", "alice"),
+        ("token", "a", "b"),
+    ):
+        assert "Did you mean" not in run(*words).err
 
 
 def test_a_short_option_is_answered_with_the_long_one() -> None:

@@ -6,6 +6,7 @@ aliases. A wrong word is answered with the nearest right one, unless that one de
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -164,12 +165,17 @@ class Noun(click.Group):
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             meant = MEANT.get(f"{self.name} {args[0]}")
             error = no_such_command(args[0], names := self.list_commands(ctx), ctx)
-            if not (meant or error.possibilities) and "show" in names and len(args) == 1:
+            if not meant and len(args) == 1 and not get_close_matches(args[0], names) and self._shows_names():
                 meant = f"{self.name} show {word(args[0])}"
             if meant:
                 raise click.UsageError(f"No such command '{args[0]}'. Did you mean 'tollkeeper {meant}'?", ctx)
             raise error
         return super().resolve_command(ctx, args)
+
+    def _shows_names(self) -> bool:
+        """Whether the command ``show`` takes the name of one."""
+        show = self.commands.get("show")
+        return any(param.human_readable_name in ("NAME", "MODEL") for param in show.params) if show else False
 
     def _names_no_command(self, args: Sequence[str]) -> bool:
         """Whether there are only options, none of which asks for help. ``--home`` takes the word after it."""

@@ -1,5 +1,6 @@
 """Kinds of fields for budgets (``day=5 month=50``) and limits (``rpm=60 tpm=200k``)."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -53,6 +54,7 @@ _SHOWN = {
 }
 
 
+_BETWEEN_AMOUNTS = re.compile(r"[\s,]+(?=[A-Za-z]+(?:=|[\s,]|$))")
 _EXAMPLES = [f"{window}={window.info.example}" for window in Window]
 
 
@@ -244,7 +246,7 @@ def _change_amounts(
 
 def _amount_words(text: str) -> Sequence[str]:
     """Those of ``day=5 month=50``, with spaces or commas between them."""
-    return text.replace(",", " ").split()
+    return _BETWEEN_AMOUNTS.split(text.strip(" ,")) if text.strip(" ,") else []
 
 
 def _amounts_reader(read: Callable[[str], int]) -> Callable[[str, Millis], Sequence[WindowAmount]]:

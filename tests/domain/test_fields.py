@@ -131,6 +131,12 @@ def test_one_option_may_hold_several_budgets(text: str) -> None:
     assert field.kind.parse(0, text, NOW) == {"day": 5 * 10**9, "month": 1000 * 10**9}
 
 
+def test_an_amount_with_a_comma_is_an_error_of_the_amount() -> None:
+    for read in budget_readers():
+        with pytest.raises(BadRequest, match="'1,000' is not a"):
+            read("day=5 month=1,000", NOW)
+
+
 def test_an_empty_budget_is_an_error_of_the_option() -> None:
     for read in budget_readers():
         with pytest.raises(BadRequest, match="a budget needs a window"):
