@@ -14,6 +14,7 @@ from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
 from gateway.commands.options import SINCE, SOME, UNTIL, now
 from gateway.commands.output import ProgressLine
 from gateway.domain.human_values import count_text, local_time
+from gateway.domain.patterns import is_pattern
 from gateway.domain.query import CallOrder, Query, parse, shell_word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
@@ -70,9 +71,9 @@ def filter_options(command: F) -> F:
 def wanted_of(given: dict[str, Any]) -> CallQuery:
     """The options by name as one value; raises BadRequest for a word that is not understood."""
     status = given.pop("status")
-    typed = [*given.pop("words"), *([f"st:{status}"] if status else [])]
+    typed = [*given.pop("words"), *([f"st:{status}", "!st:running"] if status else [])]
     for name, field in _PATTERN_FIELDS.items():
-        if (value := given[name] or "") and ("*" in value or "?" in value):
+        if is_pattern(value := given[name] or ""):
             typed.append(f"{'!' if value[0] == '!' else ''}{field}:{value.removeprefix('!')}")
             given[name] = None
     words = parse(" ".join(map(shell_word, typed)), now())
@@ -112,7 +113,8 @@ async def newest_calls(
     before, fields = None, wanted.fields
     while True:
         page = await _page(client, progress, limit=min(limit - len(found) or PAGE, PAGE), before=before, **fields)
-        found = sorted([*found, *page.calls], key=lambda call: call.time_ms, reverse=True)[:limit]
+        calls = {call.id: call for call in (*found, *page.calls)}.values()  # one that ran may have ended meanwhile
+        found = sorted(calls, key=lambda call: call.time_ms, reverse=True)[:limit]
         if page.cursor is None:
             return found
         before = page.cursor

@@ -78,7 +78,9 @@ usage.add_command(export)
 @click.option(
     "--limit", "-n", type=WholeNumber(min=1), default=SHOWN, show_default=True, help="Show at most this many."
 )
-@click.option("--sort", type=click.Choice(SORTS), help="List those with the most of this instead of the newest.")
+@click.option(
+    "--sort", type=click.Choice(SORTS), help="List those with the most of this instead of the newest; at most 5000."
+)
 @json_option
 def list_calls(limit: int, sort: str | None, *, as_json: bool, **given: Any) -> None:
     """List the calls that began last, the newest first, or those with the most of something.

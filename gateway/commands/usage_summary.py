@@ -81,7 +81,7 @@ def summary(by: str, *, as_json: bool, **given: Any) -> None:
             **picked,
         )
         nothing = not view.total.calls and any(picked.values())
-        return view, f"{await no_match(client, wanted)}, " if nothing else ""
+        return view, await no_match(client, wanted) if nothing else ""
 
     view, note = run(work)
     if as_json:
@@ -95,7 +95,9 @@ def summary(by: str, *, as_json: bool, **given: Any) -> None:
         empty="",
         drop=DROP,
     )
-    words(f"{note}from {local_time(view.since_ms)} to {local_time(view.until_ms)}{_left_out(view)}")
+    if note:
+        words(note)
+    words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}{_left_out(view)}")
 
 
 def _whole_step(since: int, by: str) -> int:

@@ -23,14 +23,16 @@ def test_options_are_passed_on() -> None:
         control=control,
     )
     asked = control.asked[0][0]
-    assert re.search(r"limit=70&token=laptop&model=m&failed=true&since=\d{13}&until=\d{13}&words=st%3A429$", asked)
+    assert re.search(
+        r"limit=70&token=laptop&model=m&failed=true&since=\d{13}&until=\d{13}&words=st%3A429\+%21st%3Arunning$", asked
+    )
 
 
 @pytest.mark.parametrize("status", ["4xx", ">=400", "err"])
 def test_a_status_is_given_as_in_words(status: str) -> None:
     control = Control({"GET /calls": CallPage(calls=[CALL])})
     assert run("usage", "list", "--status", status, control=control).code == 0
-    assert parse_qs(control.asked[0][0].partition("?")[2])["words"] == [f"st:{status}"]
+    assert parse_qs(control.asked[0][0].partition("?")[2])["words"] == [f"st:{status} !st:running"]
     assert "write st:err, st:ok, st:4xx" in run("usage", "list", "--status", "failed").err
 
 
@@ -39,6 +41,7 @@ def test_a_status_is_given_as_in_words(status: str) -> None:
     [
         ("--model", "claude*", "model:claude*"),
         ("--token", "!ci-?", "!tok:ci-?"),
+        ("--model", "!demo-echo", "!model:demo-echo"),
         ("--channel", "my *", 'ch:"my *"'),
         ("--app", "*node*", "app:*node*"),
     ],
@@ -47,6 +50,13 @@ def test_an_option_takes_a_pattern(option: str, value: str, word: str) -> None:
     control = Control({"GET /calls": CallPage(calls=[CALL])})
     assert run("usage", "list", option, value, control=control).code == 0
     assert parse_qs(control.asked[0][0].partition("?")[2]) == {"limit": ["50"], "words": [word]}
+
+
+def test_a_call_that_ends_between_two_pages_is_listed_once() -> None:
+    ran_then_ended = [replace(CALL, state="running"), CALL]
+    pages = [CallPage(calls=[one], cursor="2") for one in ran_then_ended] + [CallPage(calls=[])]
+    ran = run("usage", "list", "-n", "1", "--json", control=Control({"GET /calls": iter(pages)}))
+    assert [(call["id"], call["state"]) for call in ran.json] == [(CALL.id, "settled")]
 
 
 def test_the_largest_calls_of_all_pages() -> None:

@@ -3,7 +3,6 @@
 Deleting a group names what uses it first, and moves that to another group.
 """
 
-import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
@@ -217,9 +216,9 @@ def _limit(rate: Callable[[GroupRow], int | None], glyphs: Glyphs, row: GroupRow
 
 
 def _limit_order(rate: Callable[[GroupRow], int | None], row: GroupRow) -> float:
-    """No limit comes after all limits."""
+    """Where limits are sorted, the largest first, no limit comes last."""
     number = rate(row)
-    return math.inf if number is None else number
+    return -1 if number is None else number
 
 
 def _used_most(group: GroupView) -> float:
