@@ -162,7 +162,9 @@ class ChannelHealth:
         if not self.failing:
             return OK
         own = self.state_of(channel.id)
-        return self._with_keys(own, channel) if channel.keys and own.name in ("ok", "half_open") else own
+        if not channel.keys or own.name not in ("ok", "half_open"):
+            return own
+        return _with_keys(own, [self.state_of(one) for one in _key_ids(channel.id, len(channel.all_keys))])
 
     def state_of(self, one: ChannelId) -> HealthState:
         """Of a channel as such, or of one of several keys (see ``key_id``)."""
@@ -173,16 +175,6 @@ class ChannelHealth:
         if left > 0:
             return HealthState("attention" if patient.attention else "cooling", patient.reason, left)
         return HealthState("half_open", patient.reason) if patient.reason else OK
-
-    def _with_keys(self, own: HealthState, channel: Channel) -> HealthState:
-        """The state of a channel that is usable itself, as that of its keys leaves it."""
-        states = [self.state_of(key_id(channel.id, n)) for n in range(1, len(channel.all_keys) + 1)]
-        if any(state.name == "ok" for state in states):
-            return own
-        cooling = [state for state in states if state.name == "cooling"]
-        halves = [state for state in states if state.name == "half_open"]
-        best = min(halves[:1] or cooling or states, key=lambda state: state.left_s)
-        return HealthState(best.name, f"none of its {len(states)} keys is available: {best.reason}", best.left_s)
 
     def failed_last(self, one: ChannelId) -> bool:
         """Whether nothing has succeeded since the last failure of a channel, or of one of several keys."""
@@ -295,6 +287,16 @@ class ChannelHealth:
             del self.failing[one]
         if mine:
             self._changed()
+
+
+def _with_keys(own: HealthState, keys: Sequence[HealthState]) -> HealthState:
+    """The state of a channel that is usable itself, as that of its keys leaves it."""
+    if any(state.name == "ok" for state in keys):
+        return own
+    cooling = [state for state in keys if state.name == "cooling"]
+    halves = [state for state in keys if state.name == "half_open"]
+    best = min(halves[:1] or cooling or keys, key=lambda state: state.left_s)
+    return HealthState(best.name, f"none of its {len(keys)} keys is available: {best.reason}", best.left_s)
 
 
 def _outlasts(own: _ChannelState | None, key: _ChannelState) -> bool:
