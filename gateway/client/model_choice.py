@@ -36,6 +36,8 @@ class FormerRuns(msgspec.Struct, frozen=True, kw_only=True):
 
     program: str
     folder: str
+    arguments: Sequence[str] = ()
+    """What the program is started with now; a model in them is the one that it uses."""
 
     def __contains__(self, token: str) -> bool:
         return token == self.program or token.startswith(f"{self.program}-")

@@ -118,7 +118,7 @@ def run_program(
     name = app or app_of(program, command[1:])
     if app is not None:
         find_app(app)
-    runs = FormerRuns(program=_label(program, command[1:]), folder=Path.cwd().name or "root")
+    runs = FormerRuns(program=_label(program, command[1:]), folder=Path.cwd().name or "root", arguments=command[1:])
     body: dict[str, Any] = {
         "name": f"{runs.program}-{runs.folder}-{secrets.token_hex(3)}",
         "note": _note(runs.program),
@@ -154,17 +154,21 @@ async def _prepare(
     """How the program is started; says which model was chosen. Raises Quit if its token does not see the model."""
     models = await client.models(created.token.id)
     app, chosen = find_app(name) if name else None, ""
-    if isinstance(model, FormerRuns):
+    if by_option := not isinstance(model, FormerRuns):
+        first = model
+    elif named := [view.name for view in models if view.name in model.arguments]:  # it names one itself
+        first = named[0]
+    else:
         family = app.family if app else ()
         choice = await usual_model(client, [view.name for view in models], family=family, runs=model)
         chosen = f"{model.program} begins with {plain(choice.model)}, {choice.reason}; --model chooses another one"
-        model = choice.model
-    target = target_of(models, base_url=(await client.status()).address, key=created.key, model=model)
+        first = choice.model
+    target = target_of(models, base_url=(await client.status()).address, key=created.key, model=first)
     launch = app.launched(target, folder) if app else generic_launch(target)
     if app and launch != app.launched(msgspec.structs.replace(target, model=""), folder):
         if chosen:
             words(chosen)
-    elif not chosen:
+    elif by_option:
         words(f"note: --model has no effect on {_who_names_models(app)}")
     variables = {KEY_VARIABLE: created.key, **launch.variables}
     if launch.folder_variable:

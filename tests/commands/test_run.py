@@ -328,6 +328,8 @@ def test_a_program_begins_with_the_model_of_its_last_run_and_run_says_so(served:
     text = "aider begins with demo-story, which it called last; --model chooses another one\n"
     assert ran.err.startswith(text)
     assert text not in tollkeeper(served.home, "run", "--model", "demo-story", str(program)).err
+    named = tollkeeper(served.home, "run", str(program), "-m", "demo-echo")
+    assert (named.out, "begins with" in named.err, "--model" in named.err) == ("openai/demo-echo\n", False, False)
 
 
 @pytest.mark.parametrize("called", [True, False])
