@@ -39,7 +39,7 @@ def multiplier_of(text: str) -> int:
     """Parts per million of ``1.5`` or ``x0.25``; raises BadRequest for anything else."""
     number = text.strip().removeprefix("x")
     if not _MULTIPLIER.fullmatch(number):
-        raise BadRequest(f"{text!r} is not a multiplier such as 1.5 (at most 6 digits after the point)")
+        raise BadRequest(f"{text!r} is not a number such as 1.5 (at most 6 digits after the point)")
     if Decimal(number) > MOST_TIMES:
         raise BadRequest(f"{text!r} is more than {MOST_TIMES}, the most a multiplier may be")
     return int(Decimal(number) * MILLION)

@@ -224,7 +224,7 @@ BAD = {
     'format = 1\n[account]\nbudgets = [{ dollars = "-5" }]': "account.budgets: must not be negative",
     "format = 1\n[account]\ncreated = 5": "account.created: is unknown",
     "format = 1\n[groups.g]\nmultiplier = 2": "groups.g.multiplier: must be a string in quotation marks",
-    'format = 1\n[groups.g]\nmultiplier = "-2"': "groups.g.multiplier: '-2' is not a multiplier",
+    'format = 1\n[groups.g]\nmultiplier = "-2"': "groups.g.multiplier: '-2' is not a number such as 1.5",
     "format = 1\n[groups.g]\nlimits = { rpm = 0 }": "groups.g.limits: rpm must be above 0",
     "format = 1\n[groups.g]\nlimits = { rpm = -1 }": "groups.g.limits: rpm must be above 0",
     "format = 1\n[groups.g]\nlimits = { rps = 1 }": "groups.g.limits.rps: is unknown",

@@ -116,7 +116,7 @@ WRONG: list[tuple[type[msgspec.Struct], Any, str]] = [
     (Group, {"name": "g", "nmae": 1}, "x.nmae: is unknown; use one of: name, models, multiplier"),
     (Group, {"name": 1}, "x.name: Expected `str`, got `int`"),
     (Group, {"name": "g", "multiplier": 1.5}, "x.multiplier: must be a string in quotation marks"),
-    (Group, {"name": "g", "multiplier": "much"}, "x.multiplier: 'much' is not a multiplier"),
+    (Group, {"name": "g", "multiplier": "much"}, "x.multiplier: 'much' is not a number such as 1.5"),
     (Group, {"name": "g", "models": "m"}, "x.models: must be a list"),
     (Group, {"name": "g", "models": ["m", 5]}, "x.models[1]: Expected `str`, got `int`"),
     (Group, {"name": "g", "limits": 5}, "x.limits: must be a table"),
