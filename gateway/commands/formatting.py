@@ -201,6 +201,9 @@ def price_notes(saved: SavedChannel) -> list[str]:
         notes.append("Change one: tollkeeper price set MODEL; see all: tollkeeper price list; set none: --no-prices")
     if saved.dialect is not Dialect.MOCK:
         notes += unpriced_notes(saved.unpriced)
+        if saved.unpriced and not saved.preset:
+            vendor = f"tollkeeper channel edit {word(saved.name)} --preset VENDOR"
+            notes.append(f"If they are a vendor's: {vendor} (tollkeeper channel presets), then tollkeeper price import")
     for one in saved.own_prices:
         name, target = plain(one.price.model, 80), plain(one.target, 80)
         own = f"calls of '{name}' cost {price(one.price)} here, too, the price of that name, not that of '{target}'"

@@ -1,6 +1,6 @@
 """``price``: what models cost, and ``price import``: vendors' prices, with a preview."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -13,6 +13,7 @@ from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, naming, yes_option
 from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
+from gateway.domain.channel import Dialect
 from gateway.domain.errors import NotFound
 from gateway.domain.fields import PRICE
 from gateway.domain.human_values import count_text, written_tier
@@ -20,11 +21,11 @@ from gateway.domain.money import dollars
 from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import Price, PriceDraft, cost, rates
 from gateway.domain.quoting import listed_names
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.usage import Usage
-from gateway.domain.views import PriceView
+from gateway.domain.views import ChannelView, PriceView
 
 IMPORT_COLUMNS = [
     ("Model", lambda p: p.model),
@@ -72,10 +73,22 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
         lambda client: client.import_prices(wanted, channel=channel or "", apply=not dry_run, accept=accept),
         create=not dry_run,
     )
-    empty = "no known prices; nothing to import"
+    empty = "" if found else _nothing_to_import(run(lambda client: client.channels()))
     out_list(found, IMPORT_COLUMNS, as_json=as_json, empty=empty, drop=IMPORT_DROP)
     for line in _summary(found, dry_run=dry_run, accept=accept) if found else []:
         words(line)
+
+
+def _nothing_to_import(channels: Sequence[ChannelView]) -> str:
+    """What to say, and do, where no price list applies."""
+    unknown = [one.name for one in channels if not one.preset and one.dialect is not Dialect.MOCK]
+    if not unknown:
+        return "no known prices; nothing to import"
+    return (
+        f"no known prices; nothing to import. It is not known whose models these channels have: "
+        f"{formatting.first_ones(unknown)}; say it with 'tollkeeper channel edit {word(unknown[0])} --preset VENDOR', "
+        "or copy single prices with 'tollkeeper price set MODEL --like MODEL'"
+    )
 
 
 def _note(proposal: PriceProposal) -> str:

@@ -69,10 +69,11 @@ async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
 
 async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
     """A copy of another model's price: of one that has a price here, else of one in the price list."""
-    price = edits.engine.catalog.price(other)
+    price, source = edits.engine.catalog.price(other), LIKE + other
     if price is None or other == model:
         price = _only_one(other, (await load()).named(other, edits.now))
-    known = {"model": model, "updated": edits.now, "source": LIKE + other, "as_of": Millis(0)}
+        source += f" in {price.source}"
+    known = {"model": model, "updated": edits.now, "source": source, "as_of": Millis(0)}
     return msgspec.structs.replace(price, **known, context=None, context_source="")  # the context is the other model's
 
 

@@ -197,7 +197,7 @@ CHANNEL: Table = (
             completes="groups",
         ),
         label="Groups",
-        help="Groups it serves: default,friends.",
+        help="Groups it serves, all of them: default,friends.",
         option="--group",
         placeholder="none: no token can use it",
     ),

@@ -211,8 +211,14 @@ def test_a_missing_price_says_what_to_do() -> None:
 
 
 def test_nothing_known_is_nothing_to_import() -> None:
-    ran = run("price", "import", control=Control({"POST /prices/import": []}))
-    assert ran.err == "no known prices; nothing to import\n"
+    for preset, more in (
+        ("openai", ""),
+        ("", ". It is not known whose models these channels have: openai; say it with "),
+    ):
+        channels = [replace(CHANNEL, preset=preset)]
+        ran = run("price", "import", control=Control({"POST /prices/import": [], "GET /channels": channels}))
+        assert ran.err.startswith(f"no known prices; nothing to import{more}")
+        assert ("'tollkeeper channel edit openai --preset VENDOR'" in ran.err) == bool(more)
 
 
 def test_a_price_is_removed() -> None:
