@@ -16,7 +16,7 @@ from gateway.domain.events import AnyEvent
 from gateway.domain.history import HistoryView, UndoView
 from gateway.domain.incidents import Incident
 from gateway.domain.settings import ExpiringRecords, Settings
-from gateway.domain.upstream_views import ListingView, ModelDetail, PresetView, PriceProposal
+from gateway.domain.upstream_views import ListingView, ModelDetail, PresetView, PriceProposal, SavedChannel
 from gateway.domain.views import (
     AccountView,
     CallPage,
@@ -27,7 +27,6 @@ from gateway.domain.views import (
     NewToken,
     Offer,
     PriceView,
-    SavedChannel,
     Status,
     Step,
     Summary,

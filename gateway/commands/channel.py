@@ -21,8 +21,9 @@ from gateway.domain.human_values import count_text
 from gateway.domain.incidents import reason_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
+from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.urls import base_url_warning
-from gateway.domain.views import ChannelView, SavedChannel
+from gateway.domain.views import ChannelView
 
 COLUMNS = [
     ("Name", lambda c: c.name),
@@ -140,7 +141,8 @@ def edit_channel(ref: str, dialect: str | None, *, as_json: bool, **given: Any) 
         known = {model.name for model in view.models}
         added = tuple(name for name in saved.unpriced if name not in known)
         mapped = {(model.name, model.upstream) for model in view.models}
-        own = tuple(one for one in saved.own_prices if (one.price.model, one.target) not in mapped)
+        changed = {model.name for model in saved.models if (model.name, model.upstream) not in mapped}
+        own = tuple(one for one in saved.own_prices if one.name in changed)
         prices = formatting.price_notes(msgspec.structs.replace(saved, unpriced=added, own_prices=own))
         done = options.saved_text(patch, view, saved)
         return saved, done, [*await _left_without(client, set(view.groups) - set(saved.groups)), *prices]

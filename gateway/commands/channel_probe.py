@@ -19,8 +19,8 @@ from gateway.domain.money import dollars
 from gateway.domain.patterns import matches
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.upstream_views import ListedModel, ListingView
-from gateway.domain.views import ChannelView, SavedChannel
+from gateway.domain.upstream_views import ListedModel, ListingView, SavedChannel
+from gateway.domain.views import ChannelView
 
 
 class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ import click
 import msgspec
 
 from gateway import __version__
-from gateway.client.apps import used_last
 from gateway.client.control import ControlClient
 from gateway.client.http import ClientRequest, Stream, exchange, request
 from gateway.client.model_choice import usual_model
@@ -56,7 +55,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
     "--token",
     type=SOME,
     shell_complete=TOKENS,
-    help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, else the one used last).",
+    help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, else the oldest one).",
 )
 @click.option("--system", help="A system message before the prompt.")
 @click.option("--no-stream", is_flag=True, help="Print the answer only when it is complete.")
@@ -116,11 +115,11 @@ async def _key(client: ControlClient, token: str | None) -> str:
 
 
 async def _usual_token(client: ControlClient) -> str:
-    """The one used last. Raises Quit if there is none."""
+    """The oldest one, whose is most likely the owner's. Raises Quit if there is none."""
     usable = [token for token in await client.tokens() if token.state == "active" and not token.temporary]
     if not usable:
         raise Quit("no active token; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
-    return used_last(usable).name
+    return min(usable, key=lambda token: token.created_ms).name
 
 
 async def _usual_model(client: ControlClient, way: PublicApi) -> str:

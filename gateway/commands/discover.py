@@ -18,8 +18,8 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
-from gateway.domain.upstream_views import PresetView
-from gateway.domain.views import Offer, SavedChannel
+from gateway.domain.upstream_views import PresetView, SavedChannel
+from gateway.domain.views import Offer
 
 COLUMNS = [
     ("Name", lambda o: o.name),

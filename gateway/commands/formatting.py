@@ -18,17 +18,8 @@ from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
-from gateway.domain.views import (
-    AccountView,
-    BudgetView,
-    CallView,
-    ChannelView,
-    KeyView,
-    PriceView,
-    SavedChannel,
-    Status,
-    TokenView,
-)
+from gateway.domain.upstream_views import SavedChannel
+from gateway.domain.views import AccountView, BudgetView, CallView, ChannelView, KeyView, PriceView, Status, TokenView
 
 UNPRICED = "unpriced"
 
@@ -205,8 +196,10 @@ def price_notes(saved: SavedChannel) -> list[str]:
             vendor = f"tollkeeper channel edit {word(saved.name)} --preset VENDOR"
             notes.append(f"If they are a vendor's: {vendor} (tollkeeper channel presets), then tollkeeper price import")
     for one in saved.own_prices:
-        name, target = plain(one.price.model, 80), plain(one.target, 80)
-        own = f"calls of '{name}' cost {price(one.price)} here, too, the price of that name, not that of '{target}'"
+        name, target, priced = plain(one.name, 80), plain(one.target, 80), plain(one.price.model, 80)
+        where = "here" if one.channel == saved.name else f"at channel '{plain(one.channel)}'"
+        whose = "that name" if priced == name else f"'{priced}'"
+        own = f"calls of '{name}' cost {price(one.price)} {where}, too, the price of {whose}, not that of '{target}'"
         notes.append(f"note: {own}; a name that no other channel has gets the price of its target")
     return notes
 

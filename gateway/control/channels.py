@@ -21,9 +21,9 @@ from gateway.domain.human_values import count_text
 from gateway.domain.price import Price
 from gateway.domain.registry import Change, Registry, Table
 from gateway.domain.units import ChannelId
-from gateway.domain.upstream_views import ListingView
+from gateway.domain.upstream_views import ListingView, OwnPrice, SavedChannel
 from gateway.domain.urls import checked_base_url
-from gateway.domain.views import ChannelView, OwnPrice, SavedChannel
+from gateway.domain.views import ChannelView
 from gateway.upstream import mock_options
 from gateway.upstream.dialects import vendor_url
 from gateway.upstream.vendors import PRESETS
@@ -131,8 +131,8 @@ async def _commit(
         new_prices=tuple(price_view(price, edits.now) for price in prices),
         unpriced=tuple(model.name for model in channel.models if edits.engine.catalog.price(model.name) is None),
         own_prices=tuple(
-            OwnPrice(price=price_view(price, edits.now), target=target)
-            for price, target in own_prices(channel, edits.registry, edits.engine.catalog.prices)
+            OwnPrice(name=served.name, channel=at.name, target=served.upstream, price=price_view(price, edits.now))
+            for at, served, price in own_prices(channel, edits.registry, edits.engine.catalog.prices)
         ),
     )
 

@@ -45,18 +45,26 @@ def prices_in_effect(registry: Registry) -> dict[str, Price]:
     return found
 
 
-def own_prices(channel: Channel, registry: Registry, prices: Mapping[str, Price]) -> Iterator[tuple[Price, str]]:
-    """The channel's mappings that have the list price of another channel's model, not that of their target.
+def own_prices(
+    channel: Channel, registry: Registry, prices: Mapping[str, Price]
+) -> Iterator[tuple[Channel, ServedModel, Price]]:
+    """Mappings of the channel's names, here and at other channels, that do not have the price of their target.
 
-    Yields the price and the target's name.
+    Their name has the list price of a model of that name, or of what it stands for at another channel. A price that the
+    owner set for the name itself is meant for all.
     """
+    names = {served.name for served in channel.models}
     models = {m.name for one in registry.channels.values() for m in one.models if not is_mapping(m)}
-    for served in channel.models:
-        price, target = prices.get(served.name), registry.prices.get(served.upstream)
-        if served.name not in models or not is_mapping(served) or price is None or set_by_owner(price):
-            continue
-        if target is None or differs(target, price):
-            yield price, served.upstream
+    for one in in_order(registry.channels.values()):
+        for served in one.models:
+            price, own = prices.get(served.name), registry.prices.get(served.name)
+            if served.name not in names or not is_mapping(served) or price is None or (own and set_by_owner(own)):
+                continue
+            target = registry.prices.get(served.upstream)
+            if target is None and price is own and served.name not in models:
+                continue  # the list price of its target, which nobody offers under its own name
+            if target is None or differs(target, price):
+                yield one, served, price
 
 
 def in_order(channels: Iterable[Channel]) -> list[Channel]:

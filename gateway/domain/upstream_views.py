@@ -5,7 +5,7 @@ import msgspec
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import PriceView
+from gateway.domain.views import ChannelView, PriceView
 
 
 class PresetView(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,3 +125,27 @@ class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is imported only if that is accepted: a steep rise, or what looks like another unit. Else empty."""
     applied: bool = False
     """It was imported by this very request."""
+
+
+class OwnPrice(msgspec.Struct, frozen=True, kw_only=True):
+    """A mapping that does not have the price of its target, because its name has another one."""
+
+    name: str
+    channel: str
+    """The name of the channel that has the mapping."""
+    target: str
+    price: PriceView
+    """Of its name, whichever channel answers."""
+
+
+class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
+    """Answer to creating or editing a channel."""
+
+    new_prices: tuple[PriceView, ...] = ()
+    """Known prices that its new models got."""
+    unpriced: tuple[str, ...] = ()
+    """Its models that have no price: their calls are counted, not charged."""
+    own_prices: tuple[OwnPrice, ...] = ()
+    """Mappings of its names that do not have the price of their target, although the owner did not set theirs: its own
+    ones, and those of other channels.
+    """

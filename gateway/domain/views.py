@@ -182,24 +182,6 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     """Context length in tokens by the list it was imported from; used where no upstream lists one."""
 
 
-class OwnPrice(msgspec.Struct, frozen=True, kw_only=True):
-    """A mapping that does not have the price of its target, because its name is priced for other channels."""
-
-    price: PriceView
-    target: str
-
-
-class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
-    """Answer to creating or editing a channel."""
-
-    new_prices: tuple[PriceView, ...] = ()
-    """Known prices that its new models got."""
-    unpriced: tuple[str, ...] = ()
-    """Its models that have no price: their calls are counted, not charged."""
-    own_prices: tuple[OwnPrice, ...] = ()
-    """Its mappings that do not have the price of their target, although the owner did not set theirs."""
-
-
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """A public model name: who serves it, who sees it, what it costs."""
 

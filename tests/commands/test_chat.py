@@ -145,9 +145,12 @@ def test_the_vendors_own_key_is_never_sent_here() -> None:
     assert ("POST /tokens/laptop/pass", None) in control.asked
 
 
-def test_of_several_tokens_the_one_used_last_is_taken() -> None:
-    before = replace(TOKEN, name="before", last_used_ms=Millis(1))
-    control = Control({**NOBODY, **PASS, "GET /tokens": [before, TOKEN, replace(TOKEN, name="off", state="disabled")]})
+def test_of_several_tokens_the_oldest_is_taken() -> None:
+    later = replace(
+        TOKEN, name="later", created_ms=Millis(TOKEN.created_ms + 1), last_used_ms=Millis(TOKEN.created_ms + 9)
+    )
+    off = replace(TOKEN, name="off", state="disabled", created_ms=Millis(1))
+    control = Control({**NOBODY, **PASS, "GET /tokens": [later, TOKEN, off]})
     run("chat", "--model", "m", "hi", control=control)
     assert ("POST /tokens/laptop/pass", None) in control.asked
 

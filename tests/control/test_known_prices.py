@@ -103,6 +103,23 @@ async def test_a_mapping_to_a_name_that_has_a_list_price_keeps_that_and_the_answ
     assert (await owner.edit_channel("lan", {"priority": 1})).own_prices == ()
 
 
+async def test_a_name_for_models_of_two_channels_has_one_price_and_the_answer_says_so(owner: ControlClient) -> None:
+    models = [{"name": "fast", "upstream": "gpt-4.1"}, {"name": "gpt-4.1"}]
+    assert (await owner.add_channel({**OPENAI, "models": models})).own_prices == ()
+    models = [{"name": "fast", "upstream": "gpt-4.1-mini"}, {"name": "gpt-4.1-mini"}]
+    (below,) = (await owner.add_channel({**OPENAI, "name": "second", "models": models})).own_prices
+    assert (below.channel, below.name, below.target, below.price.input_nanos) == (
+        "second",
+        "fast",
+        "gpt-4.1-mini",
+        2 * DOLLAR,
+    )
+    (above,) = (await owner.edit_channel("second", {"priority": 5})).own_prices
+    assert (above.channel, above.target, above.price.model) == ("openai", "gpt-4.1", "gpt-4.1-mini")
+    await owner.set_price("fast", {"input": 5, "output": 5})
+    assert (await owner.edit_channel("second", {"priority": 1})).own_prices == ()
+
+
 async def test_calls_of_a_mapping_are_charged_like_its_target(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:

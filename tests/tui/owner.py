@@ -19,7 +19,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.events import EntityChanged, Snapshot
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal
+from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal, SavedChannel
 from gateway.domain.views import (
     AccountView,
     CallView,
@@ -29,7 +29,6 @@ from gateway.domain.views import (
     NewToken,
     Offer,
     PriceView,
-    SavedChannel,
     Status,
     Step,
     TokenView,

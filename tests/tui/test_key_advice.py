@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.views import Offer, SavedChannel, Step
+from gateway.domain.upstream_views import SavedChannel
+from gateway.domain.views import Offer, Step
 from tests.house import ROOT
 from tests.tui.owner import Owner, press, public, said, screen, shown, until
 from tests.tui.stage import call, console, words

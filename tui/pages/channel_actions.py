@@ -11,8 +11,8 @@ import msgspec
 from gateway.domain.channel import Check
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import first_of
-from gateway.domain.upstream_views import ListingView, PresetView
-from gateway.domain.views import ChannelView, KeyView, Offer, SavedChannel
+from gateway.domain.upstream_views import ListingView, PresetView, SavedChannel
+from gateway.domain.views import ChannelView, KeyView, Offer
 from tui import format as fmt
 from tui.cli_commands import cli_command
 from tui.entity_form import save_changes

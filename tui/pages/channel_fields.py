@@ -16,8 +16,8 @@ from gateway.domain.incidents import reason_text
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE, REFERENCE
 from gateway.domain.patterns import NOT, is_pattern, matches
 from gateway.domain.quoting import comma_list, model_pair, quote_name, split_names
-from gateway.domain.upstream_views import ListedModel, ListingView
-from gateway.domain.views import ChannelView, KeyView, SavedChannel
+from gateway.domain.upstream_views import ListedModel, ListingView, SavedChannel
+from gateway.domain.views import ChannelView, KeyView
 from tui import format as fmt
 from tui.session import ConsoleSession
 from tui.text import safe

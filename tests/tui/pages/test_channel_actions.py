@@ -12,8 +12,8 @@ from textual.widgets import Input, Static
 from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError
 from gateway.domain.units import Millis
-from gateway.domain.upstream_views import ListingView
-from gateway.domain.views import ChannelView, KeyView, Offer, SavedChannel
+from gateway.domain.upstream_views import ListingView, SavedChannel
+from gateway.domain.views import ChannelView, KeyView, Offer
 from tests.tui.owner import Owner, listed, listing, press, said, screen, shown, until
 from tests.tui.stage import NOW, channel, model, words
 from tui.app import Console
