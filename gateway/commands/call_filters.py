@@ -16,6 +16,7 @@ from gateway.commands.output import ProgressLine
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.patterns import is_pattern
 from gateway.domain.query import CallOrder, Query, parse, shell_word
+from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
 
@@ -146,7 +147,10 @@ async def _page(client: ControlClient, progress: ProgressLine | None, **asked: o
 async def no_match(client: ControlClient, wanted: CallQuery) -> str:
     """The note for an empty result, with the probable reason."""
     models = [] if wanted.model is None else [model.name for model in await client.models()]
-    if wanted.model is None or wanted.model in models:
+    if wanted.model in models:
+        others = f"usage list {word(wanted.model or '')}"
+        return f"no matching calls; calls of other names may have used it: tollkeeper {others}"
+    if wanted.model is None:
         return f"no matching calls{_names_note(wanted)}"
     return f"no matching calls; no channel offers model '{wanted.model}' now: there are {', '.join(models) or 'none'}"
 

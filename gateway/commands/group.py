@@ -104,7 +104,7 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
         patch = options.something(patch_of(GROUP, given, before))
         view = await client.edit_group(ref, patch)
         note = _missing(view, await client.models()) if patch.get("fallbacks") else ""
-        return view, note, options.saved_text(patch, before, view)
+        return view, _replaced_note(before, view) or note, options.saved_text(patch, before, view)
 
     view, note, done = run(work)
     if as_json:
@@ -112,6 +112,13 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
     words(f"Group '{view.name}' {done}.")
     if note:
         words(note)
+
+
+def _replaced_note(before: GroupView, view: GroupView) -> str:
+    """A note about models that had fallbacks and have none now: the new ones have replaced all."""
+    gone = {fallback.model for fallback in before.fallbacks} - {fallback.model for fallback in view.fallbacks}
+    names = ", ".join(map(plain, sorted(gone)))
+    return f"note: --fallback replaces all, so these have none any more: {names}" if gone and view.fallbacks else ""
 
 
 def _missing(view: GroupView, models: Sequence[ModelView]) -> str:

@@ -118,12 +118,12 @@ def _columns(calls: Sequence[CallView]) -> Columns[CallView]:
 
 
 @usage.command("show", examples=["tollkeeper usage show last", "tollkeeper usage show req_019aa0c3d2f15b8e3c5e4d6a7b"])
-@click.argument("call_id", metavar="ID")
+@click.argument("call_id", metavar="[ID]", default=LAST)
 @json_option
 def show_call(call_id: str, *, as_json: bool) -> None:
     """Show one call: how it went, how long such calls usually take, what was tried, what it cost and why.
 
-    ID 'last' is the call that began last, which 'usage list' shows first.
+    Without ID, or with 'last', the call that began last, which 'usage list' shows first.
     """
     if as_json:
         out_json(run(lambda client: _call(client, call_id)))

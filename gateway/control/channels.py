@@ -105,12 +105,15 @@ def _channel_of(changes: Sequence[Change]) -> Channel:
 
 
 async def _new_prices(changes: Sequence[Change], old: Channel | None, edits: ConfigEdits) -> list[Price]:
-    """Known prices for the models that a channel newly offers, or for all if it is to have such prices from now on."""
+    """Known prices for the models that a channel newly offers.
+
+    And for the others, if it is to have such prices from now on, or if it is another vendor's.
+    """
     channel = _channel_of(changes)
     if not channel.known_prices:
         return []
     names = {model.name for model in channel.models}
-    if old is not None and old.known_prices:
+    if old is not None and old.known_prices and (old.preset, old.base_url) == (channel.preset, channel.base_url):
         names -= {model.name for model in old.models}
     return await vendor_prices.new_prices(channel, edits.registry, names, edits.now)
 

@@ -360,4 +360,4 @@ def _to_do_for(channel: Channel, plan: ImportPlan, environ: Mapping[str, str]) -
         yield f"channel '{name}': {variable} is not set where the server runs"
     if channel.patterns and channel.id not in plan.registry.lists:
         command = f"channel models {word(channel.name)} --refresh"
-        yield f"channel '{name}': its models have not been fetched yet: 'tollkeeper {command}'"
+        yield f"channel '{name}': a server fetches its models within a minute; at once: 'tollkeeper {command}'"

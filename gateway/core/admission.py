@@ -29,6 +29,7 @@ from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.call import RequestSize
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound
 from gateway.domain.group import Group
+from gateway.domain.patterns import near_names
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
@@ -156,9 +157,11 @@ def _not_visible(model: str, token: Token, seen: Collection[str]) -> NotFound:
     more = f" … ({len(seen)} in all)" if len(seen) > NAMED_MODELS else ""
     visible = f"visible: {', '.join(names)}{more}" if names else "no model is visible to it"
     named = word(model) if len(model) <= 80 else "MODEL"
+    near = near_names(model, seen, 1) if len(model) <= 80 else []
+    meant = f"did you mean '{plain(near[0], 80)}'? " if near else ""
     msg = (
         f"model '{plain(model, 80)}' is not visible to token '{plain(token.name)}' (group '{plain(token.group)}'); "
-        f"{visible}; 'tollkeeper why {word(token.name)} {named}' shows the rule"
+        f"{meant}{visible}; 'tollkeeper why {word(token.name)} {named}' shows the rule"
     )
     return NotFound(msg, code="model_not_found", param="model")
 

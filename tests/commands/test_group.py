@@ -99,6 +99,14 @@ def test_a_fallback_that_nobody_offers_is_saved_with_a_note() -> None:
     assert ran.err == note.replace("nowhere", f"{MODEL.name}, nowhere")
 
 
+def test_fallbacks_that_are_replaced_are_named() -> None:
+    before = replace(GROUP, fallbacks=[Fallback(model="gpt-*", to=("claude",)), Fallback(model="o3", to=(MODEL.name,))])
+    saved = replace(GROUP, fallbacks=[Fallback(model="o3", to=(MODEL.name,))], channels=MODEL.channels)
+    control = Control({"GET /groups/default": before, "PATCH /groups/default": saved, "GET /models": [MODEL]})
+    err = run("group", "edit", "default", "--fallback", f"o3={MODEL.name}", control=control).err
+    assert err.endswith("note: --fallback replaces all, so these have none any more: gpt-*\n")
+
+
 def test_no_fallbacks_and_some_are_refused() -> None:
     control = Control({"GET /groups/default": GROUP})
     assert run("group", "edit", "default", "--no-fallbacks", "--fallback", "a=b", control=control).code == Exit.USAGE

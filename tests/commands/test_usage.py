@@ -264,7 +264,15 @@ def test_a_model_that_nothing_offers_is_named_with_those_there_are() -> None:
     assert run("usage", "list", "--model", "nope", control=control).err == (
         f"no matching calls; no channel offers model 'nope' now: there are {MODEL.name}\n"
     )
-    assert run("usage", "list", "--model", MODEL.name, control=control).err == "no matching calls\n"
+    offered = run("usage", "list", "--model", MODEL.name, control=control).err
+    assert offered == (
+        f"no matching calls; calls of other names may have used it: tollkeeper usage list {MODEL.name}\n"
+    )
+
+
+def test_without_an_id_the_last_call_is_shown() -> None:
+    control = Control({"GET /calls": CallPage(calls=[CALL]), f"GET /calls/{CALL.id}": CALL})
+    assert run("usage", "show", "--json", control=control).json["id"] == CALL.id
 
 
 def test_words_about_names_say_that_renamed_ones_are_found_by_options() -> None:

@@ -40,6 +40,21 @@ async def test_a_preset_is_known_at_another_address_too(owner: ControlClient) ->
     assert [price.model for price in (await owner.add_channel(body)).new_prices] == ["gpt-4.1"]
 
 
+async def test_a_preset_that_is_given_later_brings_the_prices(owner: ControlClient) -> None:
+    body = {
+        **OPENAI,
+        "preset": "",
+        "dialect": "openai",
+        "base_url": "http://127.0.0.1:9/v1",
+        "models": named("gpt-4.1", "gpt-4.1-mini"),
+    }
+    assert (await owner.add_channel(body)).new_prices == ()
+    await owner.set_price("gpt-4.1", {"input": 1, "output": 1})
+    saved = await owner.edit_channel("openai", {"preset": "openai"})
+    assert [price.model for price in saved.new_prices] == ["gpt-4.1-mini"]
+    assert (await owner.edit_channel("openai", {"priority": 3})).new_prices == ()
+
+
 async def test_channel_and_prices_are_undone_in_one_step(owner: ControlClient) -> None:
     await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "gpt-4.1-mini")})
     assert (await owner.undo()).text == "channel 'openai' is removed, without 2 prices it brought"

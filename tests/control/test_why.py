@@ -352,6 +352,13 @@ async def test_the_answer_does_not_advise_to_ask_once_more(owner: ControlClient)
     found = await owner.why("laptop", "nosuch")
     assert (found.status, "is not visible to token 'laptop'" in found.message) == (404, True)
     assert "tollkeeper why" not in found.message
+    assert "did you mean" not in found.message
+
+
+async def test_a_misspelt_model_is_answered_with_the_one_that_is_meant(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", "gpt-5-mini", name="other")
+    found = await owner.why("laptop", "gpt-5-min")
+    assert "; did you mean 'gpt-5-mini'? visible: gpt-5-mini, m" in found.message
 
 
 async def test_a_channel_without_its_variable_is_known_before_a_call_fails(owner: ControlClient) -> None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.fields import PRICE
 from gateway.domain.human_values import brief_count, first_of
@@ -149,7 +150,7 @@ async def free(page: AnyPage) -> None:
     if model is None:
         return
     breaks = "Its calls will cost nothing, and no dollar budget will limit them."
-    if await page.confirm(f"Make {model.name} free?", breaks, "Free"):
+    if model.price is None or await page.confirm(f"Make {model.name} free?", breaks, "Free"):
         await page.session.client.set_price(model.name, {"input": 0, "output": 0})
         page.report_change(f"{model.name} is free.")
 
@@ -229,8 +230,14 @@ def _unlisted_models(session: ConsoleSession, found: Sequence[PriceProposal]) ->
     if not names:
         return ""
     some = first_of([safe(name, 40) for name in names], 3)
-    key = session.key("models.edit")
-    return f"\nStill without a price, as no list applies: {some}. {key} sets one, or takes that of another model."
+    key, lost = session.key("models.edit"), set(names)
+    channels = [one for one in session.board.channels if not one.preset and one.dialect is not Dialect.MOCK]
+    unknown = [safe(one.name, 40) for one in channels if not lost.isdisjoint(model.name for model in one.models)]
+    text = f"\nStill without a price, as no list applies: {some}. {key} sets one, or takes that of another model."
+    if not unknown:
+        return text
+    edit = session.key("entity.edit")
+    return f"{text} It is not known whose models {first_of(unknown, 3)} has: a preset says it ({edit} on page 4)."
 
 
 async def why(page: AnyPage) -> None:

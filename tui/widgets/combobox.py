@@ -118,6 +118,8 @@ class ChoiceInput(HintInput):
         self.choices = ChoiceList()
         self.quiet = False
         """Whether the focus, when it comes next, leaves the list closed."""
+        self.alone = False
+        """It is the only field: what is taken with enter is submitted, too."""
 
     def open(self) -> None:
         """List what fits the typed text; all if it is unchanged."""
@@ -197,9 +199,10 @@ class ChoiceInput(HintInput):
         found = self.choices.highlighted
         if self.choices.display and found is not None:
             self.take(found)
-        else:
-            self.close()
-            await super().action_submit()
+            if not self.alone:
+                return
+        self.close()
+        await super().action_submit()
 
     def _parts(self) -> tuple[str, str, str]:
         """What is before the name under the cursor, that name, and what is behind it."""

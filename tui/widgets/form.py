@@ -345,6 +345,9 @@ class Form(DialogScreen[Any]):
                 yield Button("Copy command", id="copy", compact=True)
 
     def on_mount(self) -> None:
+        inputs = [row.input for row in self.fields.rows.values()]
+        if len(inputs) == 1 and isinstance(inputs[0], ChoiceInput):
+            inputs[0].alone = True
         self.check()
 
     def check(self) -> Values | None:

@@ -1,10 +1,11 @@
 import msgspec
 import pytest
 
+from gateway.domain.channel import ServedModel
 from gateway.domain.price import Tier
 from gateway.domain.units import Nanos
 from tests.tui.owner import Owner, press, proposal, said, screen, shown
-from tests.tui.stage import words
+from tests.tui.stage import channel, words
 from tui.pages.models import guard_prices, preselected_prices, price_changes, price_list_summary, price_options
 
 
@@ -63,6 +64,16 @@ async def test_with_nothing_to_take_over_it_says_so() -> None:
         assert words(app)[1].endswith(
             "Still without a price, as no list applies: my-finetune-7. e sets one, or takes that of another model."
         )
+
+
+async def test_a_channel_whose_vendor_is_not_known_is_named() -> None:
+    owner = Owner()
+    owner.proposals = []
+    served = [ServedModel(name="my-finetune-7")]
+    owner.channels_now = [channel("relay", models=served, preset=""), channel("known", models=served, preset="groq")]
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, "P")
+        assert words(app)[0].endswith("It is not known whose models relay has: a preset says it (e on page 4).")
 
 
 async def test_a_price_is_set_with_an_example_beside_it() -> None:
@@ -141,6 +152,13 @@ async def test_one_key_makes_it_free_after_asking() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "0", "y")
         assert owner.did == [("set_price", "claude-haiku-4-5", {"input": 0, "output": 0})]
+
+
+async def test_what_has_no_price_is_free_at_once() -> None:
+    async with shown("models") as (app, pilot, owner):
+        await press(app, pilot, "G", "0")
+        assert owner.did == [("set_price", "my-finetune-7", {"input": 0, "output": 0})]
+        assert words(app) == ["my-finetune-7 is free. Press u to undo."]
 
 
 async def test_a_price_is_taken_away_after_asking() -> None:

@@ -135,6 +135,24 @@ async def test_enter_chooses_what_was_typed_whole_and_saves_nothing(keys: list[s
         assert asked.saved == ["mistral"]
 
 
+async def test_in_a_form_of_one_field_enter_uses_what_it_chooses() -> None:
+    saved: list[str] = []
+
+    async def save(values: Values) -> bool:
+        saved.append(values["model"])
+        return True
+
+    app = WidgetStage()
+    async with app.run_test(size=(100, 30)) as pilot:
+        models = [f"model-{letter}" for letter in "abcdefghij"]
+        field = FormField(id="model", label="Model", value="model-a", options=models)
+        app.ask(Form(FormPlan(title="T", fields=[field], save=save)))
+        await pilot.pause()
+        await pilot.press("ctrl+u", *"-c", "enter")
+        await pilot.pause()
+        assert (saved, app.answers) == (["model-c"], [True])
+
+
 async def test_a_choice_can_be_clicked() -> None:
     asked = vendors()
     async with asked.app.run_test(size=(100, 30)) as pilot:
