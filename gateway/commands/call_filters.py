@@ -13,6 +13,7 @@ from gateway.client.control import ControlClient
 from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS
 from gateway.commands.options import SINCE, SOME, UNTIL, now
 from gateway.commands.output import ProgressLine
+from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.patterns import is_pattern
 from gateway.domain.query import CallOrder, Query, parse, shell_word
@@ -80,6 +81,9 @@ def wanted_of(given: dict[str, Any]) -> CallQuery:
     words = parse(" ".join(map(shell_word, typed)), now())
     since = _only(max, given.pop("since"), words.since)
     until = _only(min, given.pop("until"), words.until)
+    if since is not None and until is not None and until <= since:
+        ended, began = local_time(until), local_time(since)
+        raise BadRequest(f"--until is before --since: nothing is from {began} to {ended}", param="until")
     failed = given.pop("errors") or None
     return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **given)
 
@@ -186,7 +190,9 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--errors", is_flag=True, help="Calls that failed."),
     click.option(
-        "--since", type=SINCE, help="1h, 7d, 14:00, today, yesterday, 2026-11-01, 2026-11-01T14:00 (local time)."
+        "--since",
+        type=SINCE,
+        help="1h, 7d, 14:00, today, yesterday, month, 2026-11, 2026-11-01, 2026-11-01T14:00 (local time).",
     ),
-    click.option("--until", type=UNTIL, help="The same; a day counts to its end."),
+    click.option("--until", type=UNTIL, help="The same; a day or a month counts to its end."),
 )

@@ -145,7 +145,11 @@ def edit_channel(ref: str, dialect: str | None, *, as_json: bool, **given: Any) 
         own = tuple(one for one in saved.own_prices if one.name in changed)
         prices = formatting.price_notes(msgspec.structs.replace(saved, unpriced=added, own_prices=own))
         done = options.saved_text(patch, view, saved)
-        return saved, done, [*await _left_without(client, set(view.groups) - set(saved.groups)), *prices]
+        return (
+            saved,
+            done,
+            [*await formatting.groups_without_models(client, set(view.groups) - set(saved.groups)), *prices],
+        )
 
     view, done, notes = run(work)
     _print_saved(view, done, as_json=as_json)
@@ -187,7 +191,7 @@ def disable_channel(ref: str, *, as_json: bool) -> None:
 
     async def work(client: ControlClient) -> tuple[ChannelView, list[str]]:
         view = await client.edit_channel(ref, {"enabled": False})
-        return view, await _left_without(client, set(view.groups))
+        return view, await formatting.groups_without_models(client, set(view.groups))
 
     view, notes = run(work)
     _print_saved(view, "disabled", as_json=as_json)
@@ -219,24 +223,12 @@ def remove_channel(ref: str, *, yes: bool) -> None:
 
     async def work(client: ControlClient) -> list[str]:
         await client.remove_channel(view.id)
-        return await _left_without(client, set(view.groups))
+        return await formatting.groups_without_models(client, set(view.groups))
 
     notes = run(work)
     words(f"Channel '{view.name}' removed.")
     for line in notes:
         words(line)
-
-
-async def _left_without(client: ControlClient, names: set[str]) -> list[str]:
-    """A note for each of these groups whose tokens see no models any more."""
-    if not names:
-        return []
-    return [
-        f"note: group '{plain(one.name)}' has no model now, so its tokens cannot call: "
-        f"{formatting.first_ones(one.tokens)}"
-        for one in await client.groups()
-        if one.name in names and one.tokens and not one.sees
-    ]
 
 
 def _print_saved(view: ChannelView, done: str, *, as_json: bool) -> None:

@@ -19,6 +19,7 @@ from gateway.domain.field_kinds import once
 from gateway.domain.fields import CHANNEL
 from gateway.domain.patterns import is_pattern
 from gateway.domain.quoting import listed_names, model_pair
+from gateway.domain.text import plain
 from gateway.domain.views import ChannelView
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,7 +51,8 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         type=RENAMING,
         multiple=True,
         metavar="PUBLIC=UPSTREAM",
-        help="Offer a model by another name, in addition to the others; PUBLIC=UPSTREAM in --models does the same.",
+        help="Offer a model by another name, in addition to the others; PUBLIC=UPSTREAM in --models does the same. "
+        "PUBLIC=none removes it.",
     ),
 )
 
@@ -87,14 +89,18 @@ def _models(models: Sequence[str], maps: Pairs, before: ChannelFields) -> Patch:
     """``--models`` replaces names and patterns, ``--map`` alone adds to them."""
     listed = [model_pair(word) for word in listed_names(models)]
     patterns = [name for name, upstream in listed if not upstream and is_pattern(name)]
-    plain = [name for name, upstream in listed if upstream or not is_pattern(name)]
+    named = [name for name, upstream in listed if upstream or not is_pattern(name)]
     mapping = once([*(pair for pair in listed if pair[1]), *maps], "--models and --map")
+    ended = {name for name, upstream in maps if upstream == NO_MATTER}
+    if missing := ended - {model.name for model in before.models if model.upstream not in ("", model.name)}:
+        raise click.UsageError(f"there is no mapping '{plain(min(missing))}' to remove", click.get_current_context())
+    mapping = {name: upstream for name, upstream in mapping.items() if name not in ended}
     patch: Patch = {}
     if listed and (patterns or before.patterns):
         patch["patterns"] = patterns
-    if plain or maps or (listed and before.models):
-        known = () if listed and not plain else before.models
-        patch["models"] = msgspec.to_builtins(served_models(known, plain, mapping))
+    if named or maps or (listed and before.models):
+        known = [] if listed and not named else [model for model in before.models if model.name not in ended]
+        patch["models"] = msgspec.to_builtins(served_models(known, named, mapping))
     return patch
 
 

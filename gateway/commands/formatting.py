@@ -1,6 +1,6 @@
 """Formatting: single values of the views as tables and details show them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -114,6 +114,17 @@ async def balance_outlook(client: ControlClient) -> str:
     """The text of ``look_ahead``; empty if it is not known."""
     found = await look_ahead(client)
     return found.text() if found else ""
+
+
+async def groups_without_models(client: ControlClient, names: Collection[str]) -> list[str]:
+    """A note for each of these groups whose tokens see no models any more."""
+    if not names:
+        return []
+    return [
+        f"note: group '{plain(one.name)}' has no model now, so its tokens cannot call: {first_ones(one.tokens)}"
+        for one in await client.groups()
+        if one.name in names and one.tokens and not one.sees
+    ]
 
 
 CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying", "unset": "not set"}
@@ -233,7 +244,8 @@ def what(call: CallView) -> str:
     """The model and its fallback, or the request that reached no API; how many calls the row stands for; the retry."""
     instead = f" as {call.fallback}" if call.fallback else ""
     times = f" x{call.count:,}" if call.count > 1 else ""
-    return TextWithEnd(call.model or call.request, f"{instead}{times}{f' retry {call.retry}' if call.retry else ''}")
+    name = call.model or call.request or ("no model" if times else "")
+    return TextWithEnd(name, f"{instead}{times}{f' retry {call.retry}' if call.retry else ''}")
 
 
 def cost(call: CallView) -> str:

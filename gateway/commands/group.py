@@ -99,18 +99,22 @@ def _way_to_channels(name: str, channels: Sequence[ChannelView]) -> str:
 def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
     """Change a group. Only the given options change."""
 
-    async def work(client: ControlClient) -> tuple[GroupView, str, str]:
+    async def work(client: ControlClient) -> tuple[GroupView, list[str], str]:
         before = await client.group(ref)
         patch = options.something(patch_of(GROUP, given, before))
         view = await client.edit_group(ref, patch)
-        note = _missing(view, await client.models()) if patch.get("fallbacks") else ""
-        return view, _replaced_note(before, view) or note, options.saved_text(patch, before, view)
+        notes = [_replaced_note(before, view)]
+        if patch.get("fallbacks"):
+            notes.append(_missing(view, await client.models()))
+        if "models" in patch:
+            notes += await formatting.groups_without_models(client, [view.name])
+        return view, notes, options.saved_text(patch, before, view)
 
-    view, note, done = run(work)
+    view, notes, done = run(work)
     if as_json:
         out_json(view)
     words(f"Group '{view.name}' {done}.")
-    if note:
+    for note in filter(None, notes):
         words(note)
 
 

@@ -93,7 +93,7 @@ def _nothing_to_import(channels: Sequence[ChannelView]) -> str:
 
 def _note(proposal: PriceProposal) -> str:
     """What happens to it."""
-    if proposal.kept and proposal.differs:
+    if proposal.kept:
         return "set by you, kept"
     if proposal.applied:
         return "imported"
@@ -250,6 +250,8 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, as_json:
         out_json([view for view, _ in done] if len(models) > 1 else done[0][0])
     for view, note in done:
         words(f"Price of '{view.model}': {formatting.price(view)}")
+        if view.cached_input_nanos is not None and view.cached_input_nanos > view.input_nanos:
+            words(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
         if note:
             words(note)
 
@@ -280,19 +282,25 @@ def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None) 
 
 
 @price.command("remove", examples=["tollkeeper price remove gpt-4o"])
-@click.argument("model", shell_complete=MODELS)
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=MODELS)
 @yes_option
-def remove_price(model: str, *, yes: bool) -> None:
-    """Remove a price. The model is then unpriced: its calls are counted, not charged."""
+def remove_price(models: tuple[str, ...], *, yes: bool) -> None:
+    """Remove prices. The models are then unpriced: their calls are counted, not charged."""
     if not yes:
-        if all(view.model != model for view in run(lambda client: client.prices())):
-            raise NotFound(f"model '{model}' has no price; 'tollkeeper price list' shows those that have one")
+        priced = {view.model for view in run(lambda client: client.prices())}
+        if missing := [model for model in models if model not in priced]:
+            raise NotFound(f"model '{missing[0]}' has no price; 'tollkeeper price list' shows those that have one")
+        named, its = ("', '".join(models), "Its" if len(models) == 1 else "Their")
         confirm(
-            f"Remove the price of '{model}'? Its calls will cost nothing, and no dollar budget will limit them.",
+            f"Remove the price of '{named}'? {its} calls will cost nothing, and no dollar budget will limit them.",
             yes=yes,
         )
-    run(lambda client: client.remove_price(model))
-    words(f"Price of '{model}' removed.")
+    if len(models) == 1:
+        run(lambda client: client.remove_price(models[0]))
+    else:
+        run(lambda client: client.batch("prices", dict.fromkeys(models)))
+    for model in dict.fromkeys(models):
+        words(f"Price of '{model}' removed.")
 
 
 price.add_command(import_prices)

@@ -20,6 +20,7 @@ _SPAN = re.compile(r"((?=\.?[0-9])[0-9]{0,9}(?:\.[0-9]{1,3})?)(ms|s|m|h|d|w)", r
 _TIME = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASCII)
 
 _THOUSANDS = {"": 1, "k": 1_000, "m": MILLION, "b": 1_000 * MILLION}
+_MONTH = re.compile(r"\d{4}-\d{2}")
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _SPANS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -54,7 +55,8 @@ def span_of(text: str) -> Millis:
 
 
 def past_of(text: str, now: Millis, *, end: bool = False) -> Millis:
-    """A moment gone by: a span back from now, a time of day, ``today``, ``yesterday``, or a date (see ``calendar_of``).
+    """A moment gone by: a span back from now, a time of day, ``today``, ``yesterday``, ``month``, or a date (see
+    ``calendar_of``).
 
     A time of day is the last such time: today's, or yesterday's if today's is yet to come.
     """
@@ -87,28 +89,31 @@ def _time_on(day: str, text: str, now: Millis) -> Millis:
 
 
 def _date_of(text: str, now: Millis) -> str:
-    """The date of ``today``, ``yesterday`` or ``tomorrow`` in local time; any other text as it is."""
-    days = _DAYS.get(text.strip().lower())
-    if days is None:
-        return text
-    return (datetime.fromtimestamp(now / 1000).astimezone().date() + timedelta(days=days)).isoformat()
+    """The date of ``today``, ``yesterday`` or ``tomorrow`` in local time, the ``month`` of today; else the text."""
+    word, today = text.strip().lower(), datetime.fromtimestamp(now / 1000).astimezone().date()
+    if word == "month":
+        return today.isoformat()[: len("2026-11")]
+    return (today + timedelta(days=_DAYS[word])).isoformat() if word in _DAYS else text
 
 
 def calendar_of(text: str, *, end: bool = False) -> Millis:
     """The moment of an ISO 8601 date or time; local time unless it names an offset.
 
-    A bare date is its first moment, or with ``end`` the first moment of the day after. Raises BadRequest.
+    A bare date or month is its first moment, or with ``end`` the first moment after it. Raises BadRequest.
     """
+    is_month = _MONTH.fullmatch(text.strip()) is not None
     try:
-        moment = datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(f"{text.strip()}-01" if is_month else text.strip())
     except ValueError:
         msg = (
             f"{text!r} is not a time; use a span such as 1h or 30d, a time such as 14:00, a day such as today, or a "
-            "date such as 2026-11-30 or 2026-11-30T14:00"
+            "date such as 2026-11-30, 2026-11-30T14:00 or 2026-11"
         )
         raise BadRequest(msg) from None
     try:
-        if end and len(text.strip()) <= len("2026-11-30"):
+        if end and is_month:
+            moment = (moment + timedelta(days=31)).replace(day=1)
+        elif end and len(text.strip()) <= len("2026-11-30"):
             moment += timedelta(days=1)
         return Millis(int(moment.timestamp() * 1000))
     except (OverflowError, ValueError):

@@ -69,6 +69,11 @@ def test_the_largest_calls_of_all_pages() -> None:
     assert [line for line, _ in control.asked] == [asked, asked.replace("limit=2", "limit=2&before=2")]
 
 
+def test_a_span_that_ends_before_it_begins_is_an_error() -> None:
+    ran = run("usage", "summary", "--since", "2026-11-30", "--until", "2026-11-01", control=Control({}))
+    assert (ran.code, "--until is before --since" in ran.err) == (Exit.USAGE, True)
+
+
 def test_the_narrower_of_two_bounds_counts() -> None:
     control = Control({"GET /calls": CallPage(calls=[])})
     run("usage", "list", "since:2026-11-02T00:00Z", "--since", "2026-11-01T00:00Z", control=control)

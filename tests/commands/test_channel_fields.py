@@ -194,6 +194,16 @@ def test_names_at_the_upstream_are_given_among_the_models_or_by_map() -> None:
     assert control.bodies[2] == {"models": mapped[:1]}
 
 
+def test_a_mapping_is_removed() -> None:
+    models = [ServedModel(name="fast", upstream="gpt-4o-mini"), ServedModel(name="o3", live=True)]
+    mapped = replace(CHANNEL, patterns=["*"], models=models)
+    control = Control({"GET /channels/x": mapped, "PATCH /channels/ch_1": mapped})
+    assert run(*EDIT, "--map", "fast=none", "--map", "big=o3", control=control).code == 0
+    assert control.bodies == [{"models": [{"name": "o3", "live": True}, {"name": "big", "upstream": "o3"}]}]
+    ran = run(*EDIT, "--map", "o3=none", control=control)
+    assert (ran.code, "there is no mapping 'o3' to remove" in ran.err) == (Exit.USAGE, True)
+
+
 def test_names_instead_of_patterns_are_for_good() -> None:
     live = replace(CHANNEL, patterns=["*"], models=[ServedModel(name="a", live=True), ServedModel(name="b", live=True)])
     control = Control({"GET /channels/x": live, "PATCH /channels/ch_1": live})

@@ -107,6 +107,14 @@ def test_fallbacks_that_are_replaced_are_named() -> None:
     assert err.endswith("note: --fallback replaces all, so these have none any more: gpt-*\n")
 
 
+def test_models_that_leave_a_group_without_any_are_pointed_out() -> None:
+    for sees, noted in (([], True), (["m"], False)):
+        found = replace(GROUP, sees=sees, tokens=["laptop"])
+        control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": found, "GET /groups": [found]})
+        ran = run("group", "edit", "default", "--models", "gpt-9*", control=control)
+        assert ("note: group 'default' has no model now, so its tokens cannot call: laptop" in ran.err) is noted
+
+
 def test_no_fallbacks_and_some_are_refused() -> None:
     control = Control({"GET /groups/default": GROUP})
     assert run("group", "edit", "default", "--no-fallbacks", "--fallback", "a=b", control=control).code == Exit.USAGE

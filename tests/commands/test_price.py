@@ -225,6 +225,25 @@ def test_a_price_is_removed() -> None:
     assert run("price", "remove", "x", "--yes", control=Control({"DELETE /prices/x": {}})).code == 0
 
 
+def test_several_prices_are_removed_as_one_change() -> None:
+    control = Control({"POST /batch": {"done": "removed 2 prices"}})
+    ran = run("price", "remove", "x", "y", "--yes", control=control)
+    edits = [{"ref": "x", "patch": None}, {"ref": "y", "patch": None}]
+    assert (ran.code, control.bodies) == (0, [{"kind": "prices", "edits": edits}])
+    assert ran.err == "Price of 'x' removed.\nPrice of 'y' removed.\n"
+    ran = run("price", "remove", PRICE.model, "nope", control=Control({"GET /prices": [PRICE]}))
+    assert (ran.code, "model 'nope' has no price" in ran.err) == (Exit.NOT_FOUND, True)
+
+
+def test_cached_input_that_costs_more_is_pointed_out() -> None:
+    dear = replace(PRICE, cached_input_nanos=Nanos(5 * PRICE.input_nanos))
+    for view, noted in ((dear, True), (PRICE, False)):
+        ran = run(
+            "price", "set", "x", "--input", "1", "--output", "2", control=Control({**OFFERED, "PUT /prices/x": view})
+        )
+        assert ("note: cached input costs more than other input: $12.50" in ran.err) is noted
+
+
 def test_removing_looks_and_then_asks() -> None:
     control = Control({"GET /prices": [PRICE]})
     assert run("price", "remove", PRICE.model, control=control).code == Exit.USAGE

@@ -235,3 +235,17 @@ def test_of_many_texts_the_first_are_named_and_the_others_counted() -> None:
     texts = ["a", "b", "c"]
     assert [first_of(texts, most) for most in (1, 2, 3, 4)] == ["a and 2 more", "a, b and 1 more", "a, b, c", "a, b, c"]
     assert first_of([], 3) == ""
+
+
+def test_a_month_is_from_its_first_day_to_its_last() -> None:
+    assert (past_of("2026-11", NOW), past_of("2026-11", NOW, end=True)) == (
+        calendar_of("2026-11-01"),
+        calendar_of("2026-12-01"),
+    )
+    noon = calendar_of("2026-12-30T12:00")
+    assert (past_of("month", noon), past_of("month", noon, end=True)) == (
+        calendar_of("2026-12-01"),
+        calendar_of("2027-01-01"),
+    )
+    with pytest.raises(BadRequest, match="is not a time"):
+        past_of("2026-13", NOW)
