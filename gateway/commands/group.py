@@ -14,7 +14,7 @@ from gateway.commands.options import SOME, confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.fields import GROUP, details
-from gateway.domain.group import GroupFields
+from gateway.domain.group import GroupFields, hidden_aliases
 from gateway.domain.human_values import count_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
@@ -106,6 +106,8 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
         notes = [_replaced_note(before, view)]
         if patch.get("fallbacks"):
             notes.append(_missing(view, await client.models()))
+        if {"fallbacks", "models"} & patch.keys() and (hidden := ", ".join(map(plain, hidden_aliases(view)))):
+            notes.append(f"note: the group's own --models hide {hidden}; add the name there, or no token can use it")
         if "models" in patch:
             notes += await formatting.groups_without_models(client, [view.name])
         return view, notes, options.saved_text(patch, before, view)

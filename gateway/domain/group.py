@@ -6,6 +6,7 @@ import msgspec
 
 from gateway.domain.budget import Budget
 from gateway.domain.limits import Limits
+from gateway.domain.patterns import is_pattern, matches
 from gateway.domain.units import MILLION, Millis
 
 
@@ -46,6 +47,12 @@ class GroupFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     fallbacks: tuple[Fallback, ...] = ()
     """Of those whose pattern fits a model the first one counts."""
     note: str = ""
+
+
+def hidden_aliases(group: GroupFields) -> list[str]:
+    """Names of fallbacks, no patterns, that the group itself does not show: no token can use them."""
+    names = (fallback.model for fallback in group.fallbacks if not is_pattern(fallback.model))
+    return [name for name in names if not matches(name, group.models)]
 
 
 class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):

@@ -115,6 +115,15 @@ def test_models_that_leave_a_group_without_any_are_pointed_out() -> None:
         assert ("note: group 'default' has no model now, so its tokens cannot call: laptop" in ran.err) is noted
 
 
+def test_an_alias_that_the_group_hides_is_pointed_out() -> None:
+    aliases = [Fallback(model="fast", to=(MODEL.name,)), Fallback(model="o*", to=(MODEL.name,))]
+    for models, noted in ((("gpt-*",), True), (("gpt-*", "fast"), False), ((), False)):
+        saved = replace(GROUP, models=models, fallbacks=aliases, channels=MODEL.channels)
+        control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": saved, "GET /models": [MODEL]})
+        err = run("group", "edit", "default", "--fallback", f"fast={MODEL.name}", control=control).err
+        assert ("note: the group's own --models hide fast; add the name there, or no token can use it" in err) is noted
+
+
 def test_no_fallbacks_and_some_are_refused() -> None:
     control = Control({"GET /groups/default": GROUP})
     assert run("group", "edit", "default", "--no-fallbacks", "--fallback", "a=b", control=control).code == Exit.USAGE

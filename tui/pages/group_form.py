@@ -3,12 +3,13 @@
 import msgspec
 
 from gateway.domain.fields import GROUP
-from gateway.domain.group import GroupFields
+from gateway.domain.group import GroupFields, hidden_aliases
 from gateway.domain.patterns import matches
 from gateway.domain.views import GroupView
 from tui import format as fmt
 from tui.entity_form import EntityForm
 from tui.session import ConsoleSession
+from tui.text import safe
 from tui.widgets.form import Values
 
 
@@ -31,4 +32,6 @@ def visible_models(session: ConsoleSession, group: GroupView | None, values: Val
     found = [name for name in offered if matches(name, tuple(values["models"]))]
     if group is None:
         return no_channel(session)
-    return f"its tokens see {len(found)} of the {fmt.count_text(len(offered), 'model')} that its channels offer"
+    seen = f"its tokens see {len(found)} of the {fmt.count_text(len(offered), 'model')} that its channels offer"
+    aliases = hidden_aliases(GroupFields(name="", models=tuple(values["models"]), fallbacks=tuple(values["fallbacks"])))
+    return f"{seen}; Models hides {', '.join(map(safe, aliases))}" if aliases else seen

@@ -12,7 +12,7 @@ from textual.content import Content
 
 from gateway.domain.fields import GROUP, details
 from gateway.domain.forecast import forecast, used_share
-from gateway.domain.group import Policy
+from gateway.domain.group import Policy, hidden_aliases
 from gateway.domain.human_values import brief_multiplier, first_of
 from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import dollars
@@ -29,7 +29,7 @@ from tui.pages.base import AnyPage, Verb
 from tui.pages.group_form import group_form, no_channel, visible_models
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
-from tui.text import TextCard, add_details, content, fitting, lines, safe
+from tui.text import Part, TextCard, add_details, content, fitting, lines, safe
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormField, FormPlan
 
@@ -91,9 +91,10 @@ class GroupListing(PageListing[GroupRow]):
         card.row("models", f"{shown}{_first_names(group.sees, session.glyphs) or 'none: its tokens see no models'}")
         for one in group.fallbacks:
             others = f" {session.glyphs.right} ".join(map(safe, one.to))
-            card.row(
-                "else", f"{safe(one.model)} {session.glyphs.right} {others}", ("   if no channel can serve it", "dim")
-            )
+            note: Part = ("   if no channel can serve it", "dim")
+            if one.model in hidden_aliases(group):
+                note = ("   hidden by the group's own models", "warn")
+            card.row("else", f"{safe(one.model)} {session.glyphs.right} {others}", note)
         card.row("tokens", _first_names(group.tokens, session.glyphs) or ("none", "dim"))
         for budget in by_unit(group.budgets):
             text = forecast(budget, now, group.created_ms)

@@ -25,7 +25,6 @@ from tui.pages.usage_table import (
     rankings,
     series_rows,
     series_table,
-    shown_columns,
     side_by_side,
 )
 from tui.session import ConsoleSession
@@ -228,8 +227,7 @@ class UsagePage(ConsolePage):
             content(""),
         ]
         table = series_table(plan, rows, measure, self.series, width, self.choice("by", DIMENSIONS))
-        columns = shown_columns(measure, width)
-        self.places = Layout(bars, range(1, len(drawn) - 1), len(top), rows, columns, width)
+        self.places = Layout(bars, range(1, len(drawn) - 1), len(top), rows, measure, width)
         parts = [*top, *table, content(""), *self._panels(plan, found, width), content("")]
         parts += rankings(found.rankings, plan, width)
         return lines(*parts, content(""), *budget_lines(self.session, width))

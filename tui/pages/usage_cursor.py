@@ -9,7 +9,7 @@ from gateway.domain.query import is_id
 from tui.pages import live_actions
 from tui.pages.base import AnyPage, Verb
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, OTHERS, Bars
-from tui.pages.usage_table import SeriesRow, TableColumn, column_at
+from tui.pages.usage_table import SeriesRow, column_at
 from tui.text import safe
 from tui.widgets.dialogs import toast
 
@@ -31,7 +31,7 @@ class Layout(msgspec.Struct, frozen=True):
     table: int
     """Line of the table's head."""
     rows: Sequence[SeriesRow]
-    columns: Sequence[TableColumn]
+    measure: str
     width: int
 
 
@@ -116,7 +116,7 @@ async def click(page: AnyPage, layout: Layout, x: int, y: int) -> None:
         page.back = len(layout.bars.starts) - 1 - number
     elif 0 <= row < len(layout.rows):
         page.series = layout.rows[row].key
-    elif y == layout.table and (column := column_at(layout.columns, layout.width, x)) is not None:
+    elif y == layout.table and (column := column_at(layout.measure, layout.width, x)) is not None:
         page.view.choices["value"] = column.measure
         page.renew()
         return

@@ -88,11 +88,17 @@ def shown_columns(measure: str, width: int) -> list[TableColumn]:
     return [column for column in COLUMNS if any(column is one for one in shown)]
 
 
-def column_at(columns: Sequence[TableColumn], width: int, x: int) -> TableColumn | None:
+def _share_place(columns: Sequence[TableColumn], measure: str) -> int:
+    """Behind which of the columns the shares stand: the last one of the measure."""
+    return max((number for number, column in enumerate(columns) if column.measure == measure), default=0)
+
+
+def column_at(measure: str, width: int, x: int) -> TableColumn | None:
     """The column whose title is at a cell of the table's head."""
-    at = 4 + _name_width(columns, width)
+    columns = shown_columns(measure, width)
+    at, place = 4 + _name_width(columns, width), _share_place(columns, measure)
     for number, column in enumerate(columns):
-        end = at + column.width + (SHARE if number == 0 else 0)
+        end = at + column.width + (SHARE if number == place else 0)
         if at <= x < end:
             return column
         at = end
@@ -102,9 +108,10 @@ def column_at(columns: Sequence[TableColumn], width: int, x: int) -> TableColumn
 def series_table(
     plan: ChartPlan, rows: Sequence[SeriesRow], measure: str, chosen: str | None, width: int, by: str
 ) -> list[Content]:
-    """The head and the rows, the selected one marked. Shares are those of the measure."""
+    """The head and the rows, the selected one marked. Beside the measure are its shares."""
     value, glyphs = plan.value, plan.glyphs
     columns = shown_columns(measure, width)
+    at = _share_place(columns, measure)
     name_width = _name_width(columns, width)
     head: list[Part] = [(f"    {cell('by ' + by, name_width)}", "dim")]
     for number, column in enumerate(columns):
@@ -112,7 +119,7 @@ def series_table(
         mine = column.measure == measure and last  # of times, the average is what they are sorted by
         title = cell(column.title + (glyphs.descending if mine else ""), column.width, right=True)
         head.append((title, "bold" if mine else "dim"))
-        head += [(cell("share", SHARE, right=True), "dim")] if number == 0 else []
+        head += [(cell("share", SHARE, right=True), "dim")] if number == at else []
     trend = _trend_width(columns, width)
     head += [("   over time", "dim")] if trend else []
     total = value.number(rows[0].row) or 1.0
@@ -127,7 +134,7 @@ def series_table(
         )
         for number, column in enumerate(columns):
             parts.append((cell(column.text(row.row), column.width, right=True), "bold" if here else ""))
-            if number == 0:
+            if number == at:
                 share = "" if value.lines or row.key is None else fmt.percent(value.number(row.row) / total)
                 parts.append((cell(share, SHARE, right=True), "dim"))
         if trend:

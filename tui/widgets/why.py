@@ -109,9 +109,9 @@ class WhyScreen(DialogScreen[None]):
     @on(Picker.Picked)
     @on(Input.Changed)
     def turned(self) -> None:
-        """Another token or model was picked, or typed in full."""
-        token, model = (value_of(self.query_one(f"#{id_}")) for id_ in ("token", "model"))
-        if (token, model) != (self._token, self._model) and token in self._tokens and model in self._models:
+        """Another token was picked, or typed in full; or another model, perhaps one that there is not."""
+        token, model = (value_of(self.query_one(f"#{id_}")).strip() for id_ in ("token", "model"))
+        if (token, model) != (self._token, self._model) and token in self._tokens and model:
             self._token, self._model = token, model
             self.ask()
 

@@ -18,7 +18,7 @@ from tui.pages.live import LivePage
 from tui.pages.usage import UsagePage
 from tui.pages.usage_chart import OTHERS, bars_of
 from tui.pages.usage_cursor import Layout, filter_words
-from tui.pages.usage_table import series_rows, shown_columns
+from tui.pages.usage_table import series_rows
 from tui.trends import DAY_MS, HOUR_MS, days
 
 
@@ -271,7 +271,7 @@ def places(hourly: bool = False) -> Layout:
     if hourly:
         starts = tuple(Millis(10 * DAY_MS + hour * HOUR_MS) for hour in range(24))
         drawing = plan(over((0, row("my model", 1)), (1, row('q"x', 2)), starts=starts))
-    return Layout(bars_of(drawing, 99), range(1, 9), 12, series_rows(drawing, TOTAL), shown_columns("cost", 99), 99)
+    return Layout(bars_of(drawing, 99), range(1, 9), 12, series_rows(drawing, TOTAL), "cost", 99)
 
 
 def test_the_filter_of_a_bar_has_its_time_and_its_series() -> None:

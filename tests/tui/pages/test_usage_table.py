@@ -34,6 +34,8 @@ def test_series_have_their_marks_sums_and_shares() -> None:
     assert lines[2].split()[:4] == ["#", "key3", "$6.00", "50%"]
     assert lines[3].startswith(" >: key2")
     assert lines[4].split()[:4] == ["=", "key1", "$2.00", "17%"]
+    by_calls = text(series_table(drawing, rows, "calls", "key2", 70, "model"))
+    assert by_calls[0].split() == ["by", "model", "cost", "calls\\", "share", "tokens", "errors"]
 
 
 def test_with_colours_the_marks_are_alike() -> None:
@@ -78,13 +80,14 @@ def test_wide_screens_show_each_series_over_time() -> None:
 
 def test_a_title_is_found_by_its_place() -> None:
     drawing = plan(some(3))
-    columns = shown_columns("cost", 139)
-    head = series_table(drawing, series_rows(drawing, TOTAL), "cost", None, 139, "model")[0].plain
-    for title, measure in (("cost", "cost"), ("calls", "calls"), ("dur p50", "duration"), ("first p50", "first token")):
-        found = column_at(columns, 139, head.index(title) + 1)
-        assert found is not None
-        assert found.measure == measure
-    assert column_at(columns, 139, 0) is None
+    titles = {"cost": "cost", "calls": "calls", "dur p50": "duration", "first p50": "first token"}
+    for by in ("cost", "errors"):
+        head = series_table(drawing, series_rows(drawing, TOTAL), by, None, 139, "model")[0].plain
+        for title, measure in titles.items():
+            found = column_at(by, 139, head.index(title) + 1)
+            assert found is not None
+            assert found.measure == measure
+        assert column_at(by, 139, 0) is None
 
 
 def test_a_ranking_has_bars() -> None:

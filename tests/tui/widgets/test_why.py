@@ -189,6 +189,18 @@ def test_a_paused_sole_channel_is_the_last_resort_in_verdict_and_list() -> None:
     assert "✓ it would be sent" not in text
 
 
+async def test_a_model_that_there_is_not_can_be_typed() -> None:
+    owner = Owner()
+    owner.models_now = [
+        *owner.models_now,
+        *(model("gpt-5-mini", name=f"vendor/model-{number}") for number in range(20)),
+    ]
+    async with shown("tokens", owner) as (app, pilot, _):
+        await press(app, pilot, "W", "tab", "ctrl+u", *"nosuch", "enter")
+        assert owner.asked[-1] == "why ci nosuch"
+        assert "$ tollkeeper why ci nosuch" in screen(app)
+
+
 async def test_one_of_many_models_is_searched_for() -> None:
     owner = Owner()
     owner.models_now = [
