@@ -1,11 +1,12 @@
 """Alerts: what needs attention now, the most pressing first. Empty while all is well."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
 from gateway import __version__
+from gateway.domain.budget import budget_id
 from gateway.domain.incidents import WARN_SHARE, spent_share
 from gateway.domain.units import DOLLAR
 from gateway.domain.views import BudgetView
@@ -32,7 +33,8 @@ class Alert(msgspec.Struct, frozen=True):
 
 def alerts(board: Board, now: int) -> list[Alert]:
     """All problems, the worst first."""
-    found = [*_server(board, now), *_account(board), *_channels(board, now), *_budgets(board)]
+    refusing = {one.subject_id for one in board.incidents.newest() if one.budget and one.refused and one.lasts(now)}
+    found = [*_server(board, now), *_account(board, refusing), *_channels(board, now), *_budgets(board, refusing)]
     return sorted(found, key=lambda alert: alert.level != "bad")
 
 
@@ -48,7 +50,7 @@ def _server(board: Board, now: int) -> Iterator[Alert]:
         yield Alert("warn", f"server {safe(status.version, 12)}, console {__version__}", "doctor")
 
 
-def _account(board: Board) -> Iterator[Alert]:
+def _account(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
     account = board.account
     if account is None:
         return
@@ -60,7 +62,7 @@ def _account(board: Board) -> Iterator[Alert]:
         yield Alert("warn", "running calls hold the balance", "account")
     elif account.balance_nanos < LOW_BALANCE:
         yield Alert("warn", f"{fmt.dollar_amount(account.balance_nanos)} left", "account")
-    yield from _near_limit("account", account.budgets, "account")
+    yield from _near_limit("account", account.budgets, "account", refusing, ("account", ""))
 
 
 def _channels(board: Board, now: int) -> Iterator[Alert]:
@@ -77,15 +79,20 @@ def _channels(board: Board, now: int) -> Iterator[Alert]:
                     yield Alert("warn", f"{name} key {', '.join(numbers)} {words}", "channels")
 
 
-def _budgets(board: Board) -> Iterator[Alert]:
+def _budgets(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
     for token in board.tokens:
         if token.enabled:
-            yield from _near_limit(token.name, token.budgets, "tokens")
+            yield from _near_limit(token.name, token.budgets, "tokens", refusing, ("token", token.id))
     for group in board.groups:
-        yield from _near_limit(group.name, group.budgets, "groups")
+        yield from _near_limit(group.name, group.budgets, "groups", refusing, ("group", group.name))
 
 
-def _near_limit(name: str, budgets: Sequence[BudgetView], page: str) -> Iterator[Alert]:
+def _near_limit(
+    name: str, budgets: Sequence[BudgetView], page: str, refusing: Collection[str], scope: tuple[str, str]
+) -> Iterator[Alert]:
+    """The budget of which most is spent; ``refusing`` are the ids of those that were too small for a call."""
     share = max(map(spent_share, budgets), default=0.0)
     if share >= ALERT_SHARE:
-        yield Alert("bad" if share >= 1 else "warn", f"{safe(name, 16)} {fmt.percent(share)}", page)
+        refuses = any(budget_id(budget.window, *scope) in refusing for budget in budgets)
+        text = f"{safe(name, 16)} {fmt.percent(share)}{', refusing' if refuses else ''}"
+        yield Alert("bad" if share >= 1 or refuses else "warn", text, page)

@@ -1,6 +1,8 @@
 import msgspec
 
+from gateway.domain.budget import budget_id
 from gateway.domain.forecast import used_share
+from gateway.domain.incidents import STORE, Incident
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import KeyView
 from tests.tui.stage import DOLLAR, NOW, FakeClient, account, budget, channel, status, token
@@ -51,6 +53,22 @@ def test_the_worst_comes_first() -> None:
 def test_budgets_that_are_nearly_gone_are_named() -> None:
     made = board(tokens=[token("ci", budgets=[budget(4.87, 5)]), token("gone", budgets=[budget(6, 5)])])
     assert texts(made) == ["gone 120%", "ci 97%"]
+
+
+def test_a_budget_that_refuses_calls_is_worse_than_one_that_is_nearly_gone() -> None:
+    near = budget(4.87, 5)
+    made = board(tokens=[token("ci", budgets=[near])])
+    warning = Incident(
+        id=1,
+        channel=STORE,
+        subject_id=budget_id(near.window, "token", token("ci").id),
+        budget="daily budget of token 'ci'",
+        began=NOW,
+        last=NOW,
+    )
+    for refused, found in ((0, ("warn", "ci 97%")), (3, ("bad", "ci 97%, refusing"))):
+        made.incidents.put(msgspec.structs.replace(warning, refused=refused))
+        assert [(alert.level, alert.text) for alert in alerts(made, NOW)] == [found]
 
 
 def test_disabled_tokens_need_no_attention() -> None:
