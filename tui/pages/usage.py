@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from time import monotonic
 from typing import Any, ClassVar
 
 from textual import events
@@ -125,8 +126,8 @@ class UsagePage(ConsolePage):
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "usage")
         self.view = session.state.view("usage")
-        self.complaint = ""
-        """What is wrong with the filter."""
+        self.complaint = _complaint(self.view.filter, session)
+        """What is wrong with the filter; one from an earlier session may be."""
         self.back = 0
         """The selected bar, counted from the newest."""
         self.series: str | None = None
@@ -139,6 +140,10 @@ class UsagePage(ConsolePage):
         self._asked: tuple[tuple[str, str, str], int, int] | None = None
         """Period, dimension and filter, time and number of calls of the last fetch."""
         self._took_ms = 0
+        self._trouble = ""
+        """Why the last fetch failed."""
+        self._typed_at = 0.0
+        """When the filter was changed last, by the monotonic clock."""
 
     def compose(self) -> ComposeResult:
         yield LeadLine(self.renew)
@@ -163,7 +168,7 @@ class UsagePage(ConsolePage):
     def renew(self) -> None:
         if self.session.link == "attached" and self._due():
             self.run_worker(self._ask(), group="usage", exclusive=True, exit_on_error=True)
-        self.query_one(LeadLine).show(self.lead(), whole=bool(self.complaint))
+        self.query_one(LeadLine).show(self.lead(), whole=bool(self.complaint or self._trouble))
         session, choices = self.session, tuple(self.view.choices.items())
         looks = (self.app.theme, self.app.no_color, session.glyphs, session.now() // MINUTE)
         shown = (id(self._found), self.back, self.series, choices, session.board.tables, looks)
@@ -172,9 +177,9 @@ class UsagePage(ConsolePage):
             self.query_one(UsageBlock).show(self.draw)
 
     def lead(self) -> Content:
-        """What is shown, and the sums of it; else what is wrong with the filter."""
-        if self.complaint:
-            return content((f" {safe(self.complaint, COMPLAINT_LIMIT)}", "bad"))
+        """What is shown, and the sums of it; else what is wrong."""
+        if wrong := self.complaint or self._trouble:
+            return content((f" {safe(wrong, COMPLAINT_LIMIT)}", "bad"))
         dot = f" {self.session.glyphs.dot} "
         parts: list[Part | str] = []
         for name, options in (("period", list(PERIODS)), ("value", list(MEASURES)), ("by", DIMENSIONS)):
@@ -284,8 +289,10 @@ class UsagePage(ConsolePage):
         calls = board.calls.total - len(board.calls.running)
         asked = (self.choice("period", list(PERIODS)), self.choice("by", DIMENSIONS), self.view.filter.strip())
         now, last = self.session.now(), self._asked
+        if self.complaint or monotonic() - self._typed_at < TYPING_S:
+            return False
         pause = max(REFRESH_MS, PAUSE * self._took_ms)
-        if self.complaint or (last is not None and last[0] == asked and (now - last[1] < pause or calls == last[2])):
+        if last is not None and last[0] == asked and (now - last[1] < pause or calls == last[2]):
             return False
         self._asked = (asked, now, calls)
         return True
@@ -298,9 +305,13 @@ class UsagePage(ConsolePage):
         began = self.session.now()
         try:
             self._found = await fetch(self.session.client, asked, began)
-        except GatewayError:
-            self._asked = None
-            return  # the header says that the server is gone
+            self._trouble = ""
+        except BadRequest as error:
+            self.complaint = self.session.advice(error.message)
+        except GatewayError as error:
+            self._trouble = "" if error.code == "server_gone" else error.message  # the header says that it is gone
+            if self._asked is not None:
+                self._asked = (*self._asked[:2], -1)  # again after the pause, also without other calls
         self._took_ms = self.session.now() - began
         self.renew()
 
@@ -308,22 +319,30 @@ class UsagePage(ConsolePage):
         """What is typed is searched for a moment later."""
         if self.view.filter == event.value:
             return
-        self.view.filter, self.complaint = event.value, ""
-        try:
-            parse(event.value, self.session.now())
-        except BadRequest as error:
-            self.complaint = self.session.advice(error.message)
+        self.view.filter, self._typed_at = event.value, monotonic()
+        self.complaint = _complaint(event.value, self.session)
         self.set_timer(TYPING_S, self.renew)
 
     def on_input_submitted(self) -> None:
+        self._typed_at = 0.0
         self.query_one(Input).display = bool(self.view.filter)
         self.take_focus()
+        self.renew()
 
     async def on_click(self, event: events.Click) -> None:
         """Select a bar or a series; again: open its calls. A title of the table chooses the measure."""
         at = event.get_content_offset(self.query_one("UsageBlock Static", Static))
         if at is not None and self.places is not None:
             await click(self, self.places, at.x, at.y)
+
+
+def _complaint(text: str, session: ConsoleSession) -> str:
+    """What is wrong with a filter; empty if it is understood."""
+    try:
+        parse(text, session.now())
+    except BadRequest as error:
+        return session.advice(error.message)
+    return ""
 
 
 def _next_budget(session: ConsoleSession, sources: Sequence[BudgetSource]) -> list[Part]:

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from gateway.domain.query import is_id
+from gateway.domain.query import Query, is_id, parse
+from gateway.domain.units import Millis
 from tui.pages import live_actions
 from tui.pages.base import AnyPage, Verb
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, OTHERS, Bars
@@ -20,6 +21,9 @@ DIMENSIONS = tuple(WORDS)
 
 IDS = ("token", "channel")
 """Dimensions whose keys are ids, and whose names may change."""
+
+
+NO_QUERY = Query()
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -65,10 +69,10 @@ async def open_calls(page: AnyPage) -> None:
     if layout is not None:
         by, measure = page.choice("by", DIMENSIONS), page.choice("value", list(MEASURES))
         number = len(layout.bars.starts) - 1 - page.back
-        words = filter_words(layout, number, page.series, by, MEASURES[measure].words)
+        query = NO_QUERY if page.complaint else parse(page.view.filter, page.session.now())
+        words = filter_words(layout, number, page.series, by, MEASURES[measure].words, query)
         if by in IDS and page.series is not None and page.series != OTHERS:
             words = await _words_of_all_names(page, layout, words, number, by)
-        words = " ".join(filter(None, (words, page.view.filter.strip())))
         await live_actions.show_calls(page.app, words)
 
 
@@ -86,20 +90,30 @@ async def _words_of_all_names(page: AnyPage, layout: Layout, words: str, number:
     return words
 
 
-def filter_words(layout: Layout, number: int, series: str | None, by: str, more: str = "") -> str:
-    """The filter of the Live page for a bar and a series."""
+def filter_words(
+    layout: Layout, number: int, series: str | None, by: str, more: str = "", query: Query = NO_QUERY
+) -> str:
+    """The filter of the Live page for a bar and a series. ``query``: the page's filter, which may narrow the span."""
     start = datetime.fromtimestamp(layout.bars.starts[number] / 1000).astimezone()
     end = datetime.fromtimestamp(layout.bars.ends[number] / 1000).astimezone()
     if layout.bars.hourly:
         words = [f"since:{start:%Y-%m-%dT%H:%M}", f"until:{end:%Y-%m-%dT%H:%M}"]
     else:
         words = [f"since:{start:%Y-%m-%d}", f"until:{end - timedelta(hours=12):%Y-%m-%d}"]
+    if query.since is not None and query.since > layout.bars.starts[number]:
+        words[0] = f"since:{_moment(query.since)}"
+    if query.until is not None and query.until < layout.bars.ends[number]:
+        words[1] = f"until:{_moment(query.until)}"
     named = [row for row in layout.rows if row.key is not None and row.key != OTHERS]
     if series == OTHERS:
         words += [f"!{_word(by, row)}" for row in named]
     else:
         words += [_word(by, row) for row in named if row.key == series]
-    return " ".join(filter(None, [*words, more]))
+    return " ".join(filter(None, [*words, more, *query.words]))
+
+
+def _moment(ms: Millis) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%dT%H:%M:%S}"
 
 
 def _word(by: str, row: SeriesRow) -> str:

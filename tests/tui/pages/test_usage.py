@@ -1,3 +1,4 @@
+import asyncio
 from datetime import datetime
 
 import msgspec
@@ -5,13 +6,15 @@ import pytest
 from textual.content import Content
 from textual.widgets import Input
 
+from gateway.domain.errors import Unavailable
 from gateway.domain.query import parse
 from gateway.domain.units import Millis
+from gateway.domain.views import Summary
 from tests.tui.owner import Owner, press, screen, settle, shown, until
 from tests.tui.pages.test_usage_chart import over, plan, row, some
 from tests.tui.pages.test_usage_table import TOTAL
 from tests.tui.pictures import month
-from tests.tui.stage import NOW, account, budget, call, words
+from tests.tui.stage import NOW, account, budget, call, console, words
 from tui.app import Console
 from tui.glyphs import ASCII
 from tui.pages.live import LivePage
@@ -19,6 +22,7 @@ from tui.pages.usage import UsagePage
 from tui.pages.usage_chart import OTHERS, bars_of
 from tui.pages.usage_cursor import Layout, filter_words
 from tui.pages.usage_table import series_rows
+from tui.saved_state import SavedState
 from tui.trends import DAY_MS, HOUR_MS, days
 
 
@@ -160,6 +164,51 @@ async def test_enter_on_a_bar_of_a_renamed_token_opens_its_calls_under_all_names
         assert "had another name meanwhile" in " ".join(words(app))
 
 
+async def test_a_wrong_filter_of_an_earlier_session_is_never_sent() -> None:
+    state = SavedState()
+    state.view("usage").filter = "st:foo"
+    owner = busy()
+    app = console(owner, state=state)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(app, pilot)
+        await app.action_page("usage")
+        for _ in range(3):
+            usage(app).renew()
+            await pilot.pause(0.02)
+        assert "st:foo is not a status" in screen(app)
+        assert [line for line in owner.asked if "st:foo" in line] == []
+
+
+async def test_what_failed_is_fetched_again_after_a_pause_and_said() -> None:
+    async with shown("usage", owner := busy()) as (app, pilot, _):
+        asked: list[object] = []
+
+        async def fail(**fields: object) -> Summary:
+            asked.append(fields)
+            raise Unavailable("the search took too long", code="timeout")
+
+        owner.summary = fail  # type: ignore[method-assign]
+        await press(app, pilot, "slash", "=tok:ci", "enter")
+        for _ in range(5):
+            usage(app).renew()
+            await pilot.pause(0.02)
+        assert len(asked) == 1
+        assert "the search took too long" in screen(app)
+
+
+async def test_a_filter_is_searched_for_once_it_is_typed() -> None:
+    async with shown("usage", owner := busy()) as (app, pilot, _):
+        await pilot.press("slash")
+        for letter in "laptop":
+            await pilot.press(letter)
+            usage(app).renew()
+        async with asyncio.timeout(20):
+            while not any(line.endswith(" laptop") for line in owner.asked):
+                await pilot.pause(0.02)
+        found = {line.partition(" day")[2].strip() for line in owner.asked if line.startswith("summary model day")}
+        assert found - {""} == {"laptop"}
+
+
 async def test_enter_replaces_the_filter_of_a_page_that_was_open() -> None:
     async with shown("live", busy()) as (app, pilot, _):
         await press(app, pilot, "e", "s", "7", "p", "right", "enter")
@@ -280,6 +329,17 @@ def test_the_filter_of_a_bar_has_its_time_and_its_series() -> None:
     hour = "since:1970-01-11T03:00 until:1970-01-11T04:00"
     assert filter_words(places(hourly=True), 3, "my model", "app") == f'{hour} app:"my model"'
     assert filter_words(places(hourly=True), 3, 'q"x', "channel") == f"{hour} ch:q?x"
+
+
+def test_a_span_of_the_page_s_filter_narrows_that_of_the_bar() -> None:
+    start = places().bars.starts[1]
+    early, late = Millis(start - 1), Millis(start + HOUR_MS)
+    wider = msgspec.structs.replace(parse("tok:ci", NOW), since=early)
+    found = parse(filter_words(places(), 1, None, "model", "", wider), NOW)
+    assert (found.since, found.words) == (start, ("tok:ci",))
+    narrower = msgspec.structs.replace(parse("tok:ci", NOW), since=late, until=Millis(late + HOUR_MS))
+    found = parse(filter_words(places(), 1, None, "model", "", narrower), NOW)
+    assert (found.since, found.until, found.words) == (late, late + HOUR_MS, ("tok:ci",))
 
 
 def test_the_filter_of_all_others_excludes_the_rest() -> None:
