@@ -6,7 +6,7 @@ from contextlib import aclosing
 import msgspec
 
 from gateway.client.http import exchange
-from gateway.client.request import Body, Caller, error_of, segment
+from gateway.client.request import Body, Caller, error_of, query_text, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.config_views import ConfigOrigin, ExportView, ImportView
@@ -288,6 +288,8 @@ class HistoryRequests(Caller):
 
 VERIFY_S = 600.0
 """Recomputing millions of calls takes time."""
+SEARCH_S = 600.0
+"""And so does looking at millions of records for a filtered sum."""
 
 
 class ControlClient(
@@ -356,7 +358,8 @@ class ControlClient(
         ``picked`` are the words of a query and the filters of ``calls``: only calls that fit are summed up.
         """
         asked = {"by": by, "since": since, "until": until, "step": step, "percentiles": "true" if percentiles else ""}
-        return await self.get("/usage", Summary, **asked, **picked)
+        path, patience_s = "/usage" + query_text(asked | picked), SEARCH_S if any(picked.values()) else 0
+        return self.read(await self.send("GET", path, timeout_s=patience_s), Summary)
 
     async def incidents(self, channel: str = "") -> list[Incident]:
         """Newest first; of one channel if it is named."""

@@ -1,6 +1,7 @@
 """Caller: one typed request to the control surface. Answers become views, refusals become our errors again."""
 
 import os
+from collections.abc import Mapping
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -34,7 +35,7 @@ class Caller:
 
     async def get(self, path: str, wanted: type[Value], /, **parameters: object) -> Value:
         """GET; parameters that are None are left out."""
-        return self.read(await self.send("GET", path + _query(parameters)), wanted)
+        return self.read(await self.send("GET", path + query_text(parameters)), wanted)
 
     async def post(self, path: str, wanted: type[Value], body: Body | None = None, *, timeout_s: float = 0) -> Value:
         """POST."""
@@ -50,7 +51,7 @@ class Caller:
 
     async def delete(self, path: str, /, **parameters: object) -> None:
         """DELETE."""
-        await self.send("DELETE", path + _query(parameters))
+        await self.send("DELETE", path + query_text(parameters))
 
     async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0) -> HttpAnswer:
         """One request, within ``timeout_s`` seconds (0: the client's own timeout).
@@ -130,7 +131,8 @@ def segment(text: str) -> str:
         raise _no_text(exc) from exc
 
 
-def _query(parameters: dict[str, object]) -> str:
+def query_text(parameters: Mapping[str, object]) -> str:
+    """The query of a URL; parameters that are None or empty are left out. Raises BadRequest for what is not text."""
     given = {name: _text(value) for name, value in parameters.items() if value is not None and value != ""}
     try:
         return "?" + urlencode(given) if given else ""

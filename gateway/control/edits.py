@@ -38,6 +38,8 @@ class ConfigEdits:
         self.engine = engine
         self.searching = asyncio.Semaphore()
         """One search of the call log at a time: each takes turns with the thread that serves calls."""
+        self.summing = asyncio.Semaphore()
+        """The same for filtered sums: they look at all that there is, so the searches would wait long for them."""
         self.source = ChangeSource()
 
     def by(self, source: ChangeSource) -> Self:

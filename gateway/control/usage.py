@@ -79,7 +79,7 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
         return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span)
     words, where = parse(picking.pop("words", ""), edits.now), {**picking, "since": since, "until": until}
     selection = CallSelection(call_filter(edits, where), words, SearchDeadline())
-    async with edits.searching:
+    async with edits.summing:
         try:
             return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span, selection)
         finally:

@@ -1,9 +1,15 @@
+import asyncio
+import threading
+from typing import Any
+
 import pytest
 
 from gateway.client.control import ControlClient
+from gateway.control import usage
 from gateway.control.usage import _row as row_of
 from gateway.control.usage import tallies
 from gateway.domain.errors import BadRequest, NotFound
+from gateway.store.calls import filtered_sums_of
 from gateway.store.rollup import Counts
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
@@ -108,6 +114,25 @@ def test_what_refused_calls_waited_is_in_no_average() -> None:
 async def test_the_earliest_call_is_known(owner: ControlClient, past: int) -> None:
     first = (await owner.calls(limit=10)).calls[-1].time_ms
     assert (await owner.summary(since=first + 10**9)).first_ms == first
+
+
+async def test_a_long_filtered_sum_leaves_searches_alone(
+    owner: ControlClient, past: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended, sums = threading.Event(), threading.Event(), filtered_sums_of
+
+    def slow(*args: Any) -> Any:
+        begun.set()
+        assert ended.wait(20)
+        return sums(*args)
+
+    monkeypatch.setattr(usage, "filtered_sums_of", slow)
+    summing = asyncio.create_task(owner.summary(words="st:ok"))
+    assert await asyncio.to_thread(begun.wait, 20)
+    async with asyncio.timeout(20):
+        assert len((await owner.calls(words="st:ok")).calls) == 2
+    ended.set()
+    assert (await summing).total.cost_nanos == past
 
 
 async def test_picked_calls_are_summed_up_alone(owner: ControlClient, past: int) -> None:
