@@ -208,7 +208,7 @@ async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingVi
 async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     """POST /channels/{ref}/test {model?}: a free probe, and one tiny real call if a model is given.
 
-    The result is kept on the channel; a good one ends its rest.
+    The result is kept on the channel; a good one ends its rest. A key that is refused needs attention, as after a call.
     """
     channel = channel_of(edits, request)
     asked = TestBody(**fields(await request.read(), TestBody, ("model",)))

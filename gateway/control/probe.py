@@ -21,7 +21,7 @@ from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import NotFound, UpstreamError
 from gateway.domain.human_values import count_text
 from gateway.domain.text import plain, word
-from gateway.domain.units import Millis
+from gateway.domain.units import ChannelId, Millis
 from gateway.domain.views import Step
 from gateway.upstream.adapter import Order, WholeAnswer
 from gateway.upstream.http.reachability import Reachability, Stage
@@ -33,6 +33,8 @@ TEXT_LIMIT = 300
 NO_MODELS = "no list of models: "
 NO_ANSWER = "the call failed: "
 
+FORBIDDEN = 403
+"""A restricted key may be refused the list of models, and make calls."""
 _FIELDS = {
     "messages": b'[{"role":"user","content":"Reply with the single word: ok"}]',
     "max_tokens": b"%d" % OUTPUT_CAP,
@@ -49,7 +51,7 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     served = _served_model(channel, model)
     began = engine.clock.mono()
     channel, ok, text = (
-        await _with_good_key(engine, channel) if channel.keys else (channel, *await _list(engine, channel))
+        await _with_good_key(engine, channel) if channel.keys else (channel, *await _list(engine, channel, channel.id))
     )
     if served is not None:
         listed, began = text, engine.clock.mono()
@@ -71,11 +73,15 @@ def _served_model(channel: Channel, model: str) -> ServedModel | None:
     raise NotFound(f"channel '{channel.name}' does not serve '{plain(model)}'; it serves: {names}", param="model")
 
 
-async def _list(engine: Engine, channel: Channel) -> tuple[bool, str]:
+async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool, str]:
+    """What the upstream lists. ``key``: whose state it is that the upstream refuses the key."""
     try:
         found = await engine.upstreams.fetch_models(channel)
     except UpstreamError as error:
-        return False, NO_MODELS + reason_of(channel, error)
+        reason = reason_of(channel, error)
+        if error.kind is FailureKind.AUTH and error.status != FORBIDDEN:
+            engine.health.failed(key, error.kind, reason)
+        return False, NO_MODELS + reason
     offered = {model.upstream_name for model in found}
     missing = [m.name for m in channel.models if m.upstream_name not in offered]
     gone = f"; missing: {', '.join(missing[:5])}" if missing else ""
@@ -88,9 +94,10 @@ async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, boo
     bad = []
     for number, key in enumerate(channel.all_keys, start=1):
         one = msgspec.structs.replace(channel, key=key, keys=())
-        ok, text = await _list(engine, one)
+        own = key_id(channel.id, number)
+        ok, text = await _list(engine, one, own)
         if ok:
-            engine.health.clear(key_id(channel.id, number))
+            engine.health.clear(own)
             good.append((one, text))
         else:
             bad.append(f"key {number}: {text}")

@@ -412,7 +412,7 @@ async def test_a_test_tries_every_key_and_uses_the_good_ones_again(
     check = await owner.test_channel("up", "m")
     assert check.ok
     assert "1 of 3 keys are accepted; it lists 1 model; key 2: no list of models" in check.text
-    assert [one.state for one in (await owner.channel("up")).keys] == ["ok", "cooling", "cooling"]
+    assert [one.state for one in (await owner.channel("up")).keys] == ["ok", "attention", "attention"]
     assert provider.last.head.get("authorization") == f"Bearer {FIRST}"
 
 
@@ -422,7 +422,19 @@ async def test_without_a_good_key_the_test_fails(owner: ControlClient, gateway: 
     gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.RATE, "429", 60)
     check = await owner.test_channel("up")
     assert (check.ok, "0 of 2 keys are accepted" in check.text) == (False, True)
-    assert (await owner.channel("up")).state == "cooling"
+    assert [one.state for one in (await owner.channel("up")).keys] == ["attention", "attention"]
+
+
+@pytest.mark.parametrize(("status", "state"), [(401, "attention"), (403, "ok"), (500, "ok")])
+async def test_a_key_that_a_test_finds_refused_needs_attention(
+    owner: ControlClient, gateway: Gateway, provider: Provider, status: int, state: str
+) -> None:
+    """A restricted key may be refused the list, and make calls."""
+    provider.on("/v1/models", fail(status), reply({"object": "list", "data": [{"id": "m"}]}))
+    assert not (await owner.test_channel("up")).ok
+    assert (await owner.channel("up")).state == state
+    assert (await owner.test_channel("up")).ok
+    assert (await owner.channel("up")).state == "ok"
 
 
 @pytest.mark.parametrize(("preset", "meant"), [("opnai", "openai"), ("zzz", "")])
