@@ -25,7 +25,13 @@ def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> V
     entry = catalog.visible(token).get(model)
     if entry is not None:
         return Visibility(visible=True, rule=_visible_text(model, token, group, [r.channel.name for r in entry.routes]))
+    own = [channel for channel in catalog.registry.channels.values() if group.name in channel.groups]
+    if own and not any(channel.enabled for channel in own):
+        rule = f"every channel of group '{plain(group.name)}' is switched off: {', '.join(plain(c.name) for c in own)}"
+        return Visibility(visible=False, rule=rule, fix=f"'tollkeeper channel enable {word(own[0].name)}'")
     offering = [c for c in catalog.registry.channels.values() if any(s.name == model for s in c.models)]
+    if not offering and any(rule.model == model for rule in group.fallbacks):
+        return _hidden_alias(plain(model, 80), token, group)
     return _hidden_by(plain(model, 80), token, group, sorted(offering, key=lambda c: (-c.priority, c.name)))
 
 
@@ -56,6 +62,22 @@ def _visible_text(model: str, token: Token, group: Group, channels: list[str]) -
 
 def _pattern(model: str, patterns: tuple[str, ...]) -> str:
     return next(f"'{plain(pattern)}'" for pattern in patterns if matches(model, (pattern,)))
+
+
+def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
+    """Why a name is hidden that only the group's fallbacks have: it must fit as other names must."""
+    for patterns, whose, command in (
+        (group.models, f"group '{plain(group.name)}' shows", f"group edit {word(group.name)}"),
+        (token.models, f"token '{plain(token.name)}' may use", f"token edit {word(token.name)}"),
+    ):
+        if not matches(model, patterns):
+            only = ", ".join(plain(pattern) for pattern in patterns)
+            rule = f"'{model}' is another name for its fallbacks, and {whose} only {only}, which it does not fit"
+            return Visibility(
+                visible=False, rule=rule, fix=f"'tollkeeper {command} --models ...' with it, or '*' for all"
+            )
+    rule = f"'{model}' is another name for its fallbacks, and none of them may answer this token"
+    return Visibility(visible=False, rule=rule, fix="see the fallbacks below")
 
 
 def _hidden_by(model: str, token: Token, group: Group, offering: list[Channel]) -> Visibility:

@@ -348,6 +348,27 @@ async def test_a_paused_sole_channel_is_the_last_resort(owner: ControlClient, ga
     assert (route.chance, route.last_resort, route.passed) == (1.0, False, "")
 
 
+async def test_an_alias_of_a_group_says_which_patterns_hide_it(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.group("default", fallbacks=(Fallback(model="smart", to=("m",)),))
+    assert (await owner.why("laptop", "smart")).visible
+    await owner.edit_token("laptop", {"models": ["m"]})
+    found = await owner.why("laptop", "smart")
+    text = "'smart' is another name for its fallbacks, and token 'laptop' may use only m, which it does not fit"
+    assert (found.visible, found.rule) == (False, text)
+    assert found.fix.startswith("'tollkeeper token edit laptop --models ...'")
+    await owner.edit_group("default", {"models": ["m*"]})
+    assert "and group 'default' shows only m*, which it does not fit" in (await owner.why("laptop", "smart")).rule
+
+
+async def test_a_group_whose_channels_are_all_off_says_so(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", "x", name="other", groups=("elsewhere",))
+    await owner.edit_channel("up", {"enabled": False})
+    for model in ("m", "x", "nosuch"):
+        found = await owner.why("laptop", model)
+        assert found.rule == "every channel of group 'default' is switched off: up"
+        assert found.fix == "'tollkeeper channel enable up'"
+
+
 async def test_the_answer_does_not_advise_to_ask_once_more(owner: ControlClient) -> None:
     found = await owner.why("laptop", "nosuch")
     assert (found.status, "is not visible to token 'laptop'" in found.message) == (404, True)
