@@ -353,7 +353,8 @@ class ControlClient(
         percentiles: bool = False,
         **picked: object,
     ) -> Summary:
-        """Sums by ``token``, ``model``, ``channel``, ``group`` or ``app``; over time with ``step`` hour or day.
+        """Sums by ``token``, ``model``, ``token|model``, ``channel``, ``group``, ``app`` or ``api``; over time with
+        ``step`` hour or day.
 
         ``picked`` are the words of a query and the filters of ``calls``: only calls that fit are summed up.
         """

@@ -68,6 +68,7 @@ MEANT_OPTIONS: Mapping[str, str] = {
     "usage list --last": "--limit",
     "usage list --csv": "tollkeeper usage export",
     "usage list --format": "tollkeeper usage export",
+    "usage summary --format": "--csv",
     "usage list --by": "tollkeeper usage summary --by",
     "channel edit --enable": "tollkeeper channel enable",
     "channel edit --disable": "tollkeeper channel disable",

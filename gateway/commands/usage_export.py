@@ -65,7 +65,7 @@ def export(form: str, output: Path | None, **given: Any) -> None:
     async def work(client: ControlClient, write: Write) -> int:
         count = 0
         if form == "csv":
-            write(_csv(FIELDS))
+            write(csv_text(FIELDS))
         with ProgressLine(shown=output is not None) as progress:
             async for call in find_calls(client, wanted, progress=progress):
                 if call.state == "settled":
@@ -88,13 +88,14 @@ def json_line(call: CallView) -> str:
 
 def csv_line(call: CallView) -> str:
     """The view's fields in order: text made harmless, lists as JSON, nothing for null."""
-    return _csv(map(_cell, _values_of(call)))
+    return csv_text(map(csv_cell, _values_of(call)))
 
 
 _values_of = attrgetter(*FIELDS)
 
 
-def _cell(value: object) -> str:
+def csv_cell(value: object) -> str:
+    """A value as text: harmless in a spreadsheet, nothing for null, JSON for anything else than text or an int."""
     if isinstance(value, str):
         text = plain(value, limit=len(value) + 1)
         return f"'{text}" if text[:1] in FORMULA else text
@@ -103,7 +104,8 @@ def _cell(value: object) -> str:
     return str(value) if type(value) is int else json.dumps(json_value(value))
 
 
-def _csv(cells: Any) -> str:
+def csv_text(cells: Any) -> str:
+    """A line of CSV (RFC 4180)."""
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(cells)
     return line.getvalue()

@@ -1,6 +1,7 @@
 """``usage summary``: what calls come to, by what they have in common or over time."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import click
@@ -10,12 +11,15 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.call_filters import filter_options, no_match, wanted_of
-from gateway.commands.options import json_option, now
-from gateway.commands.output import out_json, out_list, words
+from gateway.commands.options import ParsedText, json_option, now
+from gateway.commands.output import Columns, out, out_json, out_list, words
 from gateway.commands.session import run
+from gateway.commands.usage_export import csv_cell, csv_text
 from gateway.domain.budget import Window, window_start
+from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_count, local_time
-from gateway.domain.money import brief_dollars
+from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.quoting import names_of
 from gateway.domain.units import Millis
 from gateway.domain.views import Summary, SumRow
 
@@ -24,6 +28,18 @@ HOUR_MS = 3_600_000
 
 STEPS = ("day", "hour")
 DIMENSIONS = ("token", "model", "channel", "group", "app", "api", *STEPS)
+
+
+def _dimensions_of(text: str) -> tuple[str, ...]:
+    """``token,model``. Raises BadRequest."""
+    names = tuple(names_of(text))
+    if not names or (wrong := [name for name in names if name not in DIMENSIONS]):
+        known = ", ".join(repr(name) for name in DIMENSIONS)
+        raise BadRequest(f"{wrong[0] if names else text!r} is not one of {known}")
+    return names
+
+
+DIMENSION_NAMES = ParsedText("names", _dimensions_of)
 
 COLUMNS = (
     (">Calls", lambda r: f"{r.calls:,}"),
@@ -39,6 +55,14 @@ COLUMNS = (
     (">p95", lambda r: formatting.span(r.first_byte_p95_ms)),
     (">Cost", lambda r: brief_dollars(r.cost_nanos)),
 )
+CSV_FIELDS = (
+    *("calls", "errors", "refused", "input_tokens", "cached_tokens", "output_tokens"),
+    *("duration_p50_ms", "duration_p95_ms", "first_byte_p50_ms", "first_byte_p95_ms"),
+)
+PAIR = {"token", "model"}
+"""Dimensions that go together."""
+NamedRow = tuple[list[str], SumRow]
+"""A row with its name in each dimension."""
 DROP = ("p95", "p50", "Cached", "First", "Duration")
 """Columns that a narrow terminal does without, the first one first."""
 
@@ -50,12 +74,22 @@ DROP = ("p95", "p50", "Cached", "First", "Duration")
         "tollkeeper usage summary --by day --since 7d",
         "tollkeeper usage summary --token laptop --by model",
         "tollkeeper usage summary --by token --json",
+        "tollkeeper usage summary --by token,model --since month --csv > month.csv",
     ],
 )
 @filter_options
-@click.option("--by", type=click.Choice(DIMENSIONS), default="model", show_default=True, help="Group by this.")
+@click.option(
+    "--by",
+    "by",
+    type=DIMENSION_NAMES,
+    multiple=True,
+    metavar="NAMES",
+    help=f"Group by this (default: model): {', '.join(DIMENSIONS)}. Two go together: token,model, or day or hour with "
+    "another one.",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, costs in dollars.")
 @json_option
-def summary(by: str, *, as_json: bool, **given: Any) -> None:
+def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **given: Any) -> None:
     """Sum up calls, tokens and cost; without --since those of the last 30 days.
 
     'Duration' and 'First' (the time to the first token) are averages; beside each are the times that half of the calls
@@ -65,18 +99,20 @@ def summary(by: str, *, as_json: bool, **given: Any) -> None:
     Words and options pick calls, as in 'usage list'; calls whose records are deleted are not among them. With --by day
     the first day is whole, and with --by hour the first hour, whenever --since is.
     """
+    grouping = _grouping_of(tuple(chain.from_iterable(by)) or ("model",))
+    if as_csv and as_json:
+        raise click.UsageError("--csv and --json exclude each other", click.get_current_context())
     wanted = wanted_of(given)
     since, until = wanted.query.since, wanted.query.until
     picked = {name: value for name, value in wanted.fields.items() if name not in ("since", "until")}
-    start = _whole_step(now() - MONTH_MS if since is None else since, by)
-    over_time = by in STEPS
+    start = _whole_step(now() - MONTH_MS if since is None else since, grouping.step)
 
     async def work(client: ControlClient) -> tuple[Summary, str]:
         view = await client.summary(
-            by="" if over_time else by,
+            by=grouping.by,
             since=start,
             until=until,
-            step=by if over_time else "",
+            step=grouping.step,
             percentiles=True,
             **picked,
         )
@@ -84,20 +120,53 @@ def summary(by: str, *, as_json: bool, **given: Any) -> None:
         return view, await no_match(client, wanted) if nothing else ""
 
     view, note = run(work)
-    if as_json:
-        out_json(msgspec.structs.replace(view, by=by, rows=list(rows_of(view, by))))
+    named = named_rows(view, grouping)
+    if as_csv:
+        out(_csv(named, grouping), end="")
+    elif as_json:
+        rows = [msgspec.structs.replace(row, name=" ".join(names)) for names, row in named]
+        out_json(msgspec.structs.replace(view, by=",".join(grouping.names), rows=rows))
         return
-    rows = [*rows_of(view, by), msgspec.structs.replace(view.total, name="total")]
-    out_list(
-        rows,
-        [("API" if by == "api" else by.capitalize(), lambda r: r.name), *COLUMNS],
-        as_json=False,
-        empty="",
-        drop=DROP,
-    )
+    else:
+        total = ["total", *[""] * (len(grouping.names) - 1)]
+        out_list([*named, (total, view.total)], _columns(grouping), as_json=False, empty="", drop=DROP)
     if note:
         words(note)
     words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}{_left_out(view)}")
+
+
+class Grouping(msgspec.Struct, frozen=True):
+    """What calls are summed up by."""
+
+    names: tuple[str, ...]
+    by: str
+    step: str
+
+
+def _grouping_of(names: tuple[str, ...]) -> Grouping:
+    """Raises UsageError for names that do not go together."""
+    times = [name for name in names if name in STEPS]
+    others = [name for name in names if name not in STEPS]
+    if len(set(names)) == len(names) and len(times) <= 1 and (len(others) <= 1 or (not times and set(others) == PAIR)):
+        step, by = "".join(times), "|".join(sorted(others, reverse=True))
+        return Grouping((*times, *sorted(others, reverse=True)), by, step)
+    text = f"--by {','.join(names)}: only token with model go together, and day or hour with one of the others"
+    raise click.UsageError(f"{text}; 'tollkeeper usage export' has every call", click.get_current_context())
+
+
+def _columns(grouping: Grouping) -> Columns[NamedRow]:
+    titles = ["API" if name == "api" else name.capitalize() for name in grouping.names]
+    heads = [(title, lambda named, at=at: named[0][at]) for at, title in enumerate(titles)]
+    return [*heads, *[(title, lambda named, cell=cell: cell(named[1])) for title, cell in COLUMNS]]
+
+
+def _csv(named: Sequence[NamedRow], grouping: Grouping) -> str:
+    """A head and a line a row, without the total."""
+    lines = [csv_text([*grouping.names, *CSV_FIELDS, "cost"])]
+    for names, row in named:
+        cost = dollars(row.cost_nanos).replace("$", "").replace(",", "")
+        lines.append(csv_text([*map(csv_cell, names), *(csv_cell(getattr(row, name)) for name in CSV_FIELDS), cost]))
+    return "".join(lines)
 
 
 def _whole_step(since: int, by: str) -> int:
@@ -115,13 +184,25 @@ def _left_out(view: Summary) -> str:
     return f"; before {local_time(view.refusals_from_ms)}, of many alike refusals one in a second was counted"
 
 
-def rows_of(view: Summary, by: str) -> Sequence[SumRow]:
-    """The lines: by value, the most expensive first; or by time, the oldest first."""
-    if by not in STEPS:
-        return view.rows
-    length = len("2026-11-20") if by == "day" else len("2026-11-20 22:00")
+def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:
+    """The rows with their names: by value, the most expensive first; or by time, the oldest first."""
+    if not grouping.step:
+        return [(_names_of(row, grouping), row) for row in view.rows]
+    length = len("2026-11-20") if grouping.step == "day" else len("2026-11-20 22:00")
+    points = sorted(view.series, key=lambda point: (point.start_ms, -point.row.cost_nanos))
     return [
-        msgspec.structs.replace(point.row, key=str(point.start_ms), name=local_time(point.start_ms)[:length])
-        for point in view.series
+        (
+            [local_time(point.start_ms)[:length], *([point.row.name] if grouping.by else [])],
+            msgspec.structs.replace(point.row, key="|".join(filter(None, (str(point.start_ms), point.row.key)))),
+        )
+        for point in points
         if point.row.calls
     ]
+
+
+def _names_of(row: SumRow, grouping: Grouping) -> list[str]:
+    """The name of each dimension."""
+    if len(grouping.names) == 1:
+        return [row.name]
+    model = row.key.partition("|")[2]
+    return [row.name.removesuffix(f"|{model}"), model]

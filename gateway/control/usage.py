@@ -1,7 +1,7 @@
 """Usage: sums over calls, for the owner's tables and charts; read in a thread, because a long history takes time."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, get_args
 
 import msgspec
@@ -23,8 +23,10 @@ from gateway.store.rollup import Counts
 from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER, Sums
 
-By = Literal["token", "model", "channel", "group", "app", "api"]
+By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
+"""The keys and names of the last one are those of both with ``|`` between them; it has no percentiles."""
 Step = Literal["", "hour", "day"]
+TOKEN_AND_MODEL: By = "token|model"
 
 _PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
 _PICKING: dict[str, type] = {
@@ -118,7 +120,8 @@ def _summary(
         sums, table = filtered_sums_of(calls, selection, dimension, span.step)
     else:
         sums = calls.sums(dimension, span.since, span.until, span.step)
-        table = calls.latency(dimension, span.since, span.until, span.step) if span.percentiles else {}
+        timed = span.percentiles and by != TOKEN_AND_MODEL
+        table = calls.latency(dimension, span.since, span.until, span.step) if timed else {}
     names = _names(calls, registry, by, sums)
     rows = []
     for key, counts in sums.rows.items() if by else ():
@@ -172,16 +175,32 @@ def _merge(parts: Iterable[LatencyCounts]) -> LatencyCounts:
 
 def _names(calls: CallLog, registry: Registry, by: str, sums: Sums) -> dict[str, str]:
     """What ids of tokens and channels are called, or were called when they last had a call."""
-    if by not in ("token", "channel"):
+    if by == TOKEN_AND_MODEL:
+        pairs = {key: key.partition("|") for key in sums.rows}
+        tokens = _token_names(calls, registry, {token for token, _, _ in pairs.values()})
+        return {key: f"{tokens.get(token, token)}|{model}" for key, (token, _, model) in pairs.items()}
+    if by == "token":
+        return _token_names(calls, registry, sums.rows)
+    if by != "channel":
         return {}
-    entities = registry.tokens.values() if by == "token" else registry.channels.values()
-    names: dict[str, str] = {entity.id: entity.name for entity in entities}
-    for key in sums.rows:
-        if key and key not in names:
-            where = CallFilter(token=key) if by == "token" else CallFilter(channel=key)
-            last = next(iter(calls.find(where, limit=1)), None)
-            names[key] = (last.token_name if by == "token" else last.channel_name) if last is not None else key
-    return names
+    return _with_old_names(
+        {one.id: one.name for one in registry.channels.values()},
+        sums.rows,
+        lambda key: next((call.channel_name for call in calls.find(CallFilter(channel=key), limit=1)), key),
+    )
+
+
+def _token_names(calls: CallLog, registry: Registry, ids: Iterable[str]) -> dict[str, str]:
+    return _with_old_names(
+        {one.id: one.name for one in registry.tokens.values()},
+        ids,
+        lambda key: next((call.token_name for call in calls.find(CallFilter(token=key), limit=1)), key),
+    )
+
+
+def _with_old_names(names: dict[str, str], ids: Iterable[str], last_name: Callable[[str], str]) -> dict[str, str]:
+    """The names that there are, and for other ids the name of their last call."""
+    return names | {key: last_name(key) for key in ids if key and key not in names}
 
 
 def _row(key: str, name: str, counts: Counts, latency: LatencyCounts | None) -> SumRow:

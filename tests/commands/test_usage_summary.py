@@ -1,12 +1,15 @@
 """Sums by value and over time, of all calls and of those that words and options pick."""
 
+import csv
+import io
 from urllib.parse import parse_qs
 
 import pytest
 from msgspec.structs import replace
 
+from gateway.commands.exit_codes import Exit
 from gateway.domain.human_values import local_time
-from gateway.domain.units import Millis
+from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import Point
 from tests.commands.runner import Control, run
 from tests.commands.samples import MODEL, NOW, SUMMARY, sum_row, timed_row
@@ -42,6 +45,59 @@ def test_the_last_thirty_days_are_summed_unless_said() -> None:
 
 def test_the_api_has_the_same_head_as_in_the_list() -> None:
     assert run("usage", "summary", "--by", "api", control=Control({"GET /usage": SUMMARY})).out.startswith("API ")
+
+
+PAIRS = replace(
+    SUMMARY,
+    rows=[
+        replace(sum_row("a|x", calls=2), key="tok_1|gpt-4o", name="=laptop|gpt-4o"),
+        replace(sum_row("b|x", calls=1), key="tok_2|a|b", name="ci|a|b", cost_nanos=Nanos(1_234_567_891)),
+    ],
+)
+
+
+@pytest.mark.parametrize("by", [("--by", "token,model"), ("--by", "model", "--by", "token")])
+def test_tokens_and_models_go_together(by: tuple[str, ...]) -> None:
+    control = Control({"GET /usage": PAIRS})
+    heads, *lines = run("usage", "summary", *by, control=control).out.splitlines()
+    assert "by=token%7Cmodel&" in control.asked[0][0]
+    assert heads.split()[:3] == ["Token", "Model", "Calls"]
+    assert [line.split()[:2] for line in lines[:2]] == [["=laptop", "gpt-4o"], ["ci", "a|b"]]
+    assert lines[2].startswith("total")
+    found = run("usage", "summary", *by, "--json", control=control).json
+    assert (found["by"], [row["name"] for row in found["rows"]]) == ("token,model", ["=laptop gpt-4o", "ci a|b"])
+
+
+def test_csv_is_exact_and_harmless_and_without_a_total() -> None:
+    ran = run("usage", "summary", "--by", "token,model", "--csv", control=Control({"GET /usage": PAIRS}))
+    rows = list(csv.DictReader(io.StringIO(ran.out)))
+    assert [(row["token"], row["model"], row["calls"]) for row in rows] == [
+        ("'=laptop", "gpt-4o", "2"),
+        ("ci", "a|b", "1"),
+    ]
+    assert rows[1]["cost"] == "1.234567891"
+    both = run("usage", "summary", "--csv", "--json", control=Control({}))
+    assert (both.code, "exclude each other" in both.err) == (Exit.USAGE, True)
+
+
+def test_days_go_with_another_dimension() -> None:
+    points = [
+        Point(start_ms=NOW, key=name, row=replace(sum_row(name, calls=1), key=name, cost_nanos=Nanos(cost)))
+        for name, cost in (("cheap", 1), ("dear", 9))
+    ]
+    control = Control({"GET /usage": replace(SUMMARY, rows=[], series=points)})
+    lines = run("usage", "summary", "--by", "model", "--by", "day", control=control).out.splitlines()
+    assert "by=model&" in control.asked[0][0]
+    assert "&step=day&" in control.asked[0][0]
+    assert lines[0].split()[:2] == ["Day", "Model"]
+    assert [line.split()[:2] for line in lines[1:3]] == [[local_time(NOW)[:10], name] for name in ("dear", "cheap")]
+
+
+@pytest.mark.parametrize("by", ["token,group", "day,hour", "model,model", "token,model,day", "vendor", ""])
+def test_dimensions_that_do_not_go_together_are_refused(by: str) -> None:
+    control = Control({})
+    ran = run("usage", "summary", "--by", by, control=control)
+    assert (ran.code, control.asked, ran.err.count("\n")) == (Exit.USAGE, [], 1)
 
 
 def test_days_are_requested_as_steps() -> None:

@@ -135,6 +135,20 @@ async def test_a_long_filtered_sum_leaves_searches_alone(
     assert (await summing).total.cost_nanos == past
 
 
+async def test_tokens_and_models_are_summed_up_together(owner: ControlClient, past: int) -> None:
+    for words in ("", "model:m"):
+        found = await owner.summary(by="token|model", percentiles=True, words=words)
+        assert [(row.name, row.calls, row.cost_nanos) for row in found.rows] == [
+            ("laptop|m", 2, past),
+            ("phone|m", 1, 0),
+        ]
+        assert (found.total.calls, found.total.cost_nanos) == (3, past)
+    (phone,) = [token for token in await owner.tokens() if token.name == "phone"]
+    await owner.remove_token("phone")
+    rows = (await owner.summary(by="token|model")).rows
+    assert [(row.key, row.name) for row in rows][1] == (f"{phone.id}|m", "phone|m")
+
+
 async def test_picked_calls_are_summed_up_alone(owner: ControlClient, past: int) -> None:
     one = await owner.summary(by="model", token="phone", percentiles=True)
     assert [(row.name, row.calls, row.errors) for row in one.rows] == [("m", 1, 1)]
