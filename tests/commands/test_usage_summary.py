@@ -93,7 +93,7 @@ def test_days_go_with_another_dimension() -> None:
     assert [line.split()[:2] for line in lines[1:3]] == [[local_time(NOW)[:10], name] for name in ("dear", "cheap")]
 
 
-@pytest.mark.parametrize("by", ["token,group", "day,hour", "model,model", "token,model,day", "vendor", ""])
+@pytest.mark.parametrize("by", ["token,group", "day,hour", "token,model,day", "vendor", ""])
 def test_dimensions_that_do_not_go_together_are_refused(by: str) -> None:
     control = Control({})
     ran = run("usage", "summary", "--by", by, control=control)
