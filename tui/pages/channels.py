@@ -19,10 +19,11 @@ from tui.glyphs import Glyphs
 from tui.incidents import incident_line
 from tui.listing import Column, RowCache
 from tui.pages import channel_actions, channel_fields, list_page
-from tui.pages.base import Verb
+from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import TrendListing, TrendPage
 from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, cut, lines, safe
+from tui.widgets.why import explain_for_groups
 
 SPARK = 12
 SHOWN = 10
@@ -352,11 +353,17 @@ def _speed(row: ChannelRow, glyphs: Glyphs) -> str:
     return f"{spark(row.waits, SPARK, glyphs)} {fmt.seconds(row.first_byte_ms)}"
 
 
+async def _why(page: AnyPage) -> None:
+    """What calls of its models would get."""
+    if (channel := channel_actions.selected_channel(page)) is not None:
+        await explain_for_groups(page, channel.groups, [model.name for model in channel.models])
+
+
 class ChannelsPage(TrendPage[ChannelRow]):
     """A table of channels."""
 
     scopes = ("entity", "channels", "list")
-    verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **channel_actions.VERBS}
+    verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **channel_actions.VERBS, "why": _why}
     BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
     by = "channel"
     hourly = True

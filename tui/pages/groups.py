@@ -32,6 +32,7 @@ from tui.session import ConsoleSession
 from tui.text import Part, TextCard, add_details, content, fitting, lines, safe
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormField, FormPlan
+from tui.widgets.why import explain_for_groups
 
 GAUGE = 8
 SHOWN = 12
@@ -354,7 +355,20 @@ def _users(group: GroupView) -> str:
     return first_of(parts, 8)
 
 
-VERBS: Mapping[str, Verb] = {"new": new, "edit": edit, "delete": delete, "duplicate": duplicate, "bulk": marked.bulk}
+async def why(page: AnyPage) -> None:
+    """What calls of its tokens would get."""
+    if (group := selected_group(page)) is not None:
+        await explain_for_groups(page, [group.name], group.sees)
+
+
+VERBS: Mapping[str, Verb] = {
+    "why": why,
+    "new": new,
+    "edit": edit,
+    "delete": delete,
+    "duplicate": duplicate,
+    "bulk": marked.bulk,
+}
 
 
 class GroupsPage(ListPage[GroupRow]):

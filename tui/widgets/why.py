@@ -3,7 +3,7 @@
 It is refreshed every two seconds, so that pauses count down and limits fill up on screen.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from textual import on
@@ -31,6 +31,7 @@ from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, lines, safe, safe_lines
 from tui.widgets.choices import Picker
 from tui.widgets.combobox import choice, value_of
+from tui.widgets.dialogs import toast
 from tui.widgets.text_block import TextBlock
 
 AGAIN_S = 2.0
@@ -125,6 +126,17 @@ class WhyScreen(DialogScreen[None]):
         except GatewayError as error:
             self._trouble = error.message
         self.query_one(TextBlock).show(self.drawn)
+
+
+async def explain_for_groups(page: Any, groups: Collection[str], models: Sequence[str]) -> None:
+    """Show it for the token of these groups that was used last, and the first of the models that it sees."""
+    tokens = [token for token in page.session.board.tokens if token.group in groups]
+    if not tokens:
+        toast(page, "No token is in its group." if len(groups) == 1 else "No token is in its groups.")
+        return
+    last = max(tokens, key=lambda token: token.last_used_ms or 0)
+    model = next((name for name in models if name in last.sees), "".join(models[:1]))
+    await page.ask(WhyScreen(page.session, last.name, model))
 
 
 def request_like(call: CallView) -> tuple[dict[str, Any], str]:

@@ -189,6 +189,21 @@ def test_a_paused_sole_channel_is_the_last_resort_in_verdict_and_list() -> None:
     assert "✓ it would be sent" not in text
 
 
+@pytest.mark.parametrize("page", ["channels", "groups"])
+async def test_a_channel_and_a_group_are_explained_with_a_token_of_theirs(page: str) -> None:
+    async with shown(page) as (app, pilot, owner):
+        await press(app, pilot, "W")
+        _, token, model = owner.asked[-1].split(" ")
+        used = {one.name: one for one in owner.tokens_now}[token]
+        assert model in used.sees
+        assert f"$ tollkeeper why {token} {model}" in screen(app)
+    nobody = Owner()
+    nobody.tokens_now = []
+    async with shown(page, nobody) as (app, pilot, owner):
+        await press(app, pilot, "W")
+        assert "No token is in its group" in words(app)[0]
+
+
 async def test_a_model_that_there_is_not_can_be_typed() -> None:
     owner = Owner()
     owner.models_now = [
