@@ -111,7 +111,7 @@ async def check_model(case: Case) -> str:
         raise _missing(f"'{name}' is served by {by_whom} only, which is disabled", fix)
     if case.model in case.sees:
         return f"no channel serves '{name}', but other models answer instead"
-    near = ", ".join(f"'{plain(one)}'" for one in near_names(case.model, models))
+    near = ", ".join(f"'{plain(one)}'" for one in near_names(case.model, case.sees or models))
     meant = f"; did you mean {near}?" if near else ""
     fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
     raise _missing(f"no channel serves a model named '{name}'{meant}", fix)

@@ -298,7 +298,7 @@ def _unknown_filter(name: str) -> str:
 
 
 def _status_condition(value: str) -> Condition:
-    if value == "err":
+    if value in ("err", "error", "errors"):  # not only the outcome ``error``: who types it looks for all that failed
         return FailureCondition()
     if value == "ok":
         return SUCCESS

@@ -104,6 +104,8 @@ async def test_a_server_that_does_not_listen(owner: ControlClient, gateway: Gate
 async def test_a_near_name_is_suggested(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "gpt-large", name="more")
     assert "did you mean 'gpt-large'" in (await failure(owner, model="gtp-large")).text
+    gateway.channel(provider.base_url, "gpt-larger", name="elsewhere", groups=("others",))
+    assert "gpt-larger" not in (await failure(owner, model="gtp-large")).text
 
 
 async def test_the_first_model_it_sees_is_taken(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:

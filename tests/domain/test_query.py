@@ -193,3 +193,7 @@ def test_a_token_and_a_channel_are_also_found_by_their_ids() -> None:
         assert parse(words, NOW).fits(one), words
     assert not parse(f"tok:{channel}", NOW).fits(one)
     assert not parse(f"!tok:{token}", NOW).fits(one)
+
+
+def test_an_error_is_any_failure_not_one_outcome() -> None:
+    assert parse("st:error", NOW).conditions == parse("st:errors", NOW).conditions == parse("st:err", NOW).conditions
