@@ -255,8 +255,12 @@ class UsagePage(ConsolePage):
             nothing = "no calls" if known(plan, bars, chosen) else "before the first call"
             return content(*parts, (nothing, "dim"))
         tokens = fmt.short_count(row.input_tokens + row.output_tokens)
-        texts = [fmt.short_cost(row.cost_nanos), fmt.count_text(row.calls, "call"), f"{tokens} tok"]
-        texts += [fmt.count_text(row.errors, "error")] if row.errors else []
+        chosen_value = self.choice("value", list(MEASURES))
+        values = {"cost": fmt.short_cost(row.cost_nanos), "calls": fmt.count_text(row.calls, "call")}
+        values["tokens"] = f"{tokens} tok"
+        if row.errors or chosen_value == "errors":
+            values["errors"] = fmt.count_text(row.errors, "error")
+        texts = [values[name] for name in sorted(values, key=lambda name: name != chosen_value)]  # what is drawn first
         measure = plan.value if plan.value.lines else MEASURES["duration"]
         found = {name: number(row) for name, number in measure.lines.items()}
         times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in found.items() if ms is not None)

@@ -1,4 +1,5 @@
 import asyncio
+import re
 from datetime import datetime
 
 import msgspec
@@ -218,6 +219,14 @@ async def test_enter_replaces_the_filter_of_a_page_that_was_open() -> None:
         assert value.startswith("since:2026-")
         assert "st:err" not in value
         assert app.page.view.sort == ""
+
+
+async def test_of_the_selected_bar_what_is_drawn_comes_first() -> None:
+    async with shown("usage", busy(), size=(80, 24)) as (app, pilot, _):
+        await press(app, pilot, "v", "v", "v")
+        assert app.session.state.view("usage").choices["value"] == "errors"
+        (line,) = [line for line in screen(app).splitlines() if "opens the calls" in line]
+        assert re.search(r"  all  \d+ errors? ", line)
 
 
 async def test_the_selected_bar_and_series_are_described() -> None:
