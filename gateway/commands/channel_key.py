@@ -14,7 +14,7 @@ from gateway.commands.session import run
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import count_text
 from gateway.domain.incidents import reason_text
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.views import ChannelView, KeyView
 
 COLUMNS = [
@@ -79,7 +79,10 @@ def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
     """Remove a key; the ones after it move up by one number."""
     if not yes:
         confirm(f"Remove key {_key(ref, number).key} ({number} of channel '{ref}')?", yes=yes)
-    _print_changed(run(lambda client: client.remove_key(ref, number)), as_json=as_json)
+    view = run(lambda client: client.remove_key(ref, number))
+    _print_changed(view, as_json=as_json)
+    if not view.keys and view.preset:
+        words(f"note: it has no key now; if its upstream requires one: tollkeeper channel key add {word(view.name)}")
 
 
 @key.command("resume", examples=["tollkeeper channel key resume openai 2"])

@@ -93,6 +93,8 @@ def exit_for(kind: type[GatewayError], code: str) -> Exit:
         return Exit.STORE
     if code in _UNKNOWN:
         return Exit.NOT_FOUND
+    if code.startswith("upstream_"):  # whatever its status: it was not this gateway that refused
+        return Exit.UPSTREAM
     return next((found for known, found in _BY_KIND if issubclass(kind, known)), Exit.FAILED)
 
 

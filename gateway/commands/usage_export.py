@@ -20,13 +20,16 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.output import ProgressLine, json_value, out, words
 from gateway.commands.session import run
 from gateway.domain.human_values import count_text
+from gateway.domain.money import number
 from gateway.domain.text import plain, word
 from gateway.domain.views import CallView
 
 Write = Callable[[str], object]
 
 FIELDS = CallView.__struct_fields__
-"""The columns; their names and order are stable, new ones are added at the end."""
+"""The fields of a line; their names and order are stable, new ones are added at the end."""
+HEAD = (*FIELDS, "cost_dollars")
+"""The columns of CSV; the cost in dollars is always the last one."""
 
 
 FILE_NAME = re.compile(r"(\.{0,2}|~)/.*|[^:!]*\.(csv|tsv|txt|xlsx|json|jsonl|ndjson)", re.IGNORECASE)
@@ -65,7 +68,7 @@ def export(form: str, output: Path | None, **given: Any) -> None:
     async def work(client: ControlClient, write: Write) -> int:
         count = 0
         if form == "csv":
-            write(csv_text(FIELDS))
+            write(csv_text(HEAD))
         with ProgressLine(shown=output is not None) as progress:
             async for call in find_calls(client, wanted, progress=progress):
                 if call.state == "settled":
@@ -87,8 +90,8 @@ def json_line(call: CallView) -> str:
 
 
 def csv_line(call: CallView) -> str:
-    """The view's fields in order: text made harmless, lists as JSON, nothing for null."""
-    return csv_text(map(csv_cell, _values_of(call)))
+    """The view's fields in order, and the cost in dollars: text made harmless, lists as JSON, nothing for null."""
+    return csv_text([*map(csv_cell, _values_of(call)), number(call.cost_nanos)])
 
 
 _values_of = attrgetter(*FIELDS)

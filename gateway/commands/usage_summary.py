@@ -18,7 +18,7 @@ from gateway.commands.usage_export import csv_cell, csv_text
 from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_count, local_time
-from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.money import brief_dollars, number
 from gateway.domain.quoting import names_of
 from gateway.domain.units import Millis
 from gateway.domain.views import Summary, SumRow
@@ -164,7 +164,7 @@ def _csv(named: Sequence[NamedRow], grouping: Grouping) -> str:
     """A head and a line a row, without the total."""
     lines = [csv_text([*grouping.names, *CSV_FIELDS, "cost"])]
     for names, row in named:
-        cost = dollars(row.cost_nanos).replace("$", "").replace(",", "")
+        cost = number(row.cost_nanos)
         lines.append(csv_text([*map(csv_cell, names), *(csv_cell(getattr(row, name)) for name in CSV_FIELDS), cost]))
     return "".join(lines)
 

@@ -77,6 +77,13 @@ def test_a_disabled_channel_that_is_resumed_says_how_to_use_it_again() -> None:
         assert ("note: it is disabled; use it again: tollkeeper channel enable openai" in ran.err) == noted
 
 
+@pytest.mark.parametrize(("preset", "noted"), [("openai", True), ("", False)])
+def test_a_channel_that_loses_its_only_key_says_so(preset: str, noted: bool) -> None:
+    control = Control({"DELETE /channels/openai/keys/1": replace(CHANNEL, keys=(), preset=preset)})
+    ran = run("channel", "key", "remove", "openai", "1", "--yes", control=control)
+    assert ("note: it has no key now; if its upstream requires one: tollkeeper channel key add" in ran.err) is noted
+
+
 @pytest.mark.parametrize("verb", ["resume", "clear"])
 def test_a_channel_and_a_key_are_resumed_also_by_the_former_name(verb: str) -> None:
     control = Control({"POST /channels/openai/clear": CHANNEL, "POST /channels/openai/keys/1/clear": CHANNEL})

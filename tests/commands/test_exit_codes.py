@@ -6,7 +6,7 @@ import click
 import pytest
 
 from gateway.commands.exit_codes import MEANINGS, Exit, Quit, exit_of, line_of, report
-from gateway.domain.errors import BadRequest, GatewayError, QuotaExceeded, Unavailable
+from gateway.domain.errors import BadRequest, GatewayError, QuotaExceeded, RateLimited, Unavailable, UpstreamError
 from tests.commands.samples import HOSTILE
 
 
@@ -30,6 +30,11 @@ def test_every_exit_code_has_a_meaning() -> None:
 def test_what_the_store_cannot_do_has_its_own_code() -> None:
     assert exit_of(Unavailable("x", code="store_unavailable")) is Exit.STORE
     assert exit_of(GatewayError("x", code="store_busy")) is Exit.STORE
+
+
+@pytest.mark.parametrize("kind", [Unavailable, RateLimited, UpstreamError])
+def test_what_an_upstream_did_has_its_own_code_whatever_the_status(kind: type[GatewayError]) -> None:
+    assert exit_of(kind("x", code="upstream_overloaded")) is Exit.UPSTREAM
 
 
 def test_a_group_that_does_not_exist_has_the_code_of_what_does_not_exist() -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from gateway.commands import output
 from gateway.commands.exit_codes import Exit
 from gateway.commands.output import json_value
-from gateway.commands.usage_export import FIELDS, csv_line
+from gateway.commands.usage_export import FIELDS, HEAD, csv_line
 from gateway.domain.call import FailureKind
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage
@@ -46,7 +46,8 @@ def test_a_call_that_waited_for_a_place_says_how_long_and_for_which() -> None:
 def test_csv_has_a_column_for_every_field() -> None:
     ran = run("usage", "export", control=Control(CONTROL))
     rows = list(csv.DictReader(io.StringIO(ran.out)))
-    assert [list(row) for row in rows] == [list(FIELDS)]
+    assert [list(row) for row in rows] == [list(HEAD)]
+    assert (HEAD[:-1], rows[0]["cost_dollars"]) == (FIELDS, "0.00438")
     assert (rows[0]["cost_nanos"], rows[0]["stream"], rows[0]["balance_nanos"]) == ("4380000", "true", "9995620000")
     assert json.loads(rows[0]["attempts"])[0]["channel"] == "other"
 
@@ -110,7 +111,7 @@ def test_other_words_get_no_hint(words: list[str], tmp_path: Path, monkeypatch: 
 def test_new_columns_are_the_last_ones_and_the_api_is_a_filter() -> None:
     control = Control(CONTROL)
     row = next(csv.DictReader(io.StringIO(run("usage", "export", "--api", "messages", control=control).out)))
-    assert list(row)[-5:] == ["api", "native", "request", "waits_for", "channel_id"]
+    assert list(row)[-6:] == ["api", "native", "request", "waits_for", "channel_id", "cost_dollars"]
     assert "api=messages" in control.asked[0][0]
 
 
