@@ -213,7 +213,7 @@ async def test_the_system_gives_up_what_nobody_here_looks_at() -> None:
         assert float((await client.get("/")).body) == WRITE_S * 1000
 
 
-@pytest.mark.hasty(20)
+@pytest.mark.hasty(10)
 async def test_an_answer_that_nobody_reads_is_abandoned_in_time() -> None:
     async def flood(_: web.BaseRequest) -> web.StreamResponse:
         return web.Response(body=b"x" * (32 << 20))
