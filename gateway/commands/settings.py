@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.field_options import field_options, patch_of
@@ -11,6 +12,7 @@ from gateway.commands.options import json_option, yes_option
 from gateway.commands.output import out_json, out_pairs
 from gateway.commands.session import run
 from gateway.domain.fields import SETTINGS, details
+from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
 from gateway.domain.settings import Settings
 
@@ -64,7 +66,17 @@ def set_settings(
                 f"Keep records for {count_text(patch['keep_days'], 'day')}? {expiring.text} are deleted for good."
             )
             options.confirm(question, yes=yes)
-    _print(run(lambda client: client.set_settings(changes), create=True), as_json=as_json)
+
+    async def work(client: ControlClient) -> tuple[Settings, Settings]:
+        return await client.settings(), await client.set_settings(changes)
+
+    was, after = run(work, create=True)
+    if as_json:
+        out_json(after)
+        return
+    both = zip(details(SETTINGS, was), details(SETTINGS, after), strict=True)
+    changed = [(name, f"{old or NONE} -> {new or NONE}") for (name, old), (_, new) in both if old != new]
+    out_pairs(changed or [("settings", f"as before: {NOTHING_CHANGED}")])
 
 
 def _print(view: Settings, *, as_json: bool) -> None:

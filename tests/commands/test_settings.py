@@ -1,5 +1,6 @@
 """Settings on the command line."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -18,6 +19,14 @@ CONTROL = {
     "PATCH /settings": Settings(),
     "GET /status": STATUS,
 }
+
+
+def test_what_was_changed_is_printed_and_nothing_else() -> None:
+    control = Control({**CONTROL, "PATCH /settings": Settings(refuse_unpriced=True)})
+    ran = run("settings", "set", "--refuse-unpriced", control=control)
+    assert re.fullmatch(r"[a-z ]+  \S+ -> \S+\n", ran.out)
+    same = run("settings", "set", "--refuse-unpriced", control=Control(CONTROL)).out
+    assert same.split(maxsplit=1) == ["settings", "as before: nothing was changed\n"]
 
 
 def test_records_are_deleted_only_if_confirmed() -> None:
