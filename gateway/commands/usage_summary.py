@@ -11,6 +11,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.call_filters import filter_options, no_match, wanted_of
+from gateway.commands.completion import several
 from gateway.commands.options import ParsedText, json_option, now
 from gateway.commands.output import Columns, out, out_json, out_list, words
 from gateway.commands.session import run
@@ -84,6 +85,7 @@ DROP = ("p95", "p50", "Cached", "First", "Duration")
     type=DIMENSION_NAMES,
     multiple=True,
     metavar="NAMES",
+    shell_complete=several(lambda _ctx, _param, text: [name for name in DIMENSIONS if name.startswith(text)]),
     help=f"Group by this (default: model): {', '.join(DIMENSIONS)}. Two go together: token,model, or day or hour with "
     "another one.",
 )

@@ -1,7 +1,7 @@
 """Is a channel any good? ``check_channel`` goes step by step, ``probe`` asks for its models and makes one tiny call.
 
-Both go to the channel directly, whatever its state. Nothing is booked or changed: not even a good answer ends a
-channel's pause. What the upstream bills for the call is part of the result.
+Both go to the channel directly, whatever its state, and nothing is booked. ``probe`` notes which keys are refused and
+which are accepted; ``check_channel`` changes nothing. What the upstream bills for the call is part of the result.
 """
 
 import secrets

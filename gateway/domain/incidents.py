@@ -150,6 +150,8 @@ class Incidents:
         self._now = Millis(0)
         """The latest moment seen in an event."""
         self._names = _Names()
+        self._shares: dict[str, float] = {}
+        """What was spent of budgets when they were looked at last, by their ids."""
 
     def newest(self, channel: str = "") -> list[Incident]:
         """The newest first; of one channel if it is named."""
@@ -303,10 +305,13 @@ class Incidents:
                 self._note(one)
         for subject, budget in spent.items():
             known, reason, view = lasting.get(subject), _spent_text(budget.view), budget.view
-            if known is None or known.began < window_start(view.window, at):
-                label, until = budget.name, view.resets_at_ms or None
-                about = {"channel": STORE, "subject_id": subject, "budget": label, "reason": reason}
-                found.append(self._begin(began=at, last=at, until=until, **about))
+            before, self._shares[subject] = self._shares.get(subject, 0.0), spent_share(view)
+            if known is not None and known.refused and self._shares[subject] < before:
+                known.ended = at  # it was raised: what it refused is over, although most of it is still spent
+                self._note(known)
+                self._begin(began=at, last=at, **_warning(subject, budget))
+            elif known is None or known.began < window_start(view.window, at):
+                found.append(self._begin(began=at, last=at, **_warning(subject, budget)))
             elif known.reason != reason:
                 if ALL_SPENT in (known.reason, reason):
                     known.last = at
@@ -460,6 +465,13 @@ def spent_share(budget: BudgetView) -> float:
 
 def _spent_text(budget: BudgetView) -> str:
     return ALL_SPENT if (share := spent_share(budget)) >= 1 else f"{percent_text(share)} is spent"
+
+
+def _warning(subject: str, budget: SpentBudget) -> dict[str, Any]:
+    """The fields of an incident that say whose budget it is, and how much of it is spent."""
+    until = budget.view.resets_at_ms or None
+    reason = _spent_text(budget.view)
+    return {"channel": STORE, "subject_id": subject, "budget": budget.name, "reason": reason, "until": until}
 
 
 STEADY_MS = 2_000

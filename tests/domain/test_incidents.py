@@ -435,6 +435,18 @@ def test_the_warning_is_over_when_the_budget_is_raised() -> None:
     assert again.ended == again.until
 
 
+def test_a_budget_that_refused_calls_and_was_raised_refuses_no_more() -> None:
+    found = Incidents()
+    (warning,) = warn(found, budget(99))
+    warning.refused = 7
+    assert warn(found, budget(99), at=NOW + 1_000) == []
+    assert found.newest() == [warning]
+    assert warn(found, budget(90), at=NOW + 2_000) == []
+    again, before = found.newest()
+    assert (before.ended, before.refused) == (NOW + 2_000, 7)
+    assert (again.ended, again.refused, again.reason) == (None, 0, "90% is spent")
+
+
 def test_without_a_pause_it_lasts_until_a_call_succeeds_or_it_is_quiet_for_long() -> None:
     found = Incidents()
     found.add_call(moved(status=502, channel="a", attempts=[Attempt(channel="a", status=500, kind=FailureKind.SERVER)]))

@@ -346,7 +346,7 @@ class Form(DialogScreen[Any]):
 
     def on_mount(self) -> None:
         inputs = [row.input for row in self.fields.rows.values()]
-        if len(inputs) == 1 and isinstance(inputs[0], ChoiceInput):
+        if len(inputs) == 1 and isinstance(inputs[0], ChoiceInput) and not self.plan.fields[0].many:
             inputs[0].alone = True
         self.check()
 
