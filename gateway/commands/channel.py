@@ -8,7 +8,14 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun, former_name
-from gateway.commands.channel_fields import channel_options, channel_patch, dialect_option, warn_of_unset
+from gateway.commands.channel_fields import (
+    changed_groups,
+    channel_options,
+    channel_patch,
+    dialect_option,
+    group_options,
+    warn_of_unset,
+)
 from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
@@ -124,19 +131,30 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
     "edit",
     examples=[
         "tollkeeper channel edit openai --priority 10 --map fast=gpt-4o-mini",
+        "tollkeeper channel edit openai --add-group friends",
         "tollkeeper channel edit proxy --dialect anthropic --base-url https://models.example.com",
     ],
 )
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
 @dialect_option("Another wire format; if it is at another address, give --base-url too.")
 @channel_options()
+@group_options
 @json_option
-def edit_channel(ref: str, dialect: str | None, *, as_json: bool, **given: Any) -> None:
+def edit_channel(
+    ref: str,
+    dialect: str | None,
+    *,
+    add_groups: tuple[str, ...],
+    remove_groups: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Change a channel. Only the given options change."""
 
     async def work(client: ControlClient) -> tuple[SavedChannel, str, list[str]]:
         view = await client.channel(ref)
         patch = options.given_values(dialect=dialect) | channel_patch(given, view)
+        patch |= changed_groups(view.groups, add_groups, remove_groups, whole="groups" in patch)
         saved = await client.edit_channel(view.id, options.something(patch))
         known = {model.name for model in view.models}
         added = tuple(name for name in saved.unpriced if name not in known)

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from gateway.commands import stdin
+from gateway.commands.completion import GROUPS
 from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import NAMES, NO_MATTER, RENAMING, Patch
 from gateway.commands.output import words
@@ -55,6 +56,42 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         "PUBLIC=none removes it.",
     ),
 )
+
+
+_GROUP_OPTIONS: Sequence[Callable[[F], F]] = tuple(
+    click.option(
+        f"--{change}-group",
+        f"{change}_groups",
+        multiple=True,
+        metavar="GROUP",
+        shell_complete=GROUPS,
+        help=f"{text}. May be repeated.",
+    )
+    for change, text in (("add", "Serve this group too"), ("remove", "Serve this group no longer"))
+)
+
+
+def group_options(command: F) -> F:
+    """``--add-group`` and ``--remove-group``; the command gets both lists for ``changed_groups``."""
+    for option in reversed(_GROUP_OPTIONS):
+        command = option(command)
+    return command
+
+
+def changed_groups(before: Sequence[str], added: Sequence[str], removed: Sequence[str], *, whole: bool) -> Patch:
+    """The groups of a channel after some were added and removed; ``whole``: others replace them as well.
+
+    Raises UsageError for both at once, and for a group to remove that the channel does not serve.
+    """
+    if not (added or removed):
+        return {}
+    if whole:
+        text = "--group and --no-groups replace all groups; use them without --add-group and --remove-group"
+        raise click.UsageError(text, click.get_current_context())
+    if missing := [name for name in removed if name not in before]:
+        served = f"it serves {', '.join(before)}" if before else "it serves none"
+        raise click.UsageError(f"it does not serve group '{plain(missing[0])}'; {served}", click.get_current_context())
+    return {"groups": [name for name in dict.fromkeys([*before, *added]) if name not in removed]}
 
 
 def dialect_option(text: str) -> Callable[[F], F]:

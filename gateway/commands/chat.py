@@ -21,6 +21,7 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SOME
 from gateway.commands.output import harmless, on_terminal, out, out_json, words
 from gateway.commands.session import run
+from gateway.domain.advice import advice
 from gateway.domain.errors import GatewayError, InternalError, NotFound, Unavailable, UpstreamError
 from gateway.domain.human_values import brief_span, count_text
 from gateway.domain.token import PREFIX
@@ -28,6 +29,9 @@ from gateway.domain.views import CallView
 
 HEAD_S = 900.0
 """How long the answer may take to begin; the gateway's own deadlines are shorter."""
+
+COMMAND = "'tollkeeper "
+"""What the next step is written as, in an error that names it."""
 
 LIMIT_MARK = "output_limit="
 """The mark of a call whose output the gateway limited; ``chat`` itself sets no limit."""
@@ -81,11 +85,15 @@ def chat(
         status = demand_serving(await client.status())
         way = public_api(status.address, await _key(client, token))
         body = {"model": model or await _usual_model(client, way), "messages": messages}
-        if as_json:
-            message, call_id = await whole_answer(way, body)
-            out_json({"message": message, "call": await _call(client, call_id)})
-            return
-        call_id = await (whole(way, body) if no_stream else print_stream(way, body))
+        try:
+            if as_json:
+                message, call_id = await whole_answer(way, body)
+                out_json({"message": message, "call": await _call(client, call_id)})
+                return
+            call_id = await (whole(way, body) if no_stream else print_stream(way, body))
+        except GatewayError as error:
+            await _add_advice(client, error)
+            raise
         await print_receipt(client, call_id)
 
     run(work, listen=True)
@@ -199,6 +207,17 @@ def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> GatewayErr
     if wait.isdecimal() and "again in" not in error.message:
         error.message += f"; try again in {wait} s"
     return error
+
+
+async def _add_advice(client: ControlClient, error: GatewayError) -> None:
+    """Put the next step behind a refusal that names none: what it concerns is in the call's record."""
+    call = None if COMMAND in error.message else await _call(client, str(error.details.get("call_id", "")))
+    if call is None or (call.attempts and isinstance(error, NotFound)):  # it was the upstream that lacks the model
+        return
+    key = call.attempts[-1].key.partition(" ")[0] if call.attempts else ""
+    names = {"token": call.token, "group": call.group, "model": call.model, "channel": call.channel, "key": key}
+    if fix := advice(error, **{noun: name for noun, name in names.items() if name}):
+        error.message += f"; {fix}"
 
 
 def _say(text: str) -> None:

@@ -84,12 +84,11 @@ def add_group(name: str, *, as_json: bool, **given: Any) -> None:
 
 
 def _way_to_channels(name: str, channels: Sequence[ChannelView]) -> str:
-    """How a new group gets a channel; one that there is stays in its groups."""
+    """How a new group gets a channel."""
     if not channels:
         return f"Give it a channel: tollkeeper channel add NAME --group {word(name)}"
     first = max(channels, key=lambda channel: channel.priority)
-    groups = ",".join([*first.groups, name])
-    return f"Give it channels, such as: tollkeeper channel edit {word(first.name)} --group {word(groups)}"
+    return f"Give it channels, such as: tollkeeper channel edit {word(first.name)} --add-group {word(name)}"
 
 
 @group.command("edit", examples=["tollkeeper group edit friends --multiplier 1.2 --rename family"])

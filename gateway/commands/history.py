@@ -23,6 +23,7 @@ _COLUMNS: Columns[HistoryView] = (
     ("Time", lambda entry: local_time(entry.time_ms)),
     ("By", lambda entry: entry.source.brief()),
     ("Change", lambda entry: _change(entry.text)),
+    ("Fields", lambda entry: plain(entry.edited, 60)),
     ("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else ""),
 )
 
@@ -30,7 +31,7 @@ SHOWN = 20
 """Changes in a list, unless ``--limit`` says another number."""
 NAME_END = len("-linux'")
 """Places for the end of a quoted name, which tells it from others that begin alike."""
-DROP = ("By", "State")
+DROP = ("By", "State", "Fields")
 """Columns that a narrow terminal does without, the first one first."""
 
 

@@ -17,7 +17,7 @@ from gateway.commands.usage_export import export
 from gateway.commands.usage_summary import summary
 from gateway.commands.usage_tail import tail
 from gateway.domain.call import TOLD_MARKS, Outcome, outcome_text, request_size, wait_of
-from gateway.domain.human_values import brief_count, count_text
+from gateway.domain.human_values import brief_count, count_text, plural
 from gateway.domain.money import dollars
 from gateway.domain.query import CallOrder
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
@@ -26,6 +26,9 @@ from gateway.domain.views import CallView, SumRow
 
 USUAL_MS = 7 * 86_400_000
 """What a call is compared with: so long before it."""
+
+ANSWERED = "st:done"
+"""The filter of what a call is compared with: failures take no usual time."""
 
 RETRY_MS = 600_000
 """How long before a call the one may have begun that it repeats."""
@@ -156,11 +159,14 @@ async def _earlier(client: ControlClient, call: CallView) -> str:
 
 
 async def _with_usual(client: ControlClient, call_id: str) -> tuple[CallView, str, SumRow | None]:
-    """The call, what it repeats, and the sums of its model in the days before it; None if there were no other calls."""
+    """The call, what it repeats, and the sums of the answered calls of its model in the days before it, if any."""
     view = await _call(client, call_id)
-    summary = await client.summary(by="model", since=view.time_ms - USUAL_MS, until=view.time_ms + 1, percentiles=True)
-    row = next((one for one in summary.rows if view.model and one.key == view.model), None)
-    return view, await _earlier(client, view), row if row is not None and row.calls > 1 else None
+    usual = None
+    if view.model:
+        before = {"since": view.time_ms - USUAL_MS, "until": view.time_ms}
+        answered = await client.summary(**before, percentiles=True, model=view.model, words=ANSWERED)
+        usual = answered.total if answered.total.calls else None
+    return view, await _earlier(client, view), usual
 
 
 def _usual(row: SumRow | None) -> str:
@@ -176,7 +182,7 @@ def _usual(row: SumRow | None) -> str:
         for what, average, p50, p95 in times
         if average is not None and p50 is not None
     ]
-    return f"{'; '.join(texts)} ({count_text(row.calls, 'call')} of this model in 7 days)" if texts else ""
+    return f"{'; '.join(texts)} ({row.calls:,} answered {plural(row.calls, 'call')} of this model in 7 days)" if texts else ""
 
 
 @usage.command("cancel", examples=["tollkeeper usage cancel req_019aa0c3d2f15b8e3c5e4d6a7b"])

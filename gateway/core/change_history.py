@@ -16,10 +16,13 @@ from gateway.domain.channel import Channel, UpstreamModels
 from gateway.domain.config_codec import SECTIONS, Section, inline
 from gateway.domain.config_views import Difference, FieldDifference
 from gateway.domain.errors import Conflict
+from gateway.domain.field_kinds import NONE_WORD
+from gateway.domain.fields import FIELDS
 from gateway.domain.group import Group
 from gateway.domain.history import EntityChange, Fields, HistoryEntry, undone_entries
 from gateway.domain.money import dollars
 from gateway.domain.price import Price
+from gateway.domain.quoting import names_text
 from gateway.domain.registry import Change, Entity, Registry, Table, with_change
 from gateway.domain.settings import Settings
 from gateway.domain.text import mask, plain
@@ -101,6 +104,10 @@ def differences_of(changes: Sequence[EntityChange], before: Registry, after: Reg
             for shown, channel in ((shown_before, old), (shown_after, new)):
                 shown.pop("key", None)
                 shown[name] = _keys_text(channel)
+        if old is not None and new is not None:  # a default is read by its value
+            for name in shown_before.keys() ^ shown_after.keys():
+                shown_before.setdefault(name, _words(change.table, old).get(name, ""))
+                shown_after.setdefault(name, _words(change.table, new).get(name, ""))
         fields = list(_fields(shown_before, shown_after))
         names = {**(change.before or {}), **(change.after or {})}
         if what == "changed" and not fields and names.keys() & _SECRET_FIELDS:
@@ -358,12 +365,13 @@ def _difference(field: str, before: str, after: str) -> FieldDifference:
 
 
 def _shown_fields(table: Table, entity: Entity | None) -> dict[str, str]:
-    """The fields in the spelling of a configuration file; keys are not told."""
+    """The fields as details show them, others in the spelling of a configuration file; keys are not shown."""
     if entity is None:
         return {}
     if isinstance(entity, Grant):
         return {"amount": dollars(entity.nanos)} | ({"note": entity.note} if entity.note else {})
-    shown = {name: inline(value) for name, value in form(entity, _SECTIONS[table]).items()}
+    known = _words(table, entity)
+    shown = {name: known.get(name) or inline(value) for name, value in form(entity, _SECTIONS[table]).items()}
     if isinstance(entity, Channel):
         hidden = _replace_secrets(entity, lambda _: HIDDEN)
         secret: Mapping[str, Any] = {"headers": hidden.headers, "proxy": hidden.proxy}
@@ -371,6 +379,18 @@ def _shown_fields(table: Table, entity: Entity | None) -> dict[str, str]:
         shown = {name: text for name, text in shown.items() if name not in ("key", "keys")}
         shown |= {"keys" if entity.keys else "key": _keys_text(entity)} if entity.key else {}
     return shown
+
+
+def _words(table: Table, entity: Entity) -> dict[str, str]:
+    """The fields that the owner edits, as details show them."""
+    open_fields = (field for field in FIELDS.get(table, ()) if field.name not in _SECRET_FIELDS)
+    found = {field.name: field.show(getattr(entity, field.name)) or NONE_WORD for field in open_fields}
+    if isinstance(entity, Token | Channel):
+        found["enabled"] = "yes" if entity.enabled else "no"
+    if isinstance(entity, Channel):
+        own = (model for model in entity.models if not model.live)
+        found["models"] = names_text(f"{m.name}={m.upstream}" if m.upstream else m.name for m in own) or NONE_WORD
+    return found
 
 
 def _keys_text(channel: Channel) -> str:

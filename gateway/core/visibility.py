@@ -90,7 +90,7 @@ def _hidden_by(model: str, token: Token, group: Group, offering: list[Channel]) 
     first = word((inside or offering)[0].name)
     if not inside:
         by = ", ".join(plain(channel.name) for channel in offering)
-        fix = f"'tollkeeper channel edit {first} --group {word(','.join([*offering[0].groups, group.name]))}'"
+        fix = f"'tollkeeper channel edit {first} --add-group {word(group.name)}'"
         if offering[0].groups:
             command = f"token edit {word(token.name)} --group {word(offering[0].groups[0])}"
             fix += f", or move the token: 'tollkeeper {command}'"

@@ -197,7 +197,7 @@ CHANNEL: Table = (
             completes="groups",
         ),
         label="Groups",
-        help="Groups it serves, all of them: default,friends.",
+        help="Groups it serves, instead of its present ones: default,friends.",
         option="--group",
         placeholder="none: no token can use it",
     ),
@@ -540,6 +540,17 @@ PRICE: Table = (
         advanced=True,
     ),
 )
+
+
+FIELDS: Mapping[str, Table] = {
+    "account": ACCOUNT,
+    "settings": SETTINGS,
+    "tokens": TOKEN,
+    "groups": GROUP,
+    "channels": CHANNEL,
+    "prices": PRICE,
+}
+"""By the names that the registry gives its tables."""
 
 
 def changes(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> dict[str, Any]:

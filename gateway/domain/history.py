@@ -139,6 +139,18 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
     differences: list[Difference]
 
 
+    @property
+    def edited(self) -> str:
+        """What an edit of one thing changed: the field with its values, of several the fields; else empty."""
+        if len(self.differences) != 1 or self.differences[0].what != "changed":
+            return ""
+        fields = self.differences[0].fields
+        if len(fields) == 1 and fields[0].before + fields[0].after and self.kind == "change":
+            one = fields[0]
+            return f"{one.field}: {one.before or 'default'} -> {one.after or 'default'}"
+        return ", ".join(one.field for one in fields)
+
+
 class UndoView(msgspec.Struct, frozen=True, kw_only=True):
     """What was undone."""
 

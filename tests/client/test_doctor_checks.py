@@ -62,7 +62,7 @@ PATH_FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
         lambda g, o: o.edit_channel("up", {"groups": []}),
         {"model": "m"},
         "the group includes it",
-        "channel edit up --group default",
+        "channel edit up --add-group default",
     ),
     "group's patterns": (
         lambda g, o: o.edit_group("default", {"models": ["x*"]}),

@@ -166,6 +166,27 @@ def test_disabling() -> None:
     assert (control.bodies, "note" in ran.err) == ([{"enabled": False}], False)
 
 
+def test_one_group_is_added_or_removed() -> None:
+    control = Control({"GET /channels/x": CHANNEL, f"PATCH /channels/{CHANNEL.id}": CHANNEL, "GET /groups": []})
+    run("channel", "edit", "x", "--add-group", "friends", "--add-group", "work", control=control)
+    assert control.bodies == [{"groups": [*CHANNEL.groups, "friends", "work"]}]
+    control = Control({"GET /channels/x": CHANNEL, f"PATCH /channels/{CHANNEL.id}": CHANNEL, "GET /groups": []})
+    run("channel", "edit", "x", "--remove-group", CHANNEL.groups[0], control=control)
+    assert control.bodies == [{"groups": list(CHANNEL.groups[1:])}]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--remove-group", "none-such"], "it does not serve group 'none-such'; it serves default"),
+        (["--group", "a", "--add-group", "b"], "--group and --no-groups replace all groups"),
+    ],
+)
+def test_groups_that_cannot_be_changed_so_are_refused(options: list[str], error: str) -> None:
+    ran = run("channel", "edit", "x", *options, control=Control({"GET /channels/x": CHANNEL}))
+    assert (ran.code, error in ran.err) == (Exit.USAGE, True), ran.err
+
+
 @pytest.mark.parametrize(
     "line", ["channel edit x --group default", "channel disable x", "channel remove x --yes"], ids=str.split
 )

@@ -215,6 +215,15 @@ def test_an_unknown_model_is_not_found(served: Served) -> None:
     assert (ran.code, ran.out, ran.err.count("\n")) == (Exit.NOT_FOUND, "", 1)
 
 
+def test_a_failure_of_the_upstream_says_what_to_do(served: Served) -> None:
+    failed = tollkeeper(served.home, "chat", "--model", "demo-flaky", "!status=402 hi")
+    assert failed.err.rstrip().endswith("has no credit: top up there"), failed.err
+    missing = tollkeeper(served.home, "chat", "--model", "demo-flaky", "!status=401 hi")
+    assert "model list" not in missing.err
+    unknown = tollkeeper(served.home, "chat", "--model", "nope", "hi")
+    assert unknown.err.count("'tollkeeper ") == 1, unknown.err
+
+
 def test_interrupting_cancels_the_call(served: Served) -> None:
     with fork_server.start(
         [*PROGRAM, "chat", "--model", "demo-story", "tell me"],

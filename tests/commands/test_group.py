@@ -41,7 +41,7 @@ def test_a_new_group_says_how_it_gets_a_channel_that_stays_in_its_groups() -> No
     demo = replace(CHANNEL, name="demo", priority=-100)
     both = replace(CHANNEL, groups=("default", "friends"))
     answers = {"POST /groups": replace(GROUP, name="work"), "GET /channels": [demo, both]}
-    line = "tollkeeper channel edit openai --group default,friends,work\n"
+    line = "tollkeeper channel edit openai --add-group work\n"
     assert run("group", "add", "work", control=Control(answers)).err.endswith(line)
     none = run("group", "add", "work", control=Control({**answers, "GET /channels": []}))
     assert none.err.endswith("tollkeeper channel add NAME --group work\n")

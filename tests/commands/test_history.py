@@ -38,10 +38,11 @@ DOUBT = Conflict("used", code="needs_confirmation", details={"entry": ENTRY, "re
 def test_the_history_is_a_table() -> None:
     ran = run("history", control=Control({"GET /history": [ENTRY]}))
     head, line = ran.out.splitlines()
-    assert head.split() == ["Id", "Time", "By", "Change", "State"]
+    assert head.split() == ["Id", "Time", "By", "Change", "Fields", "State"]
     assert "12" in line
     assert "command: token edit" in line
     assert "changed token 'ci'" in line
+    assert "limits: default -> { rpm = 60 }" in line
 
 
 def test_filters_go_to_the_server() -> None:
@@ -140,14 +141,14 @@ def test_a_history_that_ends_because_of_its_usual_limit_says_so() -> None:
 def test_alike_names_stay_distinct_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "terminal_width", lambda: 80)
     texts = [f"changed token 'continuous-integration-runner-{name}'" for name in ("linux", "macos")]
-    same = [replace(ENTRY, text=text) for text in texts]
+    same = [replace(ENTRY, text=text, differences=[]) for text in texts]
     ran = run("history", control=Control({"GET /history": same}))
     assert [line.split("  ")[-1] for line in ran.out.splitlines()[1:]] == [
         "changed token 'continuous-…-linux'",
         "changed token 'continuous-…-macos'",
     ]
     assert ran.err == ""  # nothing was undone: the column left out says nothing
-    undone = [replace(ENTRY, text=text, undone_by=13) for text in texts]
+    undone = [replace(ENTRY, text=text, differences=[], undone_by=13) for text in texts]
     ran = run("history", control=Control({"GET /history": undone}))
     assert "changed token 'continuous-integra…-macos'  undone by 13\n" in ran.out
     assert ran.err.startswith("columns left out: By; ")

@@ -23,12 +23,14 @@ from tests.commands.samples import ACCOUNT, CALL, HOSTILE, MODEL, SUMMARY, timed
 
 
 def test_a_call_is_compared_with_the_usual_times_of_its_model() -> None:
-    usual = replace(SUMMARY, rows=[replace(timed_row(CALL.model), key=CALL.model)])
+    usual = replace(SUMMARY, total=timed_row(CALL.model))
     control = Control({URL: CALL, "GET /usage": usual})
     text = "duration avg 1.25s, p50 900ms, p95 3.10s; first token avg 300ms, p50 250ms, p95 700ms"
-    assert f"{text} (3 calls of this model in 7 days)" in run("usage", "show", CALL.id, control=control).out
-    assert f"since={CALL.time_ms - 7 * 86_400_000}&until={CALL.time_ms + 1}" in control.asked[1][0]
-    alone = replace(SUMMARY, rows=[replace(timed_row(CALL.model), key=CALL.model, calls=1)])
+    assert f"{text} (3 answered calls of this model in 7 days)" in run("usage", "show", CALL.id, control=control).out
+    asked = control.asked[1][0]
+    assert f"since={CALL.time_ms - 7 * 86_400_000}&until={CALL.time_ms}&" in asked
+    assert "words=st%3Adone" in asked
+    alone = replace(SUMMARY, total=replace(timed_row(CALL.model), calls=0))
     assert "usual" not in run("usage", "show", CALL.id, control=Control({URL: CALL, "GET /usage": alone})).out
 
 

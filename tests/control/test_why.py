@@ -335,7 +335,7 @@ async def test_no_money_is_reported_behind_a_limit_that_is_reached(owner: Contro
 async def test_commands_in_advice_can_be_copied(owner: ControlClient, gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", "x", name="we/ird ?#", groups=())
     found = await owner.why("laptop", "x")
-    assert "'tollkeeper channel edit 'we/ird ?#' --group default'" in found.fix
+    assert "'tollkeeper channel edit 'we/ird ?#' --add-group default'" in found.fix
 
 
 async def test_a_paused_sole_channel_is_the_last_resort(owner: ControlClient, gateway: Gateway) -> None:

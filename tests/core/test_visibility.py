@@ -23,8 +23,8 @@ def test_what_is_visible_names_each_rule_that_let_it_through() -> None:
     ("channels", "fields", "rule", "fix"),
     [
         ((), {}, "no channel offers a model named 'm'", "channel edit NAME --models"),
-        ((channel("a", groups=("work",)),), {}, "for which no channel offers 'm'; a does", "--group work,home"),
-        ((channel("a", groups=()),), {}, "for which no channel offers 'm'; a does", "edit a --group home'"),
+        ((channel("a", groups=("work",)),), {}, "for which no channel offers 'm'; a does", "--add-group home"),
+        ((channel("a", groups=()),), {}, "for which no channel offers 'm'; a does", "edit a --add-group home'"),
         ((channel("a", groups=("home",), enabled=False),), {}, "is switched off", "channel enable a"),
         ((channel("a", groups=("home",)),), {"shows": ("x",)}, "group 'home' shows only x", "group edit home --models"),
         ((channel("a", groups=("home",)),), {"models": ("x",)}, "may use only x", "token edit laptop --models"),

@@ -194,7 +194,7 @@ def history_columns(session: ConsoleSession) -> Sequence[Column[HistoryView]]:
     return (
         Column("id", "Id", 4, lambda e: str(e.id), right=True, tone=_tone),
         Column("time", "Time", 12, when, tone=_tone),
-        Column("change", "Change", 26, lambda e: safe(e.text, 200), most=60, flex=True, tone=_tone),
+        Column("change", "Change", 26, _change, most=100, flex=True, tone=_tone),
         Column("by", "By", 16, lambda e: safe(e.source.brief(me), 60), rank=2, most=24, tone=lambda _: "dim"),
         Column("state", "", 6, state, rank=1, tone=_tone),
     )
@@ -226,6 +226,10 @@ def _difference(card: TextCard, difference: Difference) -> None:
             card.row("", (f"{safe(field.field)}: ", "dim"), safe(field.after or field.before, 200))
 
 
+def _change(entry: HistoryView) -> str:
+    return safe(f"{entry.text}  {entry.edited}".rstrip(), 200)
+
+
 def _tone(entry: HistoryView) -> str:
     return "dim" if entry.undone_by or entry.kind != "change" else ""
 
@@ -233,4 +237,4 @@ def _tone(entry: HistoryView) -> str:
 def _words(entry: HistoryView, me: ChangeSource | None) -> str:
     """What the filter searches."""
     changed = (f"{one.noun} {one.name}" for one in entry.differences)
-    return " ".join([str(entry.id), entry.text, entry.source.brief(me), *changed])
+    return " ".join([str(entry.id), entry.text, entry.edited, entry.source.brief(me), *changed])
