@@ -171,10 +171,10 @@ async def check_quota(case: Case) -> str | Concern:
         return f"'{plain(case.model)}' is free" + ("" if price.free else f" in group '{plain(case.why.group)}'")
     paid = [Nanos(nanos * case.why.multiplier // MILLION) for nanos in (price.input_nanos, price.output_nanos)]
     target = f", the price of '{plain(price.inherited_from)}'" if price.inherited_from else ""
-    group = f", {brief_multiplier(case.why.multiplier)} in group '{plain(case.why.group)}'"
-    target += group if case.why.multiplier != MILLION else ""
-    rates = " and ".join(map(brief_dollars, paid))
-    return f"{left_text(case.why)}; a million tokens cost {rates} (input, output){target}"
+    if case.why.multiplier != MILLION:
+        target += f", {brief_multiplier(case.why.multiplier)} in group '{plain(case.why.group)}'"
+    left, held, rates = left_text(case.why), case.why.hold_nanos or 0, " and ".join(map(brief_dollars, paid))
+    return f"{left}; a test call holds {dollars(held)}; a million tokens cost {rates} (input, output){target}"
 
 
 async def check_limits(case: Case) -> str:

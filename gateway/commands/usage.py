@@ -182,7 +182,11 @@ def _usual(row: SumRow | None) -> str:
         for what, average, p50, p95 in times
         if average is not None and p50 is not None
     ]
-    return f"{'; '.join(texts)} ({row.calls:,} answered {plural(row.calls, 'call')} of this model in 7 days)" if texts else ""
+    return (
+        f"{'; '.join(texts)} ({row.calls:,} answered {plural(row.calls, 'call')} of this model in 7 days)"
+        if texts
+        else ""
+    )
 
 
 @usage.command("cancel", examples=["tollkeeper usage cancel req_019aa0c3d2f15b8e3c5e4d6a7b"])

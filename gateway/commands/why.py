@@ -15,7 +15,7 @@ from gateway.commands.session import run
 from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
 from gateway.domain.errors import error_class
-from gateway.domain.human_values import count_text, pause_text
+from gateway.domain.human_values import pause_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.views import BudgetView
@@ -116,12 +116,9 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
         yield "no fallback", f"{plain(one.model)}: {one.rule}; {one.fix}".removesuffix("; ")
     times = f" {formatting.multiplier(found.multiplier)}" if found.multiplier != 1_000_000 else ""
     yield "price", formatting.price_words(found.price, found.model) + (times if found.price else "")
-    size = (
-        f"{found.prompt_tokens:,} input tokens, {f'{found.max_tokens:,}' if found.max_tokens else 'no limit of'} output"
-    )
     if found.hold_nanos is not None:
-        size += "; the most of the model and its fallbacks" if found.fallbacks else ""
-        yield "hold", f"{dollars(found.hold_nanos)}, {count_text(found.hold_tokens or 0, 'token')} ({size})"
+        size = found.hold_text + ("; the most of the model and its fallbacks" if found.fallbacks else "")
+        yield "hold", f"{dollars(found.hold_nanos)} for {size}"
     if marked := [route.channel for route in found.routes if route.cache_marks and route.chance]:
         yield "prompt cache", f"{CACHE}; 'tollkeeper channel edit {word(marked[0])} --no-cache-marks' stops that"
     for party in found.parties:

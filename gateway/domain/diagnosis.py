@@ -128,6 +128,14 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """The channels in the order in which they are tried, those of fallbacks after them; then those of the group that do
     not offer the model, and others that do."""
 
+    @property
+    def hold_text(self) -> str:
+        """What is held: ``1,000 input and 4,096 output tokens, as the request sets no limit``."""
+        if self.max_tokens:
+            return f"{self.prompt_tokens:,} input and {self.max_tokens:,} output tokens"
+        output = max(0, (self.hold_tokens or 0) - self.prompt_tokens)
+        return f"{self.prompt_tokens:,} input and {output:,} output tokens, as the request sets no limit"
+
 
 def left_text(why: Why) -> str:
     """What the call's account and budgets leave: ``$1.00 is left of the daily budget of token 'ci'``.

@@ -138,7 +138,6 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
     """The entry that this one undid; 0: none."""
     differences: list[Difference]
 
-
     @property
     def edited(self) -> str:
         """What an edit of one thing changed: the field with its values, of several the fields; else empty."""

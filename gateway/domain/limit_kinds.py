@@ -223,7 +223,8 @@ class OutputHold(Number):
     def show(self, value: int) -> str:
         if value:
             return f"{exact_count(value)} {plural(value, 'token')} of a call, even if its own limit is higher"
-        return f"what a call's limit allows; without one {DEFAULT_OUTPUT} tokens, or what the money left pays for"
+        otherwise = f"{DEFAULT_OUTPUT} tokens (of Claude models up to their limit), or what the money left pays for"
+        return f"what a call's limit allows; without one {otherwise}"
 
 
 def _budgets(nanos: Mapping[Window, int | None], tokens: Mapping[Window, int | None]) -> tuple[Budget, ...]:

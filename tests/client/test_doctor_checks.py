@@ -278,8 +278,8 @@ async def test_the_price_is_that_of_the_group_and_the_tightest_budget_counts(own
         "default", {"multiplier": 1_500_000, "budgets": [{"window": "day", "nanos": 10**9}, {"nanos": 2 * 10**9}]}
     )
     assert (await steps(owner))["the quota is enough"].text == (
-        "$1.00 is left of the daily budget of group 'default'; a million tokens cost $0.45 and $3.75 (input, output), "
-        "x1.5 in group 'default'"
+        "$1.00 is left of the daily budget of group 'default'; a test call holds $0.0002472; "
+        "a million tokens cost $0.45 and $3.75 (input, output), x1.5 in group 'default'"
     )
 
 

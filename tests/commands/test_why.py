@@ -95,12 +95,12 @@ def test_the_decision_and_its_reasons() -> None:
     assert lines[0] == "result         200: channel 'demo' would be tried first: priority 5"
     (price,) = [line for line in lines if line.startswith("price ")]
     assert price.startswith("price          unpriced: counted, not charged; 'tollkeeper price set gpt-4o --like OTHER'")
-    hold = "hold           $0.0017384, 5,096 tokens (1,000 input tokens, no limit of output"
-    assert f"{hold}; the most of the model and its fallbacks)" in lines
+    hold = "hold           $0.0017384 for 1,000 input and 4,096 output tokens, as the request sets no limit"
+    assert f"{hold}; the most of the model and its fallbacks" in lines
     assert "fallbacks      small, tiny" in lines
     assert "no fallback    huge: the token may not use it; 'tollkeeper token edit laptop'" in lines
     alone = run("why", "laptop", "gpt-4o", control=Control({"GET /why": replace(FOUND, fallbacks=[])})).out
-    assert f"{hold})" in alone
+    assert f"{hold}\n" in alone
     assert "account        $9.00 available" in lines
     assert "group default  no budget and no limit" in lines
     (token,) = [line for line in lines if line.startswith("token laptop")]

@@ -60,7 +60,9 @@ async def test_the_history_has_who_from_where_what_and_when(console: ControlClie
     assert edited.source == console.source
     (difference,) = edited.differences
     assert (difference.what, difference.noun, difference.name) == ("changed", "token", "ci")
-    assert [(f.field, f.before, f.after) for f in difference.fields] == [("limits", "5 requests a minute", "60 requests a minute")]
+    assert [(f.field, f.before, f.after) for f in difference.fields] == [
+        ("limits", "5 requests a minute", "60 requests a minute")
+    ]
     assert await console.history_entry(added.id) == added
 
 

@@ -188,9 +188,7 @@ def why_text(found: Why, session: ConsoleSession, width: int) -> Content:
     factor = f"   group {safe(found.group, 40)} {brief_multiplier(found.multiplier)}"
     card.row("price", *price_text(found.price), factor if found.multiplier != MILLION else "")
     if found.hold_nanos is not None:
-        most = f"{found.max_tokens:,}" if found.max_tokens else "unlimited"
-        asked = f"   for {found.prompt_tokens:,} input and {most} output tokens"
-        card.row("held", f"{dollars(found.hold_nanos)}", (asked, "dim"))
+        card.row("held", f"{dollars(found.hold_nanos)}", (f"   {found.hold_text}", "dim"))
     if found.sticky and sum(bool(route.place) for route in found.routes) > 1:
         card.row("sticky", "a conversation stays at the channel that answered it, although others come first")
     if any(route.cache_marks and route.chance for route in found.routes):

@@ -127,7 +127,7 @@ def test_price_hold_and_what_is_left_stand_below() -> None:
     parts = (
         "in 3   out 15",
         "group batch x0.5",
-        "$0.009   for 1,000 input",
+        "$0.009   1,000 input and",
         "$12.00 available",
         "month ███▎░░░░  41% $16.40/40",
         "0 of 60 requests left, full again in 30s",
