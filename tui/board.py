@@ -141,6 +141,7 @@ def sums_with(row: SumRow, event: CallSettled) -> SumRow:
         duration_ms=row.duration_ms + call.duration_ms,
         first_byte_ms=row.first_byte_ms + (call.first_byte_ms or 0),
         refused=row.refused + (call.count if call.outcome == Outcome.REFUSED else 0),
+        repeats=row.repeats + call.count - 1,
         first_bytes=row.first_bytes + (call.first_byte_ms is not None),
         refused_ms=row.refused_ms + (call.duration_ms if call.outcome == Outcome.REFUSED else 0),
         lost=row.lost + (call.outcome == Outcome.LOST),

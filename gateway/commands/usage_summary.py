@@ -18,7 +18,7 @@ from gateway.commands.session import run
 from gateway.commands.usage_export import csv_cell, csv_text
 from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import brief_count, local_time
+from gateway.domain.human_values import brief_count, local_time, plural
 from gateway.domain.money import brief_dollars, number
 from gateway.domain.quoting import names_of
 from gateway.domain.units import Millis
@@ -26,6 +26,7 @@ from gateway.domain.views import Summary, SumRow
 
 MONTH_MS = 30 * 86_400_000
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 STEPS = ("day", "hour")
 DIMENSIONS = ("token", "model", "channel", "group", "app", "api", *STEPS)
@@ -134,6 +135,9 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **g
         out_list([*named, (total, view.total)], _columns(grouping), as_json=False, empty="", drop=DROP)
     if note:
         words(note)
+    if repeats := view.total.repeats:
+        refused = f"{repeats:,} refused {plural(repeats, 'calls')} came right after one like it"
+        words(f"{refused}: 'usage list' has one line for all of them")
     words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}{_left_out(view)}")
 
 
@@ -190,11 +194,13 @@ def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:
     """The rows with their names: by value, the most expensive first; or by time, the oldest first."""
     if not grouping.step:
         return [(_names_of(row, grouping), row) for row in view.rows]
-    length = len("2026-11-20") if grouping.step == "day" else len("2026-11-20 22:00")
+    daily = grouping.step == "day"
+    length = len("2026-11-20") if daily else len("2026-11-20 22:00")
+    middle_ms = DAY_MS // 2 if daily else 0  # a day of the server is named alike in the zone of this shell
     points = sorted(view.series, key=lambda point: (point.start_ms, -point.row.cost_nanos))
     return [
         (
-            [local_time(point.start_ms)[:length], *([point.row.name] if grouping.by else [])],
+            [local_time(point.start_ms + middle_ms)[:length], *([point.row.name] if grouping.by else [])],
             msgspec.structs.replace(point.row, key="|".join(filter(None, (str(point.start_ms), point.row.key)))),
         )
         for point in points

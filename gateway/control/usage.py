@@ -218,6 +218,7 @@ def _row(key: str, name: str, counts: Counts, latency: LatencyCounts | None) -> 
         duration_ms=counts.ms,
         first_byte_ms=counts.ttft,
         refused=counts.refused + counts.repeats,
+        repeats=counts.repeats,
         first_bytes=counts.firsts,
         aborts=counts.aborts,
         refused_ms=counts.refused_ms,

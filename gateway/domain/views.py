@@ -346,6 +346,8 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     """Sum over the calls that had one."""
     refused: int = 0
     """How many of the calls the gateway refused; averages of durations leave them out."""
+    repeats: int = 0
+    """How many of the refused calls are not recorded, as they were like one before."""
     first_bytes: int = 0
     """How many of the calls had a first byte."""
     aborts: int = 0

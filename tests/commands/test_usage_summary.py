@@ -2,12 +2,14 @@
 
 import csv
 import io
+import time
 from urllib.parse import parse_qs
 
 import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
+from gateway.domain.budget import Window, window_start
 from gateway.domain.human_values import local_time
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import Point
@@ -81,8 +83,9 @@ def test_csv_is_exact_and_harmless_and_without_a_total() -> None:
 
 
 def test_days_go_with_another_dimension() -> None:
+    day = window_start(Window.DAY, NOW)
     points = [
-        Point(start_ms=NOW, key=name, row=replace(sum_row(name, calls=1), key=name, cost_nanos=Nanos(cost)))
+        Point(start_ms=day, key=name, row=replace(sum_row(name, calls=1), key=name, cost_nanos=Nanos(cost)))
         for name, cost in (("cheap", 1), ("dear", 9))
     ]
     control = Control({"GET /usage": replace(SUMMARY, rows=[], series=points)})
@@ -90,7 +93,7 @@ def test_days_go_with_another_dimension() -> None:
     assert "by=model&" in control.asked[0][0]
     assert "&step=day&" in control.asked[0][0]
     assert lines[0].split()[:2] == ["Day", "Model"]
-    assert [line.split()[:2] for line in lines[1:3]] == [[local_time(NOW)[:10], name] for name in ("dear", "cheap")]
+    assert [line.split()[:2] for line in lines[1:3]] == [[local_time(day)[:10], name] for name in ("dear", "cheap")]
 
 
 @pytest.mark.parametrize("by", ["token,group", "day,hour", "token,model,day", "vendor", ""])
@@ -113,6 +116,26 @@ def test_spans_of_time_are_named_by_their_beginning() -> None:
     lines = run("usage", "summary", "--by", "hour", control=control).out.splitlines()
     assert [line[:16] for line in lines[1:3]] == [local_time(point.start_ms)[:16] for point in points[1:]]
     assert len(lines) == 4
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_a_day_of_the_server_has_its_name_in_any_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    midnight = Millis(1_763_510_400_000)  # 2025-11-19 00:00 UTC
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        points = [Point(start_ms=midnight, key="", row=sum_row("", calls=2))]
+        control = Control({"GET /usage": replace(SUMMARY, series=points)})
+        assert "2025-11-19" in run("usage", "summary", "--by", "day", control=control).out
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_refusals_without_a_record_are_explained() -> None:
+    total = replace(SUMMARY.total, repeats=2)
+    ran = run("usage", "summary", control=Control({"GET /usage": replace(SUMMARY, total=total)}))
+    assert "2 refused calls came right after one like it" in ran.err
 
 
 def test_the_json_is_the_view() -> None:
