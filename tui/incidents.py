@@ -38,7 +38,7 @@ def incident_line(one: Incident, now: int, glyphs: Glyphs) -> str:
 
 
 def what_failed(one: Incident, now: int) -> str:
-    """``rate-limited 30s``, ``errors, 4 failures until 14:02:10; retry in 12s``."""
+    """``rate-limited 30s``, ``errors, 4 failures, the last at 14:02:10; retry in 12s``."""
     if one.budget:
         over = one.ended if one.ended is not None else one.until
         what = "resets" if one.lasts(now) else "over since"
@@ -50,7 +50,7 @@ def what_failed(one: Incident, now: int) -> str:
     if not one.paused and (length := one.length_ms or 0) >= SHOWN_LENGTH_MS:
         text += f" {fmt.countdown(0, length)}"
     if one.failures > 1:
-        text += f", {one.failures:,} failures until {fmt.moment(one.last, now).strip()}"
+        text += f", {one.failures:,} failures, the last at {fmt.moment(one.last, now).strip()}"
     if set(one.apis) - {CHAT_API}:
         text += f" (API: {', '.join(f'{safe(api)} {count:,}' for api, count in _most(one.apis))})"
     if not one.paused and one.lasts(now):

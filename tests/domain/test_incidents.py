@@ -64,7 +64,7 @@ def test_the_apis_of_the_failed_calls_are_reported_if_there_are_others_than_the_
     assert "chat" not in incident_line(found.newest()[0], NOW, UNICODE)
     found.add_call(moved(NOW + 1_000, api="messages"))
     found.add_call(moved(NOW + 2_000, api="messages"))
-    assert "3 failures until" in (line := incident_line(found.newest()[0], NOW, UNICODE))
+    assert "3 failures, the last at" in (line := incident_line(found.newest()[0], NOW, UNICODE))
     assert "(API: messages 2, chat 1)" in line
 
 
@@ -292,7 +292,7 @@ def test_a_pause_that_is_over_is_reported_with_its_length_and_where_the_calls_we
 def test_a_rest_that_lasts_counts_down() -> None:
     one = incident(paused=True, until=Millis(NOW + 14_000), failures=4, last=Millis(NOW - 1_000), unanswered=1)
     assert incident_line(one, NOW, UNICODE) == (
-        "14:12:20 rate-limited, 4 failures until 14:13:19; retry in 14s → 1 call failed"
+        "14:12:20 rate-limited, 4 failures, the last at 14:13:19; retry in 14s → 1 call failed"
     )
 
 

@@ -58,6 +58,10 @@ class ChannelRow(msgspec.Struct, frozen=True):
         return None if self.day is None or not self.day.calls else self.day.failures / self.day.calls
 
 
+REASON = 40
+"""Characters of a reason that are read before the counts of channels."""
+
+
 class ChannelListing(TrendListing[ChannelRow]):
     """Channels, in the order they are tried."""
 
@@ -95,8 +99,11 @@ class ChannelListing(TrendListing[ChannelRow]):
         if paused is not None:
             action, does = remedy(paused)
             ends = [(f"   {self.session.key(action)}", "key"), (f" {does}", "dim")]
-            room = width - sum(len(text) for text, _ in (*parts, *ends)) - 3
-            why = cut(f"{safe(paused.name, 24)}: {reason(paused)}", max(10, room))
+            text = f"{safe(paused.name, 24)}: {reason(paused)}"
+            rest = width - sum(len(end) for end, _ in ends) - 3
+            if rest - len(parts[0][0]) < min(len(text), REASON):  # what is wrong matters more than how many are not
+                parts = [(f" {self.counted(len(channels))}", "")]
+            why = cut(text, max(10, rest - len(parts[0][0])))
             parts += [(f"   {why}", "bad" if paused.state == "attention" else "warn"), *ends]
         return content(*parts)
 
@@ -347,7 +354,7 @@ def _tone(row: ChannelRow) -> str:
 def _speed(row: ChannelRow, glyphs: Glyphs) -> str:
     """Why it does not answer and for how long; else how fast it does."""
     if row.left or row.view.state == "attention":
-        return f"{row.left} {reason(row.view)}".strip()
+        return f"{f'retry in {row.left}: ' if row.left else ''}{reason(row.view)}"
     if row.first_byte_ms is None:
         return glyphs.nothing
     return f"{spark(row.waits, SPARK, glyphs)} {fmt.seconds(row.first_byte_ms)}"

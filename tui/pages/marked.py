@@ -42,13 +42,14 @@ class MarkedKind(msgspec.Struct, frozen=True):
 _KINDS: Mapping[str, MarkedKind] = {
     "tokens": MarkedKind("tokens", "token", ("enable", "disable", "move", "limits", "budgets", "delete")),
     "groups": MarkedKind("groups", "group", ("limits", "budgets", "delete")),
-    "channels": MarkedKind("channels", "channel", ("enable", "disable", "move", "limits", "delete")),
+    "channels": MarkedKind("channels", "channel", ("enable", "disable", "add", "move", "limits", "delete")),
     "models": MarkedKind("prices", "price", ("free", "delete")),
 }
 _ACTS: Mapping[str, tuple[str, str]] = {
     "enable": ("Enable", ""),
     "disable": ("Disable", ""),
-    "move": ("Move", "to a group"),
+    "add": ("Add", "to a group, beside their others"),
+    "move": ("Move", "to one group"),
     "limits": ("Limit", "requests, tokens and calls at once"),
     "budgets": ("Budget", "dollars in a window of time"),
     "free": ("Free", "a price of zero"),
@@ -121,8 +122,21 @@ async def _plan(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patches,
         return {view.name: None for view in priced}, "Remove the price of {}", effect
     if act == "delete":
         return {_ref(page, view): None for view in views}, "Delete {}", _effect(page, act, views)
-    asks = {"move": _plan_move, "limits": _plan_limit, "budgets": _plan_budget}
+    asks = {"add": _plan_add, "move": _plan_move, "limits": _plan_limit, "budgets": _plan_budget}
     return await asks[act](page, views)
+
+
+async def _plan_add(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
+    lacking = {group.name: [v for v in views if group.name not in v.groups] for group in page.session.board.groups}
+    names = sorted(name for name, channels in lacking.items() if channels)
+    if not names:
+        toast(page, f"They serve all groups. Page 3 ({page.session.key('entity.new')}) creates one.")
+        return None
+    group = await page.ask(ChooseOne(f"Add {_count_text(page, views)} to group", [(name, "") for name in names], ""))
+    if group is None:
+        return None
+    patches = {_ref(page, view): {"groups": [*view.groups, group]} for view in lacking[group]}
+    return patches, f"Add {{}} to group {safe(group)}", "They will serve their other groups as before."
 
 
 async def _plan_move(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:

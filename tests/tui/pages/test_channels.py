@@ -89,7 +89,7 @@ async def test_channels_are_listed_in_routing_order_with_their_health() -> None:
     async with shown("channels") as (app, _, _):
         text = screen(app)
         assert "▲ paused" in text
-        assert "12m00s 402: no balance" in text
+        assert "retry in 12m00s: 402" in text
         assert "6 channels · 4 ok · 1 paused · 1 off   deepseek: 402: no balance   z resumes" in text
 
 
