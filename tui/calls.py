@@ -8,7 +8,7 @@ receipts handle both.
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -204,3 +204,23 @@ def lost_view(call: Running) -> CallView:
 def failed(call: CallView) -> bool:
     """Whether it finished with an error."""
     return call.state == "settled" and not 200 <= call.status < 300
+
+
+_REFUSALS: Mapping[str, str] = {
+    "account_suspended": "suspended",
+    "group_quota_exceeded": "budget",
+    "insufficient_quota": "no money",
+    "invalid_api_key": "bad key",
+    "model_not_found": "no model",
+    "no_channel_available": "no channel",
+    "rate_limit_exceeded": "rate limit",
+    "token_quota_exceeded": "budget",
+}
+"""Words for codes of refusals, as short as a narrow column needs them."""
+
+
+def place_of(call: CallView) -> str:
+    """The channel, or in parentheses why a refused call reached none: ``(rate limit)``."""
+    if call.channel or not call.code:
+        return call.channel
+    return f"({_REFUSALS.get(call.code, call.code.replace('_', ' '))})"

@@ -381,6 +381,8 @@ class Patterns(Names):
     def _read_option(self, text: str, now: Millis) -> str:
         if not listed_names([text]):
             raise BadRequest(f"{text!r} contains no names; leave the option out, or use '*' for all")
+        if text.strip().lower() == NONE_WORD:  # as of a budget, or of models? Who means no model says '!*'
+            raise BadRequest("'none' is not clear: '*' is for all models, '!*' for no model")
         return text
 
     def change(self, field: Field, given: Mapping[str, Any], before: tuple[str, ...]) -> Any:

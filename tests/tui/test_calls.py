@@ -1,8 +1,10 @@
+from msgspec.structs import replace
+
 from gateway.domain.query import speed_of
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
 from tests.tui.stage import NOW, call, call_id, calls, running
-from tui.calls import CallRing, RunningView, as_view, failed, running_view
+from tui.calls import CallRing, RunningView, as_view, failed, place_of, running_view
 
 
 def snapshot(count: int = 5, records: int = 5) -> CallRing:
@@ -161,3 +163,10 @@ def test_a_flood_of_refusals_grows_in_one_row_until_it_is_recorded() -> None:
     (row,) = ring.by_id.values()
     assert isinstance(row, CallView)
     assert (row.count, ring.knows(row)) == (59, True)
+
+
+def test_a_refused_call_says_why_where_its_channel_would_be() -> None:
+    refused = call(1, status=429, channel="", code="token_quota_exceeded")
+    assert place_of(refused) == "(budget)"
+    assert place_of(replace(refused, code="brew_failed")) == "(brew failed)"
+    assert place_of(replace(refused, channel="openai")) == "openai"

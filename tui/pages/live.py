@@ -19,7 +19,7 @@ from gateway.domain.units import CallId
 from gateway.domain.views import CallView
 from tui import format as fmt
 from tui.actions import bindings
-from tui.calls import RunningView
+from tui.calls import RunningView, place_of
 from tui.charts import spark
 from tui.glyphs import Glyphs
 from tui.listing import Column, PageListing
@@ -182,7 +182,7 @@ def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
 
 def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
     names: list[tuple[str, str, int, int, int, Callable[[CallView], str]]] = [
-        ("channel", "Channel", 11, 18, 4, lambda c: c.channel),
+        ("channel", "Channel", 11, 18, 4, place_of),
         ("api", "API", 11, 11, 10, lambda c: c.api),
         ("token", "Token", 7, 16, 3, lambda c: _token(c, glyphs)),
         ("app", "App", 10, 20, 8, lambda c: c.app),

@@ -181,6 +181,15 @@ class FormRow(Horizontal):
         return isinstance(self.input, Input) and self.input.value != self._initial
 
     @property
+    def valid(self) -> bool:
+        """Whether its text could be saved."""
+        try:
+            self.field.read(self.text)
+        except BadRequest:
+            return False
+        return True
+
+    @property
     def choosing(self) -> bool:
         """Whether its choices are listed: what is typed so far only narrows them."""
         return isinstance(self.input, ChoiceInput) and self.input.choosing
@@ -415,12 +424,17 @@ class Form(DialogScreen[Any]):
             self.dismiss(BACK)
 
     def action_fold(self) -> None:
-        """Open the advanced part and go to its first field, or close it; then whoever was in it is in front of it."""
+        """Open the advanced part and go to its first field, unless the present one still has to be filled in; or close
+        it: then whoever was in it is in front of it.
+        """
         if not self.query(Fold):
             return
         part = self.query_one(".advanced")
         inside = self.focused is not None and part in self.focused.ancestors
         self.fields.unfold(is_open=not part.display)
+        row = next((row for row in self.fields.rows.values() if row.input.has_focus), None)
+        if part.display and row is not None and not row.valid:
+            return  # whoever was about to fill it in stays there
         if part.display or inside:
             there = [row for row in self.fields.rows.values() if row.display and row.field.advanced == part.display]
             found = there[0 if part.display else -1].input

@@ -29,7 +29,7 @@ COUNT = 3
 
 
 class Header(Widget):
-    """Draws the board; clicking a page's name opens it."""
+    """Draws the board; clicking a page's name opens it, and clicking an alert the page that has more about it."""
 
     DEFAULT_CSS = """
     Header { height: 2; background: $panel; color: $foreground; }
@@ -37,7 +37,7 @@ class Header(Widget):
     """
 
     class PageClicked(Message):
-        """A page was clicked."""
+        """A page was clicked, or an alert that belongs to it."""
 
         def __init__(self, page: str) -> None:
             self.page = page
@@ -70,28 +70,47 @@ class Header(Widget):
         return f"^p commands  {helps} ", f"{helps} "
 
     def on_click(self, event: events.Click) -> None:
-        if event.y == 1 and (page := page_at(event.x, self.page, self.size.width)):
+        width = self.size.width
+        page = page_at(event.x, self.page, width) if event.y else alert_page_at(event.x, self._session, width)
+        if page:
             self.post_message(self.PageClicked(page))
 
 
 def state_line(session: ConsoleSession, width: int) -> Content:
     """Server, running calls, today's spending; at the right what needs attention, as far as there is room."""
+    left, shown = _state_parts(session, width)
+    right = [(text, "warn" if alert is None else alert.level) for text, alert in shown]
+    return content(*left, " " * max(1, width - _length([*left, *right])), *right)
+
+
+def alert_page_at(x: int, session: ConsoleSession, width: int) -> str:
+    """The page of the alert in this column of the state line; empty if none is there."""
+    _, shown = _state_parts(session, width)
+    at = width - sum(len(text) for text, _ in shown)
+    for text, alert in shown:
+        if at <= x < at + len(text):
+            return "" if alert is None else alert.page
+        at += len(text)
+    return ""
+
+
+def _state_parts(session: ConsoleSession, width: int) -> tuple[list[Part], list[tuple[str, Alert | None]]]:
+    """What is at the left, and the alerts at the right; None stands for those without room."""
     right = _attention(session)
     wanted = min(ROOM, len(right[0].text) + 8) if right else 0
     lefts = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]
     left = next((one for one in lefts if _length(one) + wanted < width), lefts[-1])
     room = width - _length(left) - 1
-    shown: list[Part] = []
+    shown: list[tuple[str, Alert | None]] = []
     for i, alert in enumerate(right):
         rest = f" +{len(right) - i}"
         text = f"{session.glyphs.failed if alert.level == 'bad' else session.glyphs.warning} {alert.text}  "
         if len(text) > room - (len(rest) if i < len(right) - 1 else 0):
-            shown.append((rest if len(rest) < room else "", "warn"))
+            shown.append((rest if len(rest) < room else "", None))
             break
-        shown.append((text, alert.level))
+        shown.append((text, alert))
         room -= len(text)
-    space = width - _length([*left, *shown])
-    return content(*left, " " * max(1, space), *shown)
+    return left, shown
 
 
 def tabs_line(page: str, width: int, hints: Sequence[str] = ()) -> Content:

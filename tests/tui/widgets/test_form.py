@@ -256,6 +256,19 @@ async def test_the_advanced_part_opens_at_its_first_field_where_enter_saves() ->
         assert saved == [{"a": "", "b": 7, "c": ""}]
 
 
+async def test_a_field_that_must_be_filled_in_keeps_the_cursor_while_the_advanced_part_opens() -> None:
+    app = WidgetStage()
+    fields = [FormField(id="name", label="Name", parse=require_text), *folded()]
+    async with app.run_test() as pilot:
+        app.ask(Form(FormPlan(title="T", fields=fields, save=nothing)))
+        await pilot.pause()
+        await pilot.press("ctrl+o", "x")
+        assert is_unfolded(app)
+        assert app.screen.query_one("#field-name", Input).value == "x"
+        await pilot.press("ctrl+o", "ctrl+o")
+        assert app.screen.query_one("#field-b").has_focus
+
+
 async def test_an_advanced_field_that_is_not_as_by_default_is_unfolded() -> None:
     app = WidgetStage()
     async with app.run_test() as pilot:

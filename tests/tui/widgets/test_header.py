@@ -4,7 +4,7 @@ import pytest
 from tests.tui.owner import press, shown
 from tests.tui.stage import FakeClient, calls, console, running, status, sums
 from tui.session import ConsoleSession
-from tui.widgets.header import Header, page_at, state_line, tabs_line
+from tui.widgets.header import Header, alert_page_at, page_at, state_line, tabs_line
 
 
 def session() -> ConsoleSession:
@@ -40,6 +40,13 @@ def test_what_needs_attention_goes_before_words() -> None:
     assert "deepseek paused" in text
     assert "tollkeeper" not in text
     assert text.rstrip().endswith("ci 97%")
+
+
+def test_an_alert_leads_to_its_page() -> None:
+    made, width = session(), 140
+    text = state_line(made, width).plain
+    pages = [alert_page_at(text.index(name), made, width) for name in ("deepseek paused", "ci 97%", "running")]
+    assert pages == ["channels", "tokens", ""]
 
 
 def test_a_server_that_is_gone_says_what_to_do() -> None:
