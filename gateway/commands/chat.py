@@ -18,7 +18,7 @@ from gateway.commands import formatting, stdin
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import SOME
+from gateway.commands.options import SOME, WholeNumber
 from gateway.commands.output import harmless, on_terminal, out, out_json, words
 from gateway.commands.session import run
 from gateway.domain.advice import advice
@@ -34,7 +34,7 @@ COMMAND = "'tollkeeper "
 """What the next step is written as, in an error that names it."""
 
 LIMIT_MARK = "output_limit="
-"""The mark of a call whose output the gateway limited; ``chat`` itself sets no limit."""
+"""Begins the mark of a call whose output the gateway limited."""
 
 TOKEN_VARIABLE = "TOLLKEEPER_TOKEN"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -62,6 +62,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
     help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, else the oldest one).",
 )
 @click.option("--system", help="A system message before the prompt.")
+@click.option("--max-tokens", type=WholeNumber(1), metavar="N", help="End the answer after so many tokens.")
 @click.option("--no-stream", is_flag=True, help="Print the answer only when it is complete.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer and its call as JSON; field names are stable.")
 def chat(
@@ -70,6 +71,7 @@ def chat(
     token: str | None,
     system: str | None,
     *,
+    max_tokens: int | None,
     no_stream: bool,
     as_json: bool,
 ) -> None:
@@ -84,7 +86,8 @@ def chat(
     async def work(client: ControlClient) -> None:
         status = demand_serving(await client.status())
         way = public_api(status.address, await _key(client, token))
-        body = {"model": model or await _usual_model(client, way), "messages": messages}
+        body: dict[str, Any] = {"model": model or await _usual_model(client, way), "messages": messages}
+        body |= {} if max_tokens is None else {"max_tokens": max_tokens}
         try:
             if as_json:
                 message, call_id = await whole_answer(way, body)
@@ -94,7 +97,7 @@ def chat(
         except GatewayError as error:
             await _add_advice(client, error)
             raise
-        await print_receipt(client, call_id)
+        await print_receipt(client, call_id, max_tokens)
 
     run(work, listen=True)
     if stdin.has_unread_pipe():
@@ -225,7 +228,7 @@ def _say(text: str) -> None:
     out(harmless(text) if on_terminal() else text, end="")
 
 
-async def print_receipt(client: ControlClient, call_id: str) -> None:
+async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | None = None) -> None:
     """What the call used and cost, on stderr."""
     call = await _call(client, call_id)
     if call is None:
@@ -236,7 +239,8 @@ async def print_receipt(client: ControlClient, call_id: str) -> None:
     words(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {who}, {call.id}")
     if call.finish_reason == "length":
         limited = any(mark.startswith(LIMIT_MARK) for mark in call.marks)
-        why = "what is left of a budget or the balance allows no more" if limited else "the model's limit of output"
+        own = "the model's limit of output" if max_tokens is None else f"--max-tokens {max_tokens}"
+        why = "what is left of a budget or the balance allows no more" if limited else own
         words(f"note: the answer was cut off after {count_text(call.output_tokens, 'token')}: {why}")
 
 

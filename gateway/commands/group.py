@@ -139,11 +139,12 @@ def _missing(view: GroupView, models: Sequence[ModelView]) -> str:
 @click.argument("new", metavar="NEW")
 @json_option
 def rename_group(name: str, new: str, *, as_json: bool) -> None:
-    """Give a group another name. Its tokens and channels stay in it."""
+    """Give a group another name. Its tokens and channels stay in it; its earlier calls keep the name they had."""
     view = run(lambda client: client.edit_group(name, {"name": new}))
     if as_json:
         out_json(view)
     words(f"Group '{plain(name)}' renamed to '{view.name}'.")
+    words(f"Its calls so far stay with the old name: tollkeeper usage list --group {word(name)}")
 
 
 @group.command("remove", examples=["tollkeeper group remove friends --move default"])

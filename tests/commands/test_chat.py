@@ -215,6 +215,11 @@ def test_an_unknown_model_is_not_found(served: Served) -> None:
     assert (ran.code, ran.out, ran.err.count("\n")) == (Exit.NOT_FOUND, "", 1)
 
 
+def test_the_length_of_an_answer_can_be_limited(served: Served) -> None:
+    ran = tollkeeper(served.home, "chat", "--model", "demo-story", "--max-tokens", "3", "tell me")
+    assert (ran.code, "cut off after 3 tokens: --max-tokens 3" in ran.err) == (0, True), ran.err
+
+
 def test_a_failure_of_the_upstream_says_what_to_do(served: Served) -> None:
     failed = tollkeeper(served.home, "chat", "--model", "demo-flaky", "!status=402 hi")
     assert failed.err.rstrip().endswith("has no credit: top up there"), failed.err
