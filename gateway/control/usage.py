@@ -74,6 +74,8 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
     for name, given, known in (("by", by, ("", *get_args(By))), ("step", step, get_args(Step))):
         if given not in known:
             raise BadRequest(f"{name}: must be one of {', '.join(filter(None, known))}", param=name)
+    if by == TOKEN_AND_MODEL and step:
+        raise BadRequest(f"step: there are no sums by {TOKEN_AND_MODEL} over time", param="step")
     since, until = Millis(asked.get("since", 0)), Millis(asked.get("until", FOREVER))
     span = SummarySpan(since, until, step, edits.now, asked.get("percentiles", False))
     picking = {name: value for name, value in asked.items() if name in _PICKING}

@@ -77,7 +77,15 @@ async def test_a_span_without_calls_is_empty(owner: ControlClient, past: int) ->
     assert (summary.total.calls, summary.rows, summary.series, summary.until_ms) == (0, [], [], 1000)
 
 
-@pytest.mark.parametrize(("parameters", "param"), [("by=colour", "by"), ("step=week", "step"), ("since=now", "since")])
+@pytest.mark.parametrize(
+    ("parameters", "param"),
+    [
+        ("by=colour", "by"),
+        ("step=week", "step"),
+        ("since=now", "since"),
+        ("by=token|model&step=day", "step"),
+    ],
+)
 async def test_senseless_questions_are_refused(owner: ControlClient, parameters: str, param: str) -> None:
     with pytest.raises(BadRequest) as caught:
         await owner.send("GET", f"/usage?{parameters}")

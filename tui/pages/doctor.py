@@ -57,6 +57,8 @@ class DoctorPage(ConsolePage):
         self._began: int | None = None
         """When the checks started; None while none run."""
         self._took = 0
+        self._asked: tuple[str, str] | None = None
+        """Token and model of the checks that run or ran last."""
         self._names: tuple[list[str], list[str]] = ([], [])
 
     def compose(self) -> ComposeResult:
@@ -152,20 +154,23 @@ class DoctorPage(ConsolePage):
         self.take_focus()
 
     def on_input_changed(self) -> None:
-        if self._began is None:
-            self._steps = []
+        """Results, also those to come, are of other names."""
+        if self.asked() != self._asked:
+            self.workers.cancel_group(self, "doctor")
+            self._steps, self._began = [], None
         self.draw()
 
     async def _examine(self, client: ControlClient) -> None:
-        token, model = self.asked()
+        token, model = self._asked = self.asked()
+        began, steps = self._began, self._steps
         try:
             async for step in examine(client, token=token, model=model, one_call=bool(token or model)):
-                self._steps.append(step)
+                steps.append(step)
                 self.draw()
         finally:
-            self._took = self.session.now() - (self._began or 0)
-            self._began = None
-            self.draw()
+            if self._steps is steps:  # else it was cancelled
+                self._took, self._began = self.session.now() - (began or 0), None
+                self.draw()
 
     def _verdict(self) -> Content:
         if self._began is not None:

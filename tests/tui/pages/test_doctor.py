@@ -1,8 +1,12 @@
+import asyncio
+from collections.abc import AsyncIterator
+
 import pytest
 
 from gateway.domain.views import Step
 from tests.tui.owner import Owner, press, public, refused, screen, settle, shown, until
 from tests.tui.stage import words
+from tui.pages import doctor
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +89,27 @@ async def test_after_enter_ran_the_checks_letters_are_keys_again() -> None:
         await press(app, pilot, "8")
         assert " token     laptop\n" in screen(app)
         assert "skipped: fix the failure above first" in screen(app)
+
+
+async def test_checks_end_when_what_they_are_about_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    async def slow(_client: object, *, token: str, **_more: object) -> AsyncIterator[Step]:
+        try:
+            await asyncio.sleep(60)
+            yield Step(name="the gateway answers", result="ok", text="late")
+        finally:
+            ended.append(token)
+
+    monkeypatch.setattr(doctor, "examine", slow)
+    async with shown("doctor") as (app, pilot, _):
+        await press(app, pilot, "tab", "=editor", "enter", "enter")
+        await until(app, pilot, "checking ...")
+        await press(app, pilot, "tab", "=laptop")
+        await settle(app, pilot)
+        assert "checking ..." not in screen(app)
+        assert "enter runs the checks" in screen(app)
+        assert ended == ["editor"]
 
 
 async def test_a_name_that_nothing_has_is_checked_as_it_is() -> None:
