@@ -271,7 +271,9 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
         """Where the call went for the sake of its conversation, although others come first; empty if it did not."""
         if STAYED_MARK not in self.marks or not self.attempts:
             return ""
-        return f"at {self.attempts[0].channel}, which answered this conversation before, although others come first"
+        first, left = self.attempts[0].channel, self.attempts[-1].channel != self.attempts[0].channel
+        answered = "which answered this conversation before, although others come first"
+        return f"at {first}, {answered}" + ("; it failed" if left else "")
 
     @property
     def fallback(self) -> str:

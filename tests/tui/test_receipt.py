@@ -196,6 +196,9 @@ def test_a_call_that_stayed_with_its_conversation_says_so() -> None:
     told = text(attempts=[Attempt(channel="backup", status=200, ms=Millis(200))], marks=(STAYED_MARK,))
     assert "stayed      at backup, which answered this conversation before, although others come first" in told
     assert STAYED_MARK not in told
+    failed = Attempt(channel="backup", status=500, ms=Millis(20), kind=FailureKind.SERVER, reason="oops")
+    told = text(attempts=[failed, Attempt(channel="main", status=200, ms=Millis(200))], marks=(STAYED_MARK,))
+    assert "although others come first; it failed" in " ".join(told.split())
 
 
 def test_a_refusal_ends_with_its_whole_advice_and_tells_what_the_call_asked_for() -> None:
