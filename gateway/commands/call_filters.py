@@ -151,10 +151,10 @@ async def _page(client: ControlClient, progress: ProgressLine | None, **asked: o
 async def no_match(client: ControlClient, wanted: CallQuery) -> str:
     """The note for an empty result, with the probable reason."""
     models = [] if wanted.model is None else [model.name for model in await client.models()]
-    if wanted.model in models:
+    if wanted == CallQuery(model=wanted.model) and wanted.model in models:
         others = f"usage list {word(wanted.model or '')}"
         return f"no matching calls; calls of other names may have used it: tollkeeper {others}"
-    if wanted.model is None:
+    if wanted.model is None or wanted.model in models:
         return f"no matching calls{_names_note(wanted)}"
     return f"no matching calls; no channel offers model '{wanted.model}' now: there are {', '.join(models) or 'none'}"
 

@@ -81,6 +81,8 @@ def add_group(name: str, *, as_json: bool, **given: Any) -> None:
     if as_json:
         out_json(view)
     words(f"Group '{view.name}' created. {_way_to_channels(view.name, channels)}")
+    if note := _hidden_note(view):
+        words(note)
 
 
 def _way_to_channels(name: str, channels: Sequence[ChannelView]) -> str:
@@ -105,8 +107,8 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
         notes = [_replaced_note(before, view)]
         if patch.get("fallbacks"):
             notes.append(_missing(view, await client.models()))
-        if {"fallbacks", "models"} & patch.keys() and (hidden := ", ".join(map(plain, hidden_aliases(view)))):
-            notes.append(f"note: the group's own --models hide {hidden}; add the name there, or no token can use it")
+        if {"fallbacks", "models"} & patch.keys():
+            notes.append(_hidden_note(view))
         if "models" in patch:
             notes += await formatting.groups_without_models(client, [view.name])
         return view, notes, options.saved_text(patch, before, view)
@@ -117,6 +119,12 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
     words(f"Group '{view.name}' {done}.")
     for note in filter(None, notes):
         words(note)
+
+
+def _hidden_note(view: GroupView) -> str:
+    """A note about aliases that the group itself hides."""
+    hidden = ", ".join(map(plain, hidden_aliases(view)))
+    return f"note: the group's own --models hide {hidden}; add the name there, or no token can use it" if hidden else ""
 
 
 def _replaced_note(before: GroupView, view: GroupView) -> str:
@@ -140,11 +148,17 @@ def _missing(view: GroupView, models: Sequence[ModelView]) -> str:
 @json_option
 def rename_group(name: str, new: str, *, as_json: bool) -> None:
     """Give a group another name. Its tokens and channels stay in it; its earlier calls keep the name they had."""
-    view = run(lambda client: client.edit_group(name, {"name": new}))
+
+    async def work(client: ControlClient) -> tuple[GroupView, int]:
+        calls = (await client.group(name)).calls
+        return await client.edit_group(name, {"name": new}), calls
+
+    view, calls = run(work)
     if as_json:
         out_json(view)
     words(f"Group '{plain(name)}' renamed to '{view.name}'.")
-    words(f"Its calls so far stay with the old name: tollkeeper usage list --group {word(name)}")
+    if calls:
+        words(f"Its calls so far stay with the old name: tollkeeper usage list --group {word(name)}")
 
 
 @group.command("remove", examples=["tollkeeper group remove friends --move default"])

@@ -73,20 +73,22 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
         lambda client: client.import_prices(wanted, channel=channel or "", apply=not dry_run, accept=accept),
         create=not dry_run,
     )
-    empty = "" if found else _nothing_to_import(run(lambda client: client.channels()))
+    empty = "no known prices; nothing to import"
+    if not found and not wanted:
+        empty += _unknown_vendors([one for one in run(lambda client: client.channels()) if channel in (None, one.name)])
     out_list(found, IMPORT_COLUMNS, as_json=as_json, empty=empty, drop=IMPORT_DROP)
     for line in _summary(found, dry_run=dry_run, accept=accept) if found else []:
         words(line)
 
 
-def _nothing_to_import(channels: Sequence[ChannelView]) -> str:
-    """What to say, and do, where no price list applies."""
+def _unknown_vendors(channels: Sequence[ChannelView]) -> str:
+    """Why no price list applies to channels, and what to do."""
     unknown = [one.name for one in channels if not one.preset and one.dialect is not Dialect.MOCK]
     if not unknown:
-        return "no known prices; nothing to import"
+        return ""
     return (
-        f"no known prices; nothing to import. It is not known whose models these channels have: "
-        f"{formatting.first_ones(unknown)}; say it with 'tollkeeper channel edit {word(unknown[0])} --preset VENDOR', "
+        f". It is not known whose models these channels have: {formatting.first_ones(unknown)}; say it with "
+        f"'tollkeeper channel edit {word(unknown[0])} --preset VENDOR', "
         "or copy single prices with 'tollkeeper price set MODEL --like MODEL'"
     )
 

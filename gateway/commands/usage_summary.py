@@ -127,7 +127,7 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **g
     if as_csv:
         out(_csv(named, grouping), end="")
     elif as_json:
-        rows = [msgspec.structs.replace(row, name=" ".join(names)) for names, row in named]
+        rows = [msgspec.structs.replace(row, name="|".join(names)) for names, row in named]
         out_json(msgspec.structs.replace(view, by=",".join(grouping.names), rows=rows))
         return
     else:
@@ -168,7 +168,7 @@ def _columns(grouping: Grouping) -> Columns[NamedRow]:
 
 def _csv(named: Sequence[NamedRow], grouping: Grouping) -> str:
     """A head and a line a row, without the total."""
-    lines = [csv_text([*grouping.names, *CSV_FIELDS, "cost"])]
+    lines = [csv_text([*grouping.names, *CSV_FIELDS, "cost_dollars"])]
     for names, row in named:
         cost = number(row.cost_nanos)
         lines.append(csv_text([*map(csv_cell, names), *(csv_cell(getattr(row, name)) for name in CSV_FIELDS), cost]))

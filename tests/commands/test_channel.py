@@ -214,9 +214,16 @@ def test_removing_looks_and_then_asks(args: tuple[str, ...], code: Exit) -> None
 @pytest.mark.parametrize("noun", ["token", "channel", "group"])
 def test_a_new_name(noun: str) -> None:
     view = {"token": TOKEN, "channel": CHANNEL, "group": GROUP}[noun]
-    control = Control({f"PATCH /{noun}s/old": replace(view, name="new")})
+    control = Control({f"PATCH /{noun}s/old": replace(view, name="new"), "GET /groups/old": replace(GROUP, calls=0)})
     ran = run(noun, "rename", "old", "new", control=control)
-    assert (ran.err, control.bodies) == (f"{noun.capitalize()} 'old' renamed to 'new'.\n", [{"name": "new"}])
+    assert ran.err == f"{noun.capitalize()} 'old' renamed to 'new'.\n"
+    assert {"name": "new"} in control.bodies
+
+
+def test_a_renamed_group_says_where_its_calls_are() -> None:
+    control = Control({"PATCH /groups/old": replace(GROUP, name="new"), "GET /groups/old": replace(GROUP, calls=2)})
+    ran = run("group", "rename", "old", "new", control=control)
+    assert ran.err.endswith("Its calls so far stay with the old name: tollkeeper usage list --group old\n")
 
 
 def test_an_unencrypted_address_is_pointed_out() -> None:

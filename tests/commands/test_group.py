@@ -122,6 +122,8 @@ def test_an_alias_that_the_group_hides_is_pointed_out() -> None:
         control = Control({"GET /groups/default": GROUP, "PATCH /groups/default": saved, "GET /models": [MODEL]})
         err = run("group", "edit", "default", "--fallback", f"fast={MODEL.name}", control=control).err
         assert ("note: the group's own --models hide fast; add the name there, or no token can use it" in err) is noted
+        control = Control({"POST /groups": saved, "GET /channels": []})
+        assert ("the group's own --models hide fast" in run("group", "add", "new", control=control).err) is noted
 
 
 def test_no_fallbacks_and_some_are_refused() -> None:

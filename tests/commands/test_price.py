@@ -221,6 +221,13 @@ def test_nothing_known_is_nothing_to_import() -> None:
         assert ("'tollkeeper channel edit openai --preset VENDOR'" in ran.err) == bool(more)
 
 
+def test_only_the_channel_asked_for_can_be_why_nothing_is_imported() -> None:
+    channels = [replace(CHANNEL, name="openai", preset="openai"), replace(CHANNEL, name="mine", preset="")]
+    control = Control({"POST /prices/import": [], "GET /channels": channels})
+    assert run("price", "import", "--channel", "openai", control=control).err == "no known prices; nothing to import\n"
+    assert "these channels have: mine;" in run("price", "import", "--channel", "mine", control=control).err
+
+
 def test_a_price_is_removed() -> None:
     assert run("price", "remove", "x", "--yes", control=Control({"DELETE /prices/x": {}})).code == 0
 

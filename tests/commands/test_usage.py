@@ -271,6 +271,8 @@ def test_a_model_that_nothing_offers_is_named_with_those_there_are() -> None:
     assert offered == (
         f"no matching calls; calls of other names may have used it: tollkeeper usage list {MODEL.name}\n"
     )
+    late = run("usage", "list", "--model", MODEL.name, "--errors", control=control).err
+    assert late == "no matching calls\n"
 
 
 def test_without_an_id_the_last_call_is_shown() -> None:

@@ -67,7 +67,7 @@ def test_tokens_and_models_go_together(by: tuple[str, ...]) -> None:
     assert [line.split()[:2] for line in lines[:2]] == [["=laptop", "gpt-4o"], ["ci", "a|b"]]
     assert lines[2].startswith("total")
     found = run("usage", "summary", *by, "--json", control=control).json
-    assert (found["by"], [row["name"] for row in found["rows"]]) == ("token,model", ["=laptop gpt-4o", "ci a|b"])
+    assert (found["by"], [row["name"] for row in found["rows"]]) == ("token,model", ["=laptop|gpt-4o", "ci|a|b"])
 
 
 def test_csv_is_exact_and_harmless_and_without_a_total() -> None:
@@ -77,7 +77,7 @@ def test_csv_is_exact_and_harmless_and_without_a_total() -> None:
         ("'=laptop", "gpt-4o", "2"),
         ("ci", "a|b", "1"),
     ]
-    assert rows[1]["cost"] == "1.234567891"
+    assert rows[1]["cost_dollars"] == "1.234567891"
     both = run("usage", "summary", "--csv", "--json", control=Control({}))
     assert (both.code, "exclude each other" in both.err) == (Exit.USAGE, True)
 

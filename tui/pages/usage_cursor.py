@@ -86,7 +86,7 @@ async def _words_of_all_names(page: AnyPage, layout: Layout, words: str, number:
     for others in (f"{span} {by_id} !{named}", f"{span} {named} !{by_id}"):
         if (await page.session.client.calls(words=others, limit=1)).calls:
             toast(page, f"{safe(row.row.name, 40)} had another name meanwhile: the filter has its id.")
-            return words.replace(named, by_id)
+            return words.replace(named, by_id, 1)  # the page's own words, which come later, stay as they are
     return words
 
 

@@ -165,6 +165,21 @@ async def test_enter_on_a_bar_of_a_renamed_token_opens_its_calls_under_all_names
         assert "had another name meanwhile" in " ".join(words(app))
 
 
+async def test_the_pages_own_words_stay_when_a_renamed_token_is_found_by_its_id() -> None:
+    owner, key = Owner(0), "tok_0123456789abcdef"
+    owner.records = [call(number, token=name, token_id=key) for number, name in enumerate(("ci", "old", "ci"), 1)]
+    owner.records.append(call(9, token="ci-test", token_id="tok_1123456789abcdef"))
+    async with shown("usage", owner, size=(140, 40)) as (app, pilot, _):
+        app.session.state.view("usage").choices["by"] = "token"
+        app.page.view.filter = "!tok:ci-test"
+        app.page.renew()
+        await until(app, pilot, "by token")
+        await settle(app, pilot)
+        await press(app, pilot, "down", "enter")
+        await settle(app, pilot)
+        assert app.page.view.filter.endswith(f"tok:{key} !tok:ci-test")
+
+
 async def test_a_wrong_filter_of_an_earlier_session_is_never_sent() -> None:
     state = SavedState()
     state.view("usage").filter = "st:foo"
