@@ -37,7 +37,14 @@ class FormerRuns(msgspec.Struct, frozen=True, kw_only=True):
     program: str
     folder: str
     arguments: Sequence[str] = ()
-    """What the program is started with now; a model in them is the one that it uses."""
+    """What the program is started with now."""
+
+    @property
+    def model_argument(self) -> str:
+        """The model that these arguments name: after ``--model`` or ``-m``, or as ``--model=NAME``; empty: none."""
+        pairs = zip(self.arguments, [*self.arguments[1:], ""], strict=False)
+        named = (value if word in ("--model", "-m") else word.partition("--model=")[2] for word, value in pairs)
+        return next(filter(None, named), "")
 
     def __contains__(self, token: str) -> bool:
         return token == self.program or token.startswith(f"{self.program}-")

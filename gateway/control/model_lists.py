@@ -230,7 +230,7 @@ async def _fetch_list(
         edits.engine.upstreams.forget(channel.id)
         text = plain(reason_of(channel, exc), 500)
         if before is None and not stays:
-            raise _no_list(channel, text, _CAUSE.get(exc.kind, "models")) from exc
+            raise _no_list(channel, text, _CAUSE.get(exc.kind, "models"), busy=exc.code in _BUSY) from exc
         kept = before or UpstreamModels(channel=channel.id, time=Millis(0))
         return channel, msgspec.structs.replace(kept, tried=edits.now, error=text)
 
@@ -293,8 +293,12 @@ def _known_place(channel: Channel) -> bool:
     return not channel.dialect.info.root_may_vary or (bool(row.key_variable) and row.base_url == channel.base_url)
 
 
-def _no_list(channel: Channel, why: str, param: str = "models") -> BadRequest:
+_BUSY = ("upstream_rate_limited", "upstream_overloaded")
+
+
+def _no_list(channel: Channel, why: str, param: str = "models", *, busy: bool = False) -> BadRequest:
     advice = "" if "Check " in why else f"check its {'address' if param == 'base_url' else 'address and its key'}; "
+    advice = "try again in a minute; " if busy else advice
     names = "without a list, name them: 'tollkeeper channel add NAME --models a,b,c'"
     return BadRequest(
         f"channel '{channel.name}' returned no list of models: {why}"

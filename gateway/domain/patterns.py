@@ -6,10 +6,13 @@ And what a name tells: in most lists nothing else shows which models are for emb
 import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 NOT = "!"
 ALIKE = 0.6
 """How much of two names must agree, from 0 to 1."""
+COMPARED = 200
+"""Names that are compared letter by letter, at some 10 microseconds each, on the event loop."""
 
 _EMBEDDING = re.compile(r"embed|(?:^|[/-])(?:bge|gte|e5|all-minilm|voyage|m2-bert)-(?!.*rerank)", re.IGNORECASE)
 
@@ -28,12 +31,18 @@ def is_pattern(text: str) -> bool:
 
 def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """What somebody who typed a name that is not known may have meant: what contains it, then what is spelled alike."""
+    return list(_near_names(name, tuple(known), count))
+
+
+@lru_cache(maxsize=32)
+def _near_names(name: str, known: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Kept, as a client may repeat its mistake many times a second; of many names only those that begin alike count."""
     from difflib import get_close_matches  # noqa: PLC0415 - needed for a mistake only
 
-    names = sorted(known)
-    short = name.casefold()
+    names, short = sorted(known), name.casefold()
     holding = [one for one in names if len(short) > 2 and short in one.casefold()]
-    return list(dict.fromkeys([*holding, *get_close_matches(name, names, count, ALIKE)]))[:count]
+    alike = names if len(names) <= COMPARED else [one for one in names if one[:3].casefold() == short[:3]][:COMPARED]
+    return tuple(dict.fromkeys([*holding, *get_close_matches(name, alike, count, ALIKE)]))[:count]
 
 
 def is_embedding_model(name: str) -> bool:

@@ -108,3 +108,18 @@ def test_the_first_model_is_one_that_chats_and_is_not_built_in() -> None:
     assert best_model(["a-embed", "demo-echo"]) == "demo-echo"
     assert best_model([]) == ""
     assert chosen(names=["a-embed", "demo-echo", "gpt"]) == "gpt"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "model"),
+    [
+        (("--model", "x", "--weak-model", "gpt-5"), "x"),
+        (("-m", "gpt-5", "hi"), "gpt-5"),
+        (("--model=gpt-5",), "gpt-5"),
+        (("exec", "gpt-5"), ""),
+        (("--fallback-model", "gpt-5", "--model"), ""),
+        ((), ""),
+    ],
+)
+def test_a_programs_own_option_names_its_model_and_no_other_argument_does(arguments: Sequence[str], model: str) -> None:
+    assert FormerRuns(program="p", folder="f", arguments=arguments).model_argument == model
