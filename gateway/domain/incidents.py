@@ -79,6 +79,8 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     """
     until: Millis | None = msgspec.field(name="until_ms", default=None)
     """When it is tried again, or the budget is reset; None while paused: when it is resumed by hand."""
+    share: float = 0.0
+    """Of a budget: how much of it was spent."""
     paused: bool = False
     """It lasts: the channel is paused, the store rejects calls, or a variable is still not set."""
     ended: Millis | None = msgspec.field(name="ended_ms", default=None)
@@ -150,8 +152,6 @@ class Incidents:
         self._now = Millis(0)
         """The latest moment seen in an event."""
         self._names = _Names()
-        self._shares: dict[str, float] = {}
-        """What was spent of budgets when they were looked at last, by their ids."""
 
     def newest(self, channel: str = "") -> list[Incident]:
         """The newest first; of one channel if it is named."""
@@ -305,8 +305,8 @@ class Incidents:
                 self._note(one)
         for subject, budget in spent.items():
             known, reason, view = lasting.get(subject), _spent_text(budget.view), budget.view
-            before, self._shares[subject] = self._shares.get(subject, 0.0), spent_share(view)
-            if known is not None and known.refused and self._shares[subject] < before:
+            share = spent_share(view)
+            if known is not None and known.refused and share < known.share:
                 known.ended = at  # it was raised: what it refused is over, although most of it is still spent
                 self._note(known)
                 self._begin(began=at, last=at, **_warning(subject, budget))
@@ -315,9 +315,11 @@ class Incidents:
             elif known.reason != reason:
                 if ALL_SPENT in (known.reason, reason):
                     known.last = at
-                known.reason = reason
+                known.reason, known.share = reason, share
                 self._note(known)
                 found += [known] if reason == ALL_SPENT else []
+            else:
+                known.share = share
         return found
 
     def _note(self, incident: Incident) -> None:
@@ -471,7 +473,15 @@ def _warning(subject: str, budget: SpentBudget) -> dict[str, Any]:
     """The fields of an incident that say whose budget it is, and how much of it is spent."""
     until = budget.view.resets_at_ms or None
     reason = _spent_text(budget.view)
-    return {"channel": STORE, "subject_id": subject, "budget": budget.name, "reason": reason, "until": until}
+    share = spent_share(budget.view)
+    return {
+        "channel": STORE,
+        "subject_id": subject,
+        "budget": budget.name,
+        "reason": reason,
+        "until": until,
+        "share": share,
+    }
 
 
 STEADY_MS = 2_000

@@ -447,6 +447,16 @@ def test_a_budget_that_refused_calls_and_was_raised_refuses_no_more() -> None:
     assert (again.ended, again.refused, again.reason) == (None, 0, "90% is spent")
 
 
+def test_a_budget_that_was_raised_while_no_server_ran_refuses_no_more() -> None:
+    found = Incidents()
+    (warning,) = warn(found, budget(99))
+    warning.refused = 7
+    restarted = Incidents(found.newest())
+    assert warn(restarted, budget(90), at=NOW + 2_000) == []
+    again, before = restarted.newest()
+    assert (before.ended, again.refused) == (NOW + 2_000, 0)
+
+
 def test_without_a_pause_it_lasts_until_a_call_succeeds_or_it_is_quiet_for_long() -> None:
     found = Incidents()
     found.add_call(moved(status=502, channel="a", attempts=[Attempt(channel="a", status=500, kind=FailureKind.SERVER)]))
