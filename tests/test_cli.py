@@ -105,6 +105,8 @@ def test_options_are_answered_with_what_exists(typed: str) -> None:
 def test_a_name_instead_of_a_command_is_answered_with_the_one_that_shows_it() -> None:
     assert "Did you mean 'tollkeeper token show alice'? See" in run("token", "alice").err
     assert "Did you mean 'tollkeeper model show 'my model''? See" in run("model", "my model").err
+    assert "Did you mean 'tollkeeper usage show req_1'? See" in run("usage", "req_1").err
+    assert "Did you mean 'tollkeeper history show 3'? See" in run("history", "3").err
     assert "Did you mean 'edit'? See" in run("token", "edi").err
     for words in (
         ("token", "rotat"),

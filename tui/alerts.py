@@ -33,7 +33,7 @@ class Alert(msgspec.Struct, frozen=True):
 
 def alerts(board: Board, now: int) -> list[Alert]:
     """All problems, the worst first."""
-    refusing = {one.subject_id for one in board.incidents.newest() if one.budget and one.refused and one.lasts(now)}
+    refusing = {one.subject_id for one in board.incidents.newest() if one.refuses(now)}
     found = [*_server(board, now), *_account(board, refusing), *_channels(board, now), *_budgets(board, refusing)]
     return sorted(found, key=lambda alert: alert.level != "bad")
 

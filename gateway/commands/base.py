@@ -174,9 +174,9 @@ class Noun(click.Group):
         return super().resolve_command(ctx, args)
 
     def _shows_names(self) -> bool:
-        """Whether the command ``show`` takes the name of one."""
+        """Whether the command ``show`` takes the name or the number of one."""
         show = self.commands.get("show")
-        return any(param.human_readable_name in ("NAME", "MODEL") for param in show.params) if show else False
+        return show is not None and any(isinstance(param, click.Argument) for param in show.params)
 
     def _names_no_command(self, args: Sequence[str]) -> bool:
         """Whether there are only options, none of which asks for help. ``--home`` takes the word after it."""

@@ -25,7 +25,6 @@ from gateway.domain.advice import advice
 from gateway.domain.budget import BALANCE_ID
 from gateway.domain.errors import GatewayError, QuotaExceeded
 from gateway.domain.human_values import brief_span, count_text, local_time, past_of
-from gateway.domain.incidents import ALL_SPENT, Incident
 from gateway.domain.money import brief_dollars
 from gateway.domain.text import plain, word
 from gateway.domain.views import AccountView, Status, Summary
@@ -118,17 +117,12 @@ def status(*, line: bool, as_json: bool) -> None:
 
 
 async def _spent_budgets(client: ControlClient) -> list[str]:
-    """``daily budget of token 'ci'`` for each that is used up or too small for calls; not the balance."""
+    """``daily budget of token 'ci'`` for each that rejects calls; not the balance."""
     try:
         incidents = await client.incidents()
     except GatewayError:
         return []
-    return [one.budget for one in incidents if _is_spent(one)]
-
-
-def _is_spent(one: Incident) -> bool:
-    spent = one.reason == ALL_SPENT or one.refused
-    return bool(one.budget and spent) and one.subject_id != BALANCE_ID and one.lasts(now())
+    return [one.budget for one in incidents if one.subject_id != BALANCE_ID and one.refuses(now())]
 
 
 def _account(account: AccountView) -> str:
@@ -185,14 +179,14 @@ def _bar_line() -> BarLine:
 
 
 def bar_line(view: Status, account: AccountView, today: Summary, spent: Sequence[str] = ()) -> BarLine:
-    """``3 running, $1.24 today, $8.76 left``, and what needs attention. ``spent``: the names of budgets used up."""
+    """``3 running, $1.24 today, $8.76 left``, and what needs attention. ``spent``: budgets that reject calls."""
     channels = [(state, count) for state, count in view.channels.items() if state not in ("ok", "off")]
     troubles = [_state_count("channel", *one) for one in channels] + _key_troubles(view)
     if account.status is not AccountStatus.ACTIVE:
         troubles.append(f"account {account.status.value}")
     if account.balance_nanos <= 0:
         troubles.append("balance used up")
-    troubles += [f"{name} used up" for name in spent]
+    troubles += [f"{name} refusing" for name in spent]
     if view.state != "serving":
         troubles.append(view.state.replace("_", " "))
     running = f"{view.in_flight} running" + (f", {view.queued} waiting" if view.queued else "")
@@ -272,7 +266,7 @@ def _print(view: Status, ahead: formatting.BalanceOutlook | None, spent: Sequenc
             ("process", str(view.pid)),
             ("started", f"{local_time(view.started_ms)}, {brief_span(view.uptime_s * 1000)} ago"),
             *([("account", _account(ahead.account)), ("balance", ahead.text())] if ahead else []),
-            ("used up", ", ".join(plain(name) for name in spent)),
+            ("refusing", ", ".join(plain(name) for name in spent)),
             ("calls", _calls(view)),
             *(("", f"{count} waiting for {plain(what)}") for what, count in view.waits.items()),
             ("open consoles", str(view.watchers)),

@@ -22,6 +22,8 @@ from gateway.domain.views import BudgetView, CallView
 
 QUIET_MS = 120_000
 """Failures further apart are two incidents."""
+REFUSING_MS = 600_000
+"""How long a budget counts as refusing after a call for which it was too small: smaller ones may fit."""
 
 ENDED_BY_SUCCESS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, FailureKind.NETWORK})
 """Causes that a call which succeeds has disproved; rate limits, errors and the like come and go with calls between."""
@@ -113,6 +115,12 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
             return self.ended is None and (self.until is None or self.until > now)
         return self.paused or (self.channel != STORE and self.ended is None and now - self.quiet_from <= QUIET_MS)
 
+    def refuses(self, now: int) -> bool:
+        """Whether a budget rejects calls: all of it is spent, or it was too small for one a while ago."""
+        if not (self.budget and self.lasts(now)):
+            return False
+        return self.reason == ALL_SPENT or (self.refused > 0 and now - self.last <= REFUSING_MS)
+
 
 class ChannelState(Protocol):
     """What counts of a channel."""
@@ -194,6 +202,7 @@ class Incidents:
             return
         if (spent := _spent_budget(self.newest(STORE), call)) is not None:
             spent.refused += call.count
+            spent.last = max(spent.last, self._now)
             self._note(spent)
         for channel in skipped_channels(call.marks):
             if (paused := _pause_of(self.newest(self._names.now(channel)))) is not None:

@@ -78,7 +78,8 @@ def test_budgets_that_are_used_up_need_attention() -> None:
     small = replace(
         spent, subject_id="day:tok_4", budget="weekly budget of group 'x'", reason="99% is spent", refused=3
     )
-    others.append(small)
+    long_ago = replace(small, subject_id="day:tok_5", last=Millis(now - 3_600_000))
+    others += [small, long_ago]
     answers = {
         "GET /status": STATUS,
         "GET /account": ACCOUNT,
@@ -90,11 +91,11 @@ def test_budgets_that_are_used_up_need_attention() -> None:
         small.budget,
     ]
     assert (
-        f"used up         daily budget of token 'editor', {small.budget}\n"
+        f"refusing        daily budget of token 'editor', {small.budget}\n"
         in run("status", control=Control(answers)).out
     )
     bar = run("status", "--line", "--json", control=Control(answers)).json
-    assert (bar["class"], bar["text"].endswith(f"editor' used up, {small.budget} used up")) == ("attention", True)
+    assert (bar["class"], bar["text"].endswith(f"editor' refusing, {small.budget} refusing")) == ("attention", True)
 
 
 def test_the_status_as_json_has_the_account_and_when_its_balance_is_used_up() -> None:
