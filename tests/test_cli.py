@@ -119,7 +119,7 @@ def test_a_name_instead_of_a_command_is_answered_with_the_one_that_shows_it() ->
 
 
 def test_a_short_option_is_answered_with_the_long_one() -> None:
-    assert run("chat", "-m", "x", "hi").err.startswith("tollkeeper: No such option '-m'. Did you mean '--model'? See")
+    assert run("token", "add", "x", "-g", "y").err.startswith("tollkeeper: No such option '-g'. Did you mean '--group'")
     assert "Did you mean" not in run("token", "add", "-z").err
 
 

@@ -166,17 +166,18 @@ class Noun(click.Group):
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             meant = MEANT.get(f"{self.name} {args[0]}")
             error = no_such_command(args[0], names := self.list_commands(ctx), ctx)
-            if not meant and len(args) == 1 and not get_close_matches(args[0], names) and self._shows_names():
+            if not meant and len(args) == 1 and not get_close_matches(args[0], names) and self._shows(args[0]):
                 meant = f"{self.name} show {word(args[0])}"
             if meant:
                 raise click.UsageError(f"No such command '{args[0]}'. Did you mean 'tollkeeper {meant}'?", ctx)
             raise error
         return super().resolve_command(ctx, args)
 
-    def _shows_names(self) -> bool:
-        """Whether the command ``show`` takes the name or the number of one."""
+    def _shows(self, typed: str) -> bool:
+        """Whether the command ``show`` takes such a name or number."""
         show = self.commands.get("show")
-        return show is not None and any(isinstance(param, click.Argument) for param in show.params)
+        taken = [param.type for param in show.params if isinstance(param, click.Argument)] if show is not None else []
+        return any(kind is click.STRING or typed.isdecimal() for kind in taken)
 
     def _names_no_command(self, args: Sequence[str]) -> bool:
         """Whether there are only options, none of which asks for help. ``--home`` takes the word after it."""

@@ -51,6 +51,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 @click.argument("prompt", nargs=-1)
 @click.option(
     "--model",
+    "-m",
     type=SOME,
     shell_complete=MODELS,
     help="The model to call (default: the one called last, else the first that the token sees).",

@@ -163,8 +163,8 @@ async def _with_usual(client: ControlClient, call_id: str) -> tuple[CallView, st
     view = await _call(client, call_id)
     usual = None
     if view.model:
-        before = {"since": view.time_ms - USUAL_MS, "until": view.time_ms}
-        answered = await client.summary(**before, percentiles=True, model=view.model, words=ANSWERED)
+        since, until = view.time_ms - USUAL_MS, view.time_ms
+        answered = await client.summary(since=since, until=until, percentiles=True, model=view.model, words=ANSWERED)
         usual = answered.total if answered.total.calls else None
     return view, await _earlier(client, view), usual
 

@@ -171,12 +171,13 @@ async def test_the_pages_own_words_stay_when_a_renamed_token_is_found_by_its_id(
     owner.records.append(call(9, token="ci-test", token_id="tok_1123456789abcdef"))
     async with shown("usage", owner, size=(140, 40)) as (app, pilot, _):
         app.session.state.view("usage").choices["by"] = "token"
-        app.page.view.filter = "!tok:ci-test"
+        app.session.state.view("usage").filter = "!tok:ci-test"
         app.page.renew()
         await until(app, pilot, "by token")
         await settle(app, pilot)
         await press(app, pilot, "down", "enter")
         await settle(app, pilot)
+        assert isinstance(app.page, LivePage)
         assert app.page.view.filter.endswith(f"tok:{key} !tok:ci-test")
 
 
