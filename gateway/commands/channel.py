@@ -156,18 +156,15 @@ def edit_channel(
         patch = options.given_values(dialect=dialect) | channel_patch(given, view)
         patch |= changed_groups(view.groups, add_groups, remove_groups, whole="groups" in patch)
         saved = await client.edit_channel(view.id, options.something(patch))
-        known = {model.name for model in view.models}
-        added = tuple(name for name in saved.unpriced if name not in known)
         mapped = {(model.name, model.upstream) for model in view.models}
         changed = {model.name for model in saved.models if (model.name, model.upstream) not in mapped}
+        added = tuple(name for name in saved.unpriced if name in changed)
         own = tuple(one for one in saved.own_prices if one.name in changed)
         prices = formatting.price_notes(msgspec.structs.replace(saved, unpriced=added, own_prices=own))
         done = options.saved_text(patch, view, saved)
-        return (
-            saved,
-            done,
-            [*await formatting.groups_without_models(client, set(view.groups) - set(saved.groups)), *prices],
-        )
+        lost = {model.name for model in view.models} - {model.name for model in saved.models}
+        poorer = set(view.groups) - (set() if lost else set(saved.groups))
+        return saved, done, [*await formatting.groups_without_models(client, poorer), *prices]
 
     view, done, notes = run(work)
     _print_saved(view, done, as_json=as_json)

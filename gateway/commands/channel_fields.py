@@ -53,7 +53,7 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         multiple=True,
         metavar="PUBLIC=UPSTREAM",
         help="Offer a model by another name, in addition to the others; PUBLIC=UPSTREAM in --models does the same. "
-        "PUBLIC=none removes it.",
+        "In 'channel edit', PUBLIC=none removes it.",
     ),
 )
 
@@ -128,7 +128,9 @@ def _models(models: Sequence[str], maps: Pairs, before: ChannelFields) -> Patch:
     patterns = [name for name, upstream in listed if not upstream and is_pattern(name)]
     named = [name for name, upstream in listed if upstream or not is_pattern(name)]
     mapping = once([*(pair for pair in listed if pair[1]), *maps], "--models and --map")
-    ended = {name for name, upstream in maps if upstream == NO_MATTER}
+    if unclear := next((name for name, upstream in listed if upstream.lower() == NO_MATTER), ""):
+        raise click.UsageError(f"--models {plain(unclear)}=none: --map removes a mapping", click.get_current_context())
+    ended = {name for name, upstream in maps if upstream.lower() == NO_MATTER}
     if missing := ended - {model.name for model in before.models if model.upstream not in ("", model.name)}:
         raise click.UsageError(f"there is no mapping '{plain(min(missing))}' to remove", click.get_current_context())
     mapping = {name: upstream for name, upstream in mapping.items() if name not in ended}

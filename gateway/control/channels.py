@@ -105,17 +105,17 @@ def _channel_of(changes: Sequence[Change]) -> Channel:
 
 
 async def _new_prices(changes: Sequence[Change], old: Channel | None, edits: ConfigEdits) -> list[Price]:
-    """Known prices for the models that a channel newly offers.
+    """Known prices for the models that a channel newly offers, or by a name that was another model's.
 
     And for the others, if it is to have such prices from now on, or if it is another vendor's.
     """
     channel = _channel_of(changes)
     if not channel.known_prices:
         return []
-    names = {model.name for model in channel.models}
+    offered = {(model.name, model.upstream_name) for model in channel.models}
     if old is not None and old.known_prices and (old.preset, old.base_url) == (channel.preset, channel.base_url):
-        names -= {model.name for model in old.models}
-    return await vendor_prices.new_prices(channel, edits.registry, names, edits.now)
+        offered -= {(model.name, model.upstream_name) for model in old.models}
+    return await vendor_prices.new_prices(channel, edits.registry, {name for name, _ in offered}, edits.now)
 
 
 async def _commit(

@@ -79,13 +79,22 @@ async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool,
         found = await engine.upstreams.fetch_models(channel)
     except UpstreamError as error:
         reason = reason_of(channel, error)
-        if error.kind is FailureKind.AUTH and error.status != FORBIDDEN:
+        if error.kind is FailureKind.AUTH and error.status != FORBIDDEN and _has_key(engine, channel, key):
             engine.health.failed(key, error.kind, reason)
         return False, NO_MODELS + reason
     offered = {model.upstream_name for model in found}
     missing = [m.name for m in channel.models if m.upstream_name not in offered]
     gone = f"; missing: {', '.join(missing[:5])}" if missing else ""
     return True, f"it lists {count_text(len(found), 'model')}{gone}"
+
+
+def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
+    """Whether the channel, or its key with that id, is still what was tested: it may have been edited meanwhile."""
+    present = engine.catalog.registry.channels.get(tested.id)
+    if present is None or present.base_url != tested.base_url:
+        return False
+    keys = {key_id(present.id, number): text for number, text in enumerate(present.all_keys, start=1)}
+    return (keys | {present.id: present.key}).get(key) == tested.key
 
 
 async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, bool, str]:
@@ -97,7 +106,8 @@ async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, boo
         own = key_id(channel.id, number)
         ok, text = await _list(engine, one, own)
         if ok:
-            engine.health.clear(own)
+            if _has_key(engine, one, own):
+                engine.health.clear(own)
             good.append((one, text))
         else:
             bad.append(f"key {number}: {text}")

@@ -113,9 +113,11 @@ def test_prices_can_be_left_out() -> None:
 def test_an_edit_says_which_prices_new_models_got() -> None:
     control = Control({"GET /channels/c": CHANNEL, "PATCH /channels/ch_1": SAVED})
     assert "Prices of 1 model set" in run("channel", "edit", "c", "--models", "a", control=control).err
-    saved = replace(SAVED, new_prices=())
-    for before, told in ((CHANNEL, True), (replace(CHANNEL, models=(ServedModel(name="my own"),)), False)):
-        control = Control({"GET /channels/c": before, "PATCH /channels/ch_1": saved})
+    own = ServedModel(name="my own", upstream="a")
+    saved = replace(SAVED, new_prices=(), models=(own,))
+    known, other = (replace(CHANNEL, models=(replace(own, upstream=name),)) for name in ("a", "b"))
+    for before, told in ((CHANNEL, True), (known, False), (other, True)):
+        control = Control({"GET /channels/c": before, "PATCH /channels/ch_1": saved, "GET /groups": []})
         ran = run("channel", "edit", "c", "--models", "a", control=control)
         assert ("note: my own has no price" in ran.err) is told
 
@@ -128,7 +130,7 @@ def test_an_edit_says_which_new_mappings_do_not_have_the_price_of_their_target()
     saved = replace(SAVED, new_prices=(), unpriced=(), models=models, own_prices=(own, other))
     mapped = replace(CHANNEL, models=models)
     for before, told in ((CHANNEL, True), (mapped, False)):
-        control = Control({"GET /channels/c": before, "PATCH /channels/ch_1": saved})
+        control = Control({"GET /channels/c": before, "PATCH /channels/ch_1": saved, "GET /groups": []})
         err = run("channel", "edit", "c", "--map", "gpt-4o-mini=qwen3:8b", control=control).err
         text = (
             "note: calls of 'gpt-4o-mini' cost $2.50 / $10.00 here, too, the price of that name, not that of 'qwen3:8b'"
@@ -209,6 +211,17 @@ def test_a_group_that_a_channel_leaves_without_models_is_named(line: str) -> Non
 def test_removing_looks_and_then_asks(args: tuple[str, ...], code: Exit) -> None:
     control = Control({"GET /channels/x": CHANNEL, f"DELETE /channels/{CHANNEL.id}": {}, "GET /groups": [GROUP]})
     assert run("channel", "remove", *args, control=control).code == code
+
+
+def test_a_group_whose_last_model_is_removed_is_named() -> None:
+    empty = replace(GROUP, tokens=["bot"], sees=[])
+    answers = {
+        "GET /channels/x": CHANNEL,
+        f"PATCH /channels/{CHANNEL.id}": replace(CHANNEL, models=()),
+        "GET /groups": [empty],
+    }
+    ran = run("channel", "edit", "x", "--map", "fast=none", control=Control(answers))
+    assert "note: group 'default' has no model now, so its tokens cannot call: bot" in ran.err
 
 
 @pytest.mark.parametrize("noun", ["token", "channel", "group"])

@@ -55,6 +55,14 @@ async def test_a_preset_that_is_given_later_brings_the_prices(owner: ControlClie
     assert (await owner.edit_channel("openai", {"priority": 3})).new_prices == ()
 
 
+async def test_a_name_that_becomes_another_models_gets_that_ones_price(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("gpt-4.1-nano", "quick=gpt-4.1-nano")})
+    before = (await rates(owner))["quick"]
+    assert before is not None
+    await owner.edit_channel("openai", {"models": named("gpt-4.1-nano", "quick=gpt-4.1")})
+    assert (await rates(owner))["quick"] == 2 * DOLLAR != before
+
+
 async def test_channel_and_prices_are_undone_in_one_step(owner: ControlClient) -> None:
     await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "gpt-4.1-mini")})
     assert (await owner.undo()).text == "channel 'openai' is removed, without 2 prices it brought"

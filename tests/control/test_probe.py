@@ -119,6 +119,18 @@ async def test_every_key_is_tried(owner: ControlClient, gateway: Gateway, provid
     assert sent == ["Bearer sk-upstream-canary", "Bearer sk-second-canary"] * 2
 
 
+async def test_a_key_that_was_replaced_during_its_test_is_not_held_for_refused(
+    owner: ControlClient, gateway: Gateway, provider: Provider, channel: Channel
+) -> None:
+    async def refuse_late(exchange: Exchange) -> None:
+        gateway.channel(provider.base_url, key="sk-new-canary")
+        await fail(401)(exchange)
+
+    provider.on("/v1/models", refuse_late)
+    assert not (await probe(gateway.engine, channel, "")).ok
+    assert (await owner.channel("up")).state == "ok"
+
+
 async def test_a_variable_that_is_not_set(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, key="env:TOLLKEEPER_TEST_NOT_SET")
     found = await step(owner)

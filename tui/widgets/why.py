@@ -134,8 +134,11 @@ async def explain_for_groups(page: Any, groups: Collection[str], models: Sequenc
     if not tokens:
         toast(page, "No token is in its group." if len(groups) == 1 else "No token is in its groups.")
         return
+    if not models:
+        toast(page, "It has no models.")
+        return
     last = max(tokens, key=lambda token: token.last_used_ms or 0)
-    model = next((name for name in models if name in last.sees), "".join(models[:1]))
+    model = next((name for name in models if name in last.sees), models[0])
     await page.ask(WhyScreen(page.session, last.name, model))
 
 

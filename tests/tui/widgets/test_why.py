@@ -204,6 +204,14 @@ async def test_a_channel_and_a_group_are_explained_with_a_token_of_theirs(page: 
         assert "No token is in its group" in words(app)[0]
 
 
+async def test_without_models_there_is_nothing_to_explain() -> None:
+    owner = Owner()
+    owner.channels_now = [replace(one, models=()) for one in owner.channels_now]
+    async with shown("channels", owner) as (app, pilot, _):
+        await press(app, pilot, "W")
+        assert "It has no models" in words(app)[0]
+
+
 async def test_a_model_that_there_is_not_can_be_typed() -> None:
     owner = Owner()
     owner.models_now = [
