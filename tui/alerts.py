@@ -90,9 +90,9 @@ def _budgets(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
 def _near_limit(
     name: str, budgets: Sequence[BudgetView], page: str, refusing: Collection[str], scope: tuple[str, str]
 ) -> Iterator[Alert]:
-    """The budget of which most is spent; ``refusing`` are the ids of those that were too small for a call."""
+    """The budget of which most is spent, or that was too small for a call; ``refusing`` are the ids of such."""
     share = max(map(spent_share, budgets), default=0.0)
-    if share >= ALERT_SHARE:
-        refuses = any(budget_id(budget.window, *scope) in refusing for budget in budgets)
+    refuses = any(budget_id(budget.window, *scope) in refusing for budget in budgets)
+    if share >= ALERT_SHARE or refuses:
         text = f"{safe(name, 16)} {fmt.percent(share)}{', refusing' if refuses else ''}"
         yield Alert("bad" if share >= 1 or refuses else "warn", text, page)

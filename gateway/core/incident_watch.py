@@ -25,6 +25,7 @@ from gateway.domain.budget import (
     window_end,
     window_start,
 )
+from gateway.domain.call import exceeded_budget
 from gateway.domain.channel import Channel, key_id, key_name
 from gateway.domain.incidents import WARN_SHARE, Incident, Incidents, SpentBudget, spent_share
 from gateway.domain.text import plain
@@ -95,6 +96,8 @@ class IncidentWatch:
         """Calls that were settled when the budgets were last looked at."""
         self._known: Catalog | None = None
         """The configuration at that moment."""
+        self._refusing: set[str] = set()
+        """Ids of the budgets that were too small for calls then."""
         self.incidents.follow_names(dict(self._names()), clock.wall())
 
     def look(self) -> Incidents:
@@ -122,16 +125,18 @@ class IncidentWatch:
 
     def _look_at_budgets(self, now: Millis) -> None:
         catalog, calls = self._catalog(), self._books.spent(ACCOUNT, Millis(0)).calls
-        if self._counted == calls and self._known is catalog:
+        refusing = {exceeded_budget(call.marks) for call in self._bus.noteworthy} - {""}
+        refusing |= {one.subject_id for one in self.incidents.newest() if one.refused and one.refuses(now)}
+        if self._counted == calls and self._known is catalog and self._refusing == refusing:
             return
         if self._known is not catalog:
             self.incidents.follow_names(dict(self._names()), now)
-        self._counted, self._known = calls, catalog
+        self._counted, self._known, self._refusing = calls, catalog, refusing
         spent = {
             budget_id(view.window, *scope): SpentBudget(budget_name(view.window, owner), view)
             for scope, owner, budgets in self._budgets()
             for view in budget_use(self._books, scope, budgets, now)
-            if spent_share(view) >= WARN_SHARE
+            if spent_share(view) >= WARN_SHARE or budget_id(view.window, *scope) in refusing
         } | self._spent_balance()
         for warning in self.incidents.update_budgets(spent, now):
             _log.warning("%s: %s", warning.budget, warning.reason)

@@ -303,7 +303,8 @@ class Incidents:
     def update_budgets(self, spent: Mapping[str, SpentBudget], at: Millis) -> list[Incident]:
         """The warnings that are new: that most of a budget, or all of it, is spent, the first time in its window.
 
-        ``spent``: all budgets of which most is spent, by their ids. The others were raised or removed, or are reset.
+        ``spent``: all budgets of which most is spent, or that were too small for a call of late, by their ids. The
+        others were raised or removed, or are reset.
         """
         lasting, found = dict[str, Incident](), list[Incident]()
         for one in (one for one in self._all if one.budget and one.ended is None):
@@ -316,9 +317,10 @@ class Incidents:
             known, reason, view = lasting.get(subject), _spent_text(budget.view), budget.view
             share = spent_share(view)
             if known is not None and known.refused and share < known.share:
-                known.ended = at  # it was raised: what it refused is over, although most of it is still spent
+                known.ended = at  # it was raised: what it refused is over, also if most of it is still spent
                 self._note(known)
-                self._begin(began=at, last=at, **_warning(subject, budget))
+                if share >= WARN_SHARE:
+                    self._begin(began=at, last=at, **_warning(subject, budget))
             elif known is None or known.began < window_start(view.window, at):
                 found.append(self._begin(began=at, last=at, **_warning(subject, budget)))
             elif known.reason != reason:

@@ -12,8 +12,8 @@ from gateway.domain.budget import Budget, Window
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import NotFound
 from gateway.domain.events import AnyEvent, IncidentChanged
-from gateway.domain.incidents import ALL_SPENT
-from gateway.domain.units import ChannelId, Nanos
+from gateway.domain.incidents import ALL_SPENT, REFUSING_MS
+from gateway.domain.units import ChannelId, Millis, Nanos
 from tests.control.conftest import opened
 from tests.fakes.gateway import GRANTED, Gateway, running
 from tests.fakes.provider import Provider
@@ -143,6 +143,26 @@ async def test_a_budget_that_is_nearly_spent_is_in_the_answers_header_the_record
     told = [one.getMessage().partition("token 'tight': ")[2] for one in caplog.records]
     assert [text for text in told if text] == ["80% is spent", warning.reason]
     assert warning.reason == "all is spent, and calls are rejected"
+
+
+async def test_a_budget_that_is_too_small_for_a_call_is_an_incident_for_a_while_however_little_is_spent(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", speak(), speak())
+    gateway.price()
+    client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST * 10)),))
+    assert (await client.chat(max_tokens=1_000)).status == 429
+    await gateway.settled(1)
+    (one,) = [one for one in await owner.incidents() if one.budget]
+    assert (one.budget, one.reason, one.refused) == ("daily budget of token 'tight'", "0% is spent", 1)
+    assert one.refuses(gateway.engine.now())
+    assert (await client.chat(max_tokens=1)).status == 200
+    await gateway.settled(2)
+    assert [one.ended for one in await owner.incidents() if one.budget] == [None]
+    kept = gateway.engine.incident_watch.incidents.newest()[0]
+    kept.last = Millis(kept.last - REFUSING_MS - 1)
+    (one,) = [one for one in await owner.incidents() if one.budget]
+    assert (one.ended is not None, one.refused) == (True, 1)
 
 
 async def test_a_key_whose_variable_is_not_set_was_not_rejected_and_stays_an_incident_while_another_serves(
