@@ -295,7 +295,7 @@ class ChooseOne(DialogScreen[str | None]):
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             with VerticalScroll(classes="choices", can_focus=False):
                 yield Static(classes="options")
-            yield Static(Content("up and down move, enter chooses, esc cancels"), classes="hint")
+            yield Static(Content("up, down or a letter moves, enter chooses, esc cancels"), classes="hint")
 
     def on_mount(self) -> None:
         self.draw()
@@ -320,6 +320,14 @@ class ChooseOne(DialogScreen[str | None]):
             self._preview(self._options[self._at][0])
         self.draw()
         self.query_one(".choices").scroll_to_region(Region(0, self._at, 1, 1), animate=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """A letter goes to the next option that begins with it."""
+        letter = (event.character or "").casefold()
+        begins = [at for at, (id_, _) in enumerate(self._options) if letter and id_.casefold().startswith(letter)]
+        if begins and event.key not in ("j", "k", "q"):
+            event.stop()
+            self.action_move(next((at for at in begins if at > self._at), begins[0]) - self._at)
 
     def on_click(self, event: events.Click) -> None:
         region = self.query_one(".options").region

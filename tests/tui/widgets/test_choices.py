@@ -216,3 +216,18 @@ async def test_a_dialog_is_as_wide_as_its_longest_option(dialog: ModalScreen[Any
         choices = dialog.query_one(".choices > *")
         assert LONG.strip() in choices.render_line(0).text
         assert choices.size.height == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "chosen"),
+    [("d", "Disable"), ("dd", "Delete"), ("ddd", "Disable"), ("m", "Move"), ("x", "Enable"), ("jm", "Move")],
+)
+async def test_a_letter_goes_to_the_next_option_that_begins_with_it(keys: str, chosen: str) -> None:
+    app = WidgetStage()
+    options = [(name, "") for name in ("Enable", "Disable", "Move", "Delete")]
+    async with app.run_test() as pilot:
+        app.ask(ChooseOne("What", options, ""))
+        await pilot.pause()
+        await pilot.press(*keys, "enter")
+        await pilot.pause()
+    assert app.answers == [chosen]
