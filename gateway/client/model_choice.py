@@ -40,11 +40,13 @@ class FormerRuns(msgspec.Struct, frozen=True, kw_only=True):
     """What the program is started with now."""
 
     @property
-    def model_argument(self) -> str:
-        """The model that these arguments name: after ``--model`` or ``-m``, or as ``--model=NAME``; empty: none."""
-        pairs = zip(self.arguments, [*self.arguments[1:], ""], strict=False)
-        named = (value if word in ("--model", "-m") else word.partition("--model=")[2] for word, value in pairs)
-        return next(filter(None, named), "")
+    def model_arguments(self) -> list[str]:
+        """What may be the model that these arguments name: after ``--model`` or as ``--model=NAME``, then after ``-m``,
+        which means other things, too.
+        """
+        pairs = list(zip(self.arguments, [*self.arguments[1:], ""], strict=False))
+        named = [value if word == "--model" else word.partition("--model=")[2] for word, value in pairs]
+        return [value for value in (*named, *(value for word, value in pairs if word == "-m")) if value]
 
     def __contains__(self, token: str) -> bool:
         return token == self.program or token.startswith(f"{self.program}-")

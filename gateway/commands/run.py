@@ -156,8 +156,8 @@ async def _prepare(
     app, chosen = find_app(name) if name else None, ""
     if by_option := not isinstance(model, FormerRuns):
         first = model
-    elif model.model_argument in [view.name for view in models]:
-        first = model.model_argument
+    elif named := [name for name in model.model_arguments if name in {view.name for view in models}]:
+        first = named[0]
     else:
         family = app.family if app else ()
         choice = await usual_model(client, [view.name for view in models], family=family, runs=model)

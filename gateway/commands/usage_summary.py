@@ -196,7 +196,7 @@ def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:
         return [(_names_of(row, grouping), row) for row in view.rows]
     daily = grouping.step == "day"
     length = len("2026-11-20") if daily else len("2026-11-20 22:00")
-    middle_ms = DAY_MS // 2 if daily else 0  # a day of the server is named alike in the zone of this shell
+    middle_ms = DAY_MS // 2 if daily else 0  # its date here is the server's, unless the zones are 12 hours apart
     points = sorted(view.series, key=lambda point: (point.start_ms, -point.row.cost_nanos))
     return [
         (

@@ -13,7 +13,7 @@ from gateway.control.request_bodies import fields, members, patch, require_field
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views, price_view
 from gateway.core.auth import new_id
-from gateway.core.model_prices import own_prices
+from gateway.core.model_prices import own_prices, set_by_owner
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
@@ -115,14 +115,24 @@ async def _new_prices(changes: Sequence[Change], old: Channel | None, edits: Con
     offered = {(model.name, model.upstream_name) for model in channel.models}
     if old is not None and old.known_prices and (old.preset, old.base_url) == (channel.preset, channel.base_url):
         offered -= {(model.name, model.upstream_name) for model in old.models}
-    return await vendor_prices.new_prices(channel, edits.registry, {name for name, _ in offered}, edits.now)
+    stale = _removed_prices(changes)
+    left = {name: price for name, price in edits.registry.prices.items() if name not in stale}
+    registry = msgspec.structs.replace(edits.registry, prices=left)
+    return await vendor_prices.new_prices(channel, registry, {name for name, _ in offered}, edits.now)
+
+
+def _removed_prices(changes: Sequence[Change]) -> set[str]:
+    return {change.key for change in changes if change.table == "prices" and change.value is None}
 
 
 async def _commit(
     edits: ConfigEdits, changes: Sequence[Change], prices: Sequence[Price], done: str, undone: str
 ) -> SavedChannel:
     """Commit a channel with the prices of its new models, except for those that were set meanwhile."""
-    prices = [price for price in prices if price.model not in edits.registry.prices]
+    stale = _removed_prices(changes)
+    chosen = {name for name, price in edits.registry.prices.items() if name not in stale or set_by_owner(price)}
+    changes = [change for change in changes if change.table != "prices" or change.key not in chosen]
+    prices = [price for price in prices if price.model not in chosen]
     if prices:
         count = count_text(len(prices), "price")
         done, undone = f"{done} with {count} known to the program", f"{undone}, without {count} it brought"
@@ -163,7 +173,21 @@ async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[C
         validation.preset(asked.preset)
     chosen = chosen_by_hand(old, _at_home(asked, old), sends_patterns="patterns" in members(body))
     channel = _date_models(_check(fix_models(chosen), edits), old, edits)
-    return await model_lists.save_changes(channel, old, edits)
+    changes = await model_lists.save_changes(channel, old, edits)
+    stale = _stale_prices(_channel_of(changes), old, edits.registry) if channel.known_prices else []
+    return [*changes, *(Change("prices", model, None) for model in stale)]
+
+
+def _stale_prices(channel: Channel, old: Channel, registry: Registry) -> list[str]:
+    """Names that are other models' now, and still have the list price of the ones that they were before."""
+    before = {model.name: model.upstream_name for model in old.models}
+    names = {
+        model.name for model in channel.models if before.get(model.name, model.upstream_name) != model.upstream_name
+    }
+    for other in registry.channels.values():
+        if other.id != channel.id:
+            names -= {model.name for model in other.models}
+    return sorted(name for name in names if name in registry.prices and not set_by_owner(registry.prices[name]))
 
 
 def _removal_changes(edits: ConfigEdits, channel: Channel) -> list[Change]:

@@ -2,6 +2,8 @@
 
 An entry is undone field by field: what it set must still be so. Where it is not, something newer contradicts it,
 and is named. What the gateway itself keeps up to date, such as the models that a pattern lets in, contradicts nothing.
+
+Long: what is kept of a change, what is shown of it and what undoes it have to agree about every field.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -60,8 +62,8 @@ SAME_SHOWN = 40
 HIDDEN = "…"
 """What people see of a key."""
 
-_SECRET_FIELDS = frozenset({"digest", "key", "keys", "headers", "proxy"})
-"""Fields that look the same to people when they differ."""
+_SECRET_FIELDS = {"digest": "key", "key": "key", "keys": "key", "headers": "headers", "proxy": "proxy"}
+"""Fields that look the same to people when they differ, and what people call them."""
 
 _SECTIONS: Mapping[str, Section] = {section.name: section for section in SECTIONS}
 
@@ -109,9 +111,15 @@ def differences_of(changes: Sequence[EntityChange], before: Registry, after: Reg
                 shown_before.setdefault(name, _words(change.table, old).get(name, ""))
                 shown_after.setdefault(name, _words(change.table, new).get(name, ""))
         fields = list(_fields(shown_before, shown_after))
-        names = {**(change.before or {}), **(change.after or {})}
-        if what == "changed" and not fields and names.keys() & _SECRET_FIELDS:
-            fields = [FieldDifference(field="key", before=HIDDEN, after=HIDDEN)]
+        if what == "changed" and not fields:  # secrets that look alike
+            secret = sorted(
+                {
+                    _SECRET_FIELDS[name]
+                    for name in (change.before or {}) | (change.after or {})
+                    if name in _SECRET_FIELDS
+                }
+            )
+            fields = [FieldDifference(field=name, before=HIDDEN, after=HIDDEN) for name in secret]
         found.append(Difference(what=what, noun=NOUNS[change.table], name=change.name, fields=fields))
     return found
 

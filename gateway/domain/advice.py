@@ -72,6 +72,8 @@ def advice(
     """
     named = channel or str(error.details.get("channel") or "NAME")
     names = {"token": word(token), "group": word(group), "model": word(model), "channel": word(named)}
+    if "Check the " in error.message:  # it says itself what to do
+        return ""
     text = _budget(error) or _grant(error) or _limit(error) or _setting(error) or _BY_CODE.get(error.code, "")
     if key := key or _message_of(error, "key"):
         text = text.replace("channel edit {channel} --key", f"channel key rotate {{channel}} {key} --key")

@@ -131,10 +131,11 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def hold_text(self) -> str:
         """What is held: ``1,000 input and 4,096 output tokens, as the request sets no limit``."""
-        if self.max_tokens:
-            return f"{self.prompt_tokens:,} input and {self.max_tokens:,} output tokens"
         output = max(0, (self.hold_tokens or 0) - self.prompt_tokens)
-        return f"{self.prompt_tokens:,} input and {output:,} output tokens, as the request sets no limit"
+        text = f"{self.prompt_tokens:,} input and {output:,} output tokens"
+        if not self.max_tokens:
+            return f"{text}, as the request sets no limit"
+        return text if output == self.max_tokens else f"{text} of the {self.max_tokens:,} that the request allows"
 
 
 def left_text(why: Why) -> str:

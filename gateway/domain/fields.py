@@ -197,7 +197,7 @@ CHANNEL: Table = (
             completes="groups",
         ),
         label="Groups",
-        help="Groups it serves, instead of its present ones: default,friends.",
+        help="All groups it serves: default,friends. A new channel serves 'default' if this is left out.",
         option="--group",
         placeholder="none: no token can use it",
     ),

@@ -81,8 +81,8 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     """
     until: Millis | None = msgspec.field(name="until_ms", default=None)
     """When it is tried again, or the budget is reset; None while paused: when it is resumed by hand."""
-    share: float = 0.0
-    """Of a budget: how much of it was spent."""
+    amounts: tuple[int, int] | None = None
+    """Of a budget: its nano-dollars and its tokens, each -1 if it does not limit them."""
     paused: bool = False
     """It lasts: the channel is paused, the store rejects calls, or a variable is still not set."""
     ended: Millis | None = msgspec.field(name="ended_ms", default=None)
@@ -315,22 +315,22 @@ class Incidents:
                 self._note(one)
         for subject, budget in spent.items():
             known, reason, view = lasting.get(subject), _spent_text(budget.view), budget.view
-            share = spent_share(view)
-            if known is not None and known.refused and share < known.share:
-                known.ended = at  # it was raised: what it refused is over, also if most of it is still spent
+            if known is not None and known.refused and _was_raised(known, view):
+                known.ended = at  # what it refused is over, also if most of it is still spent
                 self._note(known)
-                if share >= WARN_SHARE:
+                if spent_share(view) >= WARN_SHARE:
                     self._begin(began=at, last=at, **_warning(subject, budget))
             elif known is None or known.began < window_start(view.window, at):
                 found.append(self._begin(began=at, last=at, **_warning(subject, budget)))
             elif known.reason != reason:
                 if ALL_SPENT in (known.reason, reason):
                     known.last = at
-                known.reason, known.share = reason, share
+                known.reason, known.amounts = reason, _amounts(view)
                 self._note(known)
                 found += [known] if reason == ALL_SPENT else []
-            else:
-                known.share = share
+            elif known.amounts != _amounts(view):
+                known.amounts = _amounts(view)
+                self._note(known)
         return found
 
     def _note(self, incident: Incident) -> None:
@@ -477,21 +477,34 @@ def spent_share(budget: BudgetView) -> float:
 
 
 def _spent_text(budget: BudgetView) -> str:
-    return ALL_SPENT if (share := spent_share(budget)) >= 1 else f"{percent_text(share)} is spent"
+    share = spent_share(budget)
+    text = f"{percent_text(share)} is spent"
+    return ALL_SPENT if share >= 1 else text if share >= WARN_SHARE else f"too small for a call; {text}"
+
+
+def _amounts(budget: BudgetView) -> tuple[int, int]:
+    return (-1 if budget.nanos is None else budget.nanos, -1 if budget.tokens is None else budget.tokens)
+
+
+def _was_raised(incident: Incident, budget: BudgetView) -> bool:
+    """Whether the budget allows more than when the incident was last looked at."""
+    if incident.amounts is None:
+        return False
+    pairs = zip(_amounts(budget), incident.amounts, strict=True)
+    return any(before >= 0 and (now < 0 or now > before) for now, before in pairs)
 
 
 def _warning(subject: str, budget: SpentBudget) -> dict[str, Any]:
     """The fields of an incident that say whose budget it is, and how much of it is spent."""
     until = budget.view.resets_at_ms or None
     reason = _spent_text(budget.view)
-    share = spent_share(budget.view)
     return {
         "channel": STORE,
         "subject_id": subject,
         "budget": budget.name,
         "reason": reason,
         "until": until,
-        "share": share,
+        "amounts": _amounts(budget.view),
     }
 
 

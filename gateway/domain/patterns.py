@@ -11,6 +11,8 @@ from functools import lru_cache
 NOT = "!"
 ALIKE = 0.6
 """How much of two names must agree, from 0 to 1."""
+SLIPS = 3
+"""By how many letters a name that is typed wrong differs in its length, or in which letters it has, at most."""
 COMPARED = 200
 """Names that are compared letter by letter, at some 10 microseconds each, on the event loop."""
 
@@ -36,13 +38,15 @@ def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 @lru_cache(maxsize=32)
 def _near_names(name: str, known: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """Kept, as a client may repeat its mistake many times a second; of many names only those that begin alike count."""
+    """Kept, as a client may repeat its mistake many times a second; of many names only those with its letters count."""
     from difflib import get_close_matches  # noqa: PLC0415 - needed for a mistake only
 
     names, short = sorted(known), name.casefold()
     holding = [one for one in names if len(short) > 2 and short in one.casefold()]
-    alike = names if len(names) <= COMPARED else [one for one in names if one[:3].casefold() == short[:3]][:COMPARED]
-    return tuple(dict.fromkeys([*holding, *get_close_matches(name, alike, count, ALIKE)]))[:count]
+    if len(names) > COMPARED:
+        letters, size = set(name), len(name)
+        names = [one for one in names if abs(len(one) - size) <= SLIPS and len(letters ^ set(one)) <= SLIPS][:COMPARED]
+    return tuple(dict.fromkeys([*holding, *get_close_matches(name, names, count, ALIKE)]))[:count]
 
 
 def is_embedding_model(name: str) -> bool:

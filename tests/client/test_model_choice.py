@@ -111,15 +111,18 @@ def test_the_first_model_is_one_that_chats_and_is_not_built_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "model"),
+    ("arguments", "models"),
     [
-        (("--model", "x", "--weak-model", "gpt-5"), "x"),
-        (("-m", "gpt-5", "hi"), "gpt-5"),
-        (("--model=gpt-5",), "gpt-5"),
-        (("exec", "gpt-5"), ""),
-        (("--fallback-model", "gpt-5", "--model"), ""),
-        ((), ""),
+        (("--model", "x", "--weak-model", "gpt-5"), ["x"]),
+        (("-m", "gpt-5", "hi"), ["gpt-5"]),
+        (("-m", "aider", "--model", "gpt-4o"), ["gpt-4o", "aider"]),
+        (("--model=gpt-5",), ["gpt-5"]),
+        (("exec", "gpt-5"), []),
+        (("--fallback-model", "gpt-5", "--model"), []),
+        ((), []),
     ],
 )
-def test_a_programs_own_option_names_its_model_and_no_other_argument_does(arguments: Sequence[str], model: str) -> None:
-    assert FormerRuns(program="p", folder="f", arguments=arguments).model_argument == model
+def test_a_programs_own_option_names_its_model_and_no_other_argument_does(
+    arguments: Sequence[str], models: list[str]
+) -> None:
+    assert FormerRuns(program="p", folder="f", arguments=arguments).model_arguments == models

@@ -234,9 +234,15 @@ def test_a_new_name(noun: str) -> None:
 
 
 def test_a_renamed_group_says_where_its_calls_are() -> None:
-    control = Control({"PATCH /groups/old": replace(GROUP, name="new"), "GET /groups/old": replace(GROUP, calls=2)})
+    control = Control(
+        {
+            "PATCH /groups/old": replace(GROUP, name="new", budgets=TOKEN.budgets),
+            "GET /groups/old": replace(GROUP, calls=2),
+        }
+    )
     ran = run("group", "rename", "old", "new", control=control)
-    assert ran.err.endswith("Its calls so far stay with the old name: tollkeeper usage list --group old\n")
+    assert "its calls so far stay with the old name: tollkeeper usage list grp:" in ran.err
+    assert "its budgets begin again" in ran.err
 
 
 def test_an_unencrypted_address_is_pointed_out() -> None:

@@ -154,7 +154,11 @@ async def test_a_budget_that_is_too_small_for_a_call_is_an_incident_for_a_while_
     assert (await client.chat(max_tokens=1_000)).status == 429
     await gateway.settled(1)
     (one,) = [one for one in await owner.incidents() if one.budget]
-    assert (one.budget, one.reason, one.refused) == ("daily budget of token 'tight'", "0% is spent", 1)
+    assert (one.budget, one.reason, one.refused) == (
+        "daily budget of token 'tight'",
+        "too small for a call; 0% is spent",
+        1,
+    )
     assert one.refuses(gateway.engine.now())
     assert (await client.chat(max_tokens=1)).status == 200
     await gateway.settled(2)
@@ -163,6 +167,19 @@ async def test_a_budget_that_is_too_small_for_a_call_is_an_incident_for_a_while_
     kept.last = Millis(kept.last - REFUSING_MS - 1)
     (one,) = [one for one in await owner.incidents() if one.budget]
     assert (one.ended is not None, one.refused) == (True, 1)
+
+
+async def test_a_budget_that_was_too_small_and_is_raised_refuses_no_more(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", speak())
+    gateway.price()
+    client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(10)),))
+    assert (await client.chat(max_tokens=1)).status == 429
+    await gateway.settled(1)
+    assert [one.ended for one in await owner.incidents() if one.budget] == [None]
+    await owner.edit_token("tight", {"budgets": [{"window": "day", "nanos": 10**9}]})
+    assert [one.ended is None for one in await owner.incidents() if one.budget] == [False]
 
 
 async def test_a_key_whose_variable_is_not_set_was_not_rejected_and_stays_an_incident_while_another_serves(

@@ -63,6 +63,19 @@ async def test_a_name_that_becomes_another_models_gets_that_ones_price(owner: Co
     assert (await rates(owner))["quick"] == 2 * DOLLAR != before
 
 
+async def test_a_list_price_of_a_name_goes_with_what_it_is_mapped_to(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("quick=gpt-4.1-nano", "slow=gpt-4.1", "mine=gpt-4.1")})
+    assert (await rates(owner))["quick"] == DOLLAR // 10
+    await owner.set_price("mine", {"input": 7, "output": 7})
+    own = (await rates(owner))["mine"]
+    saved = await owner.edit_channel("openai", {"models": named("quick=gpt-4.1", "slow=unheard-of", "mine=unheard-of")})
+    after = await rates(owner)
+    assert (after["quick"], after["slow"], after["mine"]) == (2 * DOLLAR, None, own)
+    assert ([price.model for price in saved.new_prices], saved.unpriced) == (["quick"], ("slow",))
+    await owner.undo()
+    assert ((await rates(owner))["quick"], (await rates(owner))["slow"]) == (DOLLAR // 10, 2 * DOLLAR)
+
+
 async def test_channel_and_prices_are_undone_in_one_step(owner: ControlClient) -> None:
     await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "gpt-4.1-mini")})
     assert (await owner.undo()).text == "channel 'openai' is removed, without 2 prices it brought"

@@ -441,7 +441,7 @@ def test_a_budget_that_refused_calls_and_was_raised_refuses_no_more() -> None:
     warning.refused = 7
     assert warn(found, budget(99), at=NOW + 1_000) == []
     assert found.newest() == [warning]
-    assert warn(found, budget(90), at=NOW + 2_000) == []
+    assert warn(found, replace(budget(99), nanos=Nanos(110)), at=NOW + 2_000) == []
     again, before = found.newest()
     assert (before.ended, before.refused) == (NOW + 2_000, 7)
     assert (again.ended, again.refused, again.reason) == (None, 0, "90% is spent")
@@ -452,7 +452,7 @@ def test_a_budget_that_was_raised_while_no_server_ran_refuses_no_more() -> None:
     (warning,) = warn(found, budget(99))
     warning.refused = 7
     restarted = Incidents(found.newest())
-    assert warn(restarted, budget(90), at=NOW + 2_000) == []
+    assert warn(restarted, replace(budget(99), nanos=Nanos(110)), at=NOW + 2_000) == []
     again, before = restarted.newest()
     assert (before.ended, again.refused) == (NOW + 2_000, 0)
 

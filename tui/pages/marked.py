@@ -90,6 +90,7 @@ async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
     if planned is None:
         return
     patches, what, effect = planned
+    views = [view for view in views if _ref(page, view) in patches]
     verb = what.partition(" ")[0]
     count = _count_text(page, views)
     question = f"{what.replace('{}', count)}?"

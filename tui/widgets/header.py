@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from textual import events
 from textual.content import Content
 from textual.message import Message
@@ -86,11 +87,11 @@ def state_line(session: ConsoleSession, width: int) -> Content:
 def alert_page_at(x: int, session: ConsoleSession, width: int) -> str:
     """The page of the alert in this column of the state line; empty if none is there."""
     _, shown = _state_parts(session, width)
-    at = width - sum(len(text) for text, _ in shown)
+    at = width - sum(cell_len(text) for text, _ in shown)
     for text, alert in shown:
-        if at <= x < at + len(text):
+        if at <= x < at + cell_len(text):
             return "" if alert is None else alert.page
-        at += len(text)
+        at += cell_len(text)
     return ""
 
 
@@ -105,11 +106,11 @@ def _state_parts(session: ConsoleSession, width: int) -> tuple[list[Part], list[
     for i, alert in enumerate(right):
         rest = f" +{len(right) - i}"
         text = f"{session.glyphs.failed if alert.level == 'bad' else session.glyphs.warning} {alert.text}  "
-        if len(text) > room - (len(rest) if i < len(right) - 1 else 0):
+        if cell_len(text) > room - (len(rest) if i < len(right) - 1 else 0):
             shown.append((rest if len(rest) < room else "", None))
             break
         shown.append((text, alert))
-        room -= len(text)
+        room -= cell_len(text)
     return left, shown
 
 
@@ -156,7 +157,7 @@ def _places(page: str, width: int) -> list[tuple[int, int, str]]:
 
 
 def _length(parts: Sequence[Part]) -> int:
-    return sum(len(text) for text, _ in parts)
+    return sum(cell_len(text) for text, _ in parts)
 
 
 def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:

@@ -1,5 +1,7 @@
 import msgspec
 import pytest
+from msgspec.structs import replace
+from rich.cells import cell_len
 
 from tests.tui.owner import press, shown
 from tests.tui.stage import FakeClient, calls, console, running, status, sums
@@ -47,6 +49,11 @@ def test_an_alert_leads_to_its_page() -> None:
     text = state_line(made, width).plain
     pages = [alert_page_at(text.index(name), made, width) for name in ("deepseek paused", "ci 97%", "running")]
     assert pages == ["channels", "tokens", ""]
+    made.board.tokens = [replace(one, name="深度求索渠道") if one.name == "ci" else one for one in made.board.tokens]
+    line = state_line(made, width)
+    assert line.cell_length == width
+    at = cell_len(line.plain[: line.plain.index("深度")])
+    assert alert_page_at(at, made, width) == "tokens"
 
 
 def test_a_server_that_is_gone_says_what_to_do() -> None:
