@@ -226,6 +226,10 @@ def test_only_the_channel_asked_for_can_be_why_nothing_is_imported() -> None:
     control = Control({"POST /prices/import": [], "GET /channels": channels})
     assert run("price", "import", "--channel", "openai", control=control).err == "no known prices; nothing to import\n"
     assert "these channels have: mine;" in run("price", "import", "--channel", "mine", control=control).err
+    assert "No channel offers gpt-9;" in run("price", "import", "--model", "gpt-9", control=control).err
+    offered = channels[1].models[0].name
+    control = Control({"POST /prices/import": [], "GET /channels": channels[1:]})
+    assert "these channels have: mine;" in run("price", "import", "--model", offered, control=control).err
 
 
 def test_a_price_is_removed() -> None:

@@ -110,6 +110,12 @@ def test_the_decision_and_its_reasons() -> None:
     assert lines[-1].endswith("echo  paused for 30 s: 429")
 
 
+def test_the_hold_is_shown_as_it_is_also_if_the_request_allows_more() -> None:
+    found = replace(FOUND, fallbacks=[], prompt_tokens=1_000, max_tokens=5_000, hold_tokens=1_100)
+    out = run("why", "laptop", "gpt-4o", control=Control({"GET /why": found})).out
+    assert "1,000 input and 100 output tokens of the 5,000 that the request allows\n" in out
+
+
 def test_cache_marks_are_reported_with_the_command_that_stops_them() -> None:
     found = replace(FOUND, routes=[replace(ROUTE, cache_marks=True)])
     (line,) = [

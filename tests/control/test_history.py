@@ -434,3 +434,13 @@ async def test_a_strange_source_is_harmless(surface: Surface, header: str) -> No
     await owner.add_group({"name": "friends"})
     (entry,) = await owner.history()
     assert entry.source.session.isprintable()
+
+
+async def test_a_secret_header_that_was_changed_is_named_without_its_value(
+    console: ControlClient, gateway: Gateway
+) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", key="")
+    for value in ("hunter-canary-1", "hunter-canary-2"):
+        await console.edit_channel("up", {"headers": {"X-Sec": value}})
+    (difference,) = (await console.history())[0].differences
+    assert [(field.field, field.before, field.after) for field in difference.fields] == [("headers", "…", "…")]

@@ -19,6 +19,11 @@ def test_a_name_that_looks_like_a_place_is_left_alone() -> None:
     assert advice(EXPIRED, token="{model}{0}", model="m").startswith("'tollkeeper token edit '{model}{0}' ")
 
 
+def test_an_error_that_says_what_to_check_has_none() -> None:
+    assert advice(UpstreamError("m")).startswith("the fault is the upstream's")
+    assert advice(UpstreamError("not known (HTTP 404). Check the channel's base URL.")) == ""
+
+
 def test_an_unknown_code_has_none() -> None:
     assert advice(GatewayError("m", code="brew")) == ""
 

@@ -43,7 +43,7 @@ async def choose(app: Console, pilot: Pilot[ExitStatus], *keys: str) -> None:
         ("tokens", ["k", "enter"], "Delete 2 tokens?", ("tokens", None)),
         ("groups", ["k", "enter"], "Delete 2 groups?", ("groups", None)),
         ("channels", ["j", "enter"], "Disable 2 channels?", ("channels", {"enabled": False})),
-        ("channels", ["j", "j", "enter", "j", "enter"], "Move 2 channels to", ("channels", {"groups": ["default"]})),
+        ("channels", ["m", "enter", "j", "enter"], "Move 2 channels to", ("channels", {"groups": ["default"]})),
         ("models", ["enter"], "Make 2 models free?", ("prices", FREE)),
         ("models", ["j", "enter"], "Remove the price of 2 models?", ("prices", None)),
     ],
@@ -66,6 +66,23 @@ async def test_the_menu_changes_all_marked_rows(
             assert patch == sent[1]
         assert words(app) == [f"Changed 2 {kind}. Press u to undo."]
         assert app.page.table.marks == set()  # type: ignore[attr-defined]
+
+
+async def test_marked_channels_are_added_to_a_group_beside_their_others() -> None:
+    async with shown("channels") as (app, pilot, owner):
+        first, second = (app.page.source.row(at).view for at in (0, 1))  # type: ignore[attr-defined]
+        board = app.session.board
+        board.groups = [*board.groups, msgspec.structs.replace(board.groups[0], name="zoo")]
+        board.channels = [
+            msgspec.structs.replace(one, groups=(*one.groups, "zoo")) if one.id == first.id else one
+            for one in board.channels
+        ]
+        app.page.renew()
+        await choose(app, pilot, "a", "enter", "z", "enter")
+        assert "Add 1 channel to group zoo?" in screen(app)
+        await press(app, pilot, "y")
+        ((_, kind, patches),) = owner.did
+        assert (kind, patches) == ("channels", {second.id: {"groups": [*second.groups, "zoo"]}})
 
 
 async def test_an_action_that_changes_no_row_leaves_nothing_to_undo() -> None:
