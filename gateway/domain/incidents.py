@@ -303,7 +303,7 @@ class Incidents:
     def update_budgets(self, spent: Mapping[str, SpentBudget], at: Millis) -> list[Incident]:
         """The warnings that are new: that most of a budget, or all of it, is spent, the first time in its window.
 
-        ``spent``: all budgets of which most is spent, or that were too small for a call of late, by their ids. The
+        ``spent``: all budgets of which most is spent, or recently too small for a call, by their ids. The
         others were raised or removed, or are reset.
         """
         lasting, found = dict[str, Incident](), list[Incident]()
