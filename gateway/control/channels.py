@@ -1,6 +1,6 @@
 """Channels and their keys: add, edit, remove, list models, test, resume. Keys are never shown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 import msgspec
@@ -117,7 +117,8 @@ async def _new_prices(changes: Sequence[Change], old: Channel | None, edits: Con
         offered -= {(model.name, model.upstream_name) for model in old.models}
     stale = _removed_prices(changes)
     left = {name: price for name, price in edits.registry.prices.items() if name not in stale}
-    registry = msgspec.structs.replace(edits.registry, prices=left)
+    kept = {change.key: change.value for change in changes if change.table == "prices" and change.key not in stale}
+    registry = msgspec.structs.replace(edits.registry, prices=left | kept)
     return await vendor_prices.new_prices(channel, registry, {name for name, _ in offered}, edits.now)
 
 
@@ -174,20 +175,33 @@ async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[C
     chosen = chosen_by_hand(old, _at_home(asked, old), sends_patterns="patterns" in members(body))
     channel = _date_models(_check(fix_models(chosen), edits), old, edits)
     changes = await model_lists.save_changes(channel, old, edits)
-    stale = _stale_prices(_channel_of(changes), old, edits.registry) if channel.known_prices else []
-    return [*changes, *(Change("prices", model, None) for model in stale)]
+    if not channel.known_prices:
+        return list(changes)
+    channels = {**edits.registry.channels, channel.id: _channel_of(changes)}
+    stale = _stale_prices(channels[channel.id], old, edits.registry)
+    return [*changes, *(change for name in stale for change in _price_removal(name, channels.values(), edits.registry))]
 
 
 def _stale_prices(channel: Channel, old: Channel, registry: Registry) -> list[str]:
-    """Names that are other models' now, and still have the list price of the ones that they were before."""
+    """Names that are other models' now, and still have the list price of the ones that they were before.
+
+    Not if another channel has the name for a model that it does not stand for here.
+    """
     before = {model.name: model.upstream_name for model in old.models}
-    names = {
-        model.name for model in channel.models if before.get(model.name, model.upstream_name) != model.upstream_name
-    }
+    targets = {model.name: model.upstream_name for model in channel.models}
+    names = {name for name, target in targets.items() if before.get(name, name) != target}
     for other in registry.channels.values():
         if other.id != channel.id:
-            names -= {model.name for model in other.models}
+            names -= {model.name for model in other.models if targets.get(model.name) != model.upstream_name}
     return sorted(name for name in names if name in registry.prices and not set_by_owner(registry.prices[name]))
+
+
+def _price_removal(name: str, channels: Iterable[Channel], registry: Registry) -> Iterator[Change]:
+    """Remove a name's price; names that are mapped to the model of that name, and have its price, keep it."""
+    yield Change("prices", name, None)
+    heirs = {model.name for one in channels for model in one.models if model.upstream == name != model.name}
+    for heir in sorted(heirs - registry.prices.keys()):
+        yield Change("prices", heir, msgspec.structs.replace(registry.prices[name], model=heir))
 
 
 def _removal_changes(edits: ConfigEdits, channel: Channel) -> list[Change]:

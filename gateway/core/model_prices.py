@@ -55,14 +55,19 @@ def own_prices(
     """
     names = {served.name for served in channel.models}
     models = {m.name for one in registry.channels.values() for m in one.models if not is_mapping(m)}
+    targets: dict[str, set[str]] = {}
+    for served in (served for one in registry.channels.values() for served in one.models):
+        targets.setdefault(served.name, set()).add(served.upstream_name)
     for one in in_order(registry.channels.values()):
         for served in one.models:
             price, own = prices.get(served.name), registry.prices.get(served.name)
             if served.name not in names or not is_mapping(served) or price is None or (own and set_by_owner(own)):
                 continue
+            if price is own and served.upstream in targets and served.upstream not in models:
+                continue  # the price of that name is the one of what it stands for, not of the upstream's model
             target = registry.prices.get(served.upstream)
-            if target is None and price is own and served.name not in models:
-                continue  # the list price of its target, which nobody offers under its own name
+            if target is None and price is own and (len(targets[served.name]) == 1 or one.id != channel.id):
+                continue  # the list price of a target that nobody offers under its own name
             if target is None or differs(target, price):
                 yield one, served, price
 

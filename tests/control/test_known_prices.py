@@ -113,6 +113,39 @@ async def test_models_that_an_edit_adds_are_priced_and_others_are_left_alone(own
     assert (await rates(owner)) == {"m": INPUT, "gpt-4.1": None}
 
 
+@pytest.mark.parametrize(("target", "price"), [("gpt-4.1-nano", DOLLAR // 10), ("my-finetune", None)])
+async def test_what_else_is_mapped_to_a_model_keeps_its_price_when_that_name_becomes_another_model(
+    owner: ControlClient, target: str, price: int | None
+) -> None:
+    await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "fast=gpt-4.1")})
+    await owner.add_channel({**OPENAI, "name": "b", "models": named("quick=gpt-4.1")})
+    saved = await owner.edit_channel("openai", {"models": named(f"gpt-4.1={target}", "fast=gpt-4.1")})
+    now = await rates(owner)
+    assert [now[name] for name in ("gpt-4.1", "fast", "quick")] == [price, 2 * DOLLAR, 2 * DOLLAR]
+    assert saved.own_prices == ()
+    assert saved.unpriced == (() if price else ("gpt-4.1",))
+    await owner.undo()
+    now = await rates(owner)
+    assert [now[name] for name in ("gpt-4.1", "fast", "quick")] == [2 * DOLLAR] * 3
+
+
+async def test_a_name_at_two_channels_gets_the_new_price_once_both_map_it_elsewhere(owner: ControlClient) -> None:
+    for name in ("openai", "b"):
+        await owner.add_channel({**OPENAI, "name": name, "models": named("quick=gpt-4.1-nano")})
+    first = await owner.edit_channel("openai", {"models": named("quick=o3")})
+    assert (await rates(owner))["quick"] == DOLLAR // 10
+    assert [(one.name, one.channel, one.target) for one in first.own_prices] == [("quick", "openai", "o3")]
+    assert (await owner.edit_channel("b", {"models": named("quick=o3")})).own_prices == ()
+    assert (await rates(owner))["quick"] == 2 * DOLLAR
+
+
+async def test_a_name_that_comes_back_for_another_model_gets_that_ones_price(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("quick=gpt-4.1-nano", "o4-mini")})
+    await owner.edit_channel("openai", {"models": named("o4-mini")})
+    await owner.edit_channel("openai", {"models": named("o4-mini", "quick=o3")})
+    assert (await rates(owner))["quick"] == 2 * DOLLAR
+
+
 async def test_a_mapping_follows_its_target(owner: ControlClient) -> None:
     saved = await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "fast=gpt-4.1", "mini=gpt-4.1-mini")})
     assert sorted(price.model for price in saved.new_prices) == ["gpt-4.1", "mini"]
