@@ -74,9 +74,11 @@ def wanted_of(given: dict[str, Any]) -> CallQuery:
     """The options by name as one value; raises BadRequest for a word that is not understood."""
     status = given.pop("status")
     typed = [*given.pop("words"), *([f"st:{status}", "!st:running"] if status else [])]
+    if (answered := given.pop("answered_by")) is not None:
+        typed.append(_pattern_word("as", answered))
     for name, field in _PATTERN_FIELDS.items():
         if is_pattern(value := given[name] or ""):
-            typed.append(f"{'!' if value[0] == '!' else ''}{field}:{value.removeprefix('!')}")
+            typed.append(_pattern_word(field, value))
             given[name] = None
     words = parse(" ".join(map(shell_word, typed)), now())
     since = _only(max, given.pop("since"), words.since)
@@ -86,6 +88,11 @@ def wanted_of(given: dict[str, Any]) -> CallQuery:
         raise BadRequest(f"--until is before --since: nothing is from {began} to {ended}", param="until")
     failed = given.pop("errors") or None
     return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **given)
+
+
+def _pattern_word(field: str, pattern: str) -> str:
+    """The word of the filter for an option's value; ``!`` before it negates."""
+    return f"{'!' if pattern.startswith('!') else ''}{field}:{pattern.removeprefix('!')}"
 
 
 _PATTERN_FIELDS = {"token": "tok", "group": "grp", "model": "model", "channel": "ch", "app": "app", "api": "api"}
@@ -152,8 +159,8 @@ async def no_match(client: ControlClient, wanted: CallQuery) -> str:
     """The note for an empty result, with the probable reason."""
     models = [] if wanted.model is None else [model.name for model in await client.models()]
     if wanted == CallQuery(model=wanted.model) and wanted.model in models:
-        others = f"usage list {word(wanted.model or '')}"
-        return f"no matching calls; calls of other names may have used it: tollkeeper {others}"
+        others = f"usage list --as {word(wanted.model or '')}"
+        return f"no matching calls; it may have answered calls for other names: tollkeeper {others}"
     if wanted.model is None or wanted.model in models:
         return f"no matching calls{_names_note(wanted)}"
     return f"no matching calls; no channel offers model '{wanted.model}' now: there are {', '.join(models) or 'none'}"
@@ -182,6 +189,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option("--group", type=SOME, shell_complete=GROUPS, help="Calls in this group."),
     click.option("--model", type=SOME, shell_complete=MODELS, help="Calls for this model."),
+    click.option(
+        "--as",
+        "answered_by",
+        type=SOME,
+        metavar="MODEL",
+        help="Calls that went to this model of an upstream, whatever model they asked for.",
+    ),
     click.option("--channel", type=SOME, shell_complete=CHANNELS, help="Calls answered by this channel."),
     click.option("--app", type=SOME, help="Calls by this client program."),
     click.option("--api", type=SOME, help="Calls of this API: chat, messages, responses, embeddings, ..."),

@@ -7,6 +7,7 @@ and an unknown one is an error:
 ======================================  ================================================================
 ``tok: grp: ch: model: app: api: id:``  a pattern with ``*`` and ``?``, compared without case; ``tok:`` and ``ch:`` also
                                         take an id, whatever the name was
+``as:``                                 the same for the upstream's model that the call went to
 ``st:``                                 ``err``, ``ok``, ``running``, an outcome, ``4xx``, ``429``, ``>=400``
 ``dur: ttft:``                          a span: ``>5s``, ``<=250ms``
 ``in: out:``                            a count of tokens: ``>10k``
@@ -51,7 +52,16 @@ _NUMBERS: dict[str, tuple[str, Callable[[str], int]]] = {
     "out": ("output_tokens", count_of),
     "cost": ("cost_nanos", nanos_of),
 }
-_PATTERNS = {"tok": "token", "grp": "group", "ch": "channel", "model": "model", "app": "app", "api": "api", "id": "id"}
+_PATTERNS = {
+    "tok": "token",
+    "grp": "group",
+    "ch": "channel",
+    "model": "model",
+    "as": "upstream_model",
+    "app": "app",
+    "api": "api",
+    "id": "id",
+}
 _IDS = {"tok": (re.compile(r"tok_[0-9a-f]{16}"), "token_id"), "ch": (re.compile(r"ch_[0-9a-f]{16}"), "channel_id")}
 """How ids of tokens and channels look, and the field that has them."""
 _FULL_NAMES = {

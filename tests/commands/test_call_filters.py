@@ -44,6 +44,9 @@ def test_a_status_is_given_as_in_words(status: str) -> None:
         ("--model", "!demo-echo", "!model:demo-echo"),
         ("--channel", "my *", 'ch:"my *"'),
         ("--app", "*node*", "app:*node*"),
+        ("--as", "gpt-5", "as:gpt-5"),
+        ("--as", "!gpt-*", "!as:gpt-*"),
+        ("--as", "my model", 'as:"my model"'),
     ],
 )
 def test_an_option_takes_a_pattern(option: str, value: str, word: str) -> None:

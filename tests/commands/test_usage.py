@@ -269,7 +269,7 @@ def test_a_model_that_nothing_offers_is_named_with_those_there_are() -> None:
     )
     offered = run("usage", "list", "--model", MODEL.name, control=control).err
     assert offered == (
-        f"no matching calls; calls of other names may have used it: tollkeeper usage list {MODEL.name}\n"
+        f"no matching calls; it may have answered calls for other names: tollkeeper usage list --as {MODEL.name}\n"
     )
     late = run("usage", "list", "--model", MODEL.name, "--errors", control=control).err
     assert late == "no matching calls\n"

@@ -49,6 +49,8 @@ def fits(words: str, call: CallView = CALL) -> bool:
         "tok:lap*",
         "ch:openai*",
         "model:*:30b",
+        "as:qwen/*",
+        "!as:qwen3-coder:30b",
         "api:chat",
         "api:c*",
         "!api:messages",
