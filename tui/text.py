@@ -58,9 +58,10 @@ def cut_middle(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def cut_pair(name: str, other: str, width: int, ellipsis: str = "…") -> str:
-    """``claude-haiku-4-5 as gpt-4o`` in so many cells; the first name is cut before the second: ``… as gpt-4o``."""
-    instead = f" as {cut_middle(other, max(1, width - len('… as ')), ellipsis)}"
-    return f"{cut(name, max(1, width - cell_len(instead)), ellipsis)}{instead}"
+    """``gpt-4o as claud…-4-5`` in so many cells; of two long names each gets a half: ``clau…-4-5 as gemi…flash``."""
+    room = width - len(" as ")
+    first = cut_middle(name, max(1, room // 2, room - cell_len(other)), ellipsis)
+    return f"{first} as {cut_middle(other, max(1, room - cell_len(first)), ellipsis)}"
 
 
 def cell(text: str, width: int, *, right: bool = False, ellipsis: str = "…") -> str:

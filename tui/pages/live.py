@@ -230,7 +230,7 @@ def end_of(call: CallView) -> str:
 
 def _what(call: CallView, glyphs: Glyphs, width: int = LIMIT) -> str:
     """The model and the fallback that answered, or the request that reached no API; how many calls the row stands for,
-    or which retry it is. Where that is too wide, the name is cut; the fallback and the numbers stay.
+    or which retry it is. Where that is too wide, the names are cut; the numbers stay.
     """
     times = f" {glyphs.times}{call.count:,}" if call.count > 1 else ""
     retry = f" retry {call.retry}" if call.retry else ""
