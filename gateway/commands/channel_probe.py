@@ -102,6 +102,8 @@ def test(ref: str | None, model: str, *, as_json: bool) -> None:
     if not check.ok:
         reason = f": {check.text}" if as_json else ""  # otherwise the line above says it
         raise Quit(f"channel '{ref}' failed its test{reason}", Exit.UPSTREAM)
+    if check.failed_keys:
+        raise Quit(f"channel '{ref}' works, but not with all of its keys", Exit.UPSTREAM)
 
 
 def _check_text(check: Check) -> str:
@@ -124,7 +126,7 @@ def _test_all(*, as_json: bool) -> None:
     run(work)
     if as_json:
         out_json(checks)
-    failed = [name for name, check in checks.items() if not check.ok]
+    failed = [name for name, check in checks.items() if not check.ok or check.failed_keys]
     if failed:
         raise Quit(f"{count_text(len(failed), 'channel')} failed the test: {', '.join(failed)}", Exit.UPSTREAM)
 

@@ -50,9 +50,12 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     """
     served = _served_model(channel, model)
     began = engine.clock.mono()
-    channel, ok, text = (
-        await _with_good_key(engine, channel) if channel.keys else (channel, *await _list(engine, channel, channel.id))
-    )
+    failed_keys = 0
+    if channel.keys:
+        channel, failed_keys, text = await _with_good_key(engine, channel)
+        ok = failed_keys < len(channel.all_keys)
+    else:
+        ok, text = await _list(engine, channel, channel.id)
     if served is not None:
         listed, began = text, engine.clock.mono()
         ok, text = await _call(engine, channel, served)
@@ -60,7 +63,7 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
         same = not ok and failed == unlisted
         text = f"neither a call nor the list of models works: {failed}" if same else f"{text}; {listed}"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
-    return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, TEXT_LIMIT))
+    return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, TEXT_LIMIT), failed_keys=failed_keys)
 
 
 def _served_model(channel: Channel, model: str) -> ServedModel | None:
@@ -97,8 +100,8 @@ def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
     return (keys | {present.id: present.key}).get(key) == tested.key
 
 
-async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, bool, str]:
-    """The channel with the first of its keys that is accepted, and what was found."""
+async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, int, str]:
+    """The channel with the first of its keys that is accepted, how many are not, and what was found."""
     good: list[tuple[Channel, str]] = []
     bad = []
     for number, key in enumerate(channel.all_keys, start=1):
@@ -113,7 +116,7 @@ async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, boo
             bad.append(f"key {number}: {text}")
     found = f"{len(good)} of {len(channel.all_keys)} keys are accepted"
     first, text = good[0] if good else (channel, "")
-    return first, bool(good), "; ".join([found, *([text] if text else []), *bad])
+    return first, len(bad), "; ".join([found, *([text] if text else []), *bad])
 
 
 async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[bool, str]:

@@ -195,8 +195,11 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     time: Millis
     ok: bool
+    """The channel can be used: at least one of its keys is accepted."""
     ms: Millis
     text: str = ""
+    failed_keys: int = 0
+    """How many of several keys were not accepted."""
 
 
 class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -50,6 +50,15 @@ def test_a_bad_test_is_a_failure_of_the_upstream_that_is_reported_once() -> None
     assert in_json.err == "tollkeeper: channel 'x' failed its test: 401: key refused\n"
 
 
+def test_a_key_of_several_that_is_not_accepted_is_a_failure() -> None:
+    half = replace(GOOD, text="1 of 2 keys are accepted; it lists 2 models; key 2: refused", failed_keys=1)
+    ran = run("channel", "test", "x", control=Control({"POST /channels/x/test": half}))
+    assert (ran.code, ran.out) == (Exit.UPSTREAM, f"ok after 85ms: {half.text}\n")
+    assert ran.err == "tollkeeper: channel 'x' works, but not with all of its keys\n"
+    every = run("channel", "test", control=Control({"GET /channels": [CHANNEL], "POST /channels/openai/test": half}))
+    assert (every.code, every.err) == (Exit.UPSTREAM, "tollkeeper: 1 channel failed the test: openai\n")
+
+
 def test_without_a_name_every_enabled_channel_is_tested() -> None:
     channels = [replace(CHANNEL, name="openai"), replace(CHANNEL, name="x"), replace(CHANNEL, name="no", enabled=False)]
     control = {"GET /channels": channels, "POST /channels/openai/test": GOOD, "POST /channels/x/test": BAD}

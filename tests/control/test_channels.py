@@ -410,7 +410,7 @@ async def test_a_test_tries_every_key_and_uses_the_good_ones_again(
     provider.on("/v1/models", reply({"object": "list", "data": [{"id": "m"}]}), fail(401), fail(401))
     provider.on("m", reply(whole("m")))
     check = await owner.test_channel("up", "m")
-    assert check.ok
+    assert (check.ok, check.failed_keys) == (True, 2)
     assert "1 of 3 keys are accepted; it lists 1 model; key 2: no list of models" in check.text
     assert [one.state for one in (await owner.channel("up")).keys] == ["ok", "attention", "attention"]
     assert provider.last.head.get("authorization") == f"Bearer {FIRST}"

@@ -116,6 +116,8 @@ class ChannelListing(TrendListing[ChannelRow]):
         _health(card, row, session)
         if (check := channel.last_check) is not None:
             mark, tone = (session.glyphs.ok, "ok") if check.ok else (session.glyphs.failed, "bad")
+            if check.ok and check.failed_keys:
+                mark, tone = session.glyphs.warning, "warn"
             text = f" {fmt.seconds(check.ms)}, {fmt.time_ago(now, check.time)}: {safe(session.advice(check.text))}"
             card.row("test", (mark, tone), text)
         else:
