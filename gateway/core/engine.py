@@ -102,7 +102,7 @@ class Engine:
         self.pressure = Pressure(resident, settings, live.calls, trim)
         self.answers = AnswerMemory(settings, live.calls)
         upstreams.share = self.answers.share
-        live.on_tick = self._relax
+        live.on_tick, bus.on_noteworthy = self._relax, live.wake
         self.incident_watch = IncidentWatch(
             kept=store.incidents,
             bus=bus,
@@ -135,6 +135,8 @@ class Engine:
 
         Raises what the store raises; then nothing has changed.
         """
+        if self.bus.noteworthy:
+            self.incident_watch.look()  # at what went wrong with the budgets that there were
         before = self.catalog.registry.channels
         inverse = self.store.entities.apply(changes, entry)
         self.catalog = Catalog(self.store.entities.registry)

@@ -204,6 +204,8 @@ class EventBus:
         """Of these, the ones that failed, needed more than one try, or met only paused channels or a budget that was
         too small, until ``IncidentWatch`` takes them.
         """
+        self.on_noteworthy: Callable[[], None] = lambda: None
+        """Called when there is another one."""
 
     @property
     def watchers(self) -> int:
@@ -240,6 +242,7 @@ class EventBus:
         self.recent.append(record)
         if (record.status != 200 or len(record.attempts) > 1) and (record.attempts or refused_for(record.marks)):
             self.noteworthy.append(record)
+            self.on_noteworthy()
         for watcher in self.watched_by:
             watcher.offer(SettledNotice(record))
 

@@ -1,7 +1,7 @@
 """IncidentWatch: keeps the incidents up to date, and warns once when most of a budget is spent.
 
-It looks once a second while calls run, and whenever somebody asks; calls only leave what went wrong with them. What has
-changed is written down at most every few seconds, and when the gateway stops.
+It looks once a second while calls run, after one was refused, before an edit, and whenever somebody asks; calls only
+leave what went wrong with them. What has changed is written down at most every few seconds, and when the gateway stops.
 """
 
 import logging
@@ -125,18 +125,18 @@ class IncidentWatch:
 
     def _look_at_budgets(self, now: Millis) -> None:
         catalog, calls = self._catalog(), self._books.spent(ACCOUNT, Millis(0)).calls
-        refusing = {exceeded_budget(call.marks) for call in self._bus.noteworthy} - {""}
-        refusing |= {one.subject_id for one in self.incidents.newest() if one.refused and one.refuses(now)}
-        if self._counted == calls and self._known is catalog and self._refusing == refusing:
+        refused = {exceeded_budget(call.marks) for call in self._bus.noteworthy} - {""}
+        refusing = refused | {one.subject_id for one in self.incidents.newest() if one.refused and one.refuses(now)}
+        if not refused and self._counted == calls and self._known is catalog and self._refusing == refusing:
             return
         if self._known is not catalog:
             self.incidents.follow_names(dict(self._names()), now)
         self._counted, self._known, self._refusing = calls, catalog, refusing
         spent = {
-            budget_id(view.window, *scope): SpentBudget(budget_name(view.window, owner), view)
+            id_: SpentBudget(budget_name(view.window, owner), view, id_ in refused)
             for scope, owner, budgets in self._budgets()
             for view in budget_use(self._books, scope, budgets, now)
-            if spent_share(view) >= WARN_SHARE or budget_id(view.window, *scope) in refusing
+            if (id_ := budget_id(view.window, *scope)) in refusing or spent_share(view) >= WARN_SHARE
         } | self._spent_balance()
         for warning in self.incidents.update_budgets(spent, now):
             _log.warning("%s: %s", warning.budget, warning.reason)

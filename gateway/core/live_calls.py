@@ -67,8 +67,13 @@ class LiveCalls:
         if not self.calls:
             self.empty.clear()
         self.calls[call.context.visit.id] = call
+        self._quiet = False
+        self.wake()
+
+    def wake(self) -> None:
+        """Tick once more, and while calls run."""
         if not self._ticking:
-            self._ticking, self._quiet = True, False
+            self._ticking = True
             asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
 
     def leave(self, call: Call) -> None:

@@ -143,10 +143,12 @@ class ChannelState(Protocol):
 
 
 class SpentBudget(msgspec.Struct, frozen=True):
-    """A budget of which most is spent."""
+    """A budget of which most is spent, or that was too small for a call."""
 
     name: str
     view: BudgetView
+    refused: bool = False
+    """It was too small for a call since it was last looked at."""
 
 
 class Incidents:
@@ -318,8 +320,9 @@ class Incidents:
             if known is not None and known.refused and _was_raised(known, view):
                 known.ended = at  # what it refused is over, also if most of it is still spent
                 self._note(known)
-                if spent_share(view) >= WARN_SHARE:
-                    self._begin(began=at, last=at, **_warning(subject, budget))
+                if budget.refused or spent_share(view) >= WARN_SHARE:
+                    again = self._begin(began=at, last=at, **_warning(subject, budget))
+                    found += [again] if budget.refused else []
             elif known is None or known.began < window_start(view.window, at):
                 found.append(self._begin(began=at, last=at, **_warning(subject, budget)))
             elif known.reason != reason:

@@ -177,9 +177,32 @@ async def test_a_budget_that_was_too_small_and_is_raised_refuses_no_more(
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(10)),))
     assert (await client.chat(max_tokens=1)).status == 429
     await gateway.settled(1)
-    assert [one.ended for one in await owner.incidents() if one.budget] == [None]
     await owner.edit_token("tight", {"budgets": [{"window": "day", "nanos": 10**9}]})
     assert [one.ended is None for one in await owner.incidents() if one.budget] == [False]
+
+
+async def test_a_budget_that_is_raised_and_still_too_small_refuses_again(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    gateway.price()
+    client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(10)),))
+    assert (await client.chat(max_tokens=1)).status == 429
+    await gateway.settled(1)
+    await owner.edit_token("tight", {"budgets": [{"window": "day", "nanos": 20}]})
+    assert [one.refuses(gateway.engine.now()) for one in await owner.incidents() if one.budget] == [False]
+    assert (await client.chat(max_tokens=1)).status == 429
+    await gateway.settled(2)
+    again, before = (one for one in await owner.incidents() if one.budget)
+    assert [(one.refused, one.refuses(gateway.engine.now())) for one in (again, before)] == [(1, True), (1, False)]
+
+
+async def test_a_refusal_is_looked_at_although_no_call_runs_and_nobody_asks(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway.price()
+    client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(10)),))
+    assert (await client.chat(max_tokens=1)).status == 429
+    await gateway.until(lambda: "too small for a call" in caplog.text)
 
 
 async def test_a_key_whose_variable_is_not_set_was_not_rejected_and_stays_an_incident_while_another_serves(
