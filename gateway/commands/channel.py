@@ -3,7 +3,6 @@
 from typing import Any
 
 import click
-import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
@@ -156,11 +155,7 @@ def edit_channel(
         patch = options.given_values(dialect=dialect) | channel_patch(given, view)
         patch |= changed_groups(view.groups, add_groups, remove_groups, whole="groups" in patch)
         saved = await client.edit_channel(view.id, options.something(patch))
-        mapped = {(model.name, model.upstream) for model in view.models}
-        changed = {model.name for model in saved.models if (model.name, model.upstream) not in mapped}
-        added = tuple(name for name in saved.unpriced if name in changed)
-        own = tuple(one for one in saved.own_prices if one.name in changed)
-        prices = formatting.price_notes(msgspec.structs.replace(saved, unpriced=added, own_prices=own))
+        prices = formatting.price_notes(saved.of_changed(view))
         done = options.saved_text(patch, view, saved)
         lost = {model.name for model in view.models} - {model.name for model in saved.models}
         poorer = set(view.groups) - (set() if lost else set(saved.groups))

@@ -13,7 +13,7 @@ from gateway.control.request_bodies import fields, members, patch, require_field
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views, price_view
 from gateway.core.auth import new_id
-from gateway.core.model_prices import own_prices, set_by_owner
+from gateway.core.model_prices import own_prices
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
@@ -84,6 +84,8 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
             f"channel '{old.name}' has changed in the meantime; review it and try again", code="changed_meanwhile"
         )
     undone = f"channel '{old.name}' is as before"
+    if not {"key", "keys"}.isdisjoint(members(await request.read())):
+        edits.engine.health.clear(old.id)  # who gives the same key again says that it is good
     return await _commit(edits, changes, prices, edit_text("channel", old, _channel_of(changes)), undone)
 
 
@@ -131,12 +133,13 @@ async def _commit(
 ) -> SavedChannel:
     """Commit a channel with the prices of its new models, except for those that were set meanwhile."""
     stale = _removed_prices(changes)
-    chosen = {name for name, price in edits.registry.prices.items() if name not in stale or set_by_owner(price)}
+    chosen = {name for name, price in edits.registry.prices.items() if name not in stale or not price.as_of}
     changes = [change for change in changes if change.table != "prices" or change.key not in chosen]
     prices = [price for price in prices if price.model not in chosen]
     if prices:
-        count = count_text(len(prices), "price")
-        done, undone = f"{done} with {count} known to the program", f"{undone}, without {count} it brought"
+        done = f"{done} with {count_text(len(prices), 'price')} known to the program"
+    if brought := [price for price in prices if price.model not in stale]:
+        undone = f"{undone}, without {count_text(len(brought), 'price')} it brought"
     edits.commit(done, undone, *changes, *(Change("prices", price.model, price) for price in prices))
     channel = edits.registry.channels[ChannelId(changes[0].key)]
     view = await view_of(edits, channel)
@@ -175,8 +178,6 @@ async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[C
     chosen = chosen_by_hand(old, _at_home(asked, old), sends_patterns="patterns" in members(body))
     channel = _date_models(_check(fix_models(chosen), edits), old, edits)
     changes = await model_lists.save_changes(channel, old, edits)
-    if not channel.known_prices:
-        return list(changes)
     channels = {**edits.registry.channels, channel.id: _channel_of(changes)}
     stale = _stale_prices(channels[channel.id], old, edits.registry)
     return [*changes, *(change for name in stale for change in _price_removal(name, channels.values(), edits.registry))]
@@ -193,7 +194,7 @@ def _stale_prices(channel: Channel, old: Channel, registry: Registry) -> list[st
     for other in registry.channels.values():
         if other.id != channel.id:
             names -= {model.name for model in other.models if targets.get(model.name) != model.upstream_name}
-    return sorted(name for name in names if name in registry.prices and not set_by_owner(registry.prices[name]))
+    return sorted(name for name in names if name in registry.prices and registry.prices[name].as_of)
 
 
 def _price_removal(name: str, channels: Iterable[Channel], registry: Registry) -> Iterator[Change]:

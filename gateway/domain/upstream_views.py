@@ -118,7 +118,7 @@ class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
     kept: bool
     """The owner set the present price by hand: the list does not replace it."""
     differs: bool
-    """Taking it over would change what calls cost."""
+    """Importing it would change what calls cost."""
     change: str = ""
     """``new``, ``up`` (any of its rates), ``down`` or ``same``."""
     guard: str = ""
@@ -149,3 +149,13 @@ class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
     """Mappings of its names that do not have the price of their target, although the owner did not set theirs: its own
     ones, and those of other channels.
     """
+
+    def of_changed(self, before: ChannelView) -> "SavedChannel":
+        """The same; of models without a price, or without that of their target, only those that an edit changed."""
+        known = {(model.name, model.upstream) for model in before.models}
+        changed = {model.name for model in self.models if (model.name, model.upstream) not in known}
+        return msgspec.structs.replace(
+            self,
+            unpriced=tuple(name for name in self.unpriced if name in changed),
+            own_prices=tuple(one for one in self.own_prices if one.name in changed),
+        )

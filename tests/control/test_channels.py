@@ -425,6 +425,13 @@ async def test_without_a_good_key_the_test_fails(owner: ControlClient, gateway: 
     assert [one.state for one in (await owner.channel("up")).keys] == ["attention", "attention"]
 
 
+async def test_a_key_that_was_refused_and_is_given_again_is_tried_again(owner: ControlClient, gateway: Gateway) -> None:
+    await owner.edit_channel("up", {"key": FIRST})
+    gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "401")
+    assert (await owner.edit_channel("up", {"note": "x"})).state == "attention"
+    assert (await owner.edit_channel("up", {"key": FIRST})).state == "ok"
+
+
 @pytest.mark.parametrize(("status", "state"), [(401, "attention"), (403, "ok"), (500, "ok")])
 async def test_a_key_that_a_test_finds_refused_needs_attention(
     owner: ControlClient, gateway: Gateway, provider: Provider, status: int, state: str

@@ -129,6 +129,19 @@ async def test_what_else_is_mapped_to_a_model_keeps_its_price_when_that_name_bec
     assert [now[name] for name in ("gpt-4.1", "fast", "quick")] == [2 * DOLLAR] * 3
 
 
+async def test_notes_about_prices_after_an_edit_name_what_it_changed(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "unheard-of")})
+    mine = {"name": "b", "dialect": "openai", "base_url": "http://127.0.0.1:9/v1", "models": named("gpt-4.1=mine")}
+    await owner.add_channel(mine)
+    before = await owner.channel("b")
+    again = (await owner.edit_channel("b", {"priority": 2})).of_changed(before)
+    assert (again.own_prices, again.unpriced) == ((), ())
+    models = named("gpt-4.1=another", "new")
+    saved = (await owner.edit_channel("b", {"models": models})).of_changed(before)
+    assert [(one.name, one.target) for one in saved.own_prices] == [("gpt-4.1", "another")]
+    assert saved.unpriced == ("new",)
+
+
 async def test_a_name_at_two_channels_gets_the_new_price_once_both_map_it_elsewhere(owner: ControlClient) -> None:
     for name in ("openai", "b"):
         await owner.add_channel({**OPENAI, "name": name, "models": named("quick=gpt-4.1-nano")})
@@ -137,6 +150,27 @@ async def test_a_name_at_two_channels_gets_the_new_price_once_both_map_it_elsewh
     assert [(one.name, one.channel, one.target) for one in first.own_prices] == [("quick", "openai", "o3")]
     assert (await owner.edit_channel("b", {"models": named("quick=o3")})).own_prices == ()
     assert (await rates(owner))["quick"] == 2 * DOLLAR
+
+
+async def test_a_list_price_goes_also_where_none_are_wanted_any_more_and_undo_brings_it_back(
+    owner: ControlClient,
+) -> None:
+    await owner.add_channel({**OPENAI, "models": named("quick=gpt-4.1-nano")})
+    await owner.edit_channel("openai", {"known_prices": False})
+    saved = await owner.edit_channel("openai", {"models": named("quick=o3")})
+    assert (saved.unpriced, (await rates(owner))["quick"]) == (("quick",), None)
+    await owner.undo()
+    await owner.edit_channel("openai", {"known_prices": True})
+    assert (await owner.edit_channel("openai", {"models": named("quick=o3")})).unpriced == ()
+    assert (await owner.undo()).text == "channel 'openai' is as before"
+    assert (await rates(owner))["quick"] == DOLLAR // 10
+
+
+async def test_a_price_that_the_owner_set_from_a_source_of_theirs_stays(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("quick=gpt-4.1-nano")})
+    await owner.set_price("quick", {"input": 7, "output": 7, "source": "our contract"})
+    await owner.edit_channel("openai", {"models": named("quick=my-finetune")})
+    assert (await rates(owner))["quick"] == 7
 
 
 async def test_a_name_that_comes_back_for_another_model_gets_that_ones_price(owner: ControlClient) -> None:

@@ -69,7 +69,7 @@ async def edit(page: AnyPage) -> None:
     )
     saved = await page.ask(Form(plan))
     if saved is not None:
-        news = channel_fields.price_news(saved) if saved is not UNCHANGED and saved.new_prices else ""
+        news = channel_fields.price_news(saved.of_changed(channel)) if saved is not UNCHANGED else ""
         page.report_edit(saved, f"Channel {channel.name} saved.", news)
 
 
@@ -168,7 +168,7 @@ async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingVie
         toast(page, "No changes.")
         return
     view = await session.client.edit_channel(channel.id, channel_fields.offering_with(channel, listing, on).patch())
-    news = channel_fields.price_news(view) if view.new_prices else ""
+    news = channel_fields.price_news(view.of_changed(channel))
     page.report_change(f"{channel.name} now offers {fmt.count_text(len(view.models), 'model')}.", news)
 
 

@@ -131,7 +131,7 @@ def _listed_text(one: ListedModel) -> str:
 
 
 def price_news(*saved: SavedChannel) -> str:
-    """A sentence about the known prices that new models got, and one about those without a price; empty if neither."""
+    """Sentences about the known prices that new models got, those without one, and names with another than expected."""
     priced = [price for one in saved for price in one.new_prices]
     unpriced = [name for one in saved if one.dialect is not Dialect.MOCK for name in one.unpriced]
     text = ""
@@ -144,6 +144,10 @@ def price_news(*saved: SavedChannel) -> str:
     if unpriced:
         verb = "has" if len(unpriced) == 1 else "have"
         text += f"\n{fmt.count_text(len(unpriced), 'model')} {verb} no price: counted, not charged. Page 5 sets prices."
+    for own in (own for one in saved for own in one.own_prices):
+        price, name, target = own.price, safe(own.name, 40), safe(own.target, 40)
+        rates = "nothing" if price.free else f"${fmt.price(price.input_nanos)} / ${fmt.price(price.output_nanos)}"
+        text += f"\nCalls of {name} cost {rates}, the price of that name, not that of {target}."
     return text
 
 
