@@ -88,6 +88,8 @@ def _spent_text(nanos: int, places: int, limit: int) -> str:
     places = 2 if nanos < DOLLAR else places
     step = DOLLAR // 10**places
     number = (2 * nanos + step) // (2 * step) * step
+    if nanos < limit <= number and limit < DOLLAR:  # a cent is much of it
+        return f"0.{nanos // (DOLLAR // 1000):03}"
     if nanos < limit <= number:
         number = nanos // step * step
     whole, cents = divmod(number // CENT, 100)

@@ -128,8 +128,8 @@ def _models(models: Sequence[str], maps: Pairs, before: ChannelFields) -> Patch:
     patterns = [name for name, upstream in listed if not upstream and is_pattern(name)]
     named = [name for name, upstream in listed if upstream or not is_pattern(name)]
     mapping = once([*(pair for pair in listed if pair[1]), *maps], "--models and --map")
-    if [word.strip().lower() for word in models] == [NO_MATTER]:
-        text = "--models none is not clear: leave it out for all models, or disable the channel"
+    if listed == [(NO_MATTER, "")]:
+        text = "--models none is not clear: '*' is for all models; to offer none, disable the channel"
         raise click.UsageError(text, click.get_current_context())
     if unclear := next((name for name, upstream in listed if upstream.lower() == NO_MATTER), ""):
         raise click.UsageError(f"--models {plain(unclear)}=none: --map removes a mapping", click.get_current_context())

@@ -30,9 +30,10 @@ def list_incidents(channel: str, limit: int | None, *, as_json: bool) -> None:
     pause; in JSON, ended_ms is null until then. Rate limits and errors come and go: they go on with one that was over
     for less than two minutes. Incidents follow a renamed channel.
 
-    A budget of which 80 % is spent is listed once in its window, until it is raised or reset. 'Last' is the last
-    failure; 'Calls' says which channels answered calls that failed first at this one, and how many calls failed or were
-    refused. Calls for which another channel was chosen at once, as this one was paused, are not counted.
+    A budget of which 80 % is spent is listed once in its window, until it is raised or reset; one that was too small
+    for a call lasts ten minutes. 'Last' is the last failure; 'Calls' says which channels answered calls that failed
+    first at this one, and how many calls failed or were refused. Calls for which another channel was chosen at once, as
+    this one was paused, are not counted.
     """
     found = run(lambda client: client.incidents(channel))[:limit]
     out_list(found, COLUMNS, as_json=as_json, empty="no incidents", drop=DROP, below=BELOW)

@@ -75,18 +75,22 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
     )
     empty = "no known prices; nothing to import"
     if not found:
-        asked = [one for one in run(lambda client: client.channels()) if channel in (None, one.name)]
-        empty += _why_nothing(asked, wanted)
+        every = run(lambda client: client.channels())
+        empty += _why_nothing([one for one in every if channel in (None, one.name, one.preset)], wanted, channel)
     out_list(found, IMPORT_COLUMNS, as_json=as_json, empty=empty, drop=IMPORT_DROP)
     for line in _summary(found, dry_run=dry_run, accept=accept) if found else []:
         words(line)
 
 
-def _why_nothing(channels: Sequence[ChannelView], wanted: Sequence[str] | None) -> str:
-    """Why no price list applies to channels, or to the models wanted of them, and what to do."""
+def _why_nothing(channels: Sequence[ChannelView], wanted: Sequence[str] | None, asked: str | None) -> str:
+    """Why no price list applies to channels, or to the models wanted of them, and what to do.
+
+    ``asked``: the channel or vendor whose channels they are; None: they are all.
+    """
     offered = {one.name: {model.name for model in one.models} for one in channels}
-    if missing := [name for name in wanted or () if not any(name in names for names in offered.values())]:
-        return f". No channel offers {formatting.first_ones(missing)}; 'tollkeeper model list' has the names"
+    if missing := sorted(set(wanted or ()).difference(*offered.values())):
+        whose = "No channel offers" if asked is None else f"'{plain(asked)}' does not offer"
+        return f". {whose} {formatting.first_ones(missing)}; 'tollkeeper model list' has the names"
     having = [one for one in channels if wanted is None or not offered[one.name].isdisjoint(wanted)]
     unknown = [one.name for one in having if not one.preset and one.dialect is not Dialect.MOCK]
     if not unknown:

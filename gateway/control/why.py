@@ -89,8 +89,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
     need = need_of_plan(wanted, catalog, now)
     room = ChannelTickets(engine.limiter, need.rate_tokens if need is not None else 0)
     routes = list(_routes(engine, entry, found, room)) if entry is not None else []
-    routes += _others(engine, wanted, {route.channel for route in routes})
-    routes = _with_conversion(engine, wanted, routes)
+    routes = _with_conversion(engine, wanted, [*routes, *_others(engine, wanted, {one.channel for one in routes})])
     error = found.error or _store_error(engine) or _unset_error(engine, routes)
     return Why(
         token=token.name,
@@ -114,6 +113,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         multiplier=group.multiplier,
         hold_nanos=admitted.nanos if admitted is not None else None,
         hold_tokens=admitted.tokens if admitted is not None else None,
+        hold_output=token.hold_output,
         available_nanos=engine.store.books.available(),
         parties=list(_parties(engine, token, group)),
         fallbacks=[other.name for other in entry.fallbacks] if entry is not None else [],

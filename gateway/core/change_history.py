@@ -111,15 +111,11 @@ def differences_of(changes: Sequence[EntityChange], before: Registry, after: Reg
                 shown_before.setdefault(name, _words(change.table, old).get(name, ""))
                 shown_after.setdefault(name, _words(change.table, new).get(name, ""))
         fields = list(_fields(shown_before, shown_after))
-        if what == "changed" and not fields:  # secrets that look alike
-            secret = sorted(
-                {
-                    _SECRET_FIELDS[name]
-                    for name in (change.before or {}) | (change.after or {})
-                    if name in _SECRET_FIELDS
-                }
-            )
-            fields = [FieldDifference(field=name, before=HIDDEN, after=HIDDEN) for name in secret]
+        if what == "changed":  # secrets that look alike differ, too
+            differing = (change.before or {}).keys() | (change.after or {}).keys()
+            secret = {_SECRET_FIELDS[name] for name in _SECRET_FIELDS.keys() & differing}
+            alike = secret - {"key" if field.field == "keys" else field.field for field in fields}
+            fields += [FieldDifference(field=name, before=HIDDEN, after=HIDDEN) for name in sorted(alike)]
         found.append(Difference(what=what, noun=NOUNS[change.table], name=change.name, fields=fields))
     return found
 

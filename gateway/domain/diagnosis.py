@@ -116,6 +116,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     hold_nanos: Nanos | None
     """What would be held; None: the call would not be admitted."""
     hold_tokens: int | None
+    hold_output: int
+    """The token's own number of output tokens to hold at most; 0: what the request allows."""
     available_nanos: Nanos
     parties: list[PartyView]
     fallbacks: list[str]
@@ -132,7 +134,11 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     def hold_text(self) -> str:
         """What is held: ``1,000 input and 4,096 output tokens, as the request sets no limit``."""
         output = max(0, (self.hold_tokens or 0) - self.prompt_tokens)
+        if not output:
+            return f"{self.prompt_tokens:,} input tokens"
         text = f"{self.prompt_tokens:,} input and {output:,} output tokens"
+        if output == self.hold_output:
+            return f"{text}, by the token's --hold-output"
         if not self.max_tokens:
             return f"{text}, as the request sets no limit"
         return text if output == self.max_tokens else f"{text} of the {self.max_tokens:,} that the request allows"

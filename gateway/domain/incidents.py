@@ -17,7 +17,7 @@ from gateway.domain.budget import window_start
 from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind, exceeded_budget, skipped_channels
 from gateway.domain.human_values import percent_text
 from gateway.domain.text import plain
-from gateway.domain.units import Millis
+from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import BudgetView, CallView
 
 QUIET_MS = 120_000
@@ -81,8 +81,9 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     """
     until: Millis | None = msgspec.field(name="until_ms", default=None)
     """When it is tried again, or the budget is reset; None while paused: when it is resumed by hand."""
-    amounts: tuple[int, int] | None = None
-    """Of a budget: its nano-dollars and its tokens, each -1 if it does not limit them."""
+    limit_nanos: Nanos | None = None
+    """Of a budget: its amounts when it was last looked at; None if it does not limit them."""
+    limit_tokens: int | None = None
     paused: bool = False
     """It lasts: the channel is paused, the store rejects calls, or a variable is still not set."""
     ended: Millis | None = msgspec.field(name="ended_ms", default=None)
@@ -325,14 +326,11 @@ class Incidents:
                     found += [again] if budget.refused else []
             elif known is None or known.began < window_start(view.window, at):
                 found.append(self._begin(began=at, last=at, **_warning(subject, budget)))
-            elif known.reason != reason:
-                if ALL_SPENT in (known.reason, reason):
+            elif (known.reason, *_limits(known)) != (reason, view.nanos, view.tokens):
+                if reason != known.reason and ALL_SPENT in (known.reason, reason):
                     known.last = at
-                known.reason, known.amounts = reason, _amounts(view)
-                self._note(known)
-                found += [known] if reason == ALL_SPENT else []
-            elif known.amounts != _amounts(view):
-                known.amounts = _amounts(view)
+                    found += [known] if reason == ALL_SPENT else []
+                known.reason, known.limit_nanos, known.limit_tokens = reason, view.nanos, view.tokens
                 self._note(known)
         return found
 
@@ -481,33 +479,32 @@ def spent_share(budget: BudgetView) -> float:
 
 def _spent_text(budget: BudgetView) -> str:
     share = spent_share(budget)
+    if share >= 1 or 0 in (budget.nanos, budget.tokens):
+        return ALL_SPENT
     text = f"{percent_text(share)} is spent"
-    return ALL_SPENT if share >= 1 else text if share >= WARN_SHARE else f"too small for a call; {text}"
+    return text if share >= WARN_SHARE else f"too small for a call; {text}"
 
 
-def _amounts(budget: BudgetView) -> tuple[int, int]:
-    return (-1 if budget.nanos is None else budget.nanos, -1 if budget.tokens is None else budget.tokens)
+def _limits(incident: Incident) -> tuple[Nanos | None, int | None]:
+    return incident.limit_nanos, incident.limit_tokens
 
 
 def _was_raised(incident: Incident, budget: BudgetView) -> bool:
     """Whether the budget allows more than when the incident was last looked at."""
-    if incident.amounts is None:
-        return False
-    pairs = zip(_amounts(budget), incident.amounts, strict=True)
-    return any(before >= 0 and (now < 0 or now > before) for now, before in pairs)
+    pairs = zip(_limits(incident), (budget.nanos, budget.tokens), strict=True)
+    return any(before is not None and (now is None or now > before) for before, now in pairs)
 
 
 def _warning(subject: str, budget: SpentBudget) -> dict[str, Any]:
     """The fields of an incident that say whose budget it is, and how much of it is spent."""
-    until = budget.view.resets_at_ms or None
-    reason = _spent_text(budget.view)
     return {
         "channel": STORE,
         "subject_id": subject,
         "budget": budget.name,
-        "reason": reason,
-        "until": until,
-        "amounts": _amounts(budget.view),
+        "reason": _spent_text(budget.view),
+        "until": budget.view.resets_at_ms,
+        "limit_nanos": budget.view.nanos,
+        "limit_tokens": budget.view.tokens,
     }
 
 

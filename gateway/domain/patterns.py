@@ -12,7 +12,7 @@ NOT = "!"
 ALIKE = 0.6
 """How much of two names must agree, from 0 to 1."""
 SLIPS = 3
-"""By how many letters a name that is typed wrong differs in its length, or in which letters it has, at most."""
+"""How many letters of what is typed wrong a name may not have."""
 COMPARED = 200
 """Names that are compared letter by letter, at some 10 microseconds each, on the event loop."""
 
@@ -44,9 +44,17 @@ def _near_names(name: str, known: tuple[str, ...], count: int) -> tuple[str, ...
     names, short = sorted(known), name.casefold()
     holding = [one for one in names if len(short) > 2 and short in one.casefold()]
     if len(names) > COMPARED:
-        letters, size = set(name), len(name)
-        names = [one for one in names if abs(len(one) - size) <= SLIPS and len(letters ^ set(one)) <= SLIPS][:COMPARED]
+        names = _spelled_alike(short, names)
     return tuple(dict.fromkeys([*holding, *get_close_matches(name, names, count, ALIKE)]))[:count]
+
+
+def _spelled_alike(typed: str, names: Iterable[str]) -> list[str]:
+    """Of many names those that may be alike, as far as lengths and letters tell; a vendor or a date may be more."""
+    letters, size = set(typed), len(typed)
+    fitting = (one for one in names if 2 * min(len(one), size) >= ALIKE * (len(one) + size))
+    missing = {one: len(letters.difference(one.casefold())) for one in fitting}
+    near = (one for one, count in missing.items() if count <= SLIPS)
+    return sorted(near, key=lambda one: (missing[one], abs(len(one) - size)))[:COMPARED]
 
 
 def is_embedding_model(name: str) -> bool:

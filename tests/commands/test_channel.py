@@ -242,7 +242,12 @@ def test_a_renamed_group_says_where_its_calls_are() -> None:
     )
     ran = run("group", "rename", "old", "new", control=control)
     assert "its calls so far stay with the old name: tollkeeper usage list grp:" in ran.err
-    assert "its budgets begin again" in ran.err
+    assert "its budgets start again at zero" not in ran.err
+    fresh = tuple(replace(one, spent_nanos=0, spent_tokens=0) for one in TOKEN.budgets)
+    control = Control(
+        {"PATCH /groups/old": replace(GROUP, name="new", budgets=fresh), "GET /groups/old": replace(GROUP, calls=2)}
+    )
+    assert "its budgets start again at zero" in run("group", "rename", "old", "new", control=control).err
 
 
 def test_an_unencrypted_address_is_pointed_out() -> None:

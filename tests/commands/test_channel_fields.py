@@ -203,7 +203,7 @@ def test_a_mapping_is_removed() -> None:
     ran = run(*EDIT, "--map", "o3=none", control=control)
     assert (ran.code, "there is no mapping 'o3' to remove" in ran.err) == (Exit.USAGE, True)
     ran = run(*EDIT, "--models", "none", control=control)
-    assert (ran.code, "leave it out for all models" in ran.err) == (Exit.USAGE, True)
+    assert (ran.code, "'*' is for all models" in ran.err) == (Exit.USAGE, True)
     ran = run(*EDIT, "--models", "fast=none", control=control)
     assert (ran.code, "--map removes a mapping" in ran.err) == (Exit.USAGE, True)
 

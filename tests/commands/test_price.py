@@ -227,6 +227,8 @@ def test_only_the_channel_asked_for_can_be_why_nothing_is_imported() -> None:
     assert run("price", "import", "--channel", "openai", control=control).err == "no known prices; nothing to import\n"
     assert "these channels have: mine;" in run("price", "import", "--channel", "mine", control=control).err
     assert "No channel offers gpt-9;" in run("price", "import", "--model", "gpt-9", control=control).err
+    named = run("price", "import", "--channel", "openai", "--model", "gpt-9", control=control).err
+    assert "'openai' does not offer gpt-9;" in named
     offered = channels[1].models[0].name
     control = Control({"POST /prices/import": [], "GET /channels": channels[1:]})
     assert "these channels have: mine;" in run("price", "import", "--model", offered, control=control).err

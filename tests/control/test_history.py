@@ -440,7 +440,17 @@ async def test_a_secret_header_that_was_changed_is_named_without_its_value(
     console: ControlClient, gateway: Gateway
 ) -> None:
     gateway.channel("http://127.0.0.1:9/v1", key="")
-    for value in ("hunter-canary-1", "hunter-canary-2"):
-        await console.edit_channel("up", {"headers": {"X-Sec": value}})
+    for priority, value in ((0, "hunter-canary-1"), (0, "hunter-canary-2"), (5, "hunter-canary-3")):
+        await console.edit_channel("up", {"headers": {"X-Sec": value}, "priority": priority})
+    (newest,), (before,) = (entry.differences for entry in (await console.history())[:2])
+    assert [(field.field, field.before, field.after) for field in before.fields] == [("headers", "…", "…")]
+    assert {field.field for field in newest.fields} == {"headers", "priority"}
+
+
+async def test_a_key_that_looks_alike_is_named_beside_what_else_was_changed(
+    console: ControlClient, gateway: Gateway
+) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", key="sk-aaaacccc6789")
+    await console.edit_channel("up", {"key": "sk-aaaadddd6789", "priority": 8})
     (difference,) = (await console.history())[0].differences
-    assert [(field.field, field.before, field.after) for field in difference.fields] == [("headers", "…", "…")]
+    assert {field.field for field in difference.fields} == {"key", "priority"}

@@ -21,6 +21,7 @@ def test_a_name_that_looks_like_a_place_is_left_alone() -> None:
 
 def test_an_error_that_says_what_to_check_has_none() -> None:
     assert advice(UpstreamError("m")).startswith("the fault is the upstream's")
+    assert advice(UpstreamError("Something is wrong. Check the status page.")).startswith("the fault is the upstream's")
     assert advice(UpstreamError("not known (HTTP 404). Check the channel's base URL.")) == ""
 
 

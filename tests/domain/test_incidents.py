@@ -435,6 +435,13 @@ def test_the_warning_is_over_when_the_budget_is_raised() -> None:
     assert again.ended == again.until
 
 
+def test_a_budget_of_nothing_rejects_all_calls() -> None:
+    found, nothing = Incidents(), replace(budget(0), nanos=Nanos(0))
+    found.update_budgets({"day:token:1": SpentBudget(budget_name(Window.DAY, "token 'ci'"), nothing)}, NOW)
+    (one,) = found.newest()
+    assert (one.reason, one.limit_nanos, one.limit_tokens) == ("all is spent, and calls are rejected", 0, None)
+
+
 def test_a_budget_that_refused_calls_and_was_raised_refuses_no_more() -> None:
     found = Incidents()
     (warning,) = warn(found, budget(99))

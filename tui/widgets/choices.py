@@ -295,7 +295,7 @@ class ChooseOne(DialogScreen[str | None]):
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             with VerticalScroll(classes="choices", can_focus=False):
                 yield Static(classes="options")
-            yield Static(Content("up, down or a letter moves, enter chooses, esc cancels"), classes="hint")
+            yield Static(Content("arrows or a letter move, enter chooses, esc cancels"), classes="hint")
 
     def on_mount(self) -> None:
         self.draw()
@@ -325,8 +325,9 @@ class ChooseOne(DialogScreen[str | None]):
         """A letter goes to the next option that begins with it."""
         letter = (event.character or "").casefold()
         begins = [at for at, (id_, _) in enumerate(self._options) if letter and id_.casefold().startswith(letter)]
-        if begins and event.key not in ("j", "k", "q"):
+        if begins:
             event.stop()
+            event.prevent_default()
             self.action_move(next((at for at in begins if at > self._at), begins[0]) - self._at)
 
     def on_click(self, event: events.Click) -> None:

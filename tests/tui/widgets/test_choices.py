@@ -231,3 +231,15 @@ async def test_a_letter_goes_to_the_next_option_that_begins_with_it(keys: str, c
         await pilot.press(*keys, "enter")
         await pilot.pause()
     assert app.answers == [chosen]
+
+
+async def test_letters_that_are_keys_elsewhere_find_options_too() -> None:
+    app = WidgetStage()
+    options = [(name, "") for name in ("default", "jobs", "kids", "qa")]
+    async with app.run_test() as pilot:
+        for letter in "qkj":
+            app.ask(ChooseOne("What", options, ""))
+            await pilot.pause()
+            await pilot.press(letter, "enter")
+            await pilot.pause()
+    assert app.answers == ["qa", "kids", "jobs"]
