@@ -23,7 +23,7 @@ _COLUMNS: Columns[HistoryView] = (
     ("Time", lambda entry: local_time(entry.time_ms)),
     ("By", lambda entry: entry.source.brief()),
     ("Change", lambda entry: _change(entry.text)),
-    ("Fields", lambda entry: plain(entry.edited, 60)),
+    ("Fields", lambda entry: plain(entry.edited, 80)),
     ("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else ""),
 )
 

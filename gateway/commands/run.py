@@ -153,10 +153,11 @@ async def _prepare(
 ) -> ProgramSetup:
     """How the program is started; says which model was chosen. Raises Quit if its token does not see the model."""
     models = await client.models(created.token.id)
+    seen = {view.name for view in models}
     app, chosen = find_app(name) if name else None, ""
     if by_option := not isinstance(model, FormerRuns):
         first = model
-    elif named := [name for name in model.model_arguments if name in {view.name for view in models}]:
+    elif named := [one for one in model.model_arguments if one in seen]:
         first = named[0]
     else:
         family = app.family if app else ()

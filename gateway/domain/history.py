@@ -29,6 +29,9 @@ RUN = "run"
 NOTHING_CHANGED = "nothing was changed"
 """What was done by an edit after which everything is as before; the history does not have it."""
 
+EDITED_CHARS = 24
+"""Of a value before and after an edit, in a list."""
+
 Via = Literal["console", "command", "api", "gateway"]
 
 
@@ -145,8 +148,8 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         fields = self.differences[0].fields
         if len(fields) == 1 and fields[0].before + fields[0].after and self.kind == "change":
-            one = fields[0]
-            return f"{one.field}: {one.before or 'default'} -> {one.after or 'default'}"
+            before, after = (plain(value or "default", EDITED_CHARS) for value in (fields[0].before, fields[0].after))
+            return f"{fields[0].field}: {before} -> {after}"
         return ", ".join(one.field for one in fields)
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from msgspec.structs import replace
 
 from gateway.commands import output
 from gateway.commands.exit_codes import Exit
@@ -43,6 +44,14 @@ def test_the_history_is_a_table() -> None:
     assert "command: token edit" in line
     assert "changed token 'ci'" in line
     assert "limits: default -> { rpm = 60 }" in line
+
+
+def test_of_a_long_value_before_an_edit_the_one_after_it_is_still_shown() -> None:
+    held = FieldDifference(field="hold_output", before="what a call's limit allows, and more", after="800")
+    entry = replace(ENTRY, differences=[replace(ENTRY.differences[0], fields=[held])])
+    assert (
+        "hold_output: what a call's limit all… -> 800" in run("history", control=Control({"GET /history": [entry]})).out
+    )
 
 
 def test_filters_go_to_the_server() -> None:
