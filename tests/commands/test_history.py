@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from msgspec.structs import replace
 
 from gateway.commands import output
 from gateway.commands.exit_codes import Exit
