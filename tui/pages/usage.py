@@ -60,13 +60,13 @@ PANEL = 7
 """Lines of a panel's picture: seven weekdays."""
 
 
-def next_option(choice: str, options: Sequence[str]) -> Verb:
-    """An action that switches to the next option."""
+def next_option(choice: str, options: Sequence[str], step: int = 1) -> Verb:
+    """An action that switches to the next option; ``step`` -1: to the one before."""
 
     def verb(page: Any) -> None:
         choices = page.view.choices
         at = options.index(page.choice(choice, options))
-        choices[choice] = options[(at + 1) % len(options)]
+        choices[choice] = options[(at + step) % len(options)]
         page.back, page.series = 0, None if choice == "by" else page.series
         page.renew()
 
@@ -104,6 +104,7 @@ class UsagePage(ConsolePage):
     scopes = ("usage",)
     verbs: ClassVar[Mapping[str, Verb]] = {
         "period": next_option("period", list(PERIODS)),
+        "period_back": next_option("period", list(PERIODS), -1),
         "value": next_option("value", list(MEASURES)),
         "by": next_option("by", DIMENSIONS),
         "budget": next_budget,

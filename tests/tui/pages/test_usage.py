@@ -72,6 +72,8 @@ async def test_keys_turn_period_value_and_dimension_and_they_are_remembered() ->
         assert "calls per hour" in screen(app)
         assert "summary token hour" in owner.asked
         assert app.session.state.view("usage").choices == {"period": "24 hours", "value": "calls", "by": "token"}
+        await press(app, pilot, "P")
+        assert "p period 30 days" in screen(app)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (100, 30)])
