@@ -12,6 +12,7 @@ from gateway.domain.call import (
     budget_warnings,
     lost_events,
     outcome_text,
+    passed_channels,
     request_size,
     wait_of,
 )
@@ -213,6 +214,8 @@ def _attempts(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
         if call.attempt > 1:
             card.row("tries", f"{call.attempt}, now on {safe(call.channel)}")
         return
+    for skipped in passed_channels(call.marks):
+        card.row("passed over", (safe(skipped), "dim"))
     for number, attempt in enumerate(call.attempts, 1):
         fine = attempt.kind is None
         mark, tone = (glyphs.ok, "ok") if fine else (glyphs.failed, "bad")

@@ -16,7 +16,7 @@ from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_summary import summary
 from gateway.commands.usage_tail import tail
-from gateway.domain.call import TOLD_MARKS, Outcome, outcome_text, request_size, wait_of
+from gateway.domain.call import TOLD_MARKS, Outcome, outcome_text, passed_channels, request_size, wait_of
 from gateway.domain.human_values import brief_count, count_text, plural
 from gateway.domain.money import dollars
 from gateway.domain.query import CallOrder
@@ -222,6 +222,7 @@ def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str)
             ("waited", f"{formatting.span(wait.ms)} of it for {plain(wait.place)}" if wait else ""),
             ("" if wait else "waited", _retry_wait(call)),
             ("stayed", call.stay),
+            *(("passed over", plain(text)) for text in passed_channels(call.marks)),
             ("in the gateway", overhead if call.attempts else ""),
             ("asked for", size.text() if (size := request_size(call.marks)) is not None else ""),
             ("usage", _usage(call)),

@@ -26,7 +26,7 @@ from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, headers_of
 from gateway.core.retry import NextStep, RetryBudget, RetryState, instead
 from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose, easy
-from gateway.domain.call import STAYED_MARK
+from gateway.domain.call import PASSED_MARK, STAYED_MARK
 from gateway.domain.errors import GatewayError, NoChannel, RateLimited, Unavailable
 from gateway.domain.human_values import plural
 from gateway.domain.text import plain, word
@@ -142,6 +142,10 @@ MOST = 10_000
 """Conversations that are remembered."""
 KEEP_S = 3600.0
 """After this no vendor's cache remembers either."""
+MOST_PASSED = 3
+"""Channels that a call did not go to, of which its record says why."""
+PASSED_CHARS = 120
+"""Of the reason, with the channel's name."""
 MOST_KEPT = 4096
 """Answers of upstreams that are remembered."""
 BEGINNING = 8
@@ -229,12 +233,16 @@ class Chooser:
             if bound is None or bound.gate is None or self._rooms.lines.has_room(bound.gate):
                 return choice
         choice = (self._stay(call, entry) if sticky else None) or self._choose(call, entry.routes)
+        passed = choice.passed
         if entry.fallbacks and (choice.route is None or choice.resting):
             choice = self._fall_back(call, entry, choice)
             if choice.route is not None:
                 call.attempt.price = call.context.catalog.price(choice.route.served.name)
         if choice.route is None and (waited or not choice.gates):
             raise no_channel(call, choice)
+        if passed and choice.route is not None and not dry:
+            kept = (mark for mark in call.limits.marks if not mark.startswith(PASSED_MARK))
+            call.limits.marks = (*kept, *_passed_marks(passed, choice.route, entry))
         return choice
 
     def _choose(self, call: Call, routes: Sequence[Route]) -> RouteChoice:
@@ -301,6 +309,15 @@ class Chooser:
     def stay(self, pin: bytes, route: Route) -> None:
         """A conversation was answered there."""
         self._sticky.note(pin, StickyRoute(route.channel.id, route.key_id))
+
+
+def _passed_marks(passed: Sequence[SkippedRoute], route: Route, entry: ModelEntry) -> tuple[str, ...]:
+    """Marks that name the channels that come before the one a call goes to, and what spoke against them."""
+    first = {other.channel.name for other in entry.routes if other.rank.tier < route.rank.tier}
+    if route.served.name != entry.name:  # all of them come before those of a fallback
+        first = {other.channel.name for other in entry.routes}
+    before = [one for one in passed if one.channel in first][:MOST_PASSED]
+    return tuple(f"{PASSED_MARK}{plain(_skip_text(one), PASSED_CHARS)}" for one in before)
 
 
 def no_channel(call: Call, choice: RouteChoice) -> GatewayError:

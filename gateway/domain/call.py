@@ -212,7 +212,9 @@ WAITED_MARK = "waited="
 """Begins the mark of a call that waited for a slot."""
 STAYED_MARK = "conversation_stayed"
 """The mark of a call that went to the channel of its conversation although others come first."""
-TOLD_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK)
+PASSED_MARK = "passed="
+"""Begins the mark of a call that names a channel that would have come first, and why it did not go there."""
+TOLD_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK, PASSED_MARK)
 """The marks that begin so are shown in words."""
 
 
@@ -283,6 +285,11 @@ def budget_warnings(marks: Iterable[str]) -> list[str]:
 def skipped_channels(marks: Iterable[str]) -> list[str]:
     """Names of the channels that could not serve a refused call, because they were paused or needed attention."""
     return [mark.removeprefix(SKIPPED_MARK) for mark in marks if mark.startswith(SKIPPED_MARK)]
+
+
+def passed_channels(marks: Iterable[str]) -> list[str]:
+    """Channels that would have come first, and why the call did not go there: ``a: paused for 12s: rate limited``."""
+    return [mark.removeprefix(PASSED_MARK) for mark in marks if mark.startswith(PASSED_MARK)]
 
 
 def exceeded_budget(marks: Iterable[str]) -> str:

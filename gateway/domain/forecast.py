@@ -47,15 +47,20 @@ def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
     if part >= 1:
         resets = f"; resets {_moment(budget.resets_at_ms, now)}" if budget.resets_at_ms else ""
         return f"used up{resets}"
-    begun = max(window_start(budget.window, now), since)
-    until_ms = budget.resets_at_ms
-    whole = (until_ms or now + WEEK_MS) - begun
-    if part == 0 or now - begun < whole * MIN_ELAPSED:
+    span, until_ms = pace_span(budget, now, since), budget.resets_at_ms
+    if part == 0 or not span:
         return ""
-    empty = now + round((1 - part) * (now - begun) / part)
+    empty = now + round((1 - part) * span / part)
     if (until_ms is not None and empty >= until_ms) or empty - now > FAR_MS:
         return "lasts at this pace"
     return f"at this pace used up on {_moment(empty, now)}"
+
+
+def pace_span(budget: BudgetView, now: Millis, since: Millis) -> int:
+    """The milliseconds in which was spent what is a budget's pace; 0 while it is too early to tell."""
+    begun = max(window_start(budget.window, now), since)
+    whole = (budget.resets_at_ms or now + WEEK_MS) - begun
+    return now - begun if now - begun >= whole * MIN_ELAPSED else 0
 
 
 def pace_start(now: Millis) -> Millis:

@@ -283,6 +283,8 @@ def _plain_condition(word: str) -> Condition:
     field, value = _FULL_NAMES.get(field, field), _unquote(quoted)
     if colon and is_id(field, value):
         return PatternCondition(_IDS[field][1], value)
+    if colon and field == "id" and not {"*", "?"} & set(value):
+        return PatternCondition("id", f"*{value.casefold()}*")  # few type a whole one
     if colon and field in _PATTERNS:
         return PatternCondition(_PATTERNS[field], value.casefold())
     if colon and field == "st":

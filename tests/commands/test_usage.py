@@ -262,6 +262,13 @@ def test_retries_of_a_client_are_grouped() -> None:
     assert "1 of the same call; before it: req_1 (503)\n" in run("usage", "show", "req_2", control=control).out
 
 
+def test_a_channel_that_was_passed_over_is_named() -> None:
+    call = replace(CALL, marks=["passed=openai: paused for 12 s: HTTP 503"])
+    ran = run("usage", "show", CALL.id, control=Control({f"GET /calls/{CALL.id}": call, **USUAL}))
+    assert "passed over     openai: paused for 12 s: HTTP 503\n" in ran.out
+    assert "passed=" not in ran.out
+
+
 def test_a_model_that_nothing_offers_is_named_with_those_there_are() -> None:
     control = Control({"GET /calls": CallPage(calls=[]), "GET /models": [MODEL]})
     assert run("usage", "list", "--model", "nope", control=control).err == (

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.chooser import KEEP_S, MOST, StickyRoute, StickyRoutes, conversation
 from gateway.core.routing import choose, easy
-from gateway.domain.call import STAYED_MARK, FailureKind
+from gateway.domain.call import STAYED_MARK, FailureKind, passed_channels
 from gateway.domain.errors import NoChannel
-from gateway.domain.group import Group, Policy
+from gateway.domain.group import Fallback, Group, Policy
 from gateway.domain.limits import Limits
 from gateway.domain.units import ChannelId
 from tests.core.clocks import Mono
@@ -184,6 +184,26 @@ async def test_a_call_that_stayed_although_another_channel_comes_first_is_marked
     await talk_over_an_outage(rig)
     assert rig.upstreams.order == ["a", "b", "b"]
     assert [STAYED_MARK in record.marks for record in rig.records] == [False, False, True]
+
+
+async def test_a_call_says_why_it_did_not_go_to_a_channel_that_comes_first(rig: Rig) -> None:
+    for name, priority in (("a", 2), ("b", 1), ("c", 1), ("d", 0)):
+        rig.channel(name, priority=priority)
+        rig.upstreams.on(name, good)
+    rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 10)
+    rig.health.failed(ChannelId("ch_d"), FailureKind.RATE, "429", 10)
+    await rig.call()
+    assert passed_channels(rig.records[0].marks) == ["a: paused for 10 s: 429"]
+
+
+async def test_a_fallback_says_why_the_model_itself_had_no_channel(rig: Rig) -> None:
+    rig.put("groups", "home", Group(name="home", fallbacks=(Fallback(model="m", to=("other",)),)))
+    rig.channel("a")
+    rig.channel("b", "other")
+    rig.upstreams.on("b", good)
+    rig.health.failed(ChannelId("ch_a"), FailureKind.AUTH, "refused")
+    await rig.call()
+    assert passed_channels(rig.records[0].marks) == ["a: needs attention, tried again in 1m00s: refused"]
 
 
 async def test_it_stays_with_its_key(rig: Rig) -> None:

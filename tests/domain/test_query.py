@@ -50,6 +50,8 @@ def fits(words: str, call: CallView = CALL) -> bool:
         "ch:openai*",
         "model:*:30b",
         "as:qwen/*",
+        "id:req_0123",
+        "id:012",
         "!as:qwen3-coder:30b",
         "api:chat",
         "api:c*",

@@ -201,6 +201,13 @@ def test_a_call_that_stayed_with_its_conversation_says_so() -> None:
     assert "although others come first; it failed" in " ".join(told.split())
 
 
+def test_a_channel_that_was_passed_over_is_named_before_the_tries() -> None:
+    answered = Attempt(channel="claude", status=200, ms=Millis(200), model="claude-haiku-4-5")
+    told = text(attempts=[answered], marks=("passed=openai: paused for 12 s: HTTP 503",))
+    assert told.index("passed over openai: paused for 12 s: HTTP 503") < told.index("1 claude as claude-haiku-4-5")
+    assert "passed=" not in told
+
+
 def test_a_refusal_ends_with_its_whole_advice_and_tells_what_the_call_asked_for() -> None:
     advice = "or hold less for each call"
     told = text(error=f"{'the budget is used up ' * 40}; {advice}", code="c", marks=["request=1200/60000"], status=429)

@@ -98,7 +98,8 @@ class ChannelListing(TrendListing[ChannelRow]):
         parts = [(f" {self.counted(len(channels))} {dot} {summary}", "")]
         if paused is not None:
             action, does = remedy(paused)
-            ends = [(f"   {self.session.key(action)}", "key"), (f" {does}", "dim")]
+            where = " in its row" if len(channels) > 1 else ""  # the key acts on the row under the cursor
+            ends = [(f"   {self.session.key(action)}", "key"), (f"{where} {does}", "dim")]
             text = f"{safe(paused.name, 24)}: {reason(paused)}"
             rest = width - sum(len(end) for end, _ in ends) - 3
             if rest - len(parts[0][0]) < min(len(text), REASON):  # what is wrong matters more than how many are not

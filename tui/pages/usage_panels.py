@@ -7,7 +7,7 @@ import msgspec
 from textual.content import Content
 
 from gateway.domain.budget import Window, window_end, window_start
-from gateway.domain.forecast import MIN_ELAPSED, forecast, used_share
+from gateway.domain.forecast import forecast, pace_span, used_share
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, SumRow
 from tui import charts
@@ -210,11 +210,9 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         return BudgetCourse(found, self.window, [*self.used, (fetched, float(more))]) if more > 0 else new
 
     def pace(self, now: Millis) -> float:
-        """What is used in a millisecond, over the window so far; 0 while it is too early to tell."""
-        begun = self.window.start if self.source.budget.window is not Window.EVER else self.source.since
-        if now - begun < (self.window.end - self.window.start) * MIN_ELAPSED:
-            return 0.0
-        return self.spent / max(1, now - begun)
+        """What is used in a millisecond; 0 while it is too early to tell."""
+        span = pace_span(self.source.budget, now, self.source.since)
+        return self.spent / span if span else 0.0
 
 
 def budget_chart(

@@ -90,7 +90,7 @@ async def test_channels_are_listed_in_routing_order_with_their_health() -> None:
         text = screen(app)
         assert "▲ paused" in text
         assert "retry in 12m00s: 402" in text
-        assert "6 channels · 4 ok · 1 paused · 1 off   deepseek: 402: no balance   z resumes" in text
+        assert "6 channels · 4 ok · 1 paused · 1 off   deepseek: 402: no balance   z in its row resumes" in text
 
 
 async def test_a_call_that_its_client_ended_is_not_an_error_of_the_channel() -> None:
@@ -111,17 +111,18 @@ async def test_the_pane_never_shows_a_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "hint"),
+    ("view", "letter", "does"),
     [
-        (channel("a", state="cooling", reason="429"), "z resumes it"),
-        (channel("a", state="attention", reason="401"), "e replaces its key"),
-        (channel("a", state="attention", reason="401", keys=[key(1), key(2)]), "A replaces its keys"),
+        (channel("a", state="cooling", reason="429"), "z", "resumes it"),
+        (channel("a", state="attention", reason="401"), "e", "replaces its key"),
+        (channel("a", state="attention", reason="401", keys=[key(1), key(2)]), "A", "replaces its keys"),
     ],
 )
-def test_the_hint_is_the_key_of_what_helps(view: ChannelView, hint: str) -> None:
+def test_the_hint_is_the_key_of_what_helps(view: ChannelView, letter: str, does: str) -> None:
     view = msgspec.structs.replace(view, until_ms=Millis(NOW + 60_000))
-    assert listing(channel("b"), view).lead(120).plain.endswith(hint)
-    assert f"retry in 1m00s, {hint}" in detail(view)
+    assert listing(view).lead(120).plain.endswith(f"{letter} {does}")
+    assert listing(channel("b"), view).lead(120).plain.endswith(f"{letter} in its row {does}")
+    assert f"retry in 1m00s, {letter} {does}" in detail(view)
 
 
 def test_the_channel_that_needs_attention_comes_before_one_that_is_paused() -> None:
