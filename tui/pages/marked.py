@@ -91,7 +91,7 @@ async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
         return
     patches, what, effect = planned
     views = [view for view in views if _ref(page, view) in patches]
-    verb = what.partition(" ")[0]
+    verb = "Make free" if act == "free" else what.partition(" ")[0]
     count = _count_text(page, views)
     question = f"{what.replace('{}', count)}?"
     if not await page.confirm(question, f"{_list_names(views)}\n\n{effect}".strip(), verb):

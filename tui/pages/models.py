@@ -150,7 +150,7 @@ async def free(page: AnyPage) -> None:
     if model is None:
         return
     breaks = "Its calls will cost nothing, and no dollar budget will limit them."
-    if model.price is None or await page.confirm(f"Make {model.name} free?", breaks, "Free"):
+    if model.price is None or await page.confirm(f"Make {model.name} free?", breaks, "Make free"):
         await page.session.client.set_price(model.name, {"input": 0, "output": 0})
         page.report_change(f"{model.name} is free.")
 
