@@ -171,7 +171,7 @@ ACTIONS: tuple[Action, ...] = (
     _act("list", "reverse", "S", "Reverse", "reverse the order", shown=False),
     _act("list", "why", "W", "Why", "what a call would get right now, and why", "why TOKEN MODEL"),
     _act("list", "columns", "o", "Columns", "choose which columns are shown", shown=False),
-    _act("list", "mark", "m", "Mark", "mark or unmark the row", shown=False),
+    _act("list", "mark", "m", "Mark", "mark or unmark the row, and go to the next", shown=False),
     _act("list", "bulk", "b", "Bulk", "enable, disable, move, limit or delete all marked rows", shown=False),
     _act("list", "marked", "M", "Marked only", "show only marked rows, or all", shown=False),
     _act("list", "copy", "y", "Copy id", "copy the row's id or name"),

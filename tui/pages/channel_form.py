@@ -97,7 +97,7 @@ class ChannelForm:
             id="key",
             label="Key",
             value=view.key if view and known else "",
-            hint="unchanged" if self._edited else NOT_COPIED if lost else "the key, or env:NAME for a variable",
+            hint="unchanged" if self._edited and view and view.key else NOT_COPIED if lost else KEY_HINT,
             secret=not known,
             applies=_has_address,
             parse=_key_again(view.name) if lost and view else text_line,
@@ -134,6 +134,7 @@ class ChannelForm:
         return self._form.command(texts, more)
 
 
+KEY_HINT = "the key, or env:NAME for a variable"
 NOT_COPIED = "keys cannot be copied: enter it again, or 'none'"
 
 

@@ -67,17 +67,24 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
         lines.append(content(*parts, (cell(text, HEAT_SUM, right=True), "dim")))
     marks = "".join(f"{hour:<{3 * each}}" if each > 1 or hour % 6 == 0 else " " * 3 for hour in range(0, 24, 3))
     lines.append(content((f"{' ' * HEAT_NAME}{marks}", "dim")))
-    return [*lines, _heat_legend(numbers, highest, plan)]
+    return [*lines, _heat_legend(numbers, highest, plan, width)]
 
 
-def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: ChartPlan) -> Content:
-    """From nothing to most, and when that was."""
+def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: ChartPlan, width: int) -> Content:
+    """From nothing to most, and when that was, as far as there is room."""
     shades = SHADES if coloured(plan) else len(plan.glyphs.shades) - 1
     steps = [_heat_cell(highest * level / shades, True, highest, 2, plan) for level in range(1, shades + 1)]
     most = max(numbers, key=lambda at: numbers[at], default=None)
     when = "" if most is None else f"  {WEEKDAYS[most[0]]} {most[1]:02}:00"
-    nothing = f"     {plan.glyphs.nothing} no calls   little "
-    return content((nothing, "dim"), *steps, (f" most: {plan.value.text(highest)}{when}", "dim"))
+    indent, nothing, little = " " * HEAT_NAME, f"{plan.glyphs.nothing} no calls   ", "little "
+    highest_text = f" most: {plan.value.text(highest)}"
+    texts = [
+        (f"{indent}{nothing}{little}", f"{highest_text}{when}"),
+        (f"{indent}{little}", f"{highest_text}{when}"),
+        (f"{indent}{little}", highest_text),
+    ]
+    legends = [content((before, "dim"), *steps, (after, "dim")) for before, after in texts]
+    return next((one for one in legends if one.cell_length <= width), content(indent, *steps))
 
 
 def _by_weekday(

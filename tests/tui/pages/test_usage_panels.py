@@ -37,7 +37,8 @@ def test_the_map_has_a_line_for_each_weekday_and_a_cell_for_each_hour() -> None:
     assert lines[1] == " Mon" + " " * 25 + "         -"
     assert lines[2] == " Tue " + "-" * 9 + "." + "-" * 14 + "     $1.00"
     assert lines[5] == " Fri " + "-" * 15 + "#" + "-" * 8 + "     $4.00"
-    assert lines[-1].endswith("most: $4.00  Fri 15:00")
+    assert lines[-1] == "     little ..::++## most: $4.00"
+    assert text(heat_map(busy(), plan(EMPTY, glyphs=ASCII, **FIRST), 63))[-1].endswith("most: $4.00  Fri 15:00")
 
 
 def test_hours_without_calls_differ_from_hours_before_the_first_call() -> None:
@@ -63,6 +64,13 @@ def test_the_map_is_as_wide_as_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("measure", MEASURES)
+def test_no_line_of_the_map_is_wider_than_its_room(measure: str) -> None:
+    for width in range(44, 90):
+        lines = heat_map(busy(), plan(EMPTY, value=measure, **FIRST), heat_width(MEASURES[measure], width))
+        assert max(line.cell_length for line in lines) <= width
+
+
+@pytest.mark.parametrize("measure", MEASURES)
 def test_the_title_of_the_map_says_of_which_weeks_it_is(measure: str) -> None:
     width = heat_width(MEASURES[measure], 60)
     title = heat_map(busy(), plan(EMPTY, value=measure, **FIRST), width)[0].plain
@@ -71,7 +79,8 @@ def test_the_title_of_the_map_says_of_which_weeks_it_is(measure: str) -> None:
 
 
 def source(spent: float, limit: float, window: Window = Window.WEEK) -> BudgetSource:
-    return BudgetSource("token", "tok_1", "laptop", Millis(NOW - 60 * DAY_MS), budget(spent, limit, window))
+    view = msgspec.structs.replace(budget(spent, limit, window), resets_at_ms=Millis(MONDAY + 7 * DAY_MS))
+    return BudgetSource("token", "tok_1", "laptop", Millis(MONDAY - 60 * DAY_MS), view)
 
 
 HALF = Millis(MONDAY + 84 * HOUR_MS)
@@ -90,6 +99,12 @@ def test_use_adds_up_and_goes_on_at_its_pace() -> None:
     moments = (MONDAY, MONDAY + HOUR_MS, MONDAY + DAY_MS, MONDAY + 2 * DAY_MS, HALF, SPAN.end)
     assert [half.at(at, HALF) / DOLLAR for at in moments] == [0, 3, 3, 6, 6, 12]
     assert half.pace(Millis(MONDAY + HOUR_MS)) == 0
+
+
+def test_the_pace_is_that_of_the_time_since_its_owner_was_created() -> None:
+    week = course(6, 20)
+    young = msgspec.structs.replace(week.source, since=Millis(HALF - 12 * HOUR_MS))
+    assert msgspec.structs.replace(week, source=young).at(HALF + HOUR_MS, HALF) / DOLLAR == 6.5
 
 
 def test_what_was_used_before_the_first_step_counts() -> None:
