@@ -257,7 +257,8 @@ class Incidents:
         out = channel.state in PAUSED_STATES
         found = _cause_of_pause(mine, channel, now) if out else _pause_of(mine, channel.reason)
         if out and (found is None or not found.recurs(now)):
-            cause = _same_cause(self.newest(channel.name), channel, key, now)
+            rejected = {"kind": FailureKind.AUTH} if channel.state == "attention" else {}
+            cause = rejected | _same_cause(self.newest(channel.name), channel, key, now)
             found = self._begin(channel=channel.name, key=key, reason=channel.reason, began=now, last=now, **cause)
         if found is None or not (out or found.paused):
             return
@@ -350,7 +351,7 @@ class Incidents:
         """The incident that a failure at this moment belongs to, perhaps a new one."""
         key, channel = attempt.key if attempt.kind in _KEY_CAUSES else "", self._names.now(attempt.channel)
         kind, status = _cause(attempt)
-        causes = ((kind, status), (None, 0))
+        causes = ((kind, status), (kind, 0), (None, 0))
         same = [one for one in self.newest(channel) if one.key == key and (one.kind, one.status) in causes]
         mine = [one for one in same if one.recurs(at)]
         found = next((one for one in mine if one.began <= at), mine[-1] if mine else None)
@@ -385,11 +386,11 @@ def _spent_budget(newest: Iterable[Incident], call: CallView) -> Incident | None
 
 def _cause_of_pause(newest: Sequence[Incident], channel: ChannelState, now: Millis) -> Incident | None:
     """The one for which a channel, or one of its keys, is paused now: that of its last failure, if that is known."""
-    paused, reason = _pause_of(newest, channel.reason), plain(channel.reason)
-    if paused is not None and paused.paused and paused.kind is FailureKind.AUTH and channel.state == "attention":
-        return paused  # whatever else failed, the key is still rejected
-    recent = (one for one in newest if one.recurs(now))
-    return next((one for one in recent if one.reason == reason), paused)
+    reason, recent = plain(channel.reason), [one for one in newest if one.recurs(now)]
+    if channel.state == "attention":  # whatever else failed, a key is rejected
+        kinds = (FailureKind.AUTH, None)
+        return next((o for o in recent if o.kind in kinds and (o.kind or o.reason == reason)), None)
+    return next((one for one in recent if one.reason == reason), _pause_of(newest, channel.reason))
 
 
 class _Names:

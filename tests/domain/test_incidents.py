@@ -249,7 +249,16 @@ def test_a_key_that_is_rejected_is_an_incident_until_it_is_accepted_or_replaced_
     found.update_keys({("a", "1 …1234"): channel("a")}, Millis(NOW + 90_000))
     assert (one.paused, one.ended) == (False, NOW + 90_000)
     found.update_keys({("a", "1 …1234"): rejected}, Millis(NOW + 91_000))
-    assert [cause_text(incident) for incident in found.newest()] == ["key 1 …1234 paused", "key 1 …7890 rejected"]
+    assert [cause_text(incident) for incident in found.newest()] == ["key 1 …1234 rejected", "key 1 …7890 rejected"]
+
+
+def test_a_key_that_a_test_found_rejected_is_one_incident_with_the_calls_that_it_fails() -> None:
+    found = Incidents()
+    found.update_channels([channel("a", state="attention", reason="401")], NOW)
+    assert [cause_text(incident) for incident in found.newest()] == ["key rejected"]
+    failed = Attempt(channel="a", status=401, kind=FailureKind.AUTH, reason="401")
+    found.add_call(moved(Millis(NOW + 1_000), attempts=[failed], status=502, channel="a"))
+    assert [(cause_text(incident), incident.failures) for incident in found.newest()] == [("key rejected", 1)]
 
 
 def test_only_so_many_are_kept() -> None:
