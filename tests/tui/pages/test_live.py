@@ -99,20 +99,20 @@ def fallback_call(number: int) -> CallView:
     return call(number, NOW - number, model="claude-haiku-4-5", attempts=[attempt], status=200)
 
 
-def test_the_fallback_that_answered_stays_where_the_requested_model_is_cut() -> None:
+def test_the_requested_model_and_the_fallback_that_answered_share_a_narrow_column() -> None:
     row = fallback_call(1)
     assert cells(row)["model"] == "claude-haiku-4-5 as gpt-4o"
     assert [fitted(row, width) for width in (26, 18, 12)] == [
         "claude-haiku-4-5 as gpt-4o",
-        "claude-\u2026 as gpt-4o",
-        "c\u2026 as gpt-4o",
+        "clau\u20264-5 as gpt-4o",
+        "cl\u20265 as gp\u2026o",
     ]
     again = msgspec.structs.replace(row, retry=1)
     assert cells(again)["model"] == "claude-haiku-4-5 as gpt-4o retry 1"
-    assert fitted(again, 20) == "c\u2026 as gpt-4o retry 1"
+    assert fitted(again, 22) == "cl\u2026-5 as gp\u20264o retry 1"
 
 
-@pytest.mark.parametrize(("width", "shown_as"), [(160, " claude-haiku-4-5 as gpt-4o "), (80, "\u2026 as gpt-4o ")])
+@pytest.mark.parametrize(("width", "shown_as"), [(160, " claude-haiku-4-5 as gpt-4o "), (80, " claud\u2026-4-5 as gpt-4o ")])
 async def test_a_call_of_a_fallback_names_the_model_that_answered(width: int, shown_as: str) -> None:
     owner = stage.Owner()
     owner.records = [fallback_call(1), call(2, NOW - 2, model="claude-haiku-4-5", status=200)]
