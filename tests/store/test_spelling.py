@@ -96,7 +96,7 @@ def test_calls_in_another_spelling_of_json_are_found(
 
 @pytest.mark.parametrize("dense", [1, 1 << 10, 1 << 20])
 @pytest.mark.parametrize(
-    "words", ["st:ok", "!st:err", "!dur:>1s", "cost:<1", "in:<200", "!gone", "!model:gpt", "!tok:nobody", "!id:req_0"]
+    "words", ["st:ok", "!st:err", "!dur:>1s", "cost:<1", "in:<200", "!gone", "!model:gpt", "!tok:nobody", "!id:req_f"]
 )
 def test_members_that_a_newer_version_gives_attempts_are_not_those_of_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, dense: int
@@ -108,7 +108,7 @@ def test_members_that_a_newer_version_gives_attempts_are_not_those_of_the_call(
     calls = [record(i, status=200, attempts=(Attempt(channel="a", status=200),)) for i in range(1, 5)]
     log.append(calls)
     log.log.close()
-    tried = '{"channel":"a","status":500,"ms":9000,"trial":1,"model":"gpt","id":"req_0","code":"gone","error":"gone",'
+    tried = '{"channel":"a","status":500,"ms":9000,"trial":1,"model":"gpt","id":"req_f","code":"gone","error":"gone",'
     tried += '"token_name":"nobody","input":900,"output":9,"cost":9000000000}'
 
     def newer(call: dict[str, Any]) -> str:

@@ -112,7 +112,9 @@ def test_the_requested_model_and_the_fallback_that_answered_share_a_narrow_colum
     assert fitted(again, 22) == "cl\u2026-5 as gp\u20264o retry 1"
 
 
-@pytest.mark.parametrize(("width", "shown_as"), [(160, " claude-haiku-4-5 as gpt-4o "), (80, " claud\u2026-4-5 as gpt-4o ")])
+@pytest.mark.parametrize(
+    ("width", "shown_as"), [(160, " claude-haiku-4-5 as gpt-4o "), (80, " claud\u2026-4-5 as gpt-4o ")]
+)
 async def test_a_call_of_a_fallback_names_the_model_that_answered(width: int, shown_as: str) -> None:
     owner = stage.Owner()
     owner.records = [fallback_call(1), call(2, NOW - 2, model="claude-haiku-4-5", status=200)]
