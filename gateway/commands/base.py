@@ -73,7 +73,15 @@ MEANT_OPTIONS: Mapping[str, str] = {
     "channel edit --enable": "tollkeeper channel enable",
     "channel edit --disable": "tollkeeper channel disable",
     "channel edit --add-key": "tollkeeper channel key add",
-    "token edit --limit": "--rpm",
+    **{f"channel {verb} --alias": "--map" for verb in ("add", "edit")},
+    **{f"group {verb} --alias": "tollkeeper channel edit CHANNEL --map ALIAS=MODEL" for verb in ("add", "edit")},
+    **{
+        f"group {verb} --{option}": "tollkeeper channel edit CHANNEL --add-group GROUP"
+        for verb in ("add", "edit")
+        for option in ("channel", "channels", "add-channel")
+    },
+    **{f"{noun} {verb} --quota": "--budget" for noun in ("token", "group") for verb in ("add", "edit")},
+    **{f"token {verb} --limit": "--rpm" for verb in ("add", "edit")},
     "token edit --enable": "tollkeeper token enable",
     "token edit --disable": "tollkeeper token disable",
 }

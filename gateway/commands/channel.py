@@ -1,5 +1,6 @@
 """``channel``: the upstream accounts that answer."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -7,6 +8,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun, former_name
+from gateway.commands.batch import change_together, confirm_removal, names_argument, print_changed
 from gateway.commands.channel_fields import (
     changed_groups,
     channel_options,
@@ -27,7 +29,6 @@ from gateway.domain.human_values import count_text
 from gateway.domain.incidents import reason_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
-from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.urls import base_url_warning
 from gateway.domain.views import ChannelView
 
@@ -130,17 +131,17 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
     "edit",
     examples=[
         "tollkeeper channel edit openai --priority 10 --map fast=gpt-4o-mini",
-        "tollkeeper channel edit openai --add-group friends",
+        "tollkeeper channel edit openai claude --add-group friends",
         "tollkeeper channel edit proxy --dialect anthropic --base-url https://models.example.com",
     ],
 )
-@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
+@names_argument(CHANNELS)
 @dialect_option("Another wire format; if it is at another address, give --base-url too.")
 @channel_options()
 @group_options
 @json_option
 def edit_channel(
-    ref: str,
+    refs: tuple[str, ...],
     dialect: str | None,
     *,
     add_groups: tuple[str, ...],
@@ -148,23 +149,43 @@ def edit_channel(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Change a channel. Only the given options change."""
+    """Change a channel, or several in one step. Only the given options change. With --json, several are an array."""
 
-    async def work(client: ControlClient) -> tuple[SavedChannel, str, list[str]]:
-        view = await client.channel(ref)
+    def patch_for(view: ChannelView) -> options.Patch:
         patch = options.given_values(dialect=dialect) | channel_patch(given, view)
         patch |= changed_groups(view.groups, add_groups, remove_groups, whole="groups" in patch)
-        saved = await client.edit_channel(view.id, options.something(patch))
-        prices = formatting.price_notes(saved.of_changed(view))
-        done = options.saved_text(patch, view, saved)
-        lost = {model.name for model in view.models} - {model.name for model in saved.models}
-        poorer = set(view.groups) - (set() if lost else set(saved.groups))
-        return saved, done, [*await formatting.groups_without_models(client, poorer), *prices]
+        return options.something(patch)
 
-    view, done, notes = run(work)
-    _print_saved(view, done, as_json=as_json)
+    async def work(client: ControlClient) -> tuple[list[ChannelView], str, list[str]]:
+        before = await _channels(client, refs)
+        if len(before) > 1:
+            done = await change_together(client, "channels", {view.id: patch_for(view) for view in before})
+            after = await _channels(client, [view.id for view in before])
+            return after, done, await _edit_notes(client, before, after)
+        (view,) = before
+        saved = await client.edit_channel(view.id, patch := patch_for(view))
+        notes = [*await _edit_notes(client, before, [saved]), *formatting.price_notes(saved.of_changed(view))]
+        return [saved], options.saved_text(patch, view, saved), notes
+
+    views, done, notes = run(work)
+    _print_changed(views, done, as_json=as_json)
     for line in notes:
         words(line)
+
+
+async def _channels(client: ControlClient, refs: Iterable[str]) -> list[ChannelView]:
+    """Those of these names or ids, each once."""
+    found = [await client.channel(ref) for ref in refs]
+    return [*{view.id: view for view in found}.values()]
+
+
+async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], after: Sequence[ChannelView]) -> list[str]:
+    """Notes about groups that have no models any more."""
+    poorer = set[str]()
+    for view, saved in zip(before, after, strict=True):
+        lost = {model.name for model in view.models} - {model.name for model in saved.models}
+        poorer |= set(view.groups) - (set() if lost else set(saved.groups))
+    return await formatting.groups_without_models(client, poorer)
 
 
 @channel.command("rename", examples=["tollkeeper channel rename openai openai-work"])
@@ -180,70 +201,96 @@ def rename_channel(ref: str, new: str, *, as_json: bool) -> None:
 
 
 @channel.command("enable", examples=["tollkeeper channel enable openai"])
-@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
+@names_argument(CHANNELS)
 @json_option
-def enable_channel(ref: str, *, as_json: bool) -> None:
-    """Use a channel again, and resume it if it was paused."""
-
-    async def work(client: ControlClient) -> ChannelView:
-        await client.edit_channel(ref, {"enabled": True})
-        await client.clear_channel(ref)
-        return await client.channel(ref)
-
-    _print_saved(run(work), "enabled", as_json=as_json)
+def enable_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
+    """Use a channel, or several, again; paused ones are resumed."""
+    _switch(refs, enabled=True, as_json=as_json)
 
 
 @channel.command("disable", examples=["tollkeeper channel disable openai"])
-@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
+@names_argument(CHANNELS)
 @json_option
-def disable_channel(ref: str, *, as_json: bool) -> None:
-    """Stop using a channel until it is enabled again. Running calls continue."""
+def disable_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
+    """Stop using a channel, or several, until it is enabled again. Running calls continue."""
+    _switch(refs, enabled=False, as_json=as_json)
 
-    async def work(client: ControlClient) -> tuple[ChannelView, list[str]]:
-        view = await client.edit_channel(ref, {"enabled": False})
-        return view, await formatting.groups_without_models(client, set(view.groups))
 
-    view, notes = run(work)
-    _print_saved(view, "disabled", as_json=as_json)
+def _switch(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
+    async def work(client: ControlClient) -> tuple[list[ChannelView], str, list[str]]:
+        found, done = await _channels(client, refs), "enabled" if enabled else "disabled"
+        if len(found) == 1:
+            await client.edit_channel(found[0].id, {"enabled": enabled})
+        else:
+            done = await change_together(client, "channels", {view.id: {"enabled": enabled} for view in found})
+        for view in found if enabled else ():
+            await client.clear_channel(view.id)
+        groups = set() if enabled else {group for view in found for group in view.groups}
+        views = await _channels(client, [view.id for view in found])
+        return views, done, await formatting.groups_without_models(client, groups)
+
+    views, done, notes = run(work)
+    _print_changed(views, done, as_json=as_json)
     for line in notes:
         words(line)
 
 
 @channel.command("resume", examples=["tollkeeper channel resume openai"])
-@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
+@names_argument(CHANNELS)
 @json_option
-def resume_channel(ref: str, *, as_json: bool) -> None:
-    """Use a paused channel and its keys again at once."""
-    view = run(lambda client: client.clear_channel(ref))
-    _print_saved(view, "resumed", as_json=as_json)
-    if not view.enabled:
-        words(f"note: it is disabled; use it again: tollkeeper channel enable {word(view.name)}")
+def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
+    """Use a paused channel, or several, and their keys again at once."""
+
+    async def work(client: ControlClient) -> list[ChannelView]:
+        return [await client.clear_channel(view.id) for view in await _channels(client, refs)]
+
+    views = run(work)
+    if as_json:
+        out_json(views if len(views) > 1 else views[0])
+    for view in views:
+        _print_saved(view, "resumed")
+        if not view.enabled:
+            words(f"note: it is disabled; use it again: tollkeeper channel enable {word(view.name)}")
 
 
 channel.add_command(former_name(resume_channel), "clear")
 
 
 @channel.command("remove", examples=["tollkeeper channel remove openai"])
-@click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
+@names_argument(CHANNELS)
 @yes_option
-def remove_channel(ref: str, *, yes: bool) -> None:
-    """Remove a channel and its key. Its calls stay in the log."""
-    view = run(lambda client: client.channel(ref))
-    confirm(f"Remove channel '{view.name}' and its key? Its calls stay in the log.", yes=yes)
+def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
+    """Remove a channel and its key, or several in one step. Their calls stay in the log."""
+    views = run(lambda client: _channels(client, refs))
+    if len(views) > 1:
+        confirm_removal("channel", [view.name for view in views], "Their keys go with them.", yes=yes)
+    else:
+        confirm(f"Remove channel '{views[0].name}' and its key? Its calls stay in the log.", yes=yes)
 
-    async def work(client: ControlClient) -> list[str]:
-        await client.remove_channel(view.id)
-        return await formatting.groups_without_models(client, set(view.groups))
+    async def work(client: ControlClient) -> tuple[str, list[str]]:
+        done = f"Channel '{views[0].name}' removed."
+        if len(views) > 1:
+            done = await change_together(client, "channels", {view.id: None for view in views})
+        else:
+            await client.remove_channel(views[0].id)
+        groups = {group for view in views for group in view.groups}
+        return done, await formatting.groups_without_models(client, groups)
 
-    notes = run(work)
-    words(f"Channel '{view.name}' removed.")
-    for line in notes:
+    done, notes = run(work)
+    for line in (done, *notes):
         words(line)
 
 
-def _print_saved(view: ChannelView, done: str, *, as_json: bool) -> None:
+def _print_changed(views: Sequence[ChannelView], done: str, *, as_json: bool) -> None:
+    if len(views) > 1:
+        print_changed(views, done, as_json=as_json)
+        return
     if as_json:
-        out_json(view)
+        out_json(views[0])
+    _print_saved(views[0], done)
+
+
+def _print_saved(view: ChannelView, done: str) -> None:
     state = formatting.channel_state(view)
     words(f"Channel '{view.name}' {done}; it {state if state.startswith('needs') else f'is {state}'}.")
     warn_of_unset(view)

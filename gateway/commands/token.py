@@ -1,6 +1,7 @@
 """``token``: the keys that clients present."""
 
 import shlex
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -8,6 +9,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
+from gateway.commands.batch import change_together, confirm_removal, names_argument, print_changed
 from gateway.commands.completion import TOKENS
 from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import confirm, json_option, yes_option
@@ -83,22 +85,20 @@ def add_token(name: str, *, as_json: bool, **given: Any) -> None:
     _note_if_blind(created.token)
 
 
-@token.command("edit", examples=["tollkeeper token edit laptop --budget day=none --rpm 30"])
-@click.argument("ref", metavar="NAME", shell_complete=TOKENS)
+@token.command(
+    "edit",
+    examples=[
+        "tollkeeper token edit laptop --budget day=none --rpm 30",
+        "tollkeeper token edit laptop ci --group work",
+    ],
+)
+@names_argument(TOKENS)
 @field_options(TOKEN)
 @json_option
-def edit_token(ref: str, *, as_json: bool, **given: Any) -> None:
-    """Change a token. Only the given options change."""
-
-    async def work(client: ControlClient) -> tuple[TokenView, str]:
-        view = await client.token(ref)
-        patch = options.something(patch_of(TOKEN, given, view))
-        saved = await client.edit_token(view.id, patch)
-        return saved, options.saved_text(patch, view, saved)
-
-    saved, done = run(work)
-    _print_saved(saved, done, as_json=as_json)
-    _note_if_blind(saved)
+def edit_token(refs: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
+    """Change a token, or several in one step. Only the given options change. With --json, several are an array."""
+    for view in _change(refs, lambda view: options.something(patch_of(TOKEN, given, view)), "", as_json=as_json):
+        _note_if_blind(view)
 
 
 @token.command("rename", examples=["tollkeeper token rename laptop desktop"])
@@ -128,33 +128,65 @@ def rotate_token(ref: str, *, yes: bool, as_json: bool) -> None:
 
 
 @token.command("disable", examples=["tollkeeper token disable laptop"])
-@click.argument("ref", metavar="NAME", shell_complete=TOKENS)
+@names_argument(TOKENS)
 @json_option
-def disable_token(ref: str, *, as_json: bool) -> None:
-    """Reject calls with this token until it is enabled again."""
-    _print_saved(run(lambda client: client.edit_token(ref, {"enabled": False})), "disabled", as_json=as_json)
+def disable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
+    """Reject calls with a token, or with several, until it is enabled again."""
+    _change(refs, lambda _: {"enabled": False}, "disabled", as_json=as_json)
 
 
 @token.command("enable", examples=["tollkeeper token enable laptop"])
-@click.argument("ref", metavar="NAME", shell_complete=TOKENS)
+@names_argument(TOKENS)
 @json_option
-def enable_token(ref: str, *, as_json: bool) -> None:
-    """Accept calls with this token again."""
-    _print_saved(run(lambda client: client.edit_token(ref, {"enabled": True})), "enabled", as_json=as_json)
+def enable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
+    """Accept calls with a token, or with several, again."""
+    _change(refs, lambda _: {"enabled": True}, "enabled", as_json=as_json)
 
 
 @token.command("remove", examples=["tollkeeper token remove laptop"])
-@click.argument("ref", metavar="NAME", shell_complete=TOKENS)
+@names_argument(TOKENS)
 @yes_option
-def remove_token(ref: str, *, yes: bool) -> None:
-    """Remove a token. Its calls stay in the log."""
-    if not yes:
-        name = run(lambda client: client.token(ref)).name
-        confirm(f"Remove token '{name}'? Its key stops working immediately; its calls stay in the log.", yes=yes)
-    note = run(lambda client: client.remove_token(ref))
-    words(f"Token '{ref}' removed.")
+def remove_token(refs: tuple[str, ...], *, yes: bool) -> None:
+    """Remove a token, or several in one step. Their calls stay in the log."""
+    views = run(lambda client: _tokens(client, refs))
+    if len(views) > 1:
+        confirm_removal("token", [view.name for view in views], "Their keys stop working immediately.", yes=yes)
+        words(run(lambda client: change_together(client, "tokens", {view.id: None for view in views})))
+        return
+    (view,) = views
+    confirm(f"Remove token '{view.name}'? Its key stops working immediately; its calls stay in the log.", yes=yes)
+    note = run(lambda client: client.remove_token(view.id))
+    words(f"Token '{view.name}' removed.")
     if note:
         words(f"note: {plain(note)}; 'tollkeeper undo' restores both")
+
+
+async def _tokens(client: ControlClient, refs: Iterable[str]) -> list[TokenView]:
+    """Those of these names or ids, each once."""
+    found = [await client.token(ref) for ref in refs]
+    return [*{view.id: view for view in found}.values()]
+
+
+def _change(
+    refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], done: str, *, as_json: bool
+) -> list[TokenView]:
+    """Change one or several; what they are now."""
+
+    async def work(client: ControlClient) -> tuple[list[TokenView], str]:
+        before = await _tokens(client, refs)
+        patches = {view.id: patch(view) for view in before}
+        if len(before) == 1:
+            saved = await client.edit_token(before[0].id, patches[before[0].id])
+            return [saved], done or options.saved_text(patches[saved.id], before[0], saved)
+        sentence = await change_together(client, "tokens", patches)
+        return await _tokens(client, patches), sentence
+
+    views, sentence = run(work)
+    if len(views) > 1:
+        print_changed(views, sentence, as_json=as_json)
+    else:
+        _print_saved(views[0], sentence, as_json=as_json)
+    return views
 
 
 def _note_if_blind(view: TokenView) -> None:

@@ -156,14 +156,17 @@ def test_an_edit_of_nothing_is_a_usage_error() -> None:
 
 
 def test_enabling_also_forgets_failures() -> None:
-    answers = {"PATCH /channels/x": CHANNEL, "POST /channels/x/clear": CHANNEL, "GET /channels/x": CHANNEL}
+    mine = f"/channels/{CHANNEL.id}"
+    answers = dict.fromkeys(("GET /channels/x", f"GET {mine}", f"PATCH {mine}", f"POST {mine}/clear"), CHANNEL)
     control = Control(answers)
     run("channel", "enable", "x", control=control)
-    assert [line for line, _ in control.asked] == ["PATCH /channels/x", "POST /channels/x/clear", "GET /channels/x"]
+    assert [line for line, _ in control.asked][1:] == [f"PATCH {mine}", f"POST {mine}/clear", f"GET {mine}"]
 
 
 def test_disabling() -> None:
-    control = Control({"PATCH /channels/x": CHANNEL, "GET /groups": [GROUP]})
+    mine = f"/channels/{CHANNEL.id}"
+    answers = dict.fromkeys(("GET /channels/x", f"GET {mine}", f"PATCH {mine}"), CHANNEL)
+    control = Control({**answers, "GET /groups": [GROUP]})
     ran = run("channel", "disable", "x", control=control)
     assert (control.bodies, "note" in ran.err) == ([{"enabled": False}], False)
 
@@ -197,9 +200,9 @@ def test_a_group_that_a_channel_leaves_without_models_is_named(line: str) -> Non
     after = CHANNEL if "edit" in line else before
     friends = replace(GROUP, name="friends", tokens=["bot", "ci"], sees=[])
     groups = [GROUP, friends, replace(friends, name="empty", tokens=[]), replace(friends, name="other")]
-    answers = {"GET /channels/x": before, "PATCH /channels/x": after, "GET /groups": groups}
-    by_id = {f"PATCH /channels/{CHANNEL.id}": after, f"DELETE /channels/{CHANNEL.id}": {}}
-    ran = run(*line.split(), control=Control({**answers, **by_id}))
+    mine = f"/channels/{CHANNEL.id}"
+    by_id = {f"GET {mine}": after, f"PATCH {mine}": after, f"DELETE {mine}": {}}
+    ran = run(*line.split(), control=Control({"GET /channels/x": before, "GET /groups": groups, **by_id}))
     notes = [text for text in ran.err.splitlines() if text.startswith("note: group")]
     assert notes == ["note: group 'friends' has no model now, so its tokens cannot call: bot, ci"]
 
@@ -260,8 +263,9 @@ def test_a_variable_that_is_not_set_is_pointed_out() -> None:
     missing = replace(CHANNEL, missing_variables=("MY_KEY",))
     note = "note: MY_KEY is not set where the server runs; set it there and start the server again\n"
     for line in ("add x --base-url https://a.example/v1 --key env:MY_KEY", "edit x --key env:MY_KEY", "enable x"):
-        answers = {"POST /channels": missing, "GET /channels/x": missing, "PATCH /channels/x": missing}
-        control = Control({**answers, f"PATCH /channels/{missing.id}": missing, "POST /channels/x/clear": missing})
+        mine = f"/channels/{missing.id}"
+        asked = ("POST /channels", "GET /channels/x", f"GET {mine}", f"PATCH {mine}", f"POST {mine}/clear")
+        control = Control(dict.fromkeys(asked, missing))
         ran = run("channel", *line.split(), control=control)
         assert (ran.code, note in ran.err) == (0, True)
     shown = run("channel", "show", "x", control=Control({"GET /channels/x": missing})).out

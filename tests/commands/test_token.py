@@ -11,7 +11,7 @@ import pytest
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Conflict, NotFound
 from gateway.domain.units import Nanos
-from gateway.domain.views import NewToken
+from gateway.domain.views import NewToken, TokenView
 from tests import fork_server
 from tests.commands.program import PATIENCE_S, PROGRAM, environment, tollkeeper
 from tests.commands.runner import Control, run
@@ -19,6 +19,11 @@ from tests.commands.samples import BUDGET, HOSTILE, TOKEN
 
 KEY = "sk-tk-" + "a" * 43
 NEW = NewToken(key=KEY, token=TOKEN)
+
+
+def edits(token: TokenView) -> Control:
+    """A server that has only this token, as ``x``."""
+    return Control({"GET /tokens/x": token, f"PATCH /tokens/{token.id}": token, f"DELETE /tokens/{token.id}": {}})
 
 
 def test_a_listing_is_a_table() -> None:
@@ -52,7 +57,7 @@ def test_a_name_from_outside_cannot_reach_the_terminal() -> None:
     hostile = msgspec.structs.replace(TOKEN, name=HOSTILE, note=HOSTILE)
     listed = run("token", "list", control=Control({"GET /tokens": [hostile]}))
     shown = run("token", "show", "x", control=Control({"GET /tokens/x": hostile}))
-    edited = run("token", "disable", "x", control=Control({"PATCH /tokens/x": hostile}))
+    edited = run("token", "disable", "x", control=edits(hostile))
     text = listed.out + shown.out + edited.err
     assert not set(text) & set("\x1b\x07\x9b\u202e")
 
@@ -149,7 +154,9 @@ def test_an_edit_of_nothing_is_a_usage_error() -> None:
 
 @pytest.mark.parametrize("command", ["rotate", "remove"])
 def test_what_cannot_be_undone_needs_a_confirmation(command: str) -> None:
-    control = Control({"GET /tokens/laptop": TOKEN, "POST /tokens/laptop/rotate": NEW, "DELETE /tokens/laptop": {}})
+    control = Control(
+        {"GET /tokens/laptop": TOKEN, "POST /tokens/laptop/rotate": NEW, f"DELETE /tokens/{TOKEN.id}": {"note": ""}}
+    )
     assert run("token", command, "laptop", control=control).code == Exit.USAGE
     assert control.asked == [("GET /tokens/laptop", None)]
     assert run("token", command, "nope", control=control).code == Exit.NOT_FOUND
@@ -157,20 +164,18 @@ def test_what_cannot_be_undone_needs_a_confirmation(command: str) -> None:
 
 
 def test_what_ends_with_a_removed_token_is_reported() -> None:
-    control = Control({"DELETE /tokens/apps": {"done": "", "note": "Ollama's port 11434, which used it, is closed"}})
-    err = run("token", "remove", "apps", "--yes", control=control).err.splitlines()
-    assert err == [
-        "Token 'apps' removed.",
-        "note: Ollama's port 11434, which used it, is closed; 'tollkeeper undo' restores both",
-    ]
-    control = Control({"DELETE /tokens/x": {"done": "", "note": ""}})
-    assert run("token", "remove", "x", "--yes", control=control).err == "Token 'x' removed.\n"
+    end = "Ollama's port 11434, which used it, is closed"
+    control = Control({"GET /tokens/x": TOKEN, f"DELETE /tokens/{TOKEN.id}": {"done": "", "note": end}})
+    err = run("token", "remove", "x", "--yes", control=control).err.splitlines()
+    assert err == ["Token 'laptop' removed.", f"note: {end}; 'tollkeeper undo' restores both"]
+    control = Control({"GET /tokens/x": TOKEN, f"DELETE /tokens/{TOKEN.id}": {"done": "", "note": ""}})
+    assert run("token", "remove", "x", "--yes", control=control).err == "Token 'laptop' removed.\n"
 
 
 @pytest.mark.parametrize(("command", "enabled"), [("enable", True), ("disable", False)])
 def test_a_token_is_switched(command: str, enabled: bool) -> None:
-    control = Control({"PATCH /tokens/laptop": TOKEN})
-    ran = run("token", command, "laptop", control=control)
+    control = edits(TOKEN)
+    ran = run("token", command, "x", control=control)
     assert (ran.code, ran.err) == (Exit.OK, f"Token 'laptop' {command}d.\n")
     assert control.bodies == [{"enabled": enabled}]
 

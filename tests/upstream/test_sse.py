@@ -77,7 +77,9 @@ def test_an_endless_event_is_refused_early() -> None:
 
 def test_time_is_linear_in_the_size_of_an_event() -> None:
     small, large = (min(_seconds(size) for _ in range(6)) for size in (1_000_000, 16_000_000))
-    assert large < 160 * small  # 16 times the work, with colder caches; were it quadratic, it would be 256 times as much
+    assert (
+        large < 160 * small
+    )  # 16 times the work, with colder caches; were it quadratic, it would be 256 times as much
 
 
 def _seconds(size: int) -> float:

@@ -1,0 +1,48 @@
+"""Batch: several tokens or channels that one command names. They change in one step, with one undo."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from gateway.client.control import ControlClient
+from gateway.commands.completion import Completer
+from gateway.commands.options import confirm
+from gateway.commands.output import out_json, words
+from gateway.domain.human_values import count_text, first_of
+from gateway.domain.text import plain
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NAMED = 5
+"""Names in a question."""
+
+
+def names_argument(complete: Completer) -> Callable[[F], F]:
+    """``NAME...``: one or several. Without repetitions, in the order given."""
+
+    def distinct(_ctx: click.Context, _param: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(names))
+
+    return click.argument(
+        "refs", metavar="NAME...", nargs=-1, required=True, shell_complete=complete, callback=distinct
+    )
+
+
+async def change_together(client: ControlClient, kind: str, patches: Mapping[str, object]) -> str:
+    """Change several by their ids; what was done, as a sentence."""
+    done = await client.batch(kind, patches)
+    return f"{done[:1].upper()}{done[1:]}."
+
+
+def print_changed(views: Sequence[object], done: str, *, as_json: bool) -> None:
+    """Several that were changed; with --json they are an array."""
+    if as_json:
+        out_json(views)
+    words(done)
+
+
+def confirm_removal(noun: str, names: Sequence[str], effect: str, *, yes: bool) -> None:
+    """Ask before several are removed. Raises Quit."""
+    listed = first_of([f"'{plain(name)}'" for name in names], NAMED)
+    confirm(f"Remove {count_text(len(names), noun)}: {listed}? {effect}", yes=yes)
