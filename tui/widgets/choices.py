@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.cells import cell_len
 from textual import events
+from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
@@ -95,6 +96,10 @@ class CheckList(Widget, can_focus=True):
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("up,k", "move(-1)", show=False),
         Binding("down,j", "move(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("home,g", "end(False)", show=False),
+        Binding("end,G", "end(True)", show=False),
         Binding("space", "change", show=False),
         Binding("a", "all", show=False),
     ]
@@ -123,11 +128,26 @@ class CheckList(Widget, can_focus=True):
         self.refresh(layout=True)
 
     def action_move(self, by: int) -> None:
+        """By some rows, from the last to the first."""
         if self.options:
-            self.cursor = (self.cursor + by) % len(self.options)
-            self.scroll_visible(animate=False)
-            if self.parent is not None and isinstance(self.parent, Widget):
-                self.parent.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False)
+            self._go((self.cursor + by) % len(self.options))
+
+    def action_page(self, by: int) -> None:
+        """By so many rows as are seen. On the first row, page up is the key of the screen around."""
+        if by < 0 and self.cursor == 0:
+            raise SkipAction
+        seen = self.parent.size.height if isinstance(self.parent, Widget) else len(self.options)
+        self._go(max(0, min(self.cursor + by * max(1, seen), len(self.options) - 1)))
+
+    def action_end(self, last: bool) -> None:  # noqa: FBT001 - Textual calls it
+        """The first or the last row."""
+        self._go(max(0, len(self.options) - 1) if last else 0)
+
+    def _go(self, row: int) -> None:
+        self.cursor = row
+        self.scroll_visible(animate=False)
+        if isinstance(self.parent, Widget):
+            self.parent.scroll_to_region(Region(0, row, 1, 1), animate=False)
         self.refresh()
 
     def action_change(self) -> None:
@@ -289,6 +309,8 @@ class ChooseOne(DialogScreen[str | None]):
         self._preview = preview
         self._at = next((i for i, (id_, _) in enumerate(options) if id_ == chosen), 0)
         self._chosen = chosen
+        self._typed = ""
+        """The beginning of the name that is being typed."""
 
     def compose(self) -> ComposeResult:
         with Dialog(classes="dialog", needs=max(row.cell_length for row in self._rows()) + SCROLLBAR):
@@ -315,20 +337,29 @@ class ChooseOne(DialogScreen[str | None]):
         return rows
 
     def action_move(self, by: int) -> None:
-        self._at = (self._at + by) % len(self._options)
+        self._typed = ""
+        self._go((self._at + by) % len(self._options))
+
+    def _go(self, at: int) -> None:
+        self._at = at
         if self._preview is not None:
-            self._preview(self._options[self._at][0])
+            self._preview(self._options[at][0])
         self.draw()
-        self.query_one(".choices").scroll_to_region(Region(0, self._at, 1, 1), animate=False)
+        self.query_one(".choices").scroll_to_region(Region(0, at, 1, 1), animate=False)
 
     def on_key(self, event: events.Key) -> None:
-        """A letter goes to the next option that begins with it."""
-        letter = (event.character or "").casefold()
-        begins = [at for at, (id_, _) in enumerate(self._options) if letter and id_.casefold().startswith(letter)]
-        if begins:
-            event.stop()
-            event.prevent_default()
-            self.action_move(next((at for at in begins if at > self._at), begins[0]) - self._at)
+        """Letters find the option that begins with them; one that does not go on with those before, the next such."""
+        if not event.is_printable or event.character is None:
+            return
+        letter, names = event.character.casefold(), [id_.casefold() for id_, _ in self._options]
+        for typed in (self._typed + letter, letter):
+            if begins := [at for at, name in enumerate(names) if name.startswith(typed)]:
+                event.stop()
+                event.prevent_default()
+                first = self._at + (typed == letter)
+                self._typed = typed
+                self._go(next((at for at in begins if at >= first), begins[0]))
+                return
 
     def on_click(self, event: events.Click) -> None:
         region = self.query_one(".options").region

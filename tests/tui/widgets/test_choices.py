@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 
 from tests.tui.stage import console
@@ -73,6 +74,17 @@ async def test_space_changes_the_one_under_the_cursor() -> None:
         await pilot.press("space", "j", "space", "up", "up", "space")
         assert checks.on == {"a", "c"}
         assert checks.render().plain == "[x] Apple\n[ ] [b]Banana\n[x] Cherry"
+
+
+async def test_the_cursor_goes_to_both_ends_and_by_pages() -> None:
+    checks = CheckList([(str(number), str(number)) for number in range(50)], [])
+    async with WidgetStage(VerticalScroll(checks, can_focus=False)).run_test(size=(40, 20)) as pilot:
+        checks.focus()
+        rows = []
+        for key in ("G", "down", "end", "pageup", "home", "pagedown", "g", "pageup"):
+            await pilot.press(key)
+            rows.append(checks.cursor)
+        assert rows == [49, 0, 49, 29, 0, 20, 0, 0]
 
 
 async def test_all_can_be_on_or_off() -> None:
@@ -220,7 +232,15 @@ async def test_a_dialog_is_as_wide_as_its_longest_option(dialog: ModalScreen[Any
 
 @pytest.mark.parametrize(
     ("keys", "chosen"),
-    [("d", "Disable"), ("dd", "Delete"), ("ddd", "Disable"), ("m", "Move"), ("x", "Enable"), ("jm", "Move")],
+    [
+        ("d", "Disable"),
+        ("dd", "Delete"),
+        ("ddd", "Disable"),
+        ("m", "Move"),
+        ("x", "Enable"),
+        ("jm", "Move"),
+        ("de", "Delete"),
+    ],
 )
 async def test_a_letter_goes_to_the_next_option_that_begins_with_it(keys: str, chosen: str) -> None:
     app = WidgetStage()
@@ -231,6 +251,16 @@ async def test_a_letter_goes_to_the_next_option_that_begins_with_it(keys: str, c
         await pilot.press(*keys, "enter")
         await pilot.pause()
     assert app.answers == [chosen]
+
+
+async def test_a_name_that_is_typed_whole_is_chosen_whatever_its_letters_do_elsewhere() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(ChooseOne("What", [(name, "") for name in ("home", "work")], ""))
+        await pilot.pause()
+        await pilot.press(*"work", "enter")
+        await pilot.pause()
+    assert app.answers == ["work"]
 
 
 async def test_letters_that_are_keys_elsewhere_find_options_too() -> None:
