@@ -53,14 +53,15 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     asked = BatchBody(**fields(body, BatchBody, BatchBody.__struct_fields__))
     if not 1 <= len(asked.edits) <= MANY:
         raise BadRequest(f"edits: must be 1 to {MANY}", param="edits")
-    before = edits.registry
+    before, plan = edits.registry, edits
     names: list[str] = []
     changes: dict[tuple[str, str], Change] = {}
     for one in asked.edits:
         patch = None if bytes(one.patch) == b"null" else bytes(one.patch)
         if patch is not None and "name" in members(patch):
             raise BadRequest("name: cannot be changed for several at once", param="name")
-        name, planned = await _PLANNERS[asked.kind](edits, one.ref, patch)
+        name, planned = await _PLANNERS[asked.kind](plan, one.ref, patch)
+        plan = plan.after(planned)  # what the next one gets may depend on it
         names.append(name)
         for change in planned:
             if change.table == asked.kind and (change.table, change.key) in changes:

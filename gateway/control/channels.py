@@ -1,6 +1,6 @@
 """Channels and their keys: add, edit, remove, list models, test, resume. Keys are never shown."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import msgspec
@@ -13,13 +13,13 @@ from gateway.control.request_bodies import fields, members, patch, require_field
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views, price_view
 from gateway.core.auth import new_id
-from gateway.core.model_prices import own_prices
+from gateway.core.model_prices import own_prices, prices_in_effect
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
 from gateway.domain.human_values import count_text
 from gateway.domain.price import Price
-from gateway.domain.registry import Change, Registry, Table
+from gateway.domain.registry import Change, Registry, Table, with_changes
 from gateway.domain.units import ChannelId
 from gateway.domain.upstream_views import ListingView, OwnPrice, SavedChannel
 from gateway.domain.urls import checked_base_url
@@ -68,25 +68,29 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
     channel = _check(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
     changes = await model_lists.save_changes(_date_models(channel, None, edits), None, edits)
-    prices = await _new_prices(changes, None, edits)
+    prices = await _new_prices(_channel_of(changes), None, edits)
     channel = _check(channel, edits)  # others may have come meanwhile
     undone = f"channel '{channel.name}' is removed"
-    return await _commit(edits, changes, prices, f"added channel '{channel.name}'", undone)
+    prices = _commit(edits, None, changes, prices, f"added channel '{channel.name}'", undone)
+    return await _saved(edits, channel.id, prices)
 
 
 async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     """PATCH /channels/{ref}; its past failures are forgotten if the edit may have fixed them."""
     old = channel_of(edits, request)
-    changes = await _edit_changes(edits, old, await request.read())
-    prices = await _new_prices(changes, old, edits)
+    body = await request.read()
+    changes = await _edit_changes(edits, old, body)
+    channel = _channel_of(changes)
+    prices = await _new_prices(channel, old, edits)
     if edits.registry.channels.get(old.id) != old:
         raise Conflict(
             f"channel '{old.name}' has changed in the meantime; review it and try again", code="changed_meanwhile"
         )
     undone = f"channel '{old.name}' is as before"
-    if not {"key", "keys"}.isdisjoint(members(await request.read())):
+    prices = _commit(edits, old, changes, prices, edit_text("channel", old, channel), undone)
+    if not {"key", "keys"}.isdisjoint(members(body)):
         edits.engine.health.clear(old.id)  # who gives the same key again says that it is good
-    return await _commit(edits, changes, prices, edit_text("channel", old, _channel_of(changes)), undone)
+    return await _saved(edits, old.id, prices)
 
 
 def _at_home(asked: Channel, old: Channel) -> Channel:
@@ -106,42 +110,42 @@ def _channel_of(changes: Sequence[Change]) -> Channel:
     return cast("Channel", changes[0].value)
 
 
-async def _new_prices(changes: Sequence[Change], old: Channel | None, edits: ConfigEdits) -> list[Price]:
+async def _new_prices(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Price]:
     """Known prices for the models that a channel newly offers, or by a name that was another model's.
 
     And for the others, if it is to have such prices from now on, or if it is another vendor's.
     """
-    channel = _channel_of(changes)
     if not channel.known_prices:
         return []
     offered = {(model.name, model.upstream_name) for model in channel.models}
     if old is not None and old.known_prices and (old.preset, old.base_url) == (channel.preset, channel.base_url):
         offered -= {(model.name, model.upstream_name) for model in old.models}
-    stale = _removed_prices(changes)
-    left = {name: price for name, price in edits.registry.prices.items() if name not in stale}
-    kept = {change.key: change.value for change in changes if change.table == "prices" and change.key not in stale}
-    registry = msgspec.structs.replace(edits.registry, prices=left | kept)
+    registry = with_changes(edits.registry, _stale_price_changes(channel, old, edits.registry))
     return await vendor_prices.new_prices(channel, registry, {name for name, _ in offered}, edits.now)
 
 
-def _removed_prices(changes: Sequence[Change]) -> set[str]:
-    return {change.key for change in changes if change.table == "prices" and change.value is None}
-
-
-async def _commit(
-    edits: ConfigEdits, changes: Sequence[Change], prices: Sequence[Price], done: str, undone: str
-) -> SavedChannel:
-    """Commit a channel with the prices of its new models, except for those that were set meanwhile."""
-    stale = _removed_prices(changes)
-    chosen = {name for name, price in edits.registry.prices.items() if name not in stale or not price.as_of}
-    changes = [change for change in changes if change.table != "prices" or change.key not in chosen]
-    prices = [price for price in prices if price.model not in chosen]
+def _commit(
+    edits: ConfigEdits,
+    old: Channel | None,
+    changes: Sequence[Change],
+    prices: Sequence[Price],
+    done: str,
+    undone: str,
+) -> list[Price]:
+    """Commit a channel with the prices of its new models, except for those that were set meanwhile; with which ones."""
+    stale = _stale_price_changes(_channel_of(changes), old, edits.registry)
+    left = with_changes(edits.registry, stale).prices
+    prices = [price for price in prices if price.model not in left]
     if prices:
         done = f"{done} with {count_text(len(prices), 'price')} known to the program"
-    if brought := [price for price in prices if price.model not in stale]:
+    if brought := [price for price in prices if price.model not in edits.registry.prices]:
         undone = f"{undone}, without {count_text(len(brought), 'price')} it brought"
-    edits.commit(done, undone, *changes, *(Change("prices", price.model, price) for price in prices))
-    channel = edits.registry.channels[ChannelId(changes[0].key)]
+    edits.commit(done, undone, *changes, *stale, *(Change("prices", price.model, price) for price in prices))
+    return prices
+
+
+async def _saved(edits: ConfigEdits, id_: ChannelId, prices: Sequence[Price]) -> SavedChannel:
+    channel = edits.registry.channels[id_]
     view = await view_of(edits, channel)
     return SavedChannel(
         **{name: getattr(view, name) for name in view.__struct_fields__},
@@ -167,8 +171,10 @@ async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) ->
     if body is None:
         return channel.name, _removal_changes(edits, channel)
     changes = await _edit_changes(edits, channel, body)
-    prices = await _new_prices(changes, channel, edits)
-    return channel.name, [*changes, *(Change("prices", price.model, price) for price in prices)]
+    saved = _channel_of(changes)
+    prices = await _new_prices(saved, channel, edits)
+    stale = _stale_price_changes(saved, channel, edits.registry)
+    return channel.name, [*changes, *stale, *(Change("prices", price.model, price) for price in prices)]
 
 
 async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[Change]:
@@ -177,32 +183,41 @@ async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[C
         validation.preset(asked.preset)
     chosen = chosen_by_hand(old, _at_home(asked, old), sends_patterns="patterns" in members(body))
     channel = _date_models(_check(fix_models(chosen), edits), old, edits)
-    changes = await model_lists.save_changes(channel, old, edits)
-    channels = {**edits.registry.channels, channel.id: _channel_of(changes)}
-    stale = _stale_prices(channels[channel.id], old, edits.registry)
-    return [*changes, *(change for name in stale for change in _price_removal(name, channels.values(), edits.registry))]
+    return await model_lists.save_changes(channel, old, edits)
 
 
-def _stale_prices(channel: Channel, old: Channel, registry: Registry) -> list[str]:
+def _stale_price_changes(channel: Channel, old: Channel | None, registry: Registry) -> list[Change]:
+    """Remove list prices of names that are other models' now; what else is mapped to such a name keeps the price.
+
+    ``registry``: without the edit of the channel.
+    """
+    stale = _stale_prices(channel, old, registry)
+    if not stale:
+        return []
+    changes: dict[str, Change] = {name: Change("prices", name, None) for name in stale}
+    in_effect, channels = prices_in_effect(registry), {**registry.channels, channel.id: channel}
+    for served in (served for one in channels.values() for served in one.models):
+        price = registry.prices.get(served.upstream)
+        inherited = served.upstream in stale and served.name not in registry.prices
+        if inherited and price is not None and in_effect.get(served.name) is price:
+            changes[served.name] = Change("prices", served.name, msgspec.structs.replace(price, model=served.name))
+    return [*changes.values()]
+
+
+def _stale_prices(channel: Channel, old: Channel | None, registry: Registry) -> list[str]:
     """Names that are other models' now, and still have the list price of the ones that they were before.
 
-    Not if another channel has the name for a model that it does not stand for here.
+    Not if another channel has the name for a model that it does not stand for here, or had it first for the one that
+    it does.
     """
-    before = {model.name: model.upstream_name for model in old.models}
+    before = {model.name: model.upstream_name for model in old.models} if old is not None else {}
     targets = {model.name: model.upstream_name for model in channel.models}
     names = {name for name, target in targets.items() if before.get(name, name) != target}
     for other in registry.channels.values():
         if other.id != channel.id:
-            names -= {model.name for model in other.models if targets.get(model.name) != model.upstream_name}
+            there = {model.name: model.upstream_name for model in other.models}
+            names -= {name for name, target in there.items() if name not in before or targets.get(name) != target}
     return sorted(name for name in names if name in registry.prices and registry.prices[name].as_of)
-
-
-def _price_removal(name: str, channels: Iterable[Channel], registry: Registry) -> Iterator[Change]:
-    """Remove a name's price; names that are mapped to the model of that name, and have its price, keep it."""
-    yield Change("prices", name, None)
-    heirs = {model.name for one in channels for model in one.models if model.upstream == name != model.name}
-    for heir in sorted(heirs - registry.prices.keys()):
-        yield Change("prices", heir, msgspec.structs.replace(registry.prices[name], model=heir))
 
 
 def _removal_changes(edits: ConfigEdits, channel: Channel) -> list[Change]:

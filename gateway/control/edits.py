@@ -1,6 +1,7 @@
 """Edits: the owner's changes. Each is one atomic change of the engine, is added to the history, and can be undone."""
 
 import asyncio
+from collections.abc import Iterable
 from copy import copy
 from typing import Self
 
@@ -22,7 +23,7 @@ from gateway.domain.history import (
     undone_entries,
     view_of,
 )
-from gateway.domain.registry import Change, Registry, with_change
+from gateway.domain.registry import Change, Registry, with_change, with_changes
 from gateway.domain.settings import ExpiringRecords
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -41,6 +42,8 @@ class ConfigEdits:
         self.summing = asyncio.Semaphore()
         """The same for filtered sums: they look at all that there is, so the searches would wait long for them."""
         self.source = ChangeSource()
+        self.planned: Registry | None = None
+        """The configuration as it would be, while several changes are planned."""
 
     def by(self, source: ChangeSource) -> Self:
         """The same for one request, whose changes are this source's."""
@@ -48,10 +51,16 @@ class ConfigEdits:
         edits.source = source
         return edits
 
+    def after(self, changes: Iterable[Change]) -> Self:
+        """The same as if these changes had been made, to plan the next ones. It does not commit."""
+        edits = copy(self)
+        edits.planned = with_changes(self.registry, changes)
+        return edits
+
     @property
     def registry(self) -> Registry:
-        """The configuration as it is now."""
-        return self.engine.catalog.registry
+        """The configuration as it is now, or as it is planned."""
+        return self.planned or self.engine.catalog.registry
 
     @property
     def now(self) -> Millis:

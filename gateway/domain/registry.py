@@ -1,5 +1,6 @@
 """Everything the owner has configured, as one immutable value, and one change of it that can be undone."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -46,6 +47,14 @@ class Change(msgspec.Struct, frozen=True):
     table: Table
     key: str
     value: Entity | None
+
+
+def with_changes(registry: Registry, changes: Iterable[Change]) -> Registry:
+    """The configuration after changes, of which those that delete what is not there change nothing."""
+    for change in changes:
+        if change.value is not None or change.key in getattr(registry, change.table):
+            registry = with_change(registry, change)
+    return registry
 
 
 def with_change(registry: Registry, change: Change) -> Registry:

@@ -4,12 +4,14 @@ Long: all operations of one noun share a gateway and its fake upstream.
 """
 
 import asyncio
+from errno import ENOSPC
+from typing import NoReturn
 
 import pytest
 
 from gateway.client.control import ControlClient
 from gateway.domain.call import FailureKind
-from gateway.domain.errors import BadRequest, Conflict, NotFound
+from gateway.domain.errors import BadRequest, Conflict, NotFound, Unavailable
 from gateway.domain.units import ChannelId
 from gateway.domain.views import ChannelView
 from tests.fakes.gateway import Gateway
@@ -430,6 +432,20 @@ async def test_a_key_that_was_refused_and_is_given_again_is_tried_again(owner: C
     gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "401")
     assert (await owner.edit_channel("up", {"note": "x"})).state == "attention"
     assert (await owner.edit_channel("up", {"key": FIRST})).state == "ok"
+
+
+async def test_a_key_that_could_not_be_saved_changes_nothing(
+    owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "401")
+
+    def full(*_: object) -> NoReturn:
+        raise OSError(ENOSPC, "no space")
+
+    monkeypatch.setattr(gateway.engine.store.entities, "apply", full)
+    with pytest.raises(Unavailable):
+        await owner.edit_channel("up", {"key": FIRST})
+    assert (await owner.channel("up")).state == "attention"
 
 
 @pytest.mark.parametrize(("status", "state"), [(401, "attention"), (403, "ok"), (500, "ok")])

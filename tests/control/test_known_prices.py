@@ -1,19 +1,24 @@
 """Known prices: models that a channel newly offers get them, unless the owner set one or wants none."""
 
+from collections.abc import Collection
+
 import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.control import model_lists
+from gateway.control import model_lists, vendor_prices
 from gateway.control.edits import ConfigEdits
+from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, Conflict, NotFound
-from gateway.domain.registry import Change
+from gateway.domain.price import Price
+from gateway.domain.registry import Change, Registry
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.fakes.gateway import INPUT, Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply, speak
 
 OPENAI = {"name": "openai", "preset": "openai", "key": "env:NOT_SET"}
+LOCAL = {"name": "local", "dialect": "openai", "base_url": "http://127.0.0.1:9/v1"}
 
 
 def named(*models: str) -> list[dict[str, str]]:
@@ -178,6 +183,58 @@ async def test_a_name_that_comes_back_for_another_model_gets_that_ones_price(own
     await owner.edit_channel("openai", {"models": named("o4-mini")})
     await owner.edit_channel("openai", {"models": named("o4-mini", "quick=o3")})
     assert (await rates(owner))["quick"] == 2 * DOLLAR
+
+
+async def test_the_same_mapping_at_a_second_channel_changes_no_price(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("quick=gpt-4.1")})
+    await owner.add_channel({**LOCAL, "models": named("other")})
+    saved = await owner.edit_channel("local", {"models": named("other", "quick=gpt-4.1")})
+    assert ((await rates(owner))["quick"], saved.unpriced) == (2 * DOLLAR, ("other",))
+
+
+async def test_a_mapping_with_the_price_of_another_target_does_not_get_that_of_a_name_that_changes(
+    owner: ControlClient,
+) -> None:
+    await owner.add_channel({**OPENAI, "priority": 10, "models": named("gpt-4.1-nano", "fast=gpt-4.1-nano")})
+    await owner.add_channel({**OPENAI, "name": "two", "models": named("gpt-4.1", "fast=gpt-4.1")})
+    await owner.edit_channel("two", {"models": named("gpt-4.1=gpt-4.1-mini", "fast=gpt-4.1")})
+    assert (await rates(owner))["fast"] == DOLLAR // 10
+
+
+async def test_a_new_channel_that_maps_a_name_elsewhere_removes_its_left_over_list_price(
+    owner: ControlClient,
+) -> None:
+    await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "gpt-4.1-mini")})
+    await owner.edit_channel("openai", {"models": named("gpt-4.1-mini")})
+    assert (await owner.add_channel({**LOCAL, "models": named("gpt-4.1=llama")})).unpriced == ("gpt-4.1",)
+
+
+async def test_several_channels_that_map_a_name_elsewhere_in_one_change_give_it_the_new_price(
+    owner: ControlClient,
+) -> None:
+    for name in ("a", "b"):
+        await owner.add_channel({**OPENAI, "name": name, "models": named("gpt-4.1")})
+    await owner.batch("channels", {name: {"models": named("gpt-4.1=gpt-4.1-mini")} for name in "ab"})
+    assert (await rates(owner))["gpt-4.1"] == DOLLAR * 2 // 5
+    await owner.batch("channels", dict.fromkeys("ab"))
+    assert "gpt-4.1" not in {price.model for price in await owner.prices()}
+
+
+async def test_a_list_price_that_another_channel_needs_meanwhile_stays(
+    owner: ControlClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await owner.add_channel({**OPENAI, "models": named("gpt-4.1")})
+    await owner.add_channel({**LOCAL, "models": named("other")})
+    real = vendor_prices.new_prices
+
+    async def slow(channel: Channel, registry: Registry, names: Collection[str], now: Millis) -> list[Price]:
+        if channel.name == "openai":
+            await owner.edit_channel("local", {"models": named("other", "gpt-4.1")})
+        return await real(channel, registry, names, now)
+
+    monkeypatch.setattr(vendor_prices, "new_prices", slow)
+    await owner.edit_channel("openai", {"models": named("gpt-4.1=ft:my-finetune")})
+    assert (await rates(owner))["gpt-4.1"] == 2 * DOLLAR
 
 
 async def test_a_mapping_follows_its_target(owner: ControlClient) -> None:
