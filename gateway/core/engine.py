@@ -135,6 +135,7 @@ class Engine:
 
         Raises what the store raises; then nothing has changed.
         """
+        self.pipeline.refusals.catch_up()
         if self.bus.noteworthy:
             self.incident_watch.look()  # at what went wrong with the budgets that there were
         before = self.catalog.registry.channels

@@ -27,6 +27,10 @@ LARGE_OUTPUT = 16_000
 ADVISED_OUTPUT = 8000
 
 
+WHILE_HELD = "while_held"
+"""Among the details of the error: the call would fit once the running calls have ended."""
+
+
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     """What one budget leaves."""
 
@@ -72,7 +76,10 @@ def quota_exceeded(room: Headroom, shortage: Shortage, running: Mapping[CallId, 
     else:
         details["missing_nanos"] = shortage.needs - left
     fix = advice(QuotaExceeded("", code=room.code, details=details), token=room.name, group=room.name)
-    parts = [_state(room, shortage, left, _holders(room, shortage, running))]
+    holders = _holders(room, shortage, running)
+    if shortage.needs <= left + sum(map(shortage.held_by, holders)):
+        details[WHILE_HELD] = True
+    parts = [_state(room, shortage, left, holders)]
     if room.resets is not None:
         parts.append(f"it resets at {zoned_time(room.resets)}")
     parts.append(fix)

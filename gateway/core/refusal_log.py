@@ -16,6 +16,7 @@ import msgspec
 from gateway.core.call import CallOrigin
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
+from gateway.core.quota_refusals import WHILE_HELD
 from gateway.domain.budget import BALANCE_ID, budget_id
 from gateway.domain.call import EXCEEDED_MARK, REPEATED_MARK, SKIPPED_MARK, Outcome, Record, RequestSize
 from gateway.domain.errors import GatewayError, NoChannel, QuotaExceeded
@@ -200,10 +201,14 @@ class Refusals:
             flood.due = True
             self._later(flood.gap_s, lambda: self._catch_up(flood))
 
-    def close(self) -> None:
-        """Record what was left out so far. Nothing that is left out afterwards is recorded."""
+    def catch_up(self) -> None:
+        """Record what was left out so far."""
         for flood in self._floods.values():
             self._catch_up(flood)
+
+    def close(self) -> None:
+        """Record what was left out so far. Nothing that is left out afterwards is recorded."""
+        self.catch_up()
         self._closed = True
 
     def _catch_up(self, flood: _Flood) -> None:
@@ -283,7 +288,12 @@ def _marks(refusal: _Refusal, left_out: int) -> Iterator[str]:
 
 
 def _budget_of(error: GatewayError, token: Token | None) -> str:
-    """The id of the budget that was too small for the call; empty if it was refused for another reason."""
+    """The id of the budget that was too small for the call; empty if it was refused for another reason.
+
+    A budget of which running calls hold the rest for a while is not too small.
+    """
+    if error.details.get(WHILE_HELD):
+        return ""
     window, kind = error.details.get("budget_window"), error.details.get("budget_of")
     if isinstance(error, QuotaExceeded) and error.code == error.default_code and window is None:
         return BALANCE_ID

@@ -16,7 +16,7 @@ from gateway.domain.incidents import ALL_SPENT, REFUSING_MS
 from gateway.domain.units import ChannelId, Millis, Nanos
 from tests.control.conftest import opened
 from tests.fakes.gateway import GRANTED, Gateway, running
-from tests.fakes.provider import Provider
+from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import fail, speak
 
 COST = 9 * 2_500 + 12 * 10_000
@@ -179,6 +179,40 @@ async def test_a_budget_that_was_too_small_and_is_raised_refuses_no_more(
     await gateway.settled(1)
     await owner.edit_token("tight", {"budgets": [{"window": "day", "nanos": 10**9}]})
     assert [one.ended is None for one in await owner.incidents() if one.budget] == [False]
+
+
+async def test_refusals_that_are_recorded_late_are_before_the_raise(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", speak())
+    gateway.price()
+    client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(10)),))
+    assert [(await client.chat(max_tokens=1)).status for _ in range(3)] == [429] * 3
+    await owner.edit_token("tight", {"budgets": [{"window": "day", "nanos": 10**12}]})
+    assert [(one.refused, one.ended is None) for one in await owner.incidents() if one.budget] == [(3, False)]
+
+
+async def test_a_budget_is_not_too_small_while_running_calls_hold_the_rest(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    gateway.price()
+    came, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        came.set()
+        await exchange.until(go)
+        await speak()(exchange)
+
+    provider.on("m", slow)
+    client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(15_000_000)),))
+    first = asyncio.create_task(client.chat(max_tokens=1000))
+    await asyncio.wait_for(came.wait(), 10)
+    refused = await client.chat(max_tokens=1000)
+    assert (refused.status, refused.json["error"]["gateway"]["while_held"]) == (429, True)
+    go.set()
+    assert (await first).status == 200
+    await gateway.settled(2)
+    assert [one for one in await owner.incidents() if one.budget] == []
 
 
 async def test_a_budget_that_is_raised_and_still_too_small_refuses_again(
