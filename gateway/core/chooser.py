@@ -223,6 +223,8 @@ class Chooser:
         is for the channels' own limits.
         """
         self._retries.calls += not (waited or dry)
+        if waited:
+            _forget_passed(call)  # what it waited for was passed over then, not now
         if call.context.request.kept_id and (place := self._kept.place(call.context.request.kept_id.encode())):
             return self._go_on(call, entry, place)
         sticky = call.context.group.sticky or call.context.visit.api.sticky
@@ -241,8 +243,7 @@ class Chooser:
         if choice.route is None and (waited or not choice.gates):
             raise no_channel(call, choice)
         if passed and choice.route is not None and not dry:
-            kept = (mark for mark in call.limits.marks if not mark.startswith(PASSED_MARK))
-            call.limits.marks = (*kept, *_passed_marks(passed, choice.route, entry))
+            call.limits.marks += _passed_marks(passed, choice.route, entry)
         return choice
 
     def _choose(self, call: Call, routes: Sequence[Route]) -> RouteChoice:
@@ -309,6 +310,10 @@ class Chooser:
     def stay(self, pin: bytes, route: Route) -> None:
         """A conversation was answered there."""
         self._sticky.note(pin, StickyRoute(route.channel.id, route.key_id))
+
+
+def _forget_passed(call: Call) -> None:
+    call.limits.marks = tuple(mark for mark in call.limits.marks if not mark.startswith(PASSED_MARK))
 
 
 def _passed_marks(passed: Sequence[SkippedRoute], route: Route, entry: ModelEntry) -> tuple[str, ...]:

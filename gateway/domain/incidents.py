@@ -351,7 +351,9 @@ class Incidents:
         """The incident that a failure at this moment belongs to, perhaps a new one."""
         key, channel = attempt.key if attempt.kind in _KEY_CAUSES else "", self._names.now(attempt.channel)
         kind, status = _cause(attempt)
-        causes = ((kind, status), (kind, 0), (None, 0))
+        causes = [(kind, status), (None, 0)]
+        if kind is FailureKind.AUTH:
+            causes.append((kind, 0))  # a key that a test found rejected
         same = [one for one in self.newest(channel) if one.key == key and (one.kind, one.status) in causes]
         mine = [one for one in same if one.recurs(at)]
         found = next((one for one in mine if one.began <= at), mine[-1] if mine else None)

@@ -196,6 +196,21 @@ async def test_a_call_says_why_it_did_not_go_to_a_channel_that_comes_first(rig: 
     assert passed_channels(rig.records[0].marks) == ["a: paused for 10 s: 429"]
 
 
+async def test_a_channel_that_a_call_waited_for_was_not_passed_over(rig: Rig) -> None:
+    rig.channel("b", priority=2, limits=Limits(concurrent=1))
+    rig.channel("a", priority=1)
+    hold = asyncio.Event()
+    rig.upstreams.on("b", lambda: FakeReply(hold, whole()))
+    rig.health.failed(ChannelId("ch_a"), FailureKind.RATE, "429", 1)
+    calls = [rig.start() for _ in range(2)]
+    await rig.pass_time(0)
+    await rig.pass_time(5)
+    hold.set()
+    await asyncio.gather(*calls)
+    assert rig.upstreams.order == ["b", "b"]
+    assert [passed_channels(record.marks) for record in rig.records] == [[], []]
+
+
 async def test_a_fallback_says_why_the_model_itself_had_no_channel(rig: Rig) -> None:
     rig.put("groups", "home", Group(name="home", fallbacks=(Fallback(model="m", to=("other",)),)))
     rig.channel("a")

@@ -261,6 +261,14 @@ def test_a_key_that_a_test_found_rejected_is_one_incident_with_the_calls_that_it
     assert [(cause_text(incident), incident.failures) for incident in found.newest()] == [("key rejected", 1)]
 
 
+def test_errors_with_and_without_a_status_are_two_incidents() -> None:
+    found = Incidents()
+    for at, status in ((0, 0), (1_000, 503), (2_000, 0)):
+        bad = Attempt(channel="a", status=status, kind=FailureKind.SERVER, reason=f"s{status}")
+        found.add_call(moved(Millis(NOW + at), attempts=[bad], status=502, channel="a"))
+    assert {(one.status, one.failures) for one in found.newest()} == {(0, 2), (503, 1)}
+
+
 def test_only_so_many_are_kept() -> None:
     found = Incidents()
     for number in range(LIMIT + 5):
