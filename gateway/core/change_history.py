@@ -7,7 +7,6 @@ Long: what is kept of a change, what is shown of it and what undoes it have to a
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +20,7 @@ from gateway.domain.errors import Conflict
 from gateway.domain.field_kinds import NONE_WORD
 from gateway.domain.fields import FIELDS
 from gateway.domain.group import Group
-from gateway.domain.history import EntityChange, Fields, HistoryEntry, undone_entries
+from gateway.domain.history import EntityChange, Fields, HistoryEntry, undone_entries, where_they_differ
 from gateway.domain.money import dollars
 from gateway.domain.price import Price
 from gateway.domain.quoting import names_text
@@ -57,8 +56,6 @@ NOUNS: Mapping[Table, str] = {
 
 SHOWN = 160
 """Characters of a value that people read."""
-SAME_SHOWN = 40
-"""Characters before the first one that differs, of a longer value."""
 HIDDEN = "…"
 """What people see of a key."""
 
@@ -110,6 +107,8 @@ def differences_of(changes: Sequence[EntityChange], before: Registry, after: Reg
             for name in shown_before.keys() ^ shown_after.keys():
                 shown_before.setdefault(name, _words(change.table, old).get(name, ""))
                 shown_after.setdefault(name, _words(change.table, new).get(name, ""))
+            section = _SECTIONS[change.table]
+            _tell_apart(shown_before, shown_after, form(old, section), form(new, section))
         fields = list(_fields(shown_before, shown_after))
         if what == "changed":  # secrets that look alike differ, too
             differing = (change.before or {}).keys() | (change.after or {}).keys()
@@ -361,11 +360,15 @@ def _fields(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Fie
 
 def _difference(field: str, before: str, after: str) -> FieldDifference:
     """Both values as people read them; of long ones, the part in which they begin to differ."""
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
-    start = same - SAME_SHOWN
-    if start > 0 and max(len(before), len(after)) > SHOWN:
-        before, after = f"…{before[start:]}", f"…{after[start:]}"
-    return FieldDifference(field=field, before=plain(before, SHOWN), after=plain(after, SHOWN))
+    before, after = where_they_differ(before, after, SHOWN)
+    return FieldDifference(field=field, before=before, after=after)
+
+
+def _tell_apart(before: dict[str, str], after: dict[str, str], old: Fields, new: Fields) -> None:
+    """Of values that are different and read the same, such as rounded ones, show the exact spelling."""
+    for name in before.keys() & after.keys() - _SECRET_FIELDS.keys():
+        if before[name] == after[name] and old.get(name) != new.get(name):
+            before[name], after[name] = (inline(one[name]) if name in one else "" for one in (old, new))
 
 
 def _shown_fields(table: Table, entity: Entity | None) -> dict[str, str]:

@@ -6,6 +6,7 @@ undo. Entries are never edited.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlencode
 
@@ -31,6 +32,16 @@ NOTHING_CHANGED = "nothing was changed"
 
 EDITED_CHARS = 24
 """Of a value before and after an edit, in a list."""
+
+
+def where_they_differ(before: str, after: str, limit: int) -> tuple[str, str]:
+    """Both values in at most so many characters; of long ones the part in which they begin to differ."""
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    start = same - limit // 4
+    if start > 0 and max(len(before), len(after)) > limit:
+        before, after = (f"…{value[start:].lstrip()}" for value in (before, after))
+    return plain(before, limit), plain(after, limit)
+
 
 Via = Literal["console", "command", "api", "gateway"]
 
@@ -148,7 +159,8 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         fields = self.differences[0].fields
         if len(fields) == 1 and fields[0].before + fields[0].after and self.kind == "change":
-            before, after = (plain(value or "default", EDITED_CHARS) for value in (fields[0].before, fields[0].after))
+            before, after = fields[0].before or "default", fields[0].after or "default"
+            before, after = where_they_differ(before, after, EDITED_CHARS)
             return f"{fields[0].field}: {before} -> {after}"
         return ", ".join(one.field for one in fields)
 

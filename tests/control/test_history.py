@@ -66,6 +66,21 @@ async def test_the_history_has_who_from_where_what_and_when(console: ControlClie
     assert await console.history_entry(added.id) == added
 
 
+async def test_values_that_read_the_same_are_told_apart(console: ControlClient) -> None:
+    await console.add_token({"name": "ci", "budgets": [{"window": "day", "tokens": 1_000_000}]})
+    await console.edit_token("ci", {"budgets": [{"window": "day", "tokens": 1_004_000}]})
+    ((difference,),) = [entry.differences for entry in await console.history(limit=1)]
+    assert [(f.field, f.before, f.after) for f in difference.fields] == [
+        ("budgets", '[{ window = "day", tokens = 1000000 }]', '[{ window = "day", tokens = 1004000 }]')
+    ]
+
+
+async def test_in_a_line_a_long_value_shows_where_it_differs(console: ControlClient) -> None:
+    await console.edit_channel("up", {"timeouts": {"idle": 400}})
+    (entry,) = await console.history(limit=1)
+    assert entry.edited == "timeouts: \u2026idle 300s, comments 90\u2026 -> \u2026idle 400s, comments 90\u2026"
+
+
 async def test_a_renamed_entity_is_shown_and_found_by_both_names(console: ControlClient) -> None:
     await console.add_token({"name": "ci"})
     await console.edit_token("ci", {"name": "build"})
