@@ -173,8 +173,9 @@ async def check_quota(case: Case) -> str | Concern:
     target = f", the price of '{plain(price.inherited_from)}'" if price.inherited_from else ""
     if case.why.multiplier != MILLION:
         target += f", {brief_multiplier(case.why.multiplier)} in group '{plain(case.why.group)}'"
-    left, held, rates = left_text(case.why), case.why.hold_nanos or 0, " and ".join(map(brief_dollars, paid))
-    return f"{left}; a test call holds {dollars(held)}; a million tokens cost {rates} (input, output){target}"
+    held = "" if case.why.hold_nanos is None else f"; a test call holds {dollars(case.why.hold_nanos)}"
+    rates = " and ".join(map(brief_dollars, paid))
+    return f"{left_text(case.why)}{held}; a million tokens cost {rates} (input, output){target}"
 
 
 async def check_limits(case: Case) -> str:

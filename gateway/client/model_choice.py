@@ -45,8 +45,9 @@ class FormerRuns(msgspec.Struct, frozen=True, kw_only=True):
         which means other things, too.
         """
         pairs = list(zip(self.arguments, [*self.arguments[1:], ""], strict=False))
-        named = [value if word == "--model" else word.partition("--model=")[2] for word, value in pairs]
-        return [value for value in (*named, *(value for word, value in pairs if word == "-m")) if value]
+        joined = [word.removeprefix("--model=") for word in self.arguments if word.startswith("--model=")]
+        after = [value for option in ("--model", "-m") for word, value in pairs if word == option]
+        return [value for value in (*joined, *after) if value]
 
     def __contains__(self, token: str) -> bool:
         return token == self.program or token.startswith(f"{self.program}-")

@@ -239,9 +239,12 @@ async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | N
     who = f"{model} from {call.channel} as {call.token}"
     words(f"{usage}, {formatting.cost(call)}, {brief_span(call.duration_ms)}, {who}, {call.id}")
     if call.finish_reason == "length":
-        limited = any(mark.startswith(LIMIT_MARK) for mark in call.marks)
-        own = "the model's limit of output" if max_tokens is None else f"--max-tokens {max_tokens}"
-        why = "what is left of a budget or the balance allows no more" if limited else own
+        if max_tokens is not None and call.output_tokens >= max_tokens:
+            why = f"--max-tokens {max_tokens}"
+        elif any(mark.startswith(LIMIT_MARK) for mark in call.marks):
+            why = "the model, or what is left of a budget or the balance, allows no more"
+        else:
+            why = "the model's limit of output"
         words(f"note: the answer was cut off after {count_text(call.output_tokens, 'token')}: {why}")
 
 

@@ -52,10 +52,9 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     began = engine.clock.mono()
     failed_keys = 0
     if channel.keys:
-        channel, failed_keys, text = await _with_good_key(engine, channel)
-        ok = failed_keys < len(channel.all_keys)
+        channel, ok, failed_keys, text = await _with_good_key(engine, channel)
     else:
-        ok, text = await _list(engine, channel, channel.id)
+        ok, _, text = await _list(engine, channel, channel.id)
     if served is not None:
         listed, began = text, engine.clock.mono()
         ok, text = await _call(engine, channel, served)
@@ -76,19 +75,23 @@ def _served_model(channel: Channel, model: str) -> ServedModel | None:
     raise NotFound(f"channel '{channel.name}' does not serve '{plain(model)}'; it serves: {names}", param="model")
 
 
-async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool, str]:
-    """What the upstream lists. ``key``: whose state it is that the upstream refuses the key."""
+async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool, bool, str]:
+    """Whether the upstream gives its list, whether it refuses the key, and what it lists.
+
+    ``key``: whose state it is that the upstream refuses the key.
+    """
     try:
         found = await engine.upstreams.fetch_models(channel)
     except UpstreamError as error:
         reason = reason_of(channel, error)
-        if error.kind is FailureKind.AUTH and error.status != FORBIDDEN and _has_key(engine, channel, key):
+        refused = error.kind is FailureKind.AUTH and error.status != FORBIDDEN
+        if refused and _has_key(engine, channel, key):
             engine.health.failed(key, error.kind, reason)
-        return False, NO_MODELS + reason
+        return False, refused, NO_MODELS + reason
     offered = {model.upstream_name for model in found}
     missing = [m.name for m in channel.models if m.upstream_name not in offered]
     gone = f"; missing: {', '.join(missing[:5])}" if missing else ""
-    return True, f"it lists {count_text(len(found), 'model')}{gone}"
+    return True, False, f"it lists {count_text(len(found), 'model')}{gone}"
 
 
 def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
@@ -100,23 +103,25 @@ def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
     return (keys | {present.id: present.key}).get(key) == tested.key
 
 
-async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, int, str]:
-    """The channel with the first of its keys that is accepted, how many are not, and what was found."""
+async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, bool, int, str]:
+    """The channel with its best key, whether its list came with that, how many keys are refused, and what was found."""
     good: list[tuple[Channel, str]] = []
-    bad = []
-    for number, key in enumerate(channel.all_keys, start=1):
-        one = msgspec.structs.replace(channel, key=key, keys=())
+    bad, refused = [], set[int]()
+    keys = [msgspec.structs.replace(channel, key=key, keys=()) for key in channel.all_keys]
+    for number, one in enumerate(keys, start=1):
         own = key_id(channel.id, number)
-        ok, text = await _list(engine, one, own)
+        ok, refuses, text = await _list(engine, one, own)
         if ok:
             if _has_key(engine, one, own):
                 engine.health.clear(own)
             good.append((one, text))
         else:
             bad.append(f"key {number}: {text}")
-    found = f"{len(good)} of {len(channel.all_keys)} keys are accepted"
-    first, text = good[0] if good else (channel, "")
-    return first, len(bad), "; ".join([found, *([text] if text else []), *bad])
+            refused |= {number} if refuses else set()
+    found = [f"{len(good)} of {len(keys)} keys are accepted"] if good or refused else []
+    usable = next((one for number, one in enumerate(keys, start=1) if number not in refused), channel)
+    first, text = good[0] if good else (usable, "")
+    return first, bool(good), len(refused), "; ".join([*found, *([text] if text else []), *bad])
 
 
 async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[bool, str]:

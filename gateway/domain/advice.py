@@ -11,6 +11,7 @@ GRANT_DOLLARS: Final = 10
 """A grant that is advised, if it suffices."""
 
 WRONG_PATH_ADVICE: Final = "Check the channel's base URL."
+REDIRECT_ADVICE: Final = "Set the base URL to the upstream's real address."
 """The end of a message about a path that an upstream does not know."""
 
 WAIT_AND_START: Final = "wait until it has stopped, then start it with 'tollkeeper serve'"
@@ -75,7 +76,7 @@ def advice(
     """
     named = channel or str(error.details.get("channel") or "NAME")
     names = {"token": word(token), "group": word(group), "model": word(model), "channel": word(named)}
-    if error.message.endswith(WRONG_PATH_ADVICE):  # it says itself what to do
+    if error.message.endswith((WRONG_PATH_ADVICE, REDIRECT_ADVICE)):  # it says itself what to do
         return ""
     text = _budget(error) or _grant(error) or _limit(error) or _setting(error) or _BY_CODE.get(error.code, "")
     if key := key or _message_of(error, "key"):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-from gateway.domain.advice import WRONG_PATH_ADVICE
+from gateway.domain.advice import REDIRECT_ADVICE, WRONG_PATH_ADVICE
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
@@ -170,7 +170,7 @@ def _words(status: int, error: ErrorBody) -> str:
 
 def _server_words(status: int, error: ErrorBody) -> str:
     if 300 <= status < 400:
-        return f"redirect refused (HTTP {status}). Set the base URL to the upstream's real address."
+        return f"redirect refused (HTTP {status}). {REDIRECT_ADVICE}"
     if status == 404:
         return f"the upstream does not know this path (HTTP 404: {error.message}). {WRONG_PATH_ADVICE}"
     return f"the upstream failed: {_words(status, error)}"

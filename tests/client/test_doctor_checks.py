@@ -283,6 +283,11 @@ async def test_the_price_is_that_of_the_group_and_the_tightest_budget_counts(own
     )
 
 
+async def test_a_test_call_that_a_limit_refuses_holds_nothing(owner: ControlClient) -> None:
+    await owner.edit_token("laptop", {"limits": {"tpm": 1}})
+    assert "a test call holds" not in (await steps(owner))["the quota is enough"].text
+
+
 async def test_the_tightest_budget_of_tokens_counts_as_well(owner: ControlClient) -> None:
     await owner.edit_group("default", {"budgets": [{"tokens": 3_000}]})
     await owner.edit_token("laptop", {"budgets": [{"nanos": 5 * 10**8}, {"window": "month", "tokens": 2_000}]})

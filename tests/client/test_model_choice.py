@@ -118,6 +118,7 @@ def test_the_first_model_is_one_that_chats_and_is_not_built_in() -> None:
         (("-m", "aider", "--model", "gpt-4o"), ["gpt-4o", "aider"]),
         (("--model=gpt-5",), ["gpt-5"]),
         (("exec", "gpt-5"), []),
+        (("-p", "explain --model=gpt-5"), []),
         (("--fallback-model", "gpt-5", "--model"), []),
         ((), []),
     ],

@@ -79,7 +79,7 @@ async def test_an_answer_is_a_success_also_if_the_server_stops_right_after_it(
         (
             ["output_limit=2"],
             "length",
-            "note: the answer was cut off after 150 tokens: what is left of a budget or the",
+            "note: the answer was cut off after 150 tokens: the model, or what is left of a budget or the balance,",
         ),
         ([], "length", "note: the answer was cut off after 150 tokens: the model's limit of output"),
         (["output_limit=2"], "stop", ""),
@@ -93,6 +93,16 @@ async def test_an_answer_that_was_cut_off_is_called_so(
         await print_receipt(client, CALL.id)
     _, *notes = capsys.readouterr().err.splitlines()
     assert [text.startswith(note) for text in notes] == ([True] if note else [])
+
+
+@pytest.mark.parametrize(("most", "why"), [(150, "--max-tokens 150"), (1_000, "the model, or what is left")])
+async def test_a_limit_that_was_not_reached_is_not_blamed(
+    capsys: pytest.CaptureFixture[str], most: int, why: str
+) -> None:
+    call = replace(CALL, marks=["output_limit=150"], finish_reason="length")
+    async with Control({f"GET /calls/{CALL.id}": call}).reach(load()) as client:
+        await print_receipt(client, CALL.id, most)
+    assert f"was cut off after 150 tokens: {why}" in capsys.readouterr().err
 
 
 async def test_the_model_that_answered_instead_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from gateway.domain.units import ChannelId
 from gateway.domain.views import Step
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import choice, fail, reply, slam, whole
+from tests.fakes.replies import choice, fail, reply, slam, speak, whole
 
 LIST = reply({"object": "list", "data": [{"id": "m", "object": "model"}]})
 GOOD = reply(whole("m", choice("ok"), spent={"prompt_tokens": 14, "completion_tokens": 2, "total_tokens": 16}))
@@ -48,6 +48,17 @@ async def test_the_call_decides_when_there_is_no_list(gateway: Gateway, provider
     check = await probe(gateway.engine, channel, "m")
     assert check.ok
     assert "no list of models" in check.text
+
+
+async def test_keys_are_not_refused_where_there_is_no_list(gateway: Gateway, provider: Provider) -> None:
+    several = gateway.channel(provider.base_url, keys=("sk-second-canary",))
+    provider.on("/v1/models", fail(404), fail(404), fail(401), fail(404))
+    provider.on("m", speak(), speak())
+    check = await probe(gateway.engine, several, "m")
+    assert (check.ok, check.failed_keys, "are accepted" in check.text) == (True, 0, False)
+    check = await probe(gateway.engine, several, "m")
+    assert (check.ok, check.failed_keys) == (True, 1)
+    assert provider.last.head.get("authorization") == "Bearer sk-second-canary"
 
 
 @pytest.mark.parametrize("script", [fail(401), fail(500), slam, reply(b"<html>"), reply({"choices": []})])

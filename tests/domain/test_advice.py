@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.domain.advice import advice
+from gateway.domain.advice import REDIRECT_ADVICE, WRONG_PATH_ADVICE, advice
 from gateway.domain.errors import GatewayError, InvalidToken, NoChannel, QuotaExceeded, RateLimited, UpstreamError
 from gateway.domain.units import DOLLAR
 
@@ -86,6 +86,12 @@ def test_a_setting_that_cannot_be_used_refuses_nothing(setting: str, command: st
     assert advice(UpstreamError("m", code="upstream_auth_failed", details=details)) == change
     unset = UpstreamError("m", code="upstream_auth_failed", details={**details, "variable": "NOPE"})
     assert advice(unset) == f"set NOPE where the server runs and restart that, or {change}"
+
+
+@pytest.mark.parametrize("status", [302, 404])
+def test_a_message_that_says_what_to_do_about_the_address_needs_no_more(status: int) -> None:
+    said = REDIRECT_ADVICE if status == 302 else WRONG_PATH_ADVICE
+    assert advice(UpstreamError(f"HTTP {status}. {said}", code="upstream_error"), channel="up") == ""
 
 
 def test_strange_details_do_not_fail() -> None:
