@@ -132,9 +132,7 @@ def _renamed_note(before: GroupView, view: GroupView) -> str:
     if view.name == before.name or not before.calls:
         return ""
     found = f"tollkeeper usage list {word(f'grp:{before.name}')}"
-    fresh = view.budgets and not any(budget.spent_nanos or budget.spent_tokens for budget in view.budgets)
-    money = "; its budgets start again at zero" if fresh else ""
-    return f"note: its calls so far stay with the old name: {found}{money}"
+    return f"note: its calls so far are listed under the old name ({found}); its budgets and sums include them"
 
 
 def _replaced_note(before: GroupView, view: GroupView) -> str:

@@ -112,6 +112,8 @@ class ImportPlan:
             made = {"id": TokenId(new_id("tok")), "digest": digest(key), "hint": hint(key), "created": self._now}
         elif section.name == "channels":
             made = {"id": ChannelId(new_id("ch")), "created": self._now, "last_check": None}
+        elif section.name == "groups":
+            made = {"created": self._now}
         else:
             made = dict.fromkeys(section.omit, self._now)
         return {section.title: title, **made}

@@ -10,7 +10,7 @@ from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.request_bodies import patch, query, require_fields
 from gateway.control.views import group_view, group_views
 from gateway.domain.errors import Conflict
-from gateway.domain.group import Group, GroupFields
+from gateway.domain.group import Group, GroupFields, as_successor
 from gateway.domain.registry import Change, Registry
 from gateway.domain.views import GroupView
 
@@ -32,7 +32,8 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     group = patch(Group(name="", created=edits.now), body, GroupFields.__struct_fields__)
     validation.group(group)
     _check_unused(group.name, edits.registry)
-    edits.commit(f"added group '{group.name}'", f"group '{group.name}' is removed", Change("groups", group.name, group))
+    done, undone = f"added group '{group.name}'", f"group '{group.name}' is removed"
+    edits.commit(done, undone, Change("groups", group.name, group), *_without_former(edits.registry, group.name))
     return group_view(edits.engine, group)
 
 
@@ -61,11 +62,21 @@ async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) ->
 def _edit_changes(registry: Registry, old: Group, body: bytes) -> tuple[Group, list[Change]]:
     group = patch(old, body, GroupFields.__struct_fields__)
     validation.group(group)
-    changes = [Change("groups", group.name, group)]
-    if group.name != old.name:
-        _check_unused(group.name, registry)
-        changes += [Change("groups", old.name, None), *_moves(registry, old.name, group.name)]
-    return group, changes
+    if group.name == old.name:
+        return group, [Change("groups", group.name, group)]
+    _check_unused(group.name, registry)
+    group = as_successor(group, old)
+    changes = [Change("groups", group.name, group), Change("groups", old.name, None)]
+    others = (change for change in _without_former(registry, group.name) if change.key != old.name)
+    return group, [*changes, *others, *_moves(registry, old.name, group.name)]
+
+
+def _without_former(registry: Registry, name: str) -> Iterator[Change]:
+    """What other groups become that had this name before: from now on calls under it are another group's."""
+    for other in registry.groups.values():
+        if name in other.former:
+            left = tuple(former for former in other.former if former != name)
+            yield Change("groups", other.name, msgspec.structs.replace(other, former=left))
 
 
 def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Change]:

@@ -144,8 +144,11 @@ async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> l
         reasons.append(f"It was made by {entry.source.text(edits.source)}, {ago(edits.now - entry.time)}.")
     before, books = edits.registry, edits.engine.store.books
     counts = await asyncio.to_thread(_counts, edits.engine, entry.time)
+    names = {change.key for change in plan.changes if change.table == "groups" and change.value is not None}
     for change in plan.changes:
-        reasons += _uses(before, change, counts)
+        going = before.groups.get(change.key) if change.table == "groups" else None
+        if going is None or names.isdisjoint(going.former):  # else it only gets its former name back
+            reasons += _uses(before, change, counts)
     taken = before.granted - plan.registry.granted
     if taken > 0 and any(counts["group"].values()):
         left = dollars(books.balance() - taken)

@@ -19,7 +19,7 @@ from gateway.domain.config_views import Difference, FieldDifference
 from gateway.domain.errors import Conflict
 from gateway.domain.field_kinds import NONE_WORD
 from gateway.domain.fields import FIELDS
-from gateway.domain.group import Group
+from gateway.domain.group import Group, as_successor
 from gateway.domain.history import EntityChange, Fields, HistoryEntry, undone_entries, where_they_differ
 from gateway.domain.money import dollars
 from gateway.domain.price import Price
@@ -166,6 +166,7 @@ def undo_plan(
     for kept in reversed(entry.changes):
         current = entity_of(registry, kept.table, kept.key)
         value, missing = _former(kept, current, seal, opener, newer)
+        value = _successor(value, entry, registry)
         if missing:
             notes.append(f"{NOUNS[kept.table]} '{plain(kept.name)}': its former key is not kept; enter it again")
         for change in _with_list(Change(kept.table, kept.key, value), registry, entry):
@@ -177,6 +178,16 @@ def undo_plan(
         if problem.text not in known:
             raise _dangling(problem, newer)
     return UndoPlan(changes, after, notes)
+
+
+def _successor(value: Entity | None, entry: HistoryEntry, registry: Registry) -> Entity | None:
+    """A group that gets its former name back, with what calls have used under the one that goes."""
+    if isinstance(value, Group):
+        for other in entry.changes:
+            going = registry.groups.get(other.key) if other.table == "groups" and other.before is None else None
+            if going is not None and value.name in going.former:
+                return as_successor(value, going)
+    return value
 
 
 def _former(
@@ -208,6 +219,8 @@ def _differing(table: Table, now: Fields, then: Fields) -> set[str]:
 
 def _owner_fields(table: Table, fields: Fields) -> Fields:
     """What only the owner changes."""
+    if table == "groups":
+        return {name: value for name, value in fields.items() if name != "former"}
     if table != "channels":
         return fields
     owned = {name: value for name, value in fields.items() if name not in ("models", "last_check")}

@@ -59,3 +59,11 @@ class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
     """Known by its name: channels and tokens refer to it by that."""
 
     created: Millis = Millis(0)
+    former: tuple[str, ...] = ()
+    """Names that it had before: what calls used under them counts for its budgets and sums, too."""
+
+
+def as_successor(group: Group, old: Group) -> Group:
+    """The group that gets the place of one with another name, whose calls count as its own."""
+    names = dict.fromkeys((*old.former, old.name, *group.former))
+    return msgspec.structs.replace(group, former=tuple(name for name in names if name != group.name))

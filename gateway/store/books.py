@@ -252,6 +252,32 @@ class Counters:
         return tally
 
 
+class RenamedSums:
+    """What calls used and hold, of a group with what they did under the names that it had before."""
+
+    def __init__(self, entities: Entities, counters: Counters, holds: Holds) -> None:
+        self._entities, self._counters, self._holds = entities, counters, holds
+
+    def spent(self, scope: Scope, since: Millis = EVER) -> SpentAmounts:
+        found = self._counters.spent(scope, since)
+        for former in self._former(scope):
+            more = self._counters.spent(former, since)
+            found = SpentAmounts(Nanos(found.nanos + more.nanos), found.tokens + more.tokens, found.calls + more.calls)
+        return found
+
+    def held(self, scope: Scope) -> HeldAmounts:
+        found = self._holds.held(scope)
+        for former in self._former(scope):
+            more = self._holds.held(former)
+            found = HeldAmounts(Nanos(found.nanos + more.nanos), found.tokens + more.tokens, found.calls + more.calls)
+        return found
+
+    def _former(self, scope: Scope) -> list[Scope]:
+        kind, name = scope
+        group = self._entities.registry.groups.get(name) if kind == "group" else None
+        return [("group", former) for former in group.former] if group is not None else []
+
+
 _FREE = nullcontext()
 
 BACKLOG = 1000
@@ -275,12 +301,13 @@ class Books:
         self.write: Callable[[], None] = recorder.write if recorder else _nothing
         """Writes the records of the calls that were settled to be written soon, by one write. Raises nothing."""
         self.counters = Counters(calls, recorder.waiting, recorder.lock) if recorder else Counters(calls, list, _FREE)
-        self.spent = self.counters.spent
+        sums = RenamedSums(entities, self.counters, self._holds)
+        self.spent = sums.spent
         """What the calls used that began at a moment or later, if they have ended."""
+        self.held = sums.held
+        """What the running calls may use."""
         self.last_used = self.counters.last_used
         """When a token's latest call began."""
-        self.held = self._holds.held
-        """What the running calls may use."""
         self.trouble = recorder.trouble if recorder else Trouble()
         if recorder:
             recorder.on_withheld = self._withhold

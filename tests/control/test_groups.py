@@ -121,3 +121,39 @@ async def test_a_group_has_fallbacks(owner: ControlClient) -> None:
 async def test_senseless_fallbacks_are_refused(owner: ControlClient, rules: list[object], text: str) -> None:
     with pytest.raises(BadRequest, match=text):
         await owner.edit_group("default", {"fallbacks": rules})
+
+
+async def test_budgets_and_sums_follow_a_new_name_and_its_undo(owner: ControlClient, gateway: Gateway) -> None:
+    await owner.edit_group("default", {"budgets": [{"window": "day", "nanos": 10**12}]})
+    await gateway.client.chat()
+    (first,) = await gateway.settled()
+    renamed = await owner.edit_group("default", {"name": "home"})
+    assert (renamed.calls, renamed.spent_nanos, renamed.budgets[0].spent_nanos) == (1, first.cost, first.cost)
+    await gateway.client.chat()
+    await gateway.settled(2)
+    assert (await owner.undo()).text == "group 'default' is as before"
+    assert ((await owner.group("default")).calls, (await owner.group("default")).budgets[0].spent_nanos) == (
+        2,
+        2 * first.cost,
+    )
+    await owner.redo()
+    assert (await owner.edit_group("home", {"name": "house"})).calls == 2
+    assert (await owner.verify()).equal
+
+
+async def test_a_budget_that_is_used_up_is_used_up_under_a_new_name(owner: ControlClient, gateway: Gateway) -> None:
+    await gateway.client.chat()
+    (record,) = await gateway.settled()
+    await owner.edit_group("default", {"budgets": [{"window": "day", "nanos": record.cost}]})
+    await owner.edit_group("default", {"name": "home"})
+    assert (await gateway.client.chat()).status == 429
+
+
+async def test_a_name_that_another_group_gets_counts_for_that_one(owner: ControlClient, gateway: Gateway) -> None:
+    await gateway.client.chat()
+    await gateway.settled()
+    await owner.edit_group("default", {"name": "home"})
+    assert (await owner.add_group({"name": "default"})).calls == 1
+    assert (await owner.group("home")).calls == 0
+    await owner.undo()
+    assert (await owner.group("home")).calls == 1

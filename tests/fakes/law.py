@@ -50,7 +50,9 @@ def _money(gateway: Gateway, records: list[Record]) -> Iterator[str]:
     }
     for noun, key_of in scopes.items():
         for key in {key_of(record) for record in records} - {""}:
-            mine = [record for record in records if key_of(record) == key]
+            named = registry.groups.get(key) if noun == "group" else None
+            keys = {key, *(named.former if named is not None else ())}
+            mine = [record for record in records if key_of(record) in keys]
             sums = books.spent((noun, key))  # type: ignore[arg-type]
             yield from _differ(f"spent by {noun} {key}", sums.nanos, sum(record.cost for record in mine))
             yield from _differ(f"tokens of {noun} {key}", sums.tokens, sum(r.input + r.output for r in mine))
