@@ -24,7 +24,7 @@ from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER, Sums
 
 By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
-"""The keys and names of the last one are those of both with ``|`` between them; it has no percentiles."""
+"""The keys and names of the last one are those of both with ``|`` between them."""
 Step = Literal["", "hour", "day"]
 TOKEN_AND_MODEL: By = "token|model"
 
@@ -122,8 +122,7 @@ def _summary(
         sums, table = filtered_sums_of(calls, selection, dimension, span.step)
     else:
         sums = calls.sums(dimension, span.since, span.until, span.step)
-        timed = span.percentiles and by != TOKEN_AND_MODEL
-        table = calls.latency(dimension, span.since, span.until, span.step) if timed else {}
+        table = calls.latency(dimension, span.since, span.until, span.step) if span.percentiles else {}
     names = _names(calls, registry, by, sums)
     rows = []
     for key, counts in sums.rows.items() if by else ():

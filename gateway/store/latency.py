@@ -166,6 +166,7 @@ def _count(
     cells: dict[tuple[str, int], LatencyCounts] = {}
     patience = SearchDeadline()  # lets other threads run after each millisecond
     decode, decode_all = _decoders(by)
+    pairs = by == "token|model"
     since, until = span
     for block in segment.blocks():
         oldest = 0
@@ -173,10 +174,11 @@ def _count(
             oldest = oldest or number
             if not above < number <= top or call.outcome in UNCOUNTED or not since <= call.ts < until:
                 continue
-            cell = (call.key, call.ts // HOUR)
+            key = f"{call.key}|{call.model}" if pairs else call.key
+            cell = (key, call.ts // HOUR)
             counts = cells.get(cell)
             if counts is None:
-                rows = table.setdefault(call.key, {})
+                rows = table.setdefault(key, {})
                 counts = cells[cell] = rows.setdefault(start_of(call.ts // HOUR * HOUR), LatencyCounts({}, {}))
             counts.book(call.ms, call.ttft)
         patience.over()
@@ -200,16 +202,18 @@ def _calls(block: bytes, decode: Callable[[bytes], Any], decode_all: Callable[[b
 
 def _decoders(by: Dimension) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
     """Decoders of a line's call, and of many lines, to what is counted by this dimension."""
+    pairs = by == "token|model"
     timing = msgspec.defstruct(
         "Timing",
         [
             ("ts", int, 0),
             ("key", str, CHAT_API if by == "api" else ""),
+            *([("model", str, "")] if pairs else []),
             ("ms", int, 0),
             ("ttft", int | None, None),
             ("outcome", str, Outcome.DONE.value),
         ],
-        rename={"key": by},
+        rename={"key": "token" if pairs else by},
         frozen=True,
         gc=False,
     )

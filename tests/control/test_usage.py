@@ -150,6 +150,7 @@ async def test_tokens_and_models_are_summed_up_together(owner: ControlClient, pa
             ("laptop|m", 2, past),
             ("phone|m", 1, 0),
         ]
+        assert all(row.duration_p50_ms is not None for row in (*found.rows, found.total))
         assert (found.total.calls, found.total.cost_nanos) == (3, past)
     (phone,) = [token for token in await owner.tokens() if token.name == "phone"]
     await owner.remove_token("phone")
