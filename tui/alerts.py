@@ -24,11 +24,12 @@ LOW_BALANCE = DOLLAR // 2
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """One problem; ``page`` is where to look."""
+    """One problem; ``page`` is where to look, and ``row`` the key of its row there."""
 
     level: Level
     text: str
     page: str
+    row: str = ""
 
 
 def alerts(board: Board, now: int) -> list[Alert]:
@@ -69,14 +70,15 @@ def _channels(board: Board, now: int) -> Iterator[Alert]:
     for channel in board.channels:
         name = safe(channel.name, 16)
         if channel.state == "attention":
-            yield Alert("bad", f"{name} needs attention", "channels")
+            yield Alert("bad", f"{name} needs attention", "channels", channel.id)
         elif channel.state == "cooling":
-            yield Alert("warn", f"{name} {fmt.channel_state(channel.state, channel.until_ms, now)}", "channels")
+            until = fmt.channel_state(channel.state, channel.until_ms, now)
+            yield Alert("warn", f"{name} {until}", "channels", channel.id)
         elif channel.state != "off":
             for state, words in (("attention", "needs attention"), ("unset", "not set")):
                 numbers = [str(key.number) for key in channel.keys if key.state == state]
                 if numbers:
-                    yield Alert("warn", f"{name} key {', '.join(numbers)} {words}", "channels")
+                    yield Alert("warn", f"{name} key {', '.join(numbers)} {words}", "channels", channel.id)
 
 
 def _budgets(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
@@ -95,4 +97,4 @@ def _near_limit(
     refuses = any(budget_id(budget.window, *scope) in refusing for budget in budgets)
     if share >= ALERT_SHARE or refuses:
         text = f"{safe(name, 16)} {fmt.percent(share)}{', refusing' if refuses else ''}"
-        yield Alert("bad" if share >= 1 or refuses else "warn", text, page)
+        yield Alert("bad" if share >= 1 or refuses else "warn", text, page, scope[1])

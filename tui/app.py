@@ -219,7 +219,8 @@ class Console(CrashReportingApp[ExitStatus]):
             self.exit()
 
     def on_header_page_clicked(self, event: Header.PageClicked) -> None:
-        self.open_page(event.page)
+        there = global_actions.go_to(self, event.page, event.row) if event.row else self.action_page(event.page)
+        self.run_worker(there, group=DIALOG_WORKERS)
 
     def on_footer_clicked(self, event: Footer.Clicked) -> None:
         target = self.page if event.action.verb in self.page.verbs and event.action.scope != "app" else self

@@ -40,8 +40,9 @@ class Header(Widget):
     class PageClicked(Message):
         """A page was clicked, or an alert that belongs to it."""
 
-        def __init__(self, page: str) -> None:
-            self.page = page
+        def __init__(self, page: str, row: str = "") -> None:
+            """``row``: the key of the row there that the alert is about."""
+            self.page, self.row = page, row
             super().__init__()
 
     def __init__(self, session: ConsoleSession) -> None:
@@ -72,9 +73,11 @@ class Header(Widget):
 
     def on_click(self, event: events.Click) -> None:
         width = self.size.width
-        page = page_at(event.x, self.page, width) if event.y else alert_page_at(event.x, self._session, width)
-        if page:
-            self.post_message(self.PageClicked(page))
+        if event.y:
+            if page := page_at(event.x, self.page, width):
+                self.post_message(self.PageClicked(page))
+        elif alert := alert_at(event.x, self._session, width):
+            self.post_message(self.PageClicked(alert.page, alert.row))
 
 
 def state_line(session: ConsoleSession, width: int) -> Content:
@@ -84,15 +87,15 @@ def state_line(session: ConsoleSession, width: int) -> Content:
     return content(*left, " " * max(1, width - _length([*left, *right])), *right)
 
 
-def alert_page_at(x: int, session: ConsoleSession, width: int) -> str:
-    """The page of the alert in this column of the state line; empty if none is there."""
+def alert_at(x: int, session: ConsoleSession, width: int) -> Alert | None:
+    """The alert in this column of the state line; of those without room, which ``+2`` counts, the first."""
     _, shown = _state_parts(session, width)
     at = width - sum(cell_len(text) for text, _ in shown)
-    for text, alert in shown:
+    for number, (text, alert) in enumerate(shown):
         if at <= x < at + cell_len(text):
-            return "" if alert is None else alert.page
+            return alert or _attention(session)[number]
         at += cell_len(text)
-    return ""
+    return None
 
 
 def _state_parts(session: ConsoleSession, width: int) -> tuple[list[Part], list[tuple[str, Alert | None]]]:

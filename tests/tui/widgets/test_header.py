@@ -3,10 +3,11 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from tests.tui.owner import press, shown
+from tests.tui.owner import press, settle, shown
 from tests.tui.stage import FakeClient, calls, console, running, status, sums
+from tui.pages.base import AnyPage
 from tui.session import ConsoleSession
-from tui.widgets.header import Header, alert_page_at, page_at, state_line, tabs_line
+from tui.widgets.header import Header, alert_at, page_at, state_line, tabs_line
 
 
 def session() -> ConsoleSession:
@@ -47,13 +48,28 @@ def test_what_needs_attention_goes_before_words() -> None:
 def test_an_alert_leads_to_its_page() -> None:
     made, width = session(), 140
     text = state_line(made, width).plain
-    pages = [alert_page_at(text.index(name), made, width) for name in ("deepseek paused", "ci 97%", "running")]
-    assert pages == ["channels", "tokens", ""]
+    found = [alert_at(text.index(name), made, width) for name in ("deepseek paused", "ci 97%", "running")]
+    assert [(one.page, one.row) if one else None for one in found] == [
+        ("channels", "ch_deepseek"),
+        ("tokens", "tok_ci"),
+        None,
+    ]
     made.board.tokens = [replace(one, name="深度求索渠道") if one.name == "ci" else one for one in made.board.tokens]
     line = state_line(made, width)
     assert line.cell_length == width
     at = cell_len(line.plain[: line.plain.index("深度")])
-    assert alert_page_at(at, made, width) == "tokens"
+    wide = alert_at(at, made, width)
+    assert (wide.page if wide else "") == "tokens"
+
+
+async def test_a_click_on_an_alert_opens_its_page_with_the_cursor_on_its_row() -> None:
+    async with shown("channels", size=(160, 30)) as (app, pilot, _):
+        await press(app, pilot, "slash", *"ollama", "enter", "1")
+        line = state_line(app.session, 160).plain
+        await pilot.click(Header, offset=(line.index("deepseek"), 0))
+        await settle(app, pilot)
+        page: AnyPage = app.page
+        assert (page.id, page.table.current.view.name, page.view.filter) == ("channels", "deepseek", "")
 
 
 def test_a_server_that_is_gone_says_what_to_do() -> None:
