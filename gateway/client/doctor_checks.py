@@ -163,8 +163,7 @@ async def check_quota(case: Case) -> str | Concern:
     for obstacle in _obstacles(case.why):
         if obstacle.code == UNPRICED or issubclass(error_class(obstacle.status, obstacle.code), QuotaExceeded):
             raise _ill(obstacle)
-    price = case.why.price
-    if price is None:
+    if (price := case.why.price) is None:
         text = f"'{plain(case.model)}' has no price: calls are counted, not charged, and no budget stops them"
         return Concern(text, f"'tollkeeper price set {word(case.model)} --like OTHER', or give it amounts of its own")
     if price.free or not case.why.multiplier:
@@ -174,8 +173,8 @@ async def check_quota(case: Case) -> str | Concern:
     if case.why.multiplier != MILLION:
         target += f", {brief_multiplier(case.why.multiplier)} in group '{plain(case.why.group)}'"
     held = "" if case.why.hold_nanos is None else f"; a test call holds {dollars(case.why.hold_nanos)}"
-    rates = " and ".join(map(brief_dollars, paid))
-    return f"{left_text(case.why)}{held}; a million tokens cost {rates} (input, output){target}"
+    held += f"; a million tokens cost {' and '.join(map(brief_dollars, paid))} (input, output)"
+    return f"{left_text(case.why)}{held}{target}"
 
 
 async def check_limits(case: Case) -> str:

@@ -29,6 +29,7 @@ from gateway.domain.human_values import count_text
 from gateway.domain.incidents import reason_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
+from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.urls import base_url_warning
 from gateway.domain.views import ChannelView
 
@@ -44,10 +45,14 @@ COLUMNS = [
     (">Calls", lambda c: f"{c.calls:,}"),
     (">Errors", lambda c: f"{c.errors:,}"),
     (">Spent", lambda c: brief_dollars(c.spent_nanos)),
-    ("Reason", lambda c: plain(reason_text(c.reason), 60)),
+    ("Reason", lambda c: plain(reason_text(c.reason) or c.missing_text(options.now()), 60)),
 ]
 DROP = ("Weight", "Priority", "Base URL", "Dialect", "Groups", "Spent", "Models")
 """Columns that a narrow terminal does without, the first one first."""
+
+
+KEY_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key")
+"""Headers that may carry a key instead."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -114,7 +119,12 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
                 click.get_current_context(),
             )
     body = {"name": name} | options.given_values(dialect=dialect) | channel_patch(given, ChannelFields(name=name))
-    view = run(lambda client: client.add_channel(body), create=True)
+
+    async def work(client: ControlClient) -> tuple[SavedChannel, str]:
+        saved = await client.add_channel(body)
+        return saved, await _keyless_note(client, saved)
+
+    view, note = run(work, create=True)
     if as_json:
         out_json(view)
     if warning := base_url_warning(view.base_url) if view.base_url else "":
@@ -122,9 +132,18 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
     warn_of_unset(view)
     offer = f"{count_text(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
     words(f"Channel '{view.name}' created: {offer}.")
-    for line in formatting.price_notes(view):
+    for line in filter(None, (note, *formatting.price_notes(view))):
         words(line)
     words(f"Try it: tollkeeper channel test {word(view.name)}")
+
+
+async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
+    """A note that the vendor requires a key, if the channel has none."""
+    if view.key or not view.preset or any(name.lower() in KEY_HEADERS for name in view.headers):
+        return ""
+    variable = next((one.key_variable for one in await client.presets() if one.name == view.preset), "")
+    change = f"tollkeeper channel edit {word(view.name)} --key env:{variable}"
+    return f"note: it has no key, and {plain(view.preset)} requires one: {change}" if variable else ""
 
 
 @channel.command(
@@ -307,6 +326,7 @@ def _print(view: ChannelView) -> None:
             ("name", view.name),
             ("id", view.id),
             ("state", f"{formatting.channel_state(view)} {reason_text(view.reason)}".rstrip()),
+            ("missing", view.missing_text(options.now())),
             ("dialect", view.dialect.value),
             key,
             ("not set", ", ".join(view.missing_variables)),

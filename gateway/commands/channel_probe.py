@@ -43,6 +43,8 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
     output_nanos: Nanos | None
     listed_ms: Millis | None
     stale: bool
+    until_ms: Millis | None = None
+    """Until when it is not called, as the upstream said that it does not have it."""
 
 
 FRESH_MS = 3_600_000
@@ -51,7 +53,7 @@ FRESH_MS = 3_600_000
 COLUMNS = [
     ("Model", lambda m: m.name),
     ("Offered", lambda m: ", ".join(["yes" if m.public == m.name else m.public, *m.more_names]) if m.served else "no"),
-    ("State", lambda m: m.state.replace("_", " ")),
+    ("State", lambda m: m.state.replace("_", " ") + (f", paused until {moment(m.until_ms)}" if m.until_ms else "")),
     (">Context", lambda m: brief_context(m.context, m.context_source)),
     (
         "Upstream price",
@@ -175,6 +177,7 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
             output_nanos=m.told.output if m.told else None,
             listed_ms=listing.time_ms,
             stale=listing.stale,
+            until_ms=next((until for n in now_served.get(m.name, []) if (until := view.missing_models.get(n))), None),
         )
         for m in found
     ]

@@ -72,7 +72,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     channel = _check(channel, edits)  # others may have come meanwhile
     undone = f"channel '{channel.name}' is removed"
     prices = _commit(edits, None, changes, prices, f"added channel '{channel.name}'", undone)
-    return await _saved(edits, channel.id, prices)
+    return await _saved_view(edits, channel.id, prices)
 
 
 async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
@@ -90,7 +90,7 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
     prices = _commit(edits, old, changes, prices, edit_text("channel", old, channel), undone)
     if not {"key", "keys"}.isdisjoint(members(body)):
         edits.engine.health.clear(old.id)  # who gives the same key again says that it is good
-    return await _saved(edits, old.id, prices)
+    return await _saved_view(edits, old.id, prices)
 
 
 def _at_home(asked: Channel, old: Channel) -> Channel:
@@ -144,7 +144,7 @@ def _commit(
     return prices
 
 
-async def _saved(edits: ConfigEdits, id_: ChannelId, prices: Sequence[Price]) -> SavedChannel:
+async def _saved_view(edits: ConfigEdits, id_: ChannelId, prices: Sequence[Price]) -> SavedChannel:
     channel = edits.registry.channels[id_]
     view = await view_of(edits, channel)
     return SavedChannel(

@@ -11,7 +11,7 @@ from gateway.core import change_history
 from gateway.core.engine import Engine
 from gateway.domain.channel import Channel
 from gateway.domain.errors import Conflict, NotFound, Unavailable
-from gateway.domain.group import Group
+from gateway.domain.group import Group, as_successor
 from gateway.domain.history import (
     NOTHING_CHANGED,
     ChangeSource,
@@ -200,7 +200,10 @@ def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | To
     if old.name == new.name:
         return f"changed {noun} '{old.name}'"
     renamed = f"renamed {noun} '{old.name}' to '{new.name}'"
-    return renamed if msgspec.structs.replace(old, name=new.name) == new else f"{renamed} and changed it"
+    alike = msgspec.structs.replace(old, name=new.name)
+    if isinstance(alike, Group) and isinstance(old, Group):
+        alike = as_successor(alike, old)
+    return renamed if alike == new else f"{renamed} and changed it"
 
 
 def _not_written(exc: OSError) -> Unavailable:

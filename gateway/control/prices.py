@@ -13,13 +13,14 @@ from gateway.control.usage import tallies, token_tallies
 from gateway.control.vendor_prices import load, propose_prices
 from gateway.control.views import model_views, price_view
 from gateway.core.catalog import Catalog, ModelEntry, answering
+from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
 from gateway.core.model_prices import LIKE, in_order, set_by_owner
 from gateway.core.price_change import change_of, differs, guard_of
 from gateway.core.routing import place
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.human_values import count_text
+from gateway.domain.human_values import count_text, pause_text
 from gateway.domain.patterns import near_names
 from gateway.domain.price import Price
 from gateway.domain.registry import Change
@@ -244,7 +245,9 @@ def _routes_in_order(engine: Engine, group: str, entry: ModelEntry) -> Iterator[
 
 
 def _model_route(engine: Engine, channel: Channel, served: ServedModel) -> ModelRoute:
-    state = engine.channel_state(channel)
+    state, missing_s = engine.channel_state(channel), engine.health.missing(channel.id).get(served.name, 0.0)
+    if state.name == "ok" and missing_s:
+        state = HealthState("cooling", f"does not have the model, retry in {pause_text(missing_s)}")
     return ModelRoute(
         group="",
         order=0,

@@ -20,6 +20,7 @@ from gateway.domain.channel import Channel, Check, ServedModel, key_id
 from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import NotFound, UpstreamError
 from gateway.domain.human_values import count_text
+from gateway.domain.incidents import reason_text
 from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId, Millis
 from gateway.domain.views import Step
@@ -178,8 +179,19 @@ async def _examine(engine: Engine, channel: Channel) -> tuple[Step, Millis | Non
             which = f"key {number}: " if channel.keys else ""
             several = str(number) if channel.keys else ""
             return _unlisted_step(name, way + which, error, several), _ahead(engine, channel)
-    text = f"{way}{_accepted_text(len(channel.all_keys))}it lists {count_text(len(models), 'model')}"
+    listed = f"it lists {count_text(len(models), 'model')}"
+    if (state := engine.channel_state(channel)).name == "attention":
+        said = f"{way}{listed}, but calls with its key are refused: {reason_text(state.reason)}"
+        return _refused_step(name, said), _ahead(engine, channel)
+    text = f"{way}{_accepted_text(len(channel.all_keys))}{listed}"
     return Step(name=f"channel {name}", result="ok", text=text), _ahead(engine, channel)
+
+
+def _refused_step(name: str, text: str) -> Step:
+    """A key that may list models and not make calls, as calls have shown."""
+    real = f"'tollkeeper channel test {word(name)} --model M' makes a real call"
+    fix = f"{real}; 'tollkeeper channel edit {word(name)} --key KEY' replaces the key"
+    return Step(name=f"channel {name}", result="warning", text=plain(text, CHECKUP_TEXT_LIMIT), fix=fix)
 
 
 def _accepted_text(keys: int) -> str:

@@ -150,6 +150,10 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         listed_ms=(listed.time or None) if listed else None,
         list_error=listed.error if listed else "",
         missing_variables=tuple(engine.upstreams.variables.missing(channel)),
+        missing_models={
+            name: Millis(engine.now() + round(left_s * 1000))
+            for name, left_s in engine.health.missing(channel.id).items()
+        },
     )
 
 

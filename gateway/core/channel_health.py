@@ -181,10 +181,13 @@ class ChannelHealth:
         patient = self.failing.get(one)
         return patient is not None and (patient.in_a_row > 0 or bool(patient.reason))
 
-    def missing_s(self, channel: ChannelId, model: str) -> float:
-        """Seconds for which this model is not asked of this channel; 0 if it is."""
+    def missing(self, channel: ChannelId) -> dict[str, float]:
+        """The models that are not asked of this channel now, and for how many seconds."""
         patient = self.failing.get(channel)
-        return max(0.0, patient.models.get(model, 0.0) - self._mono()) if patient else 0.0
+        if patient is None or not patient.models:
+            return {}
+        now = self._mono()
+        return {model: until - now for model, until in patient.models.items() if until > now}
 
     def on_trial(self, channel: ChannelId) -> bool:
         """Whether a half-open channel or key already has its one trial call."""

@@ -68,6 +68,7 @@ class _State(msgspec.Struct, frozen=True):
     reason: str
     until_ms: Millis | None
     failing: bool
+    lacks_until: Millis | None
 
 
 class IncidentWatch:
@@ -166,13 +167,13 @@ class IncidentWatch:
                 yield budget_id(budget.window, *scope), budget_name(budget.window, owner)
 
     def _budgets(self) -> Iterator[tuple[Scope, str, Sequence[Budget]]]:
-        registry = self._catalog().registry
+        registry, now = self._catalog().registry, self._clock.wall()
         yield ACCOUNT, "the account", registry.account.budgets
         for group in registry.groups.values():
             if group.budgets:
                 yield ("group", group.name), f"group '{plain(group.name)}'", group.budgets
         for token in registry.tokens.values():
-            if token.budgets:
+            if token.budgets and not token.outlived(now):  # of a program that has ended it refuses nobody
                 yield ("token", token.id), f"token '{plain(token.name)}'", token.budgets
 
     def _state_of(self, channel: Channel) -> _State:
@@ -191,7 +192,9 @@ class IncidentWatch:
     def _shown(self, channel: Channel, state: HealthState, one: ChannelId) -> _State:
         until = Millis(self._clock.wall() + round(state.left_s * 1000)) if state.left_s else None
         failing = channel.enabled and self._health.failed_last(one)
-        return _State(channel.name, state.name, state.reason, until, failing)
+        left_s = max(self._health.missing(channel.id).values(), default=0.0)
+        lacks = Millis(self._clock.wall() + round(left_s * 1000)) if left_s else None
+        return _State(channel.name, state.name, state.reason, until, failing, lacks)
 
 
 def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:

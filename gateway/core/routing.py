@@ -143,7 +143,7 @@ def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -
     if route.channel.id in tried:
         return SkippedRoute(route.channel.name, "tried", "tried")
     state = health.state(route.channel)
-    missing = health.missing_s(route.channel.id, route.subject)
+    missing = health.missing(route.channel.id).get(route.subject, 0.0)
     if state.name == "ok" and not missing and not (route.keys and tried) and not route.rank.spill:
         return None
     name, reason = route.channel.name, state.reason

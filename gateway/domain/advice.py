@@ -78,7 +78,8 @@ def advice(
     names = {"token": word(token), "group": word(group), "model": word(model), "channel": word(named)}
     if error.message.endswith((WRONG_PATH_ADVICE, REDIRECT_ADVICE)):  # it says itself what to do
         return ""
-    text = _budget(error) or _grant(error) or _limit(error) or _setting(error) or _BY_CODE.get(error.code, "")
+    known = (find(error) for find in (_missing_model, _budget, _grant, _limit, _setting))
+    text = next(filter(None, known), _BY_CODE.get(error.code, ""))
     if key := key or _message_of(error, "key"):
         text = text.replace("channel edit {channel} --key", f"channel key rotate {{channel}} {key} --key")
     return re.sub(r"\{(token|group|model|channel)\}", lambda place: names[place[1]], text)
@@ -86,6 +87,13 @@ def advice(
 
 def _message_of(error: GatewayError, name: str) -> str:
     return str(error.details.get(name, ""))
+
+
+def _missing_model(error: GatewayError) -> str:
+    """Of a model that an upstream does not have: the lists of the gateway still show it."""
+    if error.code != "model_not_found" or not error.details.get("channel"):
+        return ""
+    return "'tollkeeper why {token} {model}' says when it is tried again, 'tollkeeper channel resume {channel}' does so"
 
 
 def _budget(error: GatewayError) -> str:

@@ -21,6 +21,8 @@ DAY_MS = 86_400_000
 
 WEEK_MS = 7 * DAY_MS
 
+DAYS_OF_A_WEEK = 7
+
 PACE_DAYS = 7
 """The days whose spending is the pace of the balance, today included."""
 
@@ -100,8 +102,8 @@ def _span(first: Millis | None, now: Millis) -> int:
 
 
 def _moment(ms: int, now: int) -> str:
-    then = datetime.fromtimestamp(ms / 1000).astimezone()
-    if 0 <= ms - now < WEEK_MS:
-        return f"{then:%a} {then:%H:%M}"
-    this_year = then.year == datetime.fromtimestamp(now / 1000).astimezone().year
-    return f"{then.day} {then:%b}" if this_year else f"{then.day} {then:%b %Y}"
+    """``Thu 16:00`` as long as that names one day; then ``3 Dec``."""
+    then, today = (datetime.fromtimestamp(moment / 1000).astimezone().date() for moment in (ms, now))
+    if ms >= now and (then - today).days < DAYS_OF_A_WEEK:
+        return f"{datetime.fromtimestamp(ms / 1000).astimezone():%a %H:%M}"
+    return f"{then.day} {then:%b}" if then.year == today.year else f"{then.day} {then:%b %Y}"

@@ -139,6 +139,10 @@ class ChannelState(Protocol):
     def until_ms(self) -> Millis | None: ...
 
     @property
+    def lacks_until(self) -> Millis | None:
+        """Until when some model is not asked of it, as it does not have that; None: there is none."""
+
+    @property
     def failing(self) -> bool:
         """Its last call failed."""
 
@@ -234,6 +238,8 @@ class Incidents:
         now = at or self._now
         for channel in channels:
             self._update_pause(channel, "", now)
+            for one in _update_missing(self.newest(channel.name), channel, now):
+                self._note(one)
         for one in self._all:
             if one.ended is None and one.channel + one.budget != STORE and not one.lasts(now):
                 one.ended = one.until if one.budget and one.until is not None else min(now, one.quiet_from)
@@ -249,9 +255,9 @@ class Incidents:
                 self._note(one)
 
     def _update_pause(self, channel: ChannelState, key: str, now: Millis) -> None:
-        mine = [one for one in self.newest(channel.name) if one.key == key and one.kind is not FailureKind.UNSET]
+        mine = [one for one in self.newest(channel.name) if one.key == key and one.kind not in _NOT_THE_CHANNELS]
         for one in mine:
-            if not channel.failing and one.lasts(now) and not one.paused and one.kind is not FailureKind.MISSING:
+            if not channel.failing and one.lasts(now) and not one.paused:
                 one.ended = now
                 self._note(one)
         out = channel.state in PAUSED_STATES
@@ -426,6 +432,23 @@ def _with_new_names(counts: dict[str, int], names: _Names) -> dict[str, int]:
     return found
 
 
+def _update_missing(newest: Iterable[Incident], channel: ChannelState, now: Millis) -> Iterator[Incident]:
+    """Of a channel without one of its models, the newest incident lasts as long as the model is not asked of it.
+
+    Yields what was changed.
+    """
+    for one in (one for one in newest if one.kind is FailureKind.MISSING):
+        before = (one.paused, one.until, one.ended)
+        if channel.lacks_until is not None and one.recurs(now):
+            one.paused, one.until, one.ended = True, _steady(one.until, channel.lacks_until), None
+        elif one.lasts(now):
+            _end_pause(one, now)
+        if (one.paused, one.until, one.ended) != before:
+            yield one
+        if one.paused:
+            return  # older ones are over
+
+
 def _end_pause(incident: Incident, now: Millis) -> None:
     incident.paused = False
     incident.ended = min(now, incident.quiet_from) if incident.until is not None else now
@@ -433,6 +456,9 @@ def _end_pause(incident: Incident, now: Millis) -> None:
 
 OVERLOADED = 529
 """The status with which Anthropic says that it has too many calls of all its customers."""
+
+_NOT_THE_CHANNELS = frozenset({FailureKind.UNSET, FailureKind.MISSING})
+"""Causes that do not pause the whole channel."""
 
 _KEY_CAUSES = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
 """Failures of one key; the others of its channel may be used."""

@@ -15,7 +15,9 @@ from gateway.domain.budget import Budget
 from gateway.domain.call import CHAT_API, STAYED_MARK, Attempt, Outcome, Record, Running, repeats
 from gateway.domain.channel import ChannelFields, Check, Dialect, ServedModel, UpstreamPrices
 from gateway.domain.group import GroupFields
+from gateway.domain.human_values import brief_span, first_of
 from gateway.domain.price import Rates, Tier
+from gateway.domain.text import plain
 from gateway.domain.token import TokenFields, TokenState
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import UsageSource
@@ -141,6 +143,18 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     """Why that list could not be refreshed."""
     missing_variables: tuple[str, ...] = ()
     """Environment variables that its keys, headers or proxy refer to, and that are not set where the server runs."""
+    missing_models: dict[str, Millis] = msgspec.field(default_factory=dict)
+    """Models of which its upstream said that it does not have them, and when each is tried again; of what it does not
+    have by one API alone it is ``NAME by API``.
+    """
+
+    def missing_text(self, now: Millis) -> str:
+        """``the upstream does not have gpt-4o; retry in 9m30s``; empty if all of them are tried."""
+        left = {name: until - now for name, until in self.missing_models.items() if until > now}
+        if not left:
+            return ""
+        names = first_of([plain(name, 80) for name in left], 3)
+        return f"the upstream does not have {names}; retry in {brief_span(min(left.values()))}"
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

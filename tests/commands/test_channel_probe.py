@@ -110,6 +110,13 @@ def test_a_context_of_the_price_list_is_marked() -> None:
     assert (row["context"], row["context_source"]) == (400_000, "genai-prices 1.0")
 
 
+def test_a_model_that_is_paused_says_until_when() -> None:
+    lacking = replace(CHANNEL, missing_models={"fast": Millis(now() + 500_000)})
+    control = Control({"GET /channels/x/listing": FRESH, "GET /channels/x": lacking})
+    rows = run("channel", "models", "x", control=control).out.splitlines()
+    assert ["offered, paused until" in row for row in rows[1:3]] == [False, True]
+
+
 def test_patterns_narrow_the_list() -> None:
     ran = run("channel", "models", "x", "o?", control=answers())
     assert [line.split()[0] for line in ran.out.splitlines()] == ["Model", "o3"]

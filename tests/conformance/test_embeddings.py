@@ -360,7 +360,7 @@ async def test_a_channel_without_embeddings_keeps_its_chats(gateway: Gateway, pr
     assert (await embed(gateway.client, {"model": "m", "input": "a"})).status == 200
     assert gateway.records[-1].channel_name == "spare"
     state = gateway.engine.health.state(gateway.engine.catalog.channel("up"))
-    assert (state.name, gateway.engine.health.missing_s(state_channel(gateway), "m")) == ("ok", 0.0)
+    assert (state.name, gateway.engine.health.missing(state_channel(gateway)).get("m", 0.0)) == ("ok", 0.0)
 
 
 def state_channel(gateway: Gateway) -> Any:

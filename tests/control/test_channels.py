@@ -10,6 +10,7 @@ from typing import NoReturn
 import pytest
 
 from gateway.client.control import ControlClient
+from gateway.domain.advice import advice
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import BadRequest, Conflict, NotFound, Unavailable
 from gateway.domain.units import ChannelId
@@ -240,6 +241,27 @@ async def test_a_paused_channel_says_why_and_is_cleared(
     assert (channel.state, channel.until_ms is not None) == ("cooling", True)
     assert "slow down" in channel.reason
     assert (await owner.clear_channel("up")).state == "ok"
+
+
+async def test_a_model_that_its_upstream_does_not_have_is_named_until_it_is_tried_again(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", fail(404, "The model `m` does not exist", code="model_not_found"), speak())
+    error = (await gateway.client.chat()).json["error"]
+    assert "'tollkeeper why laptop m' says when it is tried again" in advice(
+        NotFound("m", code=error["code"], details=error["gateway"]), token="laptop", model="m"
+    )
+    channel = await owner.channel("up")
+    assert (channel.state, [*channel.missing_models]) == ("ok", ["m"])
+    assert channel.missing_text(gateway.engine.now()).startswith("the upstream does not have m; retry in ")
+    (route,) = (await owner.model("m")).routes
+    assert (route.state, route.reason.partition(",")[0]) == ("cooling", "does not have the model")
+    (incident,) = await owner.incidents()
+    assert (incident.kind, incident.paused) == (FailureKind.MISSING, True)
+    assert (await owner.clear_channel("up")).missing_models == {}
+    assert (await owner.model("m")).routes[0].state == "ok"
+    assert [one.ended is None for one in await owner.incidents()] == [False]
+    assert (await gateway.client.chat()).status == 200
 
 
 async def test_an_edit_ends_a_pause_only_if_it_may_have_fixed_its_cause(

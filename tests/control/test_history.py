@@ -66,7 +66,7 @@ async def test_the_history_has_who_from_where_what_and_when(console: ControlClie
     assert await console.history_entry(added.id) == added
 
 
-async def test_values_that_read_the_same_are_told_apart(console: ControlClient) -> None:
+async def test_values_that_read_the_same_are_shown_exactly(console: ControlClient) -> None:
     await console.add_token({"name": "ci", "budgets": [{"window": "day", "tokens": 1_000_000}]})
     await console.edit_token("ci", {"budgets": [{"window": "day", "tokens": 1_004_000}]})
     ((difference,),) = [entry.differences for entry in await console.history(limit=1)]

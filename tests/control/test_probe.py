@@ -12,7 +12,7 @@ from gateway.domain.units import ChannelId
 from gateway.domain.views import Step
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import choice, fail, reply, slam, speak, whole
+from tests.fakes.replies import choice, fail, reply, slam, whole
 
 LIST = reply({"object": "list", "data": [{"id": "m", "object": "model"}]})
 GOOD = reply(whole("m", choice("ok"), spent={"prompt_tokens": 14, "completion_tokens": 2, "total_tokens": 16}))
@@ -53,7 +53,7 @@ async def test_the_call_decides_when_there_is_no_list(gateway: Gateway, provider
 async def test_keys_are_not_refused_where_there_is_no_list(gateway: Gateway, provider: Provider) -> None:
     several = gateway.channel(provider.base_url, keys=("sk-second-canary",))
     provider.on("/v1/models", fail(404), fail(404), fail(401), fail(404))
-    provider.on("m", speak(), speak())
+    provider.on("m", GOOD)
     check = await probe(gateway.engine, several, "m")
     assert (check.ok, check.failed_keys, "are accepted" in check.text) == (True, 0, False)
     check = await probe(gateway.engine, several, "m")
@@ -184,7 +184,9 @@ async def test_what_is_off_is_left_alone_and_the_mock_needs_no_network(owner: Co
 async def test_a_look_does_not_end_a_rest(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
     provider.on("/v1/models", CHECKUP_LIST)
     gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "invalid key")
-    assert (await step(owner)).result == "ok"
+    found = await step(owner)
+    assert (found.result, found.fix.partition(" --")[0]) == ("warning", "'tollkeeper channel test up")
+    assert found.text.endswith("it lists 2 models, but calls with its key are refused: invalid key")
     assert (await owner.channel("up")).state == "attention"
 
 

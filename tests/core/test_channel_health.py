@@ -258,10 +258,10 @@ def test_a_healthy_channel_is_never_on_trial(health: ChannelHealth) -> None:
 
 def test_a_missing_model_is_paused_alone(health: ChannelHealth, mono: Mono) -> None:
     health.lacks(UP.id, "m")
-    assert (health.missing_s(UP.id, "m"), health.missing_s(UP.id, "n")) == (MODEL_MISSING_S, 0.0)
+    assert (health.missing(UP.id).get("m", 0.0), health.missing(UP.id).get("n", 0.0)) == (MODEL_MISSING_S, 0.0)
     assert health.state(UP) == HealthState("ok")
     mono.now += MODEL_MISSING_S
-    assert health.missing_s(UP.id, "m") == 0.0
+    assert health.missing(UP.id).get("m", 0.0) == 0.0
 
 
 def test_channels_are_apart(health: ChannelHealth) -> None:
@@ -272,7 +272,7 @@ def test_channels_are_apart(health: ChannelHealth) -> None:
 def test_clearing_forgets_models_too(health: ChannelHealth) -> None:
     health.lacks(UP.id, "m")
     health.clear(UP.id)
-    assert health.missing_s(UP.id, "m") == 0.0
+    assert health.missing(UP.id).get("m", 0.0) == 0.0
 
 
 def test_a_watcher_gets_only_changes(health: ChannelHealth, bell: Bell) -> None:
@@ -299,7 +299,7 @@ def test_who_has_recovered_for_good_is_forgotten(health: ChannelHealth, mono: Mo
 def test_a_missing_model_is_not_forgotten_by_a_success(health: ChannelHealth) -> None:
     health.lacks(UP.id, "m")
     health.succeeded(UP.id)
-    assert health.missing_s(UP.id, "m") > 0
+    assert health.missing(UP.id).get("m", 0.0) > 0
 
 
 @pytest.mark.parametrize(

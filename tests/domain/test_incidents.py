@@ -497,11 +497,26 @@ def test_without_a_pause_it_lasts_until_a_call_succeeds_or_it_is_quiet_for_long(
     assert (one.failures, one.ended, one.lasts(NOW + 6_000)) == (2, None, True)
 
 
-def test_that_another_model_succeeds_does_not_end_that_one_is_not_known() -> None:
+def test_a_model_that_is_missing_is_an_incident_until_it_is_tried_again_whatever_else_succeeds() -> None:
     found = Incidents()
     found.add_call(moved(attempts=[Attempt(channel="a", status=404, kind=FailureKind.MISSING)]))
-    found.update_channels([channel("a")], Millis(NOW + 500))
-    assert found.newest()[0].lasts(NOW + 500)
+    until, missing = Millis(NOW + 600_000), found.newest()[0]
+    for at in (500, QUIET_MS * 2):
+        found.update_channels([channel("a", lacks_until=until)], Millis(NOW + at))
+        assert (missing.paused, missing.until, missing.lasts(NOW + at)) == (True, until, True)
+    assert incident_line(missing, NOW, UNICODE).startswith("14:13:20 unknown model; retry in 10m00s")
+    found.update_channels([channel("a")], Millis(NOW + QUIET_MS * 3))
+    assert (missing.paused, missing.ended) == (False, NOW + QUIET_MS * 3)
+
+
+def test_a_pause_of_the_channel_is_not_that_of_a_model_that_is_missing() -> None:
+    found = Incidents()
+    found.add_call(moved(attempts=[Attempt(channel="a", status=404, kind=FailureKind.MISSING)]))
+    until = Millis(NOW + 600_000)
+    for state in ("cooling", "half_open", "ok"):
+        one = channel("a", state=state, reason="429", until_ms=NOW + 30_000, lacks_until=until)
+        found.update_channels([one], Millis(NOW + 500))
+    assert [(one.kind, one.paused) for one in found.newest()] == [(None, False), (FailureKind.MISSING, True)]
 
 
 def test_a_pause_does_not_move_the_last_failure_and_a_failure_soon_after_it_goes_on() -> None:

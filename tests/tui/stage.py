@@ -265,6 +265,7 @@ class WatchedChannel(msgspec.Struct, frozen=True):
     reason: str = ""
     until_ms: Millis | None = None
     failing: bool = False
+    lacks_until: Millis | None = None
 
 
 def channel(name: str, **changes: Any) -> ChannelView:

@@ -73,6 +73,14 @@ def test_the_forecast_is_that_of_the_pace_so_far() -> None:
     assert forecast(budget(6, 5), NOW, LONG_AGO) == "used up; resets 1 Oct"
 
 
+def test_a_weekday_names_one_day_only() -> None:
+    """The 30th of August is a Sunday, and so is the 6th of September."""
+    sunday = Millis(NOW - 22 * DAY)
+    for days, shown_as in ((6, "Sat 14:13"), (7, "6 Sep")):
+        spent = msgspec.structs.replace(budget(6, 5), resets_at_ms=Millis(sunday + days * DAY))
+        assert forecast(spent, sunday, LONG_AGO) == f"used up; resets {shown_as}"
+
+
 def test_a_window_without_end_began_with_its_owner() -> None:
     assert forecast(budget(5, 20, Window.EVER), NOW, Millis(NOW - 10 * DAY)) == "at this pace used up on 21 Oct"
     assert forecast(budget(5, 20, Window.EVER), NOW, NOW) == ""

@@ -218,6 +218,8 @@ async def resume(page: AnyPage) -> None:
         text = f"Channel {channel.name} still needs attention: {safe(now.reason)}"
         there, same = page.session.board, (channel.id, "attention")
         toast(page, text, bad=True, holds=lambda: same in [(one.id, one.state) for one in there.channels])
+    elif channel.missing_text(page.session.now()):
+        toast(page, f"Channel {channel.name}: the next call tries {first_of([*channel.missing_models], 3)} again.")
     elif channel.state in HEALTHY and all(key.state in ("ok", "unset") for key in channel.keys):
         off = f" It is disabled: {page.session.key('entity.toggle')} enables it." if channel.state == "off" else ""
         toast(page, f"Channel {channel.name} is not paused.{off}")

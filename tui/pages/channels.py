@@ -96,6 +96,10 @@ class ChannelListing(TrendListing[ChannelRow]):
         summary = f" {dot} ".join(f"{number} {state_word(state)}" for state, number in counts.items())
         paused = min(filter(_is_paused, channels), key=lambda c: STATE_ORDER.index(c.state), default=None)
         parts = [(f" {self.counted(len(channels))} {dot} {summary}", "")]
+        lacking = next((one for one in channels if one.missing_text(self.session.now())), None)
+        if paused is None and lacking is not None:
+            text = f"{safe(lacking.name, 24)}: {lacking.missing_text(self.session.now())}"
+            parts.append((f"   {cut(text, max(10, width - len(parts[0][0]) - 3))}", "warn"))
         if paused is not None:
             action, does = remedy(paused)
             where = " in its row" if len(channels) > 1 else ""  # the key acts on the row under the cursor
@@ -226,6 +230,8 @@ def _health(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
         parts.append((f"   retry in {row.left}, {session.key(action)} {does}{now}", "warn"))
         if channel.state == "cooling":
             parts.append(("; until then used only if no other channel can serve", "dim"))
+    if missing := channel.missing_text(session.now()):
+        parts.append((f"   {missing}, {session.key('channels.clear')} tries again now", "warn"))
     if channel.in_flight:
         parts.append((f"   {channel.in_flight} running", "live"))
     if channel.waiting:

@@ -1,6 +1,6 @@
 """ModelsListing: the table and detail pane of the Models page: prices, channels, cost."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import msgspec
@@ -12,7 +12,7 @@ from gateway.domain.money import dollars
 from gateway.domain.price import Price, PriceDraft, cost, rates
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import Usage
-from gateway.domain.views import ModelView, PriceView
+from gateway.domain.views import ChannelView, ModelView, PriceView
 from tui import format as fmt
 from tui.charts import spark
 from tui.cli_commands import cli_command
@@ -75,10 +75,10 @@ class ModelsListing(TrendListing[ModelRow]):
         return [*_price_columns(self.session.glyphs), *_use_columns(self.session.glyphs)]
 
     def rows(self) -> Sequence[ModelRow]:
-        states = {channel.name: channel.state for channel in self.session.board.channels}
+        channels = {channel.name: channel for channel in self.session.board.channels}
         models = self.session.board.models
         places = most_decimals(models)
-        return self._cache.keep(self._row(model, states, places) for model in models)
+        return self._cache.keep(self._row(model, channels, places) for model in models)
 
     def key(self, row: ModelRow) -> Hashable:
         return row.view.name
@@ -155,12 +155,19 @@ class ModelsListing(TrendListing[ModelRow]):
         price = "unpriced" if m.price is None else "free" if m.price.free else m.price.source
         return safe(f"{m.name} {' '.join(m.channels)} {' '.join(m.groups)} {price}")
 
-    def _row(self, model: ModelView, states: dict[str, str], places: int) -> ModelRow:
+    def _state(self, channel: ChannelView | None, model: str) -> str:
+        """The channel's, or that of the one model that its upstream does not have."""
+        if channel is None:
+            return "off"
+        missing = channel.missing_models.get(model, 0) > self.session.now()
+        return "cooling" if missing and channel.state == "ok" else channel.state
+
+    def _row(self, model: ModelView, channels: Mapping[str, ChannelView], places: int) -> ModelRow:
         total = self.trends.totals.get(model.name)
         month, tokens = (total.cost_nanos, total.input_tokens + total.output_tokens) if total else (Nanos(0), 0)
         calls = total.calls - total.refused if total else 0
-        channels = tuple((name, states.get(name, "off")) for name in model.channels)
-        return ModelRow(model, channels, month, tokens, calls, places)
+        states = tuple((name, self._state(channels.get(name), model.name)) for name in model.channels)
+        return ModelRow(model, states, month, tokens, calls, places)
 
     def _examples(self, card: TextCard, model: ModelView, price: PriceView) -> None:
         """What a call costs in the groups that have the model."""

@@ -97,6 +97,20 @@ async def test_a_healthy_channel_is_not_said_to_be_resumed() -> None:
         assert words(app) == ["Channel anthropic is not paused."]
 
 
+async def test_a_model_that_an_upstream_does_not_have_is_named_and_tried_again() -> None:
+    owner = Owner()
+    owner.channels_now = [channel("anthropic", missing_models={"claude-sonnet-4-5": Millis(NOW + 600_000)})]
+    async with shown("channels", owner, size=(140, 30)) as (app, pilot, _):
+        missing = "the upstream does not have claude-sonnet-4-5; retry in 10m00s"
+        assert missing in screen(app).splitlines()[2]
+        await press(app, pilot, "enter")
+        assert "10m00s, z tries again now" in screen(app)
+        await press(app, pilot, "z")
+        assert words(app) == ["Channel anthropic: the next call tries claude-sonnet-4-5 again."]
+        await press(app, pilot, "5", "j", "enter")
+        assert "anthropic (paused)" in screen(app)
+
+
 async def test_nor_is_one_that_is_disabled() -> None:
     async with shown("channels") as (app, pilot, _):
         await press(app, pilot, "G", "z")
