@@ -63,7 +63,15 @@ ACTIONS: tuple[Action, ...] = (
     # Live
     _act("live", "pause", "space", "Pause", "freeze the list; new calls are counted"),
     _act("live", "errors", "e", "Errors", "show only failed calls, or all", "usage list st:err"),
-    _act("live", "cancel", "x", "Cancel", "cancel the selected running call", "usage cancel ID", shown=False),
+    _act(
+        "live",
+        "cancel",
+        "x",
+        "Cancel",
+        "cancel the selected running call, or those that are marked",
+        "usage cancel ID",
+        shown=False,
+    ),
     _act("live", "curl", "c", "Copy curl", "copy a curl line that makes such a call", shown=False),
     _act("live", "follow", "F", "Follow", "jump to the newest call and follow new ones", "usage tail", shown=False),
     _act("live", "when", "w", "Go to time", "jump to a date or time", "usage list --until TIME", shown=False),

@@ -117,12 +117,12 @@ def ticks(highest: float, height: int, *, whole: bool = False, times: bool = Fal
 
 
 def spread(count: int, width: int) -> list[BarSpan]:
-    """So many bars over the whole width; from three cells a bar on they are alike, with gaps between them."""
-    spans = []
+    """So many bars over the whole width; from two cells a bar on they are alike, with gaps between them."""
+    spans, bar = [], width // count - 1 if count else 0
     for number in range(count):
         start, end = number * width // count, (number + 1) * width // count
         whole = max(1, end - start)
-        spans.append(BarSpan(start, width // count - 1 if width >= 3 * count else whole, whole))
+        spans.append(BarSpan(start, bar or whole, whole))
     return spans
 
 
@@ -179,7 +179,7 @@ def level(value: float, highest: float, levels: int) -> int:
     """The shade of a value: 0 for nothing, else 1 to ``levels``."""
     if value <= 0 or highest <= 0:
         return 0
-    return min(levels, max(1, math.ceil(value / highest * levels)))
+    return min(levels, max(1, math.ceil(value / highest * levels - 1e-9)))
 
 
 def _round_step(least: float, *, whole: bool, times: bool) -> float:

@@ -29,6 +29,9 @@ LINES = 400
 CHARACTERS = 20_000
 """Of one line that is shown to be selected by hand."""
 
+SAID = 200
+"""Characters of the message: it covers the page for a while."""
+
 UNABLE = "this terminal does not accept copied text"
 NOTE = "If nothing arrives, your terminal may block it: docs/console.md, Copying."
 
@@ -39,7 +42,8 @@ GOOD_TERMS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "c
 
 
 def copy_text(node: DOMNode, text: str, said: str) -> None:
-    """Copy a text, and say so; or show it, to be selected by hand."""
+    """Copy a text, and say so, briefly of a long one; or show it, to be selected by hand."""
+    said = said if len(said) <= SAID else f"{said[: SAID - 1]}\N{HORIZONTAL ELLIPSIS}"
     small = len(text.encode()) <= LIMIT
     programs = clipboard_programs(os.environ)
     osc = accepts_osc52(os.environ) if small else False

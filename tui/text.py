@@ -79,7 +79,7 @@ TONES = {
     "dim": "$muted",
     "bold": "bold",
     "key": "bold $text-accent",
-    "grid": "$border",
+    "grid": "$chart-grid",
     **{f"chart{number}": f"$chart-{number}" for number in range(1, 8)},
     **{f"heat{number}": f"$heat-{number}" for number in range(1, 6)},
     "": "",

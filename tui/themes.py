@@ -25,12 +25,13 @@ _HEAT_ON_LIGHT = ("#cfe8b8", "#8fd3b6", "#41b6c4", "#2c7fb8", "#253494")
 """From little to most; lightness alone gives the order."""
 
 
-def chart_colours(*, dark: bool) -> dict[str, str]:
-    """The variables of a theme that charts use."""
+def chart_colours(*, dark: bool, grid: str = "") -> dict[str, str]:
+    """The variables of a theme that charts use. ``grid``: the lines of the ticks, which must not outshine the bars."""
     series, heat = (_SERIES_ON_DARK, _HEAT_ON_DARK) if dark else (_SERIES_ON_LIGHT, _HEAT_ON_LIGHT)
     return {
         **{f"chart-{number}": colour for number, colour in enumerate(series, 1)},
         **{f"heat-{number}": colour for number, colour in enumerate(heat, 1)},
+        "chart-grid": grid or ("#3b4552" if dark else "#b4bac1"),
     }
 
 
@@ -94,7 +95,7 @@ CONTRAST = Theme(
         "block-cursor-background": "#ffff00",
         "block-cursor-foreground": "#000000",
         "border": "#ffffff",
-        **chart_colours(dark=True),
+        **chart_colours(dark=True, grid="#5a5a5a"),
     },
 )
 

@@ -13,7 +13,7 @@ from gateway.domain.units import Millis
 from tui.calls import RunningView, failed
 from tui.format import count_text
 from tui.pages.base import AnyPage, Verb
-from tui.pages.list_page import export_rows
+from tui.pages.list_page import export_rows, unmark
 from tui.pages.live_source import load_found
 from tui.text import safe
 from tui.widgets import why as why_dialog
@@ -67,19 +67,41 @@ def errors(page: AnyPage) -> None:
 
 
 async def cancel(page: AnyPage) -> None:
-    """Cancel the selected running call, after confirmation."""
-    row = page.table.current
-    if not isinstance(row, RunningView):
-        toast(page, "This call has already finished.", bad=True)
+    """Cancel the marked calls that run, or without marks the selected one, after confirmation."""
+    marks, running = page.table.marks, page.session.board.calls.running
+    current = page.table.current
+    chosen = marks or ({current.id} if isinstance(current, RunningView) else ())
+    rows = [call for id_, call in running.items() if id_ in chosen]
+    if not rows:
+        toast(page, "None of them is running." if marks else "This call has already finished.", bad=True)
         return
+    what = f"the call to {safe(rows[0].model, 60)} by {safe(rows[0].token_name, 40)}"
+    if len(rows) > 1:
+        what = f"{len(rows)} calls"
     breaks = "The client keeps what has arrived so far. What was used is charged."
-    if await page.confirm(f"End the call to {safe(row.model, 60)} by {safe(row.token, 40)}?", breaks, "End call"):
-        try:
-            await page.session.client.cancel(row.id)
-        except NotFound:
-            toast(page, "It finished in the meantime.")
-            return
-        toast(page, f"Ended: {row.id}")
+    if not await page.confirm(f"End {what}?", breaks, "End call" if len(rows) == 1 else f"End {len(rows)} calls"):
+        return
+    ended = [call.id for call in rows if await _ended(page, call.id)]
+    if marks:
+        unmark(page)
+    if not ended:
+        toast(page, "It finished in the meantime." if len(rows) == 1 else "They finished in the meantime.")
+        return
+    toast(page, f"Ended: {ended[0]}" if len(ended) == 1 else f"Ended {len(ended)} calls.")
+
+
+async def _ended(page: AnyPage, call: str) -> bool:
+    """Cancel a call; whether it still ran."""
+    try:
+        await page.session.client.cancel(call)
+    except NotFound:
+        return False
+    return True
+
+
+def bulk(page: AnyPage) -> None:
+    """Say what can be done to marked calls: they are records, and only running ones can be ended."""
+    toast(page, f"Press {page.session.key('live.cancel')} to end the marked calls that run.")
 
 
 async def export(page: AnyPage) -> None:
@@ -190,6 +212,7 @@ VERBS: Mapping[str, Verb] = {
     "follow": follow,
     "errors": errors,
     "cancel": cancel,
+    "bulk": bulk,
     "when": jump_to_time,
     "why": why,
     "export": export,

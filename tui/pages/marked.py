@@ -17,6 +17,7 @@ from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
 from tui import format as fmt
 from tui.pages.base import AnyPage
+from tui.pages.list_page import unmark
 from tui.text import safe
 from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import UNCHANGED, Prompt, toast
@@ -97,11 +98,7 @@ async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
     if not await page.confirm(question, f"{_list_names(views)}\n\n{effect}".strip(), verb):
         return
     done = await page.session.client.batch(_KINDS[page.id].table, patches)
-    page.table.marks.clear()
-    page.source.keep(None)
-    page.shows_marked = False
-    page.table.rearrange()
-    page.renew()
+    unmark(page)
     page.report_edit(UNCHANGED if done == NOTHING_CHANGED else done, f"{done[:1].upper()}{done[1:]}.")
 
 

@@ -9,6 +9,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 from textual.content import Content
@@ -285,28 +286,36 @@ def _line_rows(
         back = (" ", "") if plan.patterns else _background(plan, ticks, number)
         parts = [back if one.series < 0 else (one.text, LINE_TONES[one.series]) for one in row]
         name = ends.get(number)
-        parts.append((f" {name[0]}", name[1]) if name else (" " * END, ""))
+        parts += [(f" {name.sign}", name.tone), (f" {name.text:<{END - 3}}", "")] if name else [(" " * END, "")]
         yield parts
+
+
+class _LineName(NamedTuple):
+    """What is at the end of a line: only its sign has its colour, which would be too pale for words."""
+
+    sign: str
+    text: str
+    tone: str
 
 
 LINE_TONES = ("chart1", "chart2", "chart3")
 """Of p50, p95 and the average."""
 
 
-def _line_names(plan: ChartPlan, values: Sequence[Sequence[float | None]], ticks: charts.Ticks) -> dict[int, Part]:
+def _line_names(plan: ChartPlan, values: Sequence[Sequence[float | None]], ticks: charts.Ticks) -> dict[int, _LineName]:
     """A name at the end of each line, by row from the top; names that would collide are moved apart."""
     wanted, height = [], ticks.height
     signs = plan.glyphs.marks if plan.glyphs.ascii else "─╌┈" if plan.patterns else "───"
     for number, (name, line) in enumerate(zip(plan.value.lines, values, strict=True)):
         last = next((value for value in reversed(line) if value is not None), None)
         if last is not None:
-            wanted.append((last, f"{signs[number]} {name}", LINE_TONES[number]))
-    rows: dict[int, Part] = {}
-    for below, (last, name, tone) in zip(reversed(range(len(wanted))), sorted(wanted, reverse=True), strict=True):
+            wanted.append((last, _LineName(signs[number], name, LINE_TONES[number])))
+    rows: dict[int, _LineName] = {}
+    for below, (last, shown) in zip(reversed(range(len(wanted))), sorted(wanted, reverse=True), strict=True):
         row = height - 1 - min(height - 1, int(last / ticks.top * height))
         free = range(max(rows, default=-1) + 1, height - below)
         if free:
-            rows[min(free, key=lambda at: abs(at - row))] = (f"{name:<{END - 1}}", tone)
+            rows[min(free, key=lambda at: abs(at - row))] = shown
     return rows
 
 
@@ -363,9 +372,10 @@ def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None, glyphs: Glyphs) 
     text = " " * indent
     for number, label in labels.items():
         at = indent + bars.spans[number].start
-        if at >= len(text) and at + len(label) <= indent + width:
+        at = min(at, indent + width - len(label))  # the last one may be before its mark
+        if at >= len(text):
             text = text.ljust(at) + label + " "
-    yield content((text, "dim"))
+    yield content((text.rstrip(), "dim"))
 
 
 def _labels(bars: Bars) -> Iterator[tuple[int, str]]:

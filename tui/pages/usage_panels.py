@@ -1,5 +1,6 @@
 """Usage panels: the map of hours by weekday, a budget's cost so far against its limit, and all budgets."""
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -73,7 +74,7 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
 def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: ChartPlan, width: int) -> Content:
     """From nothing to most, and when that was, as far as there is room."""
     shades = SHADES if coloured(plan) else len(plan.glyphs.shades) - 1
-    steps = [_heat_cell(highest * level / shades, True, highest, 2, plan) for level in range(1, shades + 1)]
+    steps = [_heat_cell(highest * (level / shades) ** 2, True, highest, 2, plan) for level in range(1, shades + 1)]
     most = max(numbers, key=lambda at: numbers[at], default=None)
     when = "" if most is None else f"  {WEEKDAYS[most[0]]} {most[1]:02}:00"
     indent, nothing, little = " " * HEAT_NAME, f"{plan.glyphs.nothing} no calls   ", "little "
@@ -105,12 +106,13 @@ def _by_weekday(
 
 
 def _heat_cell(number: float | None, known: bool, highest: float, each: int, plan: ChartPlan) -> Part:  # noqa: FBT001 - a cell's fact
+    """Shades go by the square root: one hour that is far above all others does not make these alike."""
     if number is None:
         return (plan.glyphs.nothing if known else " ").center(each), "dim"
-    if coloured(plan):
-        return plan.glyphs.blocks[charts.FULL] * each, f"heat{max(1, charts.level(number, highest, SHADES))}"
     shades = plan.glyphs.shades
-    return shades[max(1, charts.level(number, highest, len(shades) - 1))] * each, ""
+    most = SHADES if coloured(plan) else len(shades) - 1
+    shade = max(1, charts.level(math.sqrt(max(0.0, number)), math.sqrt(highest), most))
+    return (plan.glyphs.blocks[charts.FULL] * each, f"heat{shade}") if coloured(plan) else (shades[shade] * each, "")
 
 
 def coloured(plan: ChartPlan) -> bool:

@@ -9,7 +9,7 @@ from gateway.domain.views import SumRow
 from tui import charts
 from tui import format as fmt
 from tui.glyphs import Glyphs
-from tui.pages.usage_chart import OTHERS, SERIES, ChartPlan, Measure, sum_rows
+from tui.pages.usage_chart import MEASURES, OTHERS, SERIES, ChartPlan, Measure, sum_rows
 from tui.text import Part, cell, content, cut_middle, safe
 
 
@@ -44,6 +44,7 @@ NAMES = (19, 28)
 """Fewest and most cells of a name."""
 
 SHARE = 6
+"""Cells of the shares, which times have none of."""
 
 TREND = (16, 60)
 """Fewest and most cells of a series over time."""
@@ -79,13 +80,17 @@ def name_of(row: SumRow) -> str:
 
 def shown_columns(measure: str, width: int) -> list[TableColumn]:
     """The columns that fit: those of the measure, then the others in order."""
-    room, shown = width - NAMES[0] - SHARE - 4, []
+    room, shown = width - NAMES[0] - _share_width(measure) - 4, []
     for column in sorted(COLUMNS, key=lambda one: one.measure != measure):
         if column.width > room:
             break
         room -= column.width
         shown.append(column)
     return [column for column in COLUMNS if any(column is one for one in shown)]
+
+
+def _share_width(measure: str) -> int:
+    return 0 if MEASURES[measure].lines else SHARE
 
 
 def _share_place(columns: Sequence[TableColumn], measure: str) -> int:
@@ -98,7 +103,7 @@ def column_at(measure: str, width: int, x: int) -> TableColumn | None:
     columns = shown_columns(measure, width)
     at, place = 4 + _name_width(columns, width), _share_place(columns, measure)
     for number, column in enumerate(columns):
-        end = at + column.width + (SHARE if number == place else 0)
+        end = at + column.width + (_share_width(measure) if number == place else 0)
         if at <= x < end:
             return column
         at = end
@@ -110,7 +115,7 @@ def series_table(
 ) -> list[Content]:
     """The head and the rows, the selected one marked. Beside the measure are its shares."""
     value, glyphs = plan.value, plan.glyphs
-    columns = shown_columns(measure, width)
+    columns, share_width = shown_columns(measure, width), _share_width(measure)
     at = _share_place(columns, measure)
     name_width = _name_width(columns, width)
     head: list[Part] = [(f"    {cell('by ' + by, name_width)}", "dim")]
@@ -119,24 +124,25 @@ def series_table(
         mine = column.measure == measure and last  # of times, the average is what they are sorted by
         title = cell(column.title + (glyphs.descending if mine else ""), column.width, right=True)
         head.append((title, "bold" if mine else "dim"))
-        head += [(cell("share", SHARE, right=True), "dim")] if number == at else []
+        head += [(cell("share", share_width, right=True), "dim")] if number == at and share_width else []
     trend = _trend_width(columns, width)
     head += [("   over time", "dim")] if trend else []
     total = value.number(rows[0].row) or 1.0
     lines = [content(*head)]
     for row in rows:
         here = row.key == chosen
-        mark = (plan.fill(row.series) if plan.patterns else glyphs.square) if row.series >= 0 else " "
-        tone = f"chart{row.series + 1}" if row.series >= 0 else ""
+        drawn = row.series >= 0 and not value.lines  # the lines of times have the colours of p50, p95 and the average
+        mark = (plan.fill(row.series) if plan.patterns else glyphs.square) if drawn else " "
+        tone = f"chart{row.series + 1}" if drawn else ""
         parts: list[Part] = [(f" {glyphs.running if here else ' '}", "key"), (mark, tone)]
         parts.append(
             (f" {cell(cut_middle(row.name, name_width, glyphs.ellipsis), name_width)}", "bold" if here else "")
         )
         for number, column in enumerate(columns):
             parts.append((cell(column.text(row.row), column.width, right=True), "bold" if here else ""))
-            if number == at:
-                share = "" if value.lines or row.key is None else fmt.percent(value.number(row.row) / total)
-                parts.append((cell(share, SHARE, right=True), "dim"))
+            if number == at and share_width:
+                share = "" if row.key is None else fmt.percent(value.number(row.row) / total)
+                parts.append((cell(share, share_width, right=True), "dim"))
         if trend:
             parts.append((f"   {_trend(plan, row.key, trend)}", tone or "dim"))
         lines.append(content(*parts))

@@ -6,6 +6,7 @@ from textual.widgets import Input, Static
 
 from gateway.domain.events import CallSettled
 from gateway.domain.units import Millis
+from tests.tui.owner import screen
 from tests.tui.pages.test_live import lead, lines, live, settle, shown
 from tests.tui.stage import NOW, call, running, words
 from tui.actions import actions_in
@@ -17,7 +18,7 @@ from tui.widgets.dialogs import Confirm, Prompt
 
 
 def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
-    assert {*VERBS, "curl"} - {"why", "export"} == {action.verb for action in actions_in("live")}
+    assert {*VERBS, "curl"} - {"why", "export", "bulk"} == {action.verb for action in actions_in("live")}
 
 
 async def test_pausing_holds_the_rows_still_and_counts_what_comes() -> None:
@@ -129,6 +130,23 @@ async def test_a_call_that_ended_cannot_be_cancelled() -> None:
         await pilot.press("y")
         await settle(app, pilot)
         assert words(app)[-1] == "It finished in the meantime."
+
+
+async def test_marked_calls_that_run_are_ended_and_no_other() -> None:
+    async with shown() as (app, pilot, client):
+        await pilot.press("m", "m", "m", "x")
+        await pilot.pause()
+        ids = {call.id for call in client.now_running}
+        assert len(ids) == 2
+        assert "End 2 calls?" in screen(app)
+        await pilot.press("y")
+        await settle(app, pilot)
+        assert {line.removeprefix("cancel ") for line in client.asked if line.startswith("cancel")} == ids
+        assert words(app)[-1] == "Ended 2 calls."
+        assert not live(app).table.marks
+        await pilot.press("G", "m", "b", "x")
+        await settle(app, pilot)
+        assert words(app)[-2:] == ["Press x to end the marked calls that run.", "None of them is running."]
 
 
 async def test_errors_can_be_walked() -> None:

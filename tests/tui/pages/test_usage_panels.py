@@ -35,7 +35,7 @@ def test_the_map_has_a_line_for_each_weekday_and_a_cell_for_each_hour() -> None:
     lines = text(heat_map(busy(), plan(EMPTY, glyphs=ASCII, **FIRST), 39))
     assert lines[0] == " cost by weekday and hour  4 weeks"
     assert lines[1] == " Mon" + " " * 25 + "         -"
-    assert lines[2] == " Tue " + "-" * 9 + "." + "-" * 14 + "     $1.00"
+    assert lines[2] == " Tue " + "-" * 9 + ":" + "-" * 14 + "     $1.00"
     assert lines[5] == " Fri " + "-" * 15 + "#" + "-" * 8 + "     $4.00"
     assert lines[-1] == "     little ..::++## most: $4.00"
     assert text(heat_map(busy(), plan(EMPTY, glyphs=ASCII, **FIRST), 63))[-1].endswith("most: $4.00  Fri 15:00")
@@ -50,9 +50,9 @@ def test_hours_without_calls_differ_from_hours_before_the_first_call() -> None:
 def test_shades_are_colours_or_without_them_fills() -> None:
     coloured = heat_map(busy(), plan(EMPTY, glyphs=UNICODE, patterns=False, **FIRST), 39)
     assert ("█" in coloured[2].plain, "█" in coloured[5].plain) == (True, True)
-    assert "$heat-2" in tones(coloured[2])
+    assert "$heat-3" in tones(coloured[2])
     assert "$heat-5" in tones(coloured[5])
-    assert heat_map(busy(), plan(EMPTY, glyphs=UNICODE, **FIRST), 39)[2].plain[14] == "░"
+    assert heat_map(busy(), plan(EMPTY, glyphs=UNICODE, **FIRST), 39)[2].plain[14] == "▒"
 
 
 def test_the_map_is_as_wide_as_there_is_room() -> None:

@@ -54,7 +54,7 @@ def test_percentiles_are_shown_beside_averages() -> None:
 
 
 def test_columns_of_the_measure_are_kept_when_there_is_little_room() -> None:
-    assert [column.title for column in shown_columns("first token", 60)] == ["first p50", "p95", "avg"]
+    assert [column.title for column in shown_columns("first token", 56)] == ["first p50", "p95", "avg"]
     assert len(shown_columns("cost", 79)) == 6
     assert len(shown_columns("cost", 140)) == 10
 
@@ -63,6 +63,13 @@ def test_series_without_value_are_among_the_others() -> None:
     drawing = plan(over((0, row("dear", 2)), *((0, row(f"free{i}", 0)) for i in range(3))))
     rows = series_rows(drawing, TOTAL)
     assert [(one.key, one.name, one.series) for one in rows[1:]] == [("dear", "dear", 0), (OTHERS, "3 others", SERIES)]
+
+
+def test_only_lines_have_colours_where_times_are_drawn() -> None:
+    for measure, coloured in (("cost", True), ("duration", False)):
+        drawing = plan(over((0, row("dear", 2))), value=measure, glyphs=UNICODE)
+        table = series_table(drawing, series_rows(drawing, TOTAL), measure, None, 100, "model")
+        assert any("chart" in str(span.style) for span in table[2].spans) is coloured
 
 
 def test_one_other_has_its_name() -> None:
@@ -110,7 +117,8 @@ def test_titles_never_touch(measure: str) -> None:
     drawing = plan(some(2), value=measure, glyphs=UNICODE)
     for width in (79, 99, 139, 199):
         head = series_table(drawing, series_rows(drawing, TOTAL), measure, None, width, "model")[0].plain
-        titles = {column.title for column in shown_columns(measure, width)} | {"share"}
+        titles = {column.title for column in shown_columns(measure, width)}
+        titles |= set() if measure in ("duration", "first token") else {"share"}
         words = {word for title in titles for word in title.split()}
         shown = {word.removesuffix(UNICODE.descending) for word in head.split()}
         assert shown - {"by", "model", "over", "time"} == words, width

@@ -159,7 +159,7 @@ async def test_a_choice_can_be_clicked() -> None:
         await asked.open(pilot)
         await pilot.click("#field-vendor")
         await pilot.pause()
-        await pilot.click(ChoiceList, offset=(3, 2))
+        await pilot.click(ChoiceList, offset=(3, 3))
         await pilot.pause()
         assert asked.line.value == "mistral"
         assert asked.line.has_focus
