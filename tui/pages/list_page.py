@@ -113,15 +113,6 @@ def mark(page: AnyPage) -> None:
             marked_only(page)
 
 
-def unmark(page: AnyPage) -> None:
-    """Remove all marks, and show all rows."""
-    page.table.marks.clear()
-    page.source.keep(None)
-    page.shows_marked = False
-    page.table.rearrange()
-    page.renew()
-
-
 def marked_only(page: AnyPage) -> None:
     """Only the rows that are marked; again: all."""
     table, before = page.table, page.shows_marked

@@ -325,9 +325,8 @@ class LivePage(ListPage[CallView]):
             super().draw_lead()
             return
         standing = self.standing()
-        if self.table.marks and not self.shows_marked:
-            ends = f"  {len(self.table.marks)} marked: {self.session.key('live.cancel')} ends those that run"
-            standing = Content.assemble(standing, content((ends, "live")))
+        if (marks := len(self.table.marks)) and not self.shows_marked:
+            standing += content((f"  {marks} marked: {self.session.key('live.cancel')} ends those that run", "live"))
         rest = self.listing.lead(self.size.width - standing.cell_length)
         self.query_one(LeadLine).show(Content.assemble(standing, rest))
 

@@ -9,7 +9,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 import msgspec
 from textual.content import Content
@@ -285,32 +284,24 @@ def _line_rows(
     for number, row in enumerate(rows):
         back = (" ", "") if plan.patterns else _background(plan, ticks, number)
         parts = [back if one.series < 0 else (one.text, LINE_TONES[one.series]) for one in row]
-        name = ends.get(number)
-        parts += [(f" {name.sign}", name.tone), (f" {name.text:<{END - 3}}", "")] if name else [(" " * END, "")]
-        yield parts
-
-
-class _LineName(NamedTuple):
-    """What is at the end of a line: only its sign has its colour, which would be too pale for words."""
-
-    sign: str
-    text: str
-    tone: str
+        yield parts + ends.get(number, [(" " * END, "")])
 
 
 LINE_TONES = ("chart1", "chart2", "chart3")
 """Of p50, p95 and the average."""
 
 
-def _line_names(plan: ChartPlan, values: Sequence[Sequence[float | None]], ticks: charts.Ticks) -> dict[int, _LineName]:
-    """A name at the end of each line, by row from the top; names that would collide are moved apart."""
+def _line_names(
+    plan: ChartPlan, values: Sequence[Sequence[float | None]], ticks: charts.Ticks
+) -> dict[int, list[Part]]:
+    """A name at the end of each line, by row from the top, with the line's colour in front; none lies over another."""
     wanted, height = [], ticks.height
     signs = plan.glyphs.marks if plan.glyphs.ascii else "─╌┈" if plan.patterns else "───"
     for number, (name, line) in enumerate(zip(plan.value.lines, values, strict=True)):
         last = next((value for value in reversed(line) if value is not None), None)
         if last is not None:
-            wanted.append((last, _LineName(signs[number], name, LINE_TONES[number])))
-    rows: dict[int, _LineName] = {}
+            wanted.append((last, [(f" {signs[number]}", LINE_TONES[number]), (f" {name:<{END - 3}}", "")]))
+    rows: dict[int, list[Part]] = {}
     for below, (last, shown) in zip(reversed(range(len(wanted))), sorted(wanted, reverse=True), strict=True):
         row = height - 1 - min(height - 1, int(last / ticks.top * height))
         free = range(max(rows, default=-1) + 1, height - below)
