@@ -132,7 +132,7 @@ def _renamed_note(before: GroupView, view: GroupView) -> str:
     if view.name == before.name or not before.calls:
         return ""
     found = f"tollkeeper usage list {word(f'grp:{before.name}')}"
-    return f"note: its calls so far are listed under the old name ({found}); its budgets and sums include them"
+    return f"note: its calls so far are listed under the old name ({found}); its budgets count them"
 
 
 def _replaced_note(before: GroupView, view: GroupView) -> str:

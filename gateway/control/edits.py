@@ -11,7 +11,7 @@ from gateway.core import change_history
 from gateway.core.engine import Engine
 from gateway.domain.channel import Channel
 from gateway.domain.errors import Conflict, NotFound, Unavailable
-from gateway.domain.group import Group, as_successor
+from gateway.domain.group import Group
 from gateway.domain.history import (
     NOTHING_CHANGED,
     ChangeSource,
@@ -163,7 +163,12 @@ class ConfigEdits:
         history = self.engine.store.history
         present = change_history.sealed_keys(self.registry, history.seal)
         plan = change_history.undo_plan(
-            entry, history.entries, self.registry, history.seal, lambda seal: present.get(seal) or history.opened(seal)
+            entry,
+            history.entries,
+            self.registry,
+            history.seal,
+            lambda seal: present.get(seal) or history.opened(seal),
+            self.now,
         )
         keep_days = plan.registry.settings.keep_days
         if keep_days > self.registry.settings.keep_days and has_deleted(
@@ -200,10 +205,8 @@ def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | To
     if old.name == new.name:
         return f"changed {noun} '{old.name}'"
     renamed = f"renamed {noun} '{old.name}' to '{new.name}'"
-    alike = msgspec.structs.replace(old, name=new.name)
-    if isinstance(alike, Group) and isinstance(old, Group):
-        alike = as_successor(alike, old)
-    return renamed if alike == new else f"{renamed} and changed it"
+    before = {"name": old.name, **({"former": old.former} if isinstance(old, Group) else {})}
+    return renamed if msgspec.structs.replace(new, **before) == old else f"{renamed} and changed it"
 
 
 def _not_written(exc: OSError) -> Unavailable:

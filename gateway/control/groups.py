@@ -12,6 +12,7 @@ from gateway.control.views import group_view, group_views
 from gateway.domain.errors import Conflict
 from gateway.domain.group import Group, GroupFields, as_successor
 from gateway.domain.registry import Change, Registry
+from gateway.domain.units import Millis
 from gateway.domain.views import GroupView
 
 
@@ -32,15 +33,14 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     group = patch(Group(name="", created=edits.now), body, GroupFields.__struct_fields__)
     validation.group(group)
     _check_unused(group.name, edits.registry)
-    done, undone = f"added group '{group.name}'", f"group '{group.name}' is removed"
-    edits.commit(done, undone, Change("groups", group.name, group), *_without_former(edits.registry, group.name))
+    edits.commit(f"added group '{group.name}'", f"group '{group.name}' is removed", Change("groups", group.name, group))
     return group_view(edits.engine, group)
 
 
 async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """PATCH /groups/{name}; with a new ``name``, tokens and channels follow in the same change."""
     old, body = _group_of(edits, request), await request.read()
-    group, changes = _edit_changes(edits.registry, old, body)
+    group, changes = _edit_changes(edits.registry, old, body, edits.now)
     edits.commit(edit_text("group", old, group), f"group '{old.name}' is as before", *changes)
     return group_view(edits.engine, group)
 
@@ -55,28 +55,21 @@ async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, st
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
     """For a batch: the group's name, and what an edit changes; without a body, what its removal changes."""
-    group, registry = edits.engine.catalog.group(ref), edits.registry
-    return group.name, _removal_changes(edits, group, "") if body is None else _edit_changes(registry, group, body)[1]
+    group = edits.engine.catalog.group(ref)
+    if body is None:
+        return group.name, _removal_changes(edits, group, "")
+    return group.name, _edit_changes(edits.registry, group, body, edits.now)[1]
 
 
-def _edit_changes(registry: Registry, old: Group, body: bytes) -> tuple[Group, list[Change]]:
+def _edit_changes(registry: Registry, old: Group, body: bytes, now: Millis) -> tuple[Group, list[Change]]:
     group = patch(old, body, GroupFields.__struct_fields__)
     validation.group(group)
     if group.name == old.name:
         return group, [Change("groups", group.name, group)]
     _check_unused(group.name, registry)
-    group = as_successor(group, old)
-    changes = [Change("groups", group.name, group), Change("groups", old.name, None)]
-    others = (change for change in _without_former(registry, group.name) if change.key != old.name)
-    return group, [*changes, *others, *_moves(registry, old.name, group.name)]
-
-
-def _without_former(registry: Registry, name: str) -> Iterator[Change]:
-    """What other groups become that had this name before: from now on calls under it are another group's."""
-    for other in registry.groups.values():
-        if name in other.former:
-            left = tuple(former for former in other.former if former != name)
-            yield Change("groups", other.name, msgspec.structs.replace(other, former=left))
+    group = as_successor(group, old, now)
+    moves = _moves(registry, old.name, group.name)
+    return group, [Change("groups", group.name, group), Change("groups", old.name, None), *moves]
 
 
 def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Change]:

@@ -147,7 +147,7 @@ async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> l
     names = {change.key for change in plan.changes if change.table == "groups" and change.value is not None}
     for change in plan.changes:
         going = before.groups.get(change.key) if change.table == "groups" else None
-        if going is None or names.isdisjoint(going.former):  # else it only gets its former name back
+        if going is None or names.isdisjoint(going.names):  # else it only gets its former name back
             reasons += _uses(before, change, counts)
     taken = before.granted - plan.registry.granted
     if taken > 0 and any(counts["group"].values()):

@@ -28,6 +28,7 @@ from gateway.domain.registry import Change, Entity, Registry, Table, with_change
 from gateway.domain.settings import Settings
 from gateway.domain.text import mask, plain
 from gateway.domain.token import Token
+from gateway.domain.units import Millis
 
 Seal = Callable[[str], str]
 Opener = Callable[[str], str | None]
@@ -151,7 +152,7 @@ class UndoPlan(msgspec.Struct, frozen=True):
 
 
 def undo_plan(
-    entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Registry, seal: Seal, opener: Opener
+    entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Registry, seal: Seal, opener: Opener, now: Millis
 ) -> UndoPlan:
     """Raises Conflict, naming what contradicts, if the entry cannot be undone."""
     undone = undone_entries(entries)
@@ -166,7 +167,7 @@ def undo_plan(
     for kept in reversed(entry.changes):
         current = entity_of(registry, kept.table, kept.key)
         value, missing = _former(kept, current, seal, opener, newer)
-        value = _successor(value, entry, registry)
+        value = _successor(value, entry, registry, now)
         if missing:
             notes.append(f"{NOUNS[kept.table]} '{plain(kept.name)}': its former key is not kept; enter it again")
         for change in _with_list(Change(kept.table, kept.key, value), registry, entry):
@@ -180,13 +181,13 @@ def undo_plan(
     return UndoPlan(changes, after, notes)
 
 
-def _successor(value: Entity | None, entry: HistoryEntry, registry: Registry) -> Entity | None:
+def _successor(value: Entity | None, entry: HistoryEntry, registry: Registry, now: Millis) -> Entity | None:
     """A group that gets its former name back, with what calls have used under the one that goes."""
     if isinstance(value, Group):
         for other in entry.changes:
             going = registry.groups.get(other.key) if other.table == "groups" and other.before is None else None
-            if going is not None and value.name in going.former:
-                return as_successor(value, going)
+            if going is not None and value.name in going.names:
+                return as_successor(value, going, now)
     return value
 
 

@@ -5,7 +5,7 @@ leave what went wrong with them. What has changed is written down at most every 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -27,6 +27,7 @@ from gateway.domain.budget import (
 )
 from gateway.domain.call import exceeded_budget
 from gateway.domain.channel import Channel, key_id, key_name
+from gateway.domain.group import Group
 from gateway.domain.incidents import WARN_SHARE, Incident, Incidents, SpentBudget, spent_share
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId, Millis, Nanos
@@ -131,6 +132,7 @@ class IncidentWatch:
         if not refused and self._counted == calls and self._known is catalog and self._refusing == refusing:
             return
         if self._known is not catalog:
+            self._follow_groups(catalog.registry.groups)
             self.incidents.follow_names(dict(self._names()), now)
         self._counted, self._known, self._refusing = calls, catalog, refusing
         spent = {
@@ -141,6 +143,20 @@ class IncidentWatch:
         } | self._spent_balance()
         for warning in self.incidents.update_budgets(spent, now):
             _log.warning("%s: %s", warning.budget, warning.reason)
+
+    def _follow_groups(self, groups: Mapping[str, Group]) -> None:
+        """The warning of a group's budget stays the same under its new name."""
+        windows = list(Window)
+        renamed = {
+            budget_id(window, "group", former.name): budget_id(window, "group", group.name)
+            for group in groups.values()
+            for former in group.former
+            for window in windows
+            if former.name not in groups
+        }
+        for one in self.incidents.newest() if renamed else ():
+            if one.budget and one.ended is None and one.subject_id in renamed:
+                one.subject_id = renamed[one.subject_id]
 
     def _spent_balance(self) -> dict[str, SpentBudget]:
         """The balance as a budget of which all is spent; nothing while there is some, or if nothing was ever spent."""

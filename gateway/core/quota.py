@@ -383,7 +383,8 @@ def _rooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, n
         (("token", token.id), token.budgets, token.name, "token_quota_exceeded"),
     ):
         for budget in budgets:
-            yield _room(books, scope, budget, (name, code), now)
+            room = _room(books, scope, budget, (name, code), now)
+            yield msgspec.structs.replace(room, names=group.names) if scope[0] == "group" and group.former else room
 
 
 def _room(books: MoneyBooks, scope: Scope, budget: Budget, words: tuple[str, str], now: Millis) -> Headroom:

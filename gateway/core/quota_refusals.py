@@ -45,6 +45,8 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     window: str = ""
     warning: str = ""
     """That most of it is spent."""
+    names: frozenset[str] = frozenset()
+    """Of a group that was renamed all of its names."""
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +113,7 @@ def _holders(room: Headroom, shortage: Shortage, running: Mapping[CallId, Runnin
     """The running calls that hold something of it, those that hold most first."""
     match room.whose:
         case "group":
-            calls = [call for call in running.values() if call.group == room.name]
+            calls = [call for call in running.values() if call.group in (room.names or (room.name,))]
         case "token":
             calls = [call for call in running.values() if call.token == shortage.token.id]
         case _:

@@ -49,6 +49,14 @@ class GroupFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     note: str = ""
 
 
+class FormerName(msgspec.Struct, frozen=True, kw_only=True):
+    """A name that a group had."""
+
+    name: str
+    until: Millis
+    """Calls that began later under this name are not the group's."""
+
+
 def hidden_aliases(group: GroupFields) -> list[str]:
     """Names of fallbacks, no patterns, that the group itself does not show: no token can use them."""
     names = (fallback.model for fallback in group.fallbacks if not is_pattern(fallback.model))
@@ -59,11 +67,15 @@ class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
     """Known by its name: channels and tokens refer to it by that."""
 
     created: Millis = Millis(0)
-    former: tuple[str, ...] = ()
-    """Names that it had before: what calls used under them counts for its budgets and sums, too."""
+    former: tuple[FormerName, ...] = ()
+    """In the order in which it had them: what calls used under them counts for its budgets and sums, too."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Its name and those that it had before."""
+        return frozenset((self.name, *(former.name for former in self.former)))
 
 
-def as_successor(group: Group, old: Group) -> Group:
-    """The group that gets the place of one with another name, whose calls count as its own."""
-    names = dict.fromkeys((*old.former, old.name, *group.former))
-    return msgspec.structs.replace(group, former=tuple(name for name in names if name != group.name))
+def as_successor(group: Group, old: Group, now: Millis) -> Group:
+    """The group that gets the place of one with another name, and whose calls those of that one are from now on."""
+    return msgspec.structs.replace(group, former=(*old.former, FormerName(name=old.name, until=now)))

@@ -23,13 +23,14 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
 from gateway.domain.budget import Window
 from gateway.domain.call import REFUSED, Record, Running
 from gateway.domain.errors import InternalError
+from gateway.domain.group import Group
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
 from gateway.store import sums
 from gateway.store.calls import CallLog, is_id
@@ -252,30 +253,77 @@ class Counters:
         return tally
 
 
+class NameSpan(NamedTuple):
+    """A name of a group, and when it had it."""
+
+    name: str
+    since: Millis
+    until: Millis | None
+    """None: it has it now."""
+
+
 class RenamedSums:
-    """What calls used and hold, of a group with what they did under the names that it had before."""
+    """What calls used and hold; of a group that was renamed also what they did under the names that it had."""
 
     def __init__(self, entities: Entities, counters: Counters, holds: Holds) -> None:
         self._entities, self._counters, self._holds = entities, counters, holds
+        self._groups: Mapping[str, Group] = {}
+        self._spans: dict[str, list[NameSpan]] = {}
+        """Of groups that had other names, or whose name another group had, by their names now."""
 
     def spent(self, scope: Scope, since: Millis = EVER) -> SpentAmounts:
-        found = self._counters.spent(scope, since)
-        for former in self._former(scope):
-            more = self._counters.spent(former, since)
-            found = SpentAmounts(Nanos(found.nanos + more.nanos), found.tokens + more.tokens, found.calls + more.calls)
-        return found
+        spans = self._of(scope)
+        if not spans:
+            return self._counters.spent(scope, since)
+        nanos = tokens = calls = 0
+        for span in spans:
+            begin = max(since, span.since)
+            group: Scope = ("group", span.name)
+            if span.until is None or begin < span.until:
+                parts = [(1, self._counters.spent(group, begin))]
+                parts += [] if span.until is None else [(-1, self._counters.spent(group, span.until))]
+                nanos += sum(sign * part.nanos for sign, part in parts)
+                tokens += sum(sign * part.tokens for sign, part in parts)
+                calls += sum(sign * part.calls for sign, part in parts)
+        return SpentAmounts(Nanos(nanos), tokens, calls)
 
     def held(self, scope: Scope) -> HeldAmounts:
-        found = self._holds.held(scope)
-        for former in self._former(scope):
-            more = self._holds.held(former)
-            found = HeldAmounts(Nanos(found.nanos + more.nanos), found.tokens + more.tokens, found.calls + more.calls)
-        return found
+        spans = self._of(scope)
+        if not spans:
+            return self._holds.held(scope)
+        sums = HeldSums()
+        for call in self._holds.running.values():
+            for name, since, until in spans:
+                if call.group == name and since <= call.ts and (until is None or call.ts < until):
+                    sums.count(call, 1)
+        return HeldAmounts(Nanos(sums.nanos), sums.tokens, sums.calls)
 
-    def _former(self, scope: Scope) -> list[Scope]:
-        kind, name = scope
-        group = self._entities.registry.groups.get(name) if kind == "group" else None
-        return [("group", former) for former in group.former] if group is not None else []
+    def _of(self, scope: Scope) -> list[NameSpan]:
+        groups = self._entities.registry.groups
+        if groups is not self._groups:
+            self._groups, self._spans = groups, name_spans(groups)
+        return self._spans.get(scope[1], []) if scope[0] == "group" else []
+
+
+def name_spans(groups: Mapping[str, Group]) -> dict[str, list[NameSpan]]:
+    """When which group had which name, by the groups' names now; of those that have nothing to do with a renaming none.
+
+    A name belongs to the group that had it until it was renamed, then to the next one that had it, then to the present
+    one: no call counts for two groups.
+    """
+    claims: dict[str, list[tuple[Millis, str]]] = {}
+    for group in groups.values():
+        for former in group.former:
+            claims.setdefault(former.name, []).append((former.until, group.name))
+    spans: dict[str, list[NameSpan]] = {}
+    for name in {*claims, *(group.name for group in groups.values() if group.former)}:
+        since = EVER
+        for until, holder in sorted(claims.get(name, ())):
+            spans.setdefault(holder, []).append(NameSpan(name, since, until))
+            since = until
+        if name in groups:
+            spans.setdefault(name, []).append(NameSpan(name, since, None))
+    return spans
 
 
 _FREE = nullcontext()

@@ -1,8 +1,12 @@
+import asyncio
+
 import pytest
 
 from gateway.client.control import ControlClient
 from gateway.domain.errors import BadRequest, Conflict, NotFound
 from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import speak
 
 
 async def test_a_group_tells_what_it_ties_together(owner: ControlClient, gateway: Gateway) -> None:
@@ -149,11 +153,67 @@ async def test_a_budget_that_is_used_up_is_used_up_under_a_new_name(owner: Contr
     assert (await gateway.client.chat()).status == 429
 
 
-async def test_a_name_that_another_group_gets_counts_for_that_one(owner: ControlClient, gateway: Gateway) -> None:
+async def test_a_name_that_another_group_gets_begins_again_for_that_one(owner: ControlClient, gateway: Gateway) -> None:
+    await gateway.client.chat()
+    (record,) = await gateway.settled()
+    await owner.edit_group("default", {"name": "home", "budgets": [{"window": "day", "nanos": record.cost}]})
+    assert (await owner.add_group({"name": "default"})).calls == 0
+    assert (await owner.group("home")).calls == 1
+    assert (await gateway.client.chat()).status == 429
+    await owner.undo()
+    assert (await owner.group("home")).calls == 1
+
+
+async def test_groups_that_swap_their_names_keep_their_sums(owner: ControlClient, gateway: Gateway) -> None:
+    await owner.add_group({"name": "b"})
+    await gateway.client.chat()
+    await gateway.settled()
+    for old, new in (("default", "tmp"), ("b", "default"), ("tmp", "b")):
+        await owner.edit_group(old, {"name": new})
+    assert {group.name: group.calls for group in await owner.groups()} == {"b": 1, "default": 0}
+    await gateway.client.chat()
+    await gateway.settled(2)
+    assert {group.name: group.calls for group in await owner.groups()} == {"b": 2, "default": 0}
+    for _ in range(3):
+        await owner.undo(accept=True)
+    assert {group.name: group.calls for group in await owner.groups()} == {"b": 0, "default": 2}
+
+
+async def test_no_call_counts_for_two_groups_after_an_import_or_an_undo(owner: ControlClient, gateway: Gateway) -> None:
     await gateway.client.chat()
     await gateway.settled()
     await owner.edit_group("default", {"name": "home"})
-    assert (await owner.add_group({"name": "default"})).calls == 1
-    assert (await owner.group("home")).calls == 0
+    await owner.import_config("format = 1\n[groups.default]\n", apply=True)
+    assert {group.name: group.calls for group in await owner.groups()} == {"home": 1, "default": 0}
+    await owner.add_group({"name": "x"})
+    await owner.edit_group("x", {"name": "y"})
     await owner.undo()
-    assert (await owner.group("home")).calls == 1
+    assert {group.name: group.calls for group in await owner.groups()} == {"home": 1, "default": 0, "x": 0}
+
+
+async def test_running_calls_and_warnings_follow_a_new_name(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    gateway.price()
+    came, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        came.set()
+        await exchange.until(go)
+        await speak()(exchange)
+
+    provider.on("m", slow)
+    await owner.edit_group("default", {"budgets": [{"window": "day", "nanos": 15_000_000}]})
+    first = asyncio.create_task(gateway.client.chat(max_tokens=1000))
+    await asyncio.wait_for(came.wait(), 10)
+    renamed = await owner.edit_group("default", {"name": "home"})
+    assert renamed.budgets[0].held_nanos > 0
+    refused = await gateway.client.chat(max_tokens=1000)
+    assert (refused.status, refused.json["error"]["gateway"]["while_held"]) == (429, True)
+    go.set()
+    assert (await first).status == 200
+    await gateway.settled(2)
+    await owner.edit_group("home", {"budgets": [{"window": "day", "nanos": 1}]})
+    (warned,) = [one for one in await owner.incidents() if one.budget]
+    await owner.edit_group("home", {"name": "house"})
+    assert [(one.id, one.ended) for one in await owner.incidents() if one.budget] == [(warned.id, None)]

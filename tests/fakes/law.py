@@ -15,6 +15,7 @@ from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
 from gateway.domain.usage import UsageSource
+from gateway.store.books import name_spans
 from gateway.store.store import Store
 from gateway.store.verify import verify
 from tests.fakes.gateway import Gateway
@@ -50,9 +51,14 @@ def _money(gateway: Gateway, records: list[Record]) -> Iterator[str]:
     }
     for noun, key_of in scopes.items():
         for key in {key_of(record) for record in records} - {""}:
-            named = registry.groups.get(key) if noun == "group" else None
-            keys = {key, *(named.former if named is not None else ())}
-            mine = [record for record in records if key_of(record) in keys]
+            mine = [record for record in records if key_of(record) == key]
+            if noun == "group" and (spans := name_spans(registry.groups).get(key)):
+                mine = [
+                    record
+                    for record in records
+                    for name, since, until in spans
+                    if record.group == name and since <= record.ts and (until is None or record.ts < until)
+                ]
             sums = books.spent((noun, key))  # type: ignore[arg-type]
             yield from _differ(f"spent by {noun} {key}", sums.nanos, sum(record.cost for record in mine))
             yield from _differ(f"tokens of {noun} {key}", sums.tokens, sum(r.input + r.output for r in mine))
