@@ -8,11 +8,12 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun, former_name
-from gateway.commands.batch import change_together, confirm_removal, names_argument, print_changed
+from gateway.commands.batch import NAMED, change_together, confirm_removal, names_argument, print_changed
 from gateway.commands.channel_fields import (
     changed_groups,
     channel_options,
     channel_patch,
+    channel_values,
     dialect_option,
     group_options,
     warn_of_unset,
@@ -25,7 +26,7 @@ from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.fields import CHANNEL, details
-from gateway.domain.human_values import count_text
+from gateway.domain.human_values import count_text, first_of
 from gateway.domain.incidents import reason_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
@@ -118,7 +119,8 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
                 "--preset or --base-url is required; 'tollkeeper channel presets' lists the presets",
                 click.get_current_context(),
             )
-    body = {"name": name} | options.given_values(dialect=dialect) | channel_patch(given, ChannelFields(name=name))
+    patch = channel_patch(channel_values(given), ChannelFields(name=name))
+    body = {"name": name} | options.given_values(dialect=dialect) | patch
 
     async def work(client: ControlClient) -> tuple[SavedChannel, str]:
         saved = await client.add_channel(body)
@@ -169,9 +171,10 @@ def edit_channel(
     **given: Any,
 ) -> None:
     """Change a channel, or several in one step. Only the given options change. With --json, several are an array."""
+    values = channel_values(given)
 
     def patch_for(view: ChannelView) -> options.Patch:
-        patch = options.given_values(dialect=dialect) | channel_patch(given, view)
+        patch = options.given_values(dialect=dialect) | channel_patch(values, view)
         patch |= changed_groups(view.groups, add_groups, remove_groups, whole="groups" in patch)
         return options.something(patch)
 
@@ -180,7 +183,8 @@ def edit_channel(
         if len(before) > 1:
             done = await change_together(client, "channels", {view.id: patch_for(view) for view in before})
             after = await _channels(client, [view.id for view in before])
-            return after, done, await _edit_notes(client, before, after)
+            notes = await _edit_notes(client, before, after)
+            return after, done, [*notes, *await _unpriced_notes(client, before, after)]
         (view,) = before
         saved = await client.edit_channel(view.id, patch := patch_for(view))
         notes = [*await _edit_notes(client, before, [saved]), *formatting.price_notes(saved.of_changed(view))]
@@ -196,6 +200,19 @@ async def _channels(client: ControlClient, refs: Iterable[str]) -> list[ChannelV
     """Those of these names or ids, each once."""
     found = [await client.channel(ref) for ref in refs]
     return [*{view.id: view for view in found}.values()]
+
+
+async def _unpriced_notes(
+    client: ControlClient, before: Sequence[ChannelView], after: Sequence[ChannelView]
+) -> list[str]:
+    """Notes about models that are newly offered and have no price."""
+    known = {(model.name, model.upstream) for view in before for model in view.models}
+    new = {model.name for view in after for model in view.models if (model.name, model.upstream) not in known}
+    if not new:
+        return []
+    return formatting.unpriced_notes(
+        [model.name for model in await client.models() if model.name in new and not model.price]
+    )
 
 
 async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], after: Sequence[ChannelView]) -> list[str]:
@@ -241,7 +258,9 @@ def _switch(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
         if len(found) == 1:
             await client.edit_channel(found[0].id, {"enabled": enabled})
         else:
-            done = await change_together(client, "channels", {view.id: {"enabled": enabled} for view in found})
+            await change_together(client, "channels", {view.id: {"enabled": enabled} for view in found})
+            names = first_of([f"'{plain(view.name)}'" for view in found], NAMED)
+            done = f"{done.capitalize()} {count_text(len(found), 'channel')}: {names}."
         for view in found if enabled else ():
             await client.clear_channel(view.id)
         groups = set() if enabled else {group for view in found for group in view.groups}
@@ -303,6 +322,8 @@ def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
 def _print_changed(views: Sequence[ChannelView], done: str, *, as_json: bool) -> None:
     if len(views) > 1:
         print_changed(views, done, as_json=as_json)
+        for view in views:
+            warn_of_unset(view)
         return
     if as_json:
         out_json(views[0])

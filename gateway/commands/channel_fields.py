@@ -111,13 +111,17 @@ def channel_options(*but: str) -> Callable[[F], F]:
     return decorate
 
 
-def channel_patch(given: dict[str, Any], before: ChannelFields) -> Patch:
-    """The body for the control surface."""
-    if given["proxy"] is not None:
-        given["proxy"] = proxy_of(given["proxy"])
+def channel_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with keys and proxy as they are meant: read from stdin, once for all channels, or references."""
+    proxy = None if given["proxy"] is None else proxy_of(given["proxy"])
+    return {**given, "proxy": proxy, "keys": tuple(map(key_of, given["keys"]))}
+
+
+def channel_patch(given: Mapping[str, Any], before: ChannelFields) -> Patch:
+    """The body for the control surface, from ``channel_values``."""
     patch = patch_of(CHANNEL, given, before)
     if given["keys"]:
-        patch["key"], *others = map(key_of, given["keys"])
+        patch["key"], *others = given["keys"]
         patch["keys"] = others
     return patch | _models(given["models"], given["maps"], before)
 

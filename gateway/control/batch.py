@@ -13,6 +13,7 @@ from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
+from gateway.domain.units import ChannelId
 
 Kind = Literal["tokens", "groups", "channels", "prices"]
 Planner = Callable[[ConfigEdits, str, bytes | None], Awaitable[tuple[str, Sequence[Change]]]]
@@ -55,6 +56,8 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
         raise BadRequest(f"edits: must be 1 to {MANY}", param="edits")
     before, plan = edits.registry, edits
     names: list[str] = []
+    ends: list[str] = []
+    given: list[ChannelId] = []
     changes: dict[tuple[str, str], Change] = {}
     for one in asked.edits:
         patch = None if bytes(one.patch) == b"null" else bytes(one.patch)
@@ -63,6 +66,10 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
         name, planned = await _PLANNERS[asked.kind](plan, one.ref, patch)
         plan = plan.after(planned)  # what the next one gets may depend on it
         names.append(name)
+        if asked.kind == "tokens" and patch is None:
+            ends.append(tokens.keyless_end(before, name))
+        if asked.kind == "channels" and patch is not None and not {"key", "keys"}.isdisjoint(members(patch)):
+            given.append(ChannelId(planned[0].key))
         for change in planned:
             if change.table == asked.kind and (change.table, change.key) in changes:
                 raise BadRequest(f"edits: '{plain(name)}' is edited twice", param="edits")
@@ -70,7 +77,10 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     if edits.registry is not before:
         raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
     done, undone = _sentences(asked, names)
-    return edits.commit(done, undone, *changes.values())
+    made = edits.commit("; ".join([done, *filter(None, ends)]), undone, *changes.values())
+    for key in given:
+        edits.engine.health.clear(key)  # who gives the same key again says that it is good
+    return made
 
 
 def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:

@@ -120,7 +120,8 @@ async def _new_prices(channel: Channel, old: Channel | None, edits: ConfigEdits)
     offered = {(model.name, model.upstream_name) for model in channel.models}
     if old is not None and old.known_prices and (old.preset, old.base_url) == (channel.preset, channel.base_url):
         offered -= {(model.name, model.upstream_name) for model in old.models}
-    registry = with_changes(edits.registry, _stale_price_changes(channel, old, edits.registry))
+    stale = [Change("prices", name, None) for name in _stale_prices(channel, old, edits.registry)]
+    registry = with_changes(edits.registry, stale)
     return await vendor_prices.new_prices(channel, registry, {name for name, _ in offered}, edits.now)
 
 
@@ -133,15 +134,14 @@ def _commit(
     undone: str,
 ) -> list[Price]:
     """Commit a channel with the prices of its new models, except for those that were set meanwhile; with which ones."""
-    stale = _stale_price_changes(_channel_of(changes), old, edits.registry)
-    left = with_changes(edits.registry, stale).prices
-    prices = [price for price in prices if price.model not in left]
-    if prices:
-        done = f"{done} with {count_text(len(prices), 'price')} known to the program"
-    if brought := [price for price in prices if price.model not in edits.registry.prices]:
+    priced = _price_changes(_channel_of(changes), old, prices, edits.registry)
+    new = [price for price in prices if any(change.value is price for change in priced)]
+    if new:
+        done = f"{done} with {count_text(len(new), 'price')} known to the program"
+    if brought := [price for price in new if price.model not in edits.registry.prices]:
         undone = f"{undone}, without {count_text(len(brought), 'price')} it brought"
-    edits.commit(done, undone, *changes, *stale, *(Change("prices", price.model, price) for price in prices))
-    return prices
+    edits.commit(done, undone, *changes, *priced)
+    return new
 
 
 async def _saved_view(edits: ConfigEdits, id_: ChannelId, prices: Sequence[Price]) -> SavedChannel:
@@ -173,8 +173,7 @@ async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) ->
     changes = await _edit_changes(edits, channel, body)
     saved = _channel_of(changes)
     prices = await _new_prices(saved, channel, edits)
-    stale = _stale_price_changes(saved, channel, edits.registry)
-    return channel.name, [*changes, *stale, *(Change("prices", price.model, price) for price in prices)]
+    return channel.name, [*changes, *_price_changes(saved, channel, prices, edits.registry)]
 
 
 async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[Change]:
@@ -186,20 +185,26 @@ async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[C
     return await model_lists.save_changes(channel, old, edits)
 
 
-def _stale_price_changes(channel: Channel, old: Channel | None, registry: Registry) -> list[Change]:
-    """Remove list prices of names that are other models' now; what else is mapped to such a name keeps the price.
+def _price_changes(channel: Channel, old: Channel | None, prices: Sequence[Price], registry: Registry) -> list[Change]:
+    """What an edit of a channel does to prices: stale list prices go, and ``prices`` come where there is none.
 
-    ``registry``: without the edit of the channel.
+    What else is mapped to a name whose price goes keeps it. A name that another channel has for the same model keeps
+    its price unless it gets another one. ``registry``: without the edit.
     """
     stale = _stale_prices(channel, old, registry)
+    changes = {name: Change("prices", name, None) for name in stale}
+    left = registry.prices.keys() - changes.keys()
+    changes |= {price.model: Change("prices", price.model, price) for price in prices if price.model not in left}
     if not stale:
-        return []
-    changes: dict[str, Change] = {name: Change("prices", name, None) for name in stale}
-    in_effect, channels = prices_in_effect(registry), {**registry.channels, channel.id: channel}
+        return [*changes.values()]
+    before, channels = prices_in_effect(registry), {**registry.channels, channel.id: channel}
+    after = prices_in_effect(with_changes(registry, [Change("channels", channel.id, channel), *changes.values()]))
+    elsewhere = {model.name for one in channels.values() if one.id != channel.id for model in one.models}
+    changes = {name: change for name, change in changes.items() if name in after or name not in elsewhere}
     for served in (served for one in channels.values() for served in one.models):
-        price = registry.prices.get(served.upstream)
-        inherited = served.upstream in stale and served.name not in registry.prices
-        if inherited and price is not None and in_effect.get(served.name) is price:
+        price = registry.prices.get(served.upstream) if served.upstream in changes else None
+        own = served.name in registry.prices or served.name in changes
+        if price is not None and before.get(served.name) is price and not own:
             changes[served.name] = Change("prices", served.name, msgspec.structs.replace(price, model=served.name))
     return [*changes.values()]
 
@@ -212,12 +217,16 @@ def _stale_prices(channel: Channel, old: Channel | None, registry: Registry) -> 
     """
     before = {model.name: model.upstream_name for model in old.models} if old is not None else {}
     targets = {model.name: model.upstream_name for model in channel.models}
-    names = {name for name, target in targets.items() if before.get(name, name) != target}
-    for other in registry.channels.values():
+    names = {
+        name
+        for name, target in targets.items()
+        if before.get(name, name) != target and (price := registry.prices.get(name)) is not None and price.as_of
+    }
+    for other in registry.channels.values() if names else ():
         if other.id != channel.id:
-            there = {model.name: model.upstream_name for model in other.models}
-            names -= {name for name, target in there.items() if name not in before or targets.get(name) != target}
-    return sorted(name for name in names if name in registry.prices and registry.prices[name].as_of)
+            there = {model.name: model.upstream_name for model in other.models if model.name in names}
+            names -= {name for name, target in there.items() if name not in before or targets[name] != target}
+    return sorted(names)
 
 
 def _removal_changes(edits: ConfigEdits, channel: Channel) -> list[Change]:

@@ -119,7 +119,9 @@ async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, boo
         else:
             bad.append(f"key {number}: {text}")
             refused |= {number} if refuses else set()
-    found = [f"{len(good)} of {len(keys)} keys are accepted"] if good or refused else []
+    found = [f"{len(good)} of {len(keys)} keys are accepted"]
+    if len(good) + len(refused) < len(keys):  # of some it is not known
+        found = [f"{len(refused)} of {len(keys)} keys are refused"] if refused else []
     usable = next((one for number, one in enumerate(keys, start=1) if number not in refused), channel)
     first, text = good[0] if good else (usable, "")
     return first, bool(good), len(refused), "; ".join([*found, *([text] if text else []), *bad])
@@ -180,17 +182,20 @@ async def _examine(engine: Engine, channel: Channel) -> tuple[Step, Millis | Non
             several = str(number) if channel.keys else ""
             return _unlisted_step(name, way + which, error, several), _ahead(engine, channel)
     listed = f"it lists {count_text(len(models), 'model')}"
-    if (state := engine.channel_state(channel)).name == "attention":
-        said = f"{way}{listed}, but calls with its key are refused: {reason_text(state.reason)}"
-        return _refused_step(name, said), _ahead(engine, channel)
+    for number, state in enumerate(engine.key_states(channel), start=1):
+        if state.name == "attention":
+            which = f"key {number}" if channel.keys else "its key"
+            said = f"{way}{listed}, but {which} was refused before: {reason_text(state.reason)}"
+            return _refused_step(name, said, str(number) if channel.keys else ""), _ahead(engine, channel)
     text = f"{way}{_accepted_text(len(channel.all_keys))}{listed}"
     return Step(name=f"channel {name}", result="ok", text=text), _ahead(engine, channel)
 
 
-def _refused_step(name: str, text: str) -> Step:
-    """A key that may list models and not make calls, as calls have shown."""
+def _refused_step(name: str, text: str, key: str) -> Step:
+    """A key that may list models, and perhaps not make calls: a call or an earlier list was refused."""
     real = f"'tollkeeper channel test {word(name)} --model M' makes a real call"
-    fix = f"{real}; 'tollkeeper channel edit {word(name)} --key KEY' replaces the key"
+    replaces = f"channel key rotate {word(name)} {key} --key KEY" if key else f"channel edit {word(name)} --key KEY"
+    fix = f"{real}; 'tollkeeper {replaces}' replaces the key"
     return Step(name=f"channel {name}", result="warning", text=plain(text, CHECKUP_TEXT_LIMIT), fix=fix)
 
 

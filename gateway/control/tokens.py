@@ -68,7 +68,7 @@ async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
 async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /tokens/{ref}; its calls and what they cost stay in the records. ``note``: what ended with it."""
     token = _token_of(edits, request)
-    note = _keyless_end(edits.registry, token.name)
+    note = keyless_end(edits.registry, token.name)
     done = f"removed token '{token.name}'" + (f": {note}" if note else "")
     return {**edits.commit(done, f"token '{token.name}' is back", *_removal_changes(edits, token)), "note": note}
 
@@ -134,7 +134,7 @@ def _without_key(edits: ConfigEdits, name: str, new: str) -> list[Change]:
     return [Change("settings", "", msgspec.structs.replace(settings, ollama_token=new, ollama_port=port))]
 
 
-def _keyless_end(registry: Registry, name: str) -> str:
+def keyless_end(registry: Registry, name: str) -> str:
     """What ends for programs without a key when this token is removed; empty if nothing does."""
     settings = registry.settings
     if settings.ollama_token != name:

@@ -11,8 +11,9 @@ GRANT_DOLLARS: Final = 10
 """A grant that is advised, if it suffices."""
 
 WRONG_PATH_ADVICE: Final = "Check the channel's base URL."
-REDIRECT_ADVICE: Final = "Set the base URL to the upstream's real address."
 """The end of a message about a path that an upstream does not know."""
+REDIRECT_ADVICE: Final = "Set the base URL to the upstream's real address."
+"""The end of a message about a redirect."""
 
 WAIT_AND_START: Final = "wait until it has stopped, then start it with 'tollkeeper serve'"
 

@@ -437,16 +437,16 @@ def _update_missing(newest: Iterable[Incident], channel: ChannelState, now: Mill
 
     Yields what was changed.
     """
+    lasts = channel.lacks_until is not None
     for one in (one for one in newest if one.kind is FailureKind.MISSING):
         before = (one.paused, one.until, one.ended)
-        if channel.lacks_until is not None and one.recurs(now):
+        if lasts and one.recurs(now):
             one.paused, one.until, one.ended = True, _steady(one.until, channel.lacks_until), None
+            lasts = False  # older ones are over
         elif one.lasts(now):
             _end_pause(one, now)
         if (one.paused, one.until, one.ended) != before:
             yield one
-        if one.paused:
-            return  # older ones are over
 
 
 def _end_pause(incident: Incident, now: Millis) -> None:

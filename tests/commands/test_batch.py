@@ -73,3 +73,25 @@ def test_several_channels_are_added_to_a_group_beside_their_others(home: Path) -
 def test_several_cannot_get_the_same_name(home: Path) -> None:
     ran = tollkeeper(home, "token", "edit", "laptop", "ci", "--rename", "x")
     assert (ran.code, ran.err) == (Exit.USAGE, "tollkeeper: name: cannot be changed for several at once\n")
+
+
+def test_keys_and_proxies_are_read_once_for_all(home: Path) -> None:
+    for name in ("c", "d"):
+        made = tollkeeper(home, "channel", "add", name, "--base-url", "http://127.0.0.1:9/v1", "--models", f"m{name}")
+        assert made.code == Exit.OK
+    ran = tollkeeper(home, "channel", "edit", "c", "d", "--key", "-", "--proxy", "none", stdin="sk-second-0123456789abcdef0123\n")
+    assert (ran.code, ran.err.count("note: other programs")) == (Exit.OK, 0)
+    assert [row["key"] for row in tollkeeper(home, "channel", "list", "--json").json if row["name"] in "cd"] == [
+        "\u20260123"
+    ] * 2
+    ran = tollkeeper(home, "channel", "edit", "c", "d", "--key", "sk-third-01234567")
+    assert ran.err.count("note: other programs") == 1
+    ran = tollkeeper(home, "channel", "edit", "c", "d", "--key", "env:NO_SUCH_KEY")
+    assert ran.err.count("note: NO_SUCH_KEY is not set where the server runs") == 2
+    ran = tollkeeper(home, "channel", "edit", "c", "d", "--map", "fast=m1")
+    assert "note: fast has no price: counted, not charged" in ran.err
+    assert tollkeeper(home, "channel", "remove", "c", "d", "--yes").code == Exit.OK
+
+
+def test_channels_that_are_enabled_already_are_resumed(home: Path) -> None:
+    assert tollkeeper(home, "channel", "enable", "a", "b").err == "Enabled 2 channels: 'a', 'b'.\n"

@@ -470,6 +470,16 @@ async def test_a_key_that_could_not_be_saved_changes_nothing(
     assert (await owner.channel("up")).state == "attention"
 
 
+async def test_keys_that_several_channels_are_given_again_are_tried_again(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    gateway.channel("http://127.0.0.1:9/v1", "n", name="two")
+    for name in ("up", "two"):
+        gateway.engine.health.failed(gateway.engine.catalog.channel(name).id, FailureKind.AUTH, "401")
+    await owner.batch("channels", {name: {"key": FIRST} for name in ("up", "two")})
+    assert [(await owner.channel(name)).state for name in ("up", "two")] == ["ok", "ok"]
+
+
 @pytest.mark.parametrize(("status", "state"), [(401, "attention"), (403, "ok"), (500, "ok")])
 async def test_a_key_that_a_test_finds_refused_needs_attention(
     owner: ControlClient, gateway: Gateway, provider: Provider, status: int, state: str

@@ -220,6 +220,23 @@ async def test_several_channels_that_map_a_name_elsewhere_in_one_change_give_it_
     assert "gpt-4.1" not in {price.model for price in await owner.prices()}
 
 
+@pytest.mark.parametrize("order", ["ab", "ba"])
+async def test_a_name_that_gets_one_model_everywhere_is_priced_in_whatever_order(
+    owner: ControlClient, order: str
+) -> None:
+    await owner.add_channel({**LOCAL, "name": "b", "models": named("quick=unheard-of")})
+    await owner.add_channel({**OPENAI, "name": "a", "models": named("gpt-4.1-mini")})
+    await owner.batch("channels", {name: {"models": named("quick=gpt-4.1")} for name in order})
+    assert (await rates(owner))["quick"] == 2 * DOLLAR
+
+
+async def test_a_mapping_that_follows_another_channel_keeps_the_price_that_is_right_now(owner: ControlClient) -> None:
+    await owner.add_channel({**LOCAL, "models": named("quick=unheard-of")})
+    await owner.add_channel({**OPENAI, "models": named("quick=gpt-4.1")})
+    saved = await owner.edit_channel("local", {"models": named("quick=gpt-4.1")})
+    assert ((await rates(owner))["quick"], saved.unpriced) == (2 * DOLLAR, ())
+
+
 async def test_a_list_price_that_another_channel_needs_meanwhile_stays(
     owner: ControlClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

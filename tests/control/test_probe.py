@@ -6,7 +6,7 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.control.probe import probe
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect
+from gateway.domain.channel import Channel, Dialect, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.units import ChannelId
 from gateway.domain.views import Step
@@ -59,6 +59,12 @@ async def test_keys_are_not_refused_where_there_is_no_list(gateway: Gateway, pro
     check = await probe(gateway.engine, several, "m")
     assert (check.ok, check.failed_keys) == (True, 1)
     assert provider.last.head.get("authorization") == "Bearer sk-second-canary"
+
+
+async def test_only_keys_that_were_refused_are_counted_as_refused(gateway: Gateway, provider: Provider) -> None:
+    several = gateway.channel(provider.base_url, keys=("sk-second-canary",))
+    provider.on("/v1/models", fail(401), fail(503))
+    assert (await probe(gateway.engine, several, "")).text.startswith("1 of 2 keys are refused; key 1: ")
 
 
 @pytest.mark.parametrize("script", [fail(401), fail(500), slam, reply(b"<html>"), reply({"choices": []})])
@@ -186,8 +192,19 @@ async def test_a_look_does_not_end_a_rest(owner: ControlClient, gateway: Gateway
     gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "invalid key")
     found = await step(owner)
     assert (found.result, found.fix.partition(" --")[0]) == ("warning", "'tollkeeper channel test up")
-    assert found.text.endswith("it lists 2 models, but calls with its key are refused: invalid key")
+    assert found.text.endswith("it lists 2 models, but its key was refused before: invalid key")
     assert (await owner.channel("up")).state == "attention"
+
+
+async def test_one_key_of_several_that_a_call_found_refused_is_named(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel(provider.base_url, keys=("sk-second-canary",))
+    provider.on("/v1/models", CHECKUP_LIST, CHECKUP_LIST)
+    gateway.engine.health.failed(key_id(ChannelId("ch_up"), 2), FailureKind.AUTH, "invalid key")
+    found = await step(owner)
+    assert (found.result, "but key 2 was refused before" in found.text) == ("warning", True)
+    assert "'tollkeeper channel key rotate up 2 --key KEY' replaces the key" in found.fix
 
 
 @pytest.mark.parametrize(("date", "ahead_s"), [(-3600, 3600), (90, -90), (None, None)])

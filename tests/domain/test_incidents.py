@@ -509,6 +509,18 @@ def test_a_model_that_is_missing_is_an_incident_until_it_is_tried_again_whatever
     assert (missing.paused, missing.ended) == (False, NOW + QUIET_MS * 3)
 
 
+def test_of_two_models_that_are_missing_the_newer_incident_lasts() -> None:
+    found = Incidents()
+    for at, status in ((0, 404), (540_000, 403)):
+        failed = Attempt(channel="a", status=status, kind=FailureKind.MISSING)
+        found.add_call(moved(Millis(NOW + at), attempts=[failed]))
+        found.update_channels([channel("a", lacks_until=NOW + at + 600_000)], Millis(NOW + at + 100))
+    assert [(one.status, one.paused, one.ended is None) for one in found.newest()] == [
+        (403, True, True),
+        (404, False, False),
+    ]
+
+
 def test_a_pause_of_the_channel_is_not_that_of_a_model_that_is_missing() -> None:
     found = Incidents()
     found.add_call(moved(attempts=[Attempt(channel="a", status=404, kind=FailureKind.MISSING)]))

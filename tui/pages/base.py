@@ -88,3 +88,12 @@ class ConsolePage(Vertical):
             await work
         except GatewayError as error:
             self.report_error(error)
+
+
+def unmark(page: AnyPage) -> None:
+    """Remove all marks of a list, and show all of its rows."""
+    page.table.marks.clear()
+    page.source.keep(None)
+    page.shows_marked = False
+    page.table.rearrange()
+    page.renew()

@@ -12,10 +12,9 @@ from gateway.domain.human_values import past_of
 from gateway.domain.units import Millis
 from tui.calls import RunningView, failed
 from tui.format import count_text
-from tui.pages.base import AnyPage, Verb
+from tui.pages.base import AnyPage, Verb, unmark
 from tui.pages.list_page import export_rows
 from tui.pages.live_source import load_found
-from tui.pages.marked import unmark
 from tui.text import safe
 from tui.widgets import why as why_dialog
 from tui.widgets.dialogs import Busy, Prompt, toast

@@ -16,7 +16,7 @@ from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, R
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
 from tui import format as fmt
-from tui.pages.base import AnyPage
+from tui.pages.base import AnyPage, unmark
 from tui.text import safe
 from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import UNCHANGED, Prompt, toast
@@ -71,15 +71,6 @@ async def bulk(page: AnyPage) -> None:
     chosen = await page.ask(ChooseOne(f"{_count_text(page, views)}: {_list_names(views)}", [*named.values()], ""))
     if chosen is not None:
         await _do(page, ids[chosen], views)
-
-
-def unmark(page: AnyPage) -> None:
-    """Remove all marks, and show all rows."""
-    page.table.marks.clear()
-    page.source.keep(None)
-    page.shows_marked = False
-    page.table.rearrange()
-    page.renew()
 
 
 async def acts_on_marks(page: AnyPage, verb: str) -> bool:
