@@ -79,7 +79,9 @@ def test_keys_and_proxies_are_read_once_for_all(home: Path) -> None:
     for name in ("c", "d"):
         made = tollkeeper(home, "channel", "add", name, "--base-url", "http://127.0.0.1:9/v1", "--models", f"m{name}")
         assert made.code == Exit.OK
-    ran = tollkeeper(home, "channel", "edit", "c", "d", "--key", "-", "--proxy", "none", stdin="sk-second-0123456789abcdef0123\n")
+    ran = tollkeeper(
+        home, "channel", "edit", "c", "d", "--key", "-", "--proxy", "none", stdin="sk-second-0123456789abcdef0123\n"
+    )
     assert (ran.code, ran.err.count("note: other programs")) == (Exit.OK, 0)
     assert [row["key"] for row in tollkeeper(home, "channel", "list", "--json").json if row["name"] in "cd"] == [
         "\u20260123"
