@@ -381,6 +381,10 @@ class PageListing(Generic[R]):
         keys = content((clear, "key"), (" clears the filter   ", "dim"), (change, "key"), (" changes it", "dim"))
         return lines(words, content(""), keys)
 
+    def searched(self, row: R, columns: Sequence[Column[R]]) -> str:
+        """What a filter looks at: the words of a row, and what its columns show, except for numbers."""
+        return " ".join([self.words(row), *(column.text(row) for column in columns if not column.right)])
+
     def words(self, row: R) -> str:
         """The text that the filter searches."""
         return " ".join(column.text(row) for column in self.columns())

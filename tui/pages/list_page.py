@@ -293,8 +293,8 @@ class ListPage(ConsolePage, Generic[R]):
     def narrow(self, text: str) -> None:
         """Show only what fits these words. Raises BadRequest; what held before then still does."""
         if isinstance(self.source, ListRows):
-            wanted = row_filter(text)
-            self.source.wanted = (lambda row: wanted(self.listing.words(row))) if text.strip() else None
+            fits, listing, columns = row_filter(text), self.listing, self.columns
+            self.source.wanted = (lambda row: fits(listing.searched(row, columns))) if text.strip() else None
 
     def sort_by(self, column: str, *, reverse: bool) -> None:
         """Sort by a column's id, in the order that is usual for it unless reversed; empty: not at all."""

@@ -197,3 +197,10 @@ async def test_the_pane_has_examples_for_the_groups_factors() -> None:
     async with shown("models", owner) as (app, pilot, _):
         await press(app, pilot, "j", "enter")
         assert "10k in + 1k out = $0.045 (default x1)   $0.0225 (batch x0.5)   $0.00 (free x0)" in screen(app)
+
+
+async def test_what_a_column_says_is_found() -> None:
+    async with shown("models") as (app, pilot, _):
+        await press(app, pilot, "slash", *"no price", "enter")
+        assert "my-finetune-7" in screen(app)
+        assert "1 of 7 models" in screen(app)
