@@ -222,7 +222,7 @@ def unpriced_notes(names: Sequence[str]) -> list[str]:
     verb, them = ("has", "it") if len(names) == 1 else ("have", "them")
     return [
         f"note: {first_ones(names)} {verb} no price: counted, not charged, and no budget stops {them}",
-        f"Price one: tollkeeper price set {word(names[0])} --like OTHER, or --input and --output",
+        f"Price one: tollkeeper price set {word(names[0])} --like OTHER, --free, or --input and --output",
     ]
 
 

@@ -71,7 +71,7 @@ async def cancel(page: AnyPage) -> None:
     marks, running = page.table.marks, page.session.board.calls.running
     current = page.table.current
     chosen = marks or ({current.id} if isinstance(current, RunningView) else ())
-    rows = [call for id_, call in running.items() if id_ in chosen]
+    rows = sorted((call for id_, call in running.items() if id_ in chosen), key=lambda call: not call.waits_for)
     if not rows:
         toast(page, "None of them is running." if marks else "This call has already finished.", bad=True)
         return
@@ -81,7 +81,9 @@ async def cancel(page: AnyPage) -> None:
     breaks = "The client keeps what has arrived so far. What was used is charged."
     if not await page.confirm(f"End {what}?", breaks, "End call" if len(rows) == 1 else f"End {len(rows)} calls"):
         return
-    ended = [call.id for call in rows if await _ended(page, call.id)]
+    ended = [
+        call.id for call in rows if await _ended(page, call.id)
+    ]  # those that wait first: no place comes free for them
     if marks:
         unmark(page)
     if not ended:

@@ -48,12 +48,21 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
     """``this token sees 3 models: ...`` of the group and patterns typed so far."""
     group = next((one for one in session.board.groups if one.name == values["group"]), None)
     offered = group.sees if group else []
-    found = [name for name in offered if matches(name, tuple(values["models"]))]
+    fitting = [name for name in offered if matches(name, tuple(values["models"]))]
+    found = [name for name in fitting if group is None or not _is_empty_alias(session, group, name, fitting)]
     if not found:
         why = "no pattern matches a model of its group" if offered else "its group has no enabled channel with models"
         return f"this token sees no models: {why}"
     shown = first_of([safe(name, 40) for name in found], SHOWN)
-    return f"this token sees {fmt.count_text(len(found), 'model')}: {shown}{_missing_fallbacks(group, found)}"
+    return f"this token sees {fmt.count_text(len(found), 'model')}: {shown}{_missing_fallbacks(group, fitting)}"
+
+
+def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, fitting: Sequence[str]) -> bool:
+    """Whether no channel of the group has a model of this name, and the token may use none that answers for it."""
+    channels = (one for one in session.board.channels if one.enabled and group.name in one.groups)
+    if any(model.name == name for channel in channels for model in channel.models):
+        return False
+    return not any(other in fitting for rule in group.fallbacks if rule.model == name for other in rule.to)
 
 
 def _missing_fallbacks(group: GroupView | None, found: Sequence[str]) -> str:

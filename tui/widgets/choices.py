@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 from tui.listing import Column, row_filter
 from tui.screens import DialogScreen
 from tui.text import content, fitting, lines, safe, safe_lines
-from tui.widgets.dialogs import BACK, Dialog
+from tui.widgets.dialogs import BACK, Confirm, Dialog
 
 
 class Picker(Widget, can_focus=True):
@@ -200,6 +200,7 @@ class MultiSelect(DialogScreen[Any]):
         self._title = title
         self._about = about
         self._options = options
+        self._first = frozenset(on)
         self.selected = set(on)
         """Also after it was left for the step before."""
         self._back = back
@@ -241,7 +242,15 @@ class MultiSelect(DialogScreen[Any]):
             field.value = ""
             field.display = False
             self.query_one(CheckList).focus()
+        elif self.query_one(CheckList).on == self._first:
+            self.dismiss(None)
         else:
+            text = "The list is as it was before you opened it."
+            question = Confirm("Discard what you selected?", text, "Discard", keep="Keep selecting")
+            self.app.push_screen(question, self._decided)
+
+    async def _decided(self, leave: bool | None) -> None:  # noqa: FBT001 - Textual calls it
+        if leave:
             self.dismiss(None)
 
     def action_back(self) -> None:

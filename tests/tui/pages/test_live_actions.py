@@ -1,6 +1,7 @@
 from asyncio import to_thread
 from pathlib import Path
 
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
@@ -147,6 +148,19 @@ async def test_marked_calls_that_run_are_ended_and_no_other() -> None:
         await pilot.press("G", "m", "b", "x")
         await settle(app, pilot)
         assert words(app)[-2:] == ["Press x to end the marked calls that run.", "None of them is running."]
+
+
+async def test_of_marked_calls_those_that_wait_are_ended_first() -> None:
+    async with shown() as (app, pilot, client):
+        calls = app.session.board.calls.running
+        first = next(iter(calls))
+        others = [one for one in calls if one != first]
+        waiting = {one: replace(calls[one], waits_for="a place at anthropic") for one in others}
+        calls.update(waiting)
+        await pilot.press("m", "m", "m", "x", "y")
+        await settle(app, pilot)
+        ended = [line.removeprefix("cancel ") for line in client.asked if line.startswith("cancel")]
+        assert ended == [*others, first]
 
 
 async def test_errors_can_be_walked() -> None:

@@ -77,6 +77,18 @@ def test_fallbacks_that_the_patterns_leave_out_are_named() -> None:
     assert "fallback" not in visible_models(at, {"group": "default", "models": ["claude-*", "gpt-5-mini"]})
 
 
+def test_an_alias_whose_models_the_patterns_leave_out_is_not_seen() -> None:
+    at = session()
+    (group,) = [one for one in at.board.groups if one.name == "default"]
+    rules = (Fallback(model="fast", to=("gpt-5-mini",)),)
+    at.board.groups = [msgspec.structs.replace(group, fallbacks=rules, sees=[*group.sees, "fast"])]
+    text = visible_models(at, {"group": "default", "models": ["deepseek-chat", "fast"]})
+    assert text == "this token sees 1 model: deepseek-chat; its patterns leave out the fallback gpt-5-mini"
+    assert "sees 2 models: gpt-5-mini, fast" in visible_models(
+        at, {"group": "default", "models": ["gpt-5-mini", "fast"]}
+    )
+
+
 def test_a_group_without_models_is_reported() -> None:
     at = session()
     assert visible_models(at, {"group": "nowhere", "models": []}).endswith(

@@ -138,7 +138,7 @@ async def test_escape_changes_nothing() -> None:
     async with app.run_test() as pilot:
         app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
         await pilot.pause()
-        await pilot.press("a", "escape")
+        await pilot.press("a", "escape", "y")
         assert app.answers == [None]
 
 
@@ -149,6 +149,18 @@ async def test_typing_after_a_slash_narrows_and_the_rest_stays_as_it_is() -> Non
         await pilot.pause()
         await pilot.press("slash", *"new c", "enter", "a", "enter")
         assert app.answers == [{"b", "c"}]
+
+
+async def test_what_was_selected_is_not_discarded_without_a_question() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(MultiSelect("Models", "", OPTIONS, ["b"]))
+        await pilot.pause()
+        await pilot.press("space", "escape", "n", "escape", "escape")
+        assert app.answers == []
+        await pilot.press("space", "escape")
+        await pilot.pause()
+    assert app.answers == [None]
 
 
 async def test_escape_leaves_the_search_before_the_dialog() -> None:
