@@ -195,6 +195,10 @@ def _own_key(target: AppTarget) -> Snippet:
     return _shell({KEY_VARIABLE: target.secret})
 
 
+CLAUDE_NAMES = frozenset({"best", "default", "haiku", "opus", "opusplan", "sonnet"})
+"""Claude Code has models of its own by these names, and does not send them."""
+
+
 def _claude_variables(target: AppTarget) -> dict[str, str]:
     variables = {
         "ANTHROPIC_BASE_URL": target.root,
@@ -231,6 +235,9 @@ def _claude_launch(target: AppTarget, folder: Path) -> Launch:
         variables=variables,
         files=file,
         arguments=("--settings", str(folder / "settings.json")),
+        warning=f"Claude Code has a model of its own called '{target.model}' and calls that; give yours another name"
+        if target.model in CLAUDE_NAMES
+        else "",
         note="That settings file is deleted now. To resume the session: tollkeeper run -- claude --resume ID",
     )
 

@@ -120,6 +120,8 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
                 click.get_current_context(),
             )
     patch = channel_patch(channel_values(given), ChannelFields(name=name))
+    if given["maps"] and not given["models"]:
+        patch["patterns"] = ["*"]  # in addition to all others
     body = {"name": name} | options.given_values(dialect=dialect) | patch
 
     async def work(client: ControlClient) -> tuple[SavedChannel, str]:
@@ -210,9 +212,8 @@ async def _unpriced_notes(
     new = {model.name for view in after for model in view.models if (model.name, model.upstream) not in known}
     if not new:
         return []
-    return formatting.unpriced_notes(
-        [model.name for model in await client.models() if model.name in new and not model.price]
-    )
+    unpriced = [model.name for model in await client.models() if model.name in new and not model.price]
+    return formatting.unpriced_notes(unpriced, refused=(await client.settings()).refuse_unpriced)
 
 
 async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], after: Sequence[ChannelView]) -> list[str]:

@@ -83,6 +83,7 @@ def changed_groups(before: Sequence[str], added: Sequence[str], removed: Sequenc
 
     Raises UsageError for both at once, and for a group to remove that the channel does not serve.
     """
+    added, removed = listed_names(added), listed_names(removed)
     if not (added or removed):
         return {}
     if whole:

@@ -189,7 +189,8 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
         age = brief_span(max(0, now() - (listing.time_ms or 0)))
         words(f"note: this list is {age} old ({moment(listing.time_ms)}); {listing.error or 'use --refresh'}")
     unpriced = [m.public for m in rows if m.state == "new" and m.served and m.public in listing.unpriced]
-    for line in price_notes(view) if isinstance(view, SavedChannel) else unpriced_notes(unpriced):
+    refused = bool(unpriced) and run(lambda client: client.settings()).refuse_unpriced
+    for line in price_notes(view) if isinstance(view, SavedChannel) else unpriced_notes(unpriced, refused=refused):
         words(line)
     if add or replace:
         words(f"channel '{view.name}' now offers {count_text(len(view.models), 'model')}")

@@ -202,7 +202,7 @@ def price_notes(saved: SavedChannel) -> list[str]:
         notes.append(f"Prices of {count_text(len(saved.new_prices), 'model')} set from {sources}: {some_prices}")
         notes.append("Change one: tollkeeper price set MODEL; see all: tollkeeper price list; set none: --no-prices")
     if saved.dialect is not Dialect.MOCK:
-        notes += unpriced_notes(saved.unpriced)
+        notes += unpriced_notes(saved.unpriced, refused=saved.refuses_unpriced)
         if saved.unpriced and not saved.preset:
             vendor = f"tollkeeper channel edit {word(saved.name)} --preset VENDOR"
             notes.append(f"If they are a vendor's: {vendor} (tollkeeper channel presets), then tollkeeper price import")
@@ -215,13 +215,14 @@ def price_notes(saved: SavedChannel) -> list[str]:
     return notes
 
 
-def unpriced_notes(names: Sequence[str]) -> list[str]:
-    """That models have no price, and how to set one; nothing without any."""
+def unpriced_notes(names: Sequence[str], *, refused: bool) -> list[str]:
+    """That models have no price, and how to set one; nothing without any. ``refused``: the settings say so."""
     if not names:
         return []
     verb, them = ("has", "it") if len(names) == 1 else ("have", "them")
+    effect = f"calls of {them} are refused" if refused else f"counted, not charged, and no budget stops {them}"
     return [
-        f"note: {first_ones(names)} {verb} no price: counted, not charged, and no budget stops {them}",
+        f"note: {first_ones(names)} {verb} no price: {effect}",
         f"Price one: tollkeeper price set {word(names[0])} --like OTHER, --free, or --input and --output",
     ]
 

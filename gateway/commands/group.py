@@ -17,6 +17,7 @@ from gateway.domain.fields import GROUP, details
 from gateway.domain.group import GroupFields, hidden_aliases
 from gateway.domain.human_values import count_text
 from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.patterns import matches
 from gateway.domain.text import plain, word
 from gateway.domain.views import ChannelView, GroupView, ModelView
 
@@ -146,8 +147,12 @@ def _missing(view: GroupView, models: Sequence[ModelView]) -> str:
     """A note about fallbacks that no channel of the group offers now."""
     offered = {model.name for model in models if not set(model.channels).isdisjoint(view.channels)}
     absent = {name for fallback in view.fallbacks for name in fallback.to if name not in offered}
-    names = ", ".join(map(plain, sorted(absent)))
-    return f"note: fallbacks that no channel of group '{plain(view.name)}' offers now: {names}" if absent else ""
+    if absent:
+        names = ", ".join(map(plain, sorted(absent)))
+        return f"note: fallbacks that no channel of group '{plain(view.name)}' offers now: {names}"
+    hidden = sorted({name for fallback in view.fallbacks for name in fallback.to if not matches(name, view.models)})
+    names = ", ".join(map(plain, hidden))
+    return f"note: the group's own --models leave out the fallbacks {names}: they never answer" if hidden else ""
 
 
 @group.command("rename", examples=["tollkeeper group rename friends family"])

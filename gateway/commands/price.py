@@ -302,10 +302,9 @@ def remove_price(models: tuple[str, ...], *, yes: bool) -> None:
         if missing := [model for model in models if model not in priced]:
             raise NotFound(f"model '{missing[0]}' has no price; 'tollkeeper price list' shows those that have one")
         named, its = ("', '".join(models), "Its" if len(models) == 1 else "Their")
-        confirm(
-            f"Remove the price of '{named}'? {its} calls will cost nothing, and no dollar budget will limit them.",
-            yes=yes,
-        )
+        refused = run(lambda client: client.settings()).refuse_unpriced
+        effect = "be refused" if refused else "cost nothing, and no dollar budget will limit them"
+        confirm(f"Remove the price of '{named}'? {its} calls will {effect}.", yes=yes)
     if len(models) == 1:
         run(lambda client: client.remove_price(models[0]))
     else:

@@ -150,6 +150,7 @@ async def _saved_view(edits: ConfigEdits, id_: ChannelId, prices: Sequence[Price
     return SavedChannel(
         **{name: getattr(view, name) for name in view.__struct_fields__},
         new_prices=tuple(price_view(price, edits.now) for price in prices),
+        refuses_unpriced=edits.registry.settings.refuse_unpriced,
         unpriced=tuple(model.name for model in channel.models if edits.engine.catalog.price(model.name) is None),
         own_prices=tuple(
             OwnPrice(name=served.name, channel=at.name, target=served.upstream, price=price_view(price, edits.now))
@@ -279,7 +280,8 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     if (current := edits.registry.channels.get(channel.id)) is not None:
         edits.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
         if check.ok:
-            edits.engine.health.clear(current.id, keys=False)  # a key that is refused stays out of use
+            # a key that is refused stays out of use, and so does a model that was not called now
+            edits.engine.health.clear(current.id, keys=False, models=bool(asked.model))
     return check
 
 

@@ -113,6 +113,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         multiplier=group.multiplier,
         hold_nanos=admitted.nanos if admitted is not None else None,
         hold_tokens=admitted.tokens if admitted is not None else None,
+        holds_rest=admitted is not None and need is not None and admitted.nanos < need.nanos,
         hold_output=token.hold_output,
         available_nanos=engine.store.books.available(),
         parties=list(_parties(engine, token, group)),
@@ -181,7 +182,8 @@ def _fix(error: GatewayError, seen: Visibility, wanted: PlannedCall, routes: lis
         test = f"'tollkeeper channel test {word(first)}'"
         if routes[0].state == "attention":
             return f"fix channel '{plain(first)}', then {test}: if that succeeds, it accepts calls again"
-        return f"{test} tries it, 'tollkeeper channel models {word(first)}' shows what it has"
+        real = f"'tollkeeper channel test {word(first)} --model {word(wanted.model)}' tries it"
+        return f"{real}, 'tollkeeper channel models {word(first)}' shows what it has"
     return advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model, channel=first)
 
 

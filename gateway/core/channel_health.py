@@ -96,7 +96,9 @@ class _ChannelState:
         return step
 
     def refused(self, reason: str, now: float) -> None:
-        """Its key was refused."""
+        """Its key was refused. While it is paused for that, only tests and calls that began before find it so again."""
+        if self.attention and self.until > now:
+            return
         self.attention, self.reason = True, reason
         self.until = max(self.until, now + REFUSED_S[min(self.steps, len(REFUSED_S) - 1)])
         self.steps += 1
@@ -280,14 +282,17 @@ class ChannelHealth:
                 self.failing[one] = known[key]
         self._changed()
 
-    def clear(self, channel: ChannelId, *, keys: bool = True) -> None:
-        """Forget the failures of a channel and its keys: it was edited, tested well, or cleared by hand.
+    def clear(self, channel: ChannelId, *, keys: bool = True, models: bool = True) -> None:
+        """Forget the failures of a channel, its keys and its models: it was edited, tested well, or cleared by hand.
 
         With the id of one of several keys, only the failures of that key.
         """
         mine = [one for one in self.failing if one == channel or (keys and one.startswith(f"{channel}#"))]
         for one in mine:
-            del self.failing[one]
+            missing = self.failing.pop(one).models
+            if missing and not models:
+                self.failing[one] = _ChannelState()
+                self.failing[one].models = missing
         if mine:
             self._changed()
 

@@ -224,7 +224,7 @@ class RetryState:
         if (again := self._again(health, draw)) is not None and retries.take():
             self._repeated = True
             return again
-        if choice.route is None or self._puts_off() or not retries.take():
+        if choice.route is None or self._puts_off() or not (self._is_new_fallback() or retries.take()):
             return None
         return self._step(choice, choice.route)
 
@@ -235,6 +235,10 @@ class RetryState:
         self._put_off.add(self._entry.name)
         self._others.append(self._entry)
         return True
+
+    def _is_new_fallback(self) -> bool:
+        """Whether it is a fallback's first attempt: a call of that model itself would get as far without a retry."""
+        return self._entry is not self._original and self._entry.name not in self._failed_at
 
     def _step(self, choice: RouteChoice, route: Route) -> NextStep:
         if self._entry is not self._original:

@@ -116,6 +116,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     hold_nanos: Nanos | None
     """What would be held; None: the call would not be admitted."""
     hold_tokens: int | None
+    holds_rest: bool
+    """The hold is all that is left of the account or a budget: a long answer is cut off."""
     hold_output: int
     """The token's own number of output tokens to hold at most; 0: what the request allows."""
     available_nanos: Nanos
@@ -134,6 +136,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     def hold_text(self) -> str:
         """What is held: ``1,000 input and 4,096 output tokens, as the request sets no limit``."""
         output = max(0, (self.hold_tokens or 0) - self.prompt_tokens)
+        if self.holds_rest:
+            return f"{self.prompt_tokens:,} input tokens and as many output tokens as the rest pays for"
         if not output:
             return f"{self.prompt_tokens:,} input tokens"
         text = f"{self.prompt_tokens:,} input and {output:,} output tokens"

@@ -144,7 +144,9 @@ class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
     new_prices: tuple[PriceView, ...] = ()
     """Known prices that its new models got."""
     unpriced: tuple[str, ...] = ()
-    """Its models that have no price: their calls are counted, not charged."""
+    """Its models that have no price: their calls are counted, not charged, or refused."""
+    refuses_unpriced: bool = False
+    """Calls of models without a price are refused."""
     own_prices: tuple[OwnPrice, ...] = ()
     """Mappings of its names that do not have the price of their target, although the owner did not set theirs: its own
     ones, and those of other channels.

@@ -88,6 +88,12 @@ def test_codex_gets_a_provider_that_speaks_responses() -> None:
     }
 
 
+@pytest.mark.parametrize(("model", "warned"), [("best", True), ("fast", False)])
+def test_a_name_that_claude_code_has_itself_is_pointed_out(model: str, warned: bool) -> None:
+    launch = APPS["claude"].launched(msgspec.structs.replace(TARGET, model=model), Path("/tmp/x"))
+    assert (f"Claude Code has a model of its own called '{model}'" in launch.warning) is warned
+
+
 def test_codex_is_started_with_the_same_as_overrides() -> None:
     launch = APPS["codex"].launched(TARGET, Path())
     overrides = "\n".join(value for option, value in zip(launch.arguments[::2], launch.arguments[1::2], strict=True))

@@ -120,6 +120,13 @@ def test_a_model_that_the_upstream_does_not_have_is_named_in_list_and_details() 
         assert "the upstream does not have o3; retry in 8m" in run("channel", *words, control=control).out
 
 
+def test_a_mapping_of_a_new_channel_is_in_addition_to_all_of_its_models() -> None:
+    control = Control({"POST /channels": SAVED, "GET /presets": []})
+    run("channel", "add", "c", "--preset", "openai", "--key", "env:X", "--map", "best=gpt-4o", control=control)
+    assert control.bodies[0]["patterns"] == ["*"]
+    assert [(model["name"], model["upstream"]) for model in control.bodies[0]["models"]] == [("best", "gpt-4o")]
+
+
 def test_prices_can_be_left_out() -> None:
     control = Control({"POST /channels": CHANNEL, "GET /channels/c": CHANNEL, "PATCH /channels/ch_1": SAVED})
     ran = run("channel", "add", "c", "--preset", "openai", "--no-prices", control=control)
@@ -191,7 +198,7 @@ def test_disabling() -> None:
 
 def test_one_group_is_added_or_removed() -> None:
     control = Control({"GET /channels/x": CHANNEL, f"PATCH /channels/{CHANNEL.id}": CHANNEL, "GET /groups": []})
-    run("channel", "edit", "x", "--add-group", "friends", "--add-group", "work", control=control)
+    run("channel", "edit", "x", "--add-group", "friends,work", control=control)
     assert control.bodies == [{"groups": [*CHANNEL.groups, "friends", "work"]}]
     control = Control({"GET /channels/x": CHANNEL, f"PATCH /channels/{CHANNEL.id}": CHANNEL, "GET /groups": []})
     run("channel", "edit", "x", "--remove-group", CHANNEL.groups[0], control=control)

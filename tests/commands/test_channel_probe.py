@@ -10,6 +10,7 @@ from gateway.commands.channel_probe import merge_models
 from gateway.commands.exit_codes import Exit
 from gateway.commands.options import now
 from gateway.domain.channel import Check, ServedModel, UpstreamPrices
+from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView
 from tests.commands.runner import Control, run
@@ -204,7 +205,15 @@ def test_merging_takes_each_upstream_name_once() -> None:
 def test_a_new_model_without_a_price_is_named() -> None:
     view = replace(CHANNEL, models=[ServedModel(name="o3"), ServedModel(name="gpt-4o")])
     for unpriced, told in ((["gpt-4o", "o3"], True), (["gpt-4o"], False)):
-        control = {"GET /channels/x/listing": replace(FRESH, unpriced=unpriced), "GET /channels/x": view}
-        ran = run("channel", "models", "x", control=Control(control))
-        assert ("note: o3 has no price: counted, not charged, and no budget stops it" in ran.err) is told
-        assert "gpt-4o has" not in ran.err
+        for refused, effect in (
+            (False, "counted, not charged, and no budget stops it"),
+            (True, "calls of it are refused"),
+        ):
+            control = {
+                "GET /channels/x/listing": replace(FRESH, unpriced=unpriced),
+                "GET /channels/x": view,
+                "GET /settings": Settings(refuse_unpriced=refused),
+            }
+            ran = run("channel", "models", "x", control=Control(control))
+            assert (f"note: o3 has no price: {effect}" in ran.err) is told
+            assert "gpt-4o has" not in ran.err

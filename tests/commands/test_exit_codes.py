@@ -6,7 +6,15 @@ import click
 import pytest
 
 from gateway.commands.exit_codes import MEANINGS, Exit, Quit, exit_of, line_of, report
-from gateway.domain.errors import BadRequest, GatewayError, QuotaExceeded, RateLimited, Unavailable, UpstreamError
+from gateway.domain.errors import (
+    BadRequest,
+    GatewayError,
+    NotFound,
+    QuotaExceeded,
+    RateLimited,
+    Unavailable,
+    UpstreamError,
+)
 from tests.commands.samples import HOSTILE
 
 
@@ -66,3 +74,9 @@ def test_a_usage_error_points_at_the_help() -> None:
 def test_a_command_may_quit_with_its_own_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert report(Quit("nothing was changed", Exit.CONFLICT)) is Exit.CONFLICT
     assert capsys.readouterr().err == "tollkeeper: nothing was changed\n"
+
+
+def test_a_model_that_an_upstream_does_not_have_is_its_failure() -> None:
+    refused = BadRequest("no access", code="model_not_found", details={"channel": "openai"})
+    assert exit_of(refused) is Exit.UPSTREAM
+    assert exit_of(NotFound("no such model", code="model_not_found")) is Exit.NOT_FOUND

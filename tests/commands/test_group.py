@@ -130,3 +130,11 @@ def test_no_fallbacks_and_some_are_refused() -> None:
     control = Control({"GET /groups/default": GROUP})
     assert run("group", "edit", "default", "--no-fallbacks", "--fallback", "a=b", control=control).code == Exit.USAGE
     assert control.bodies == []
+
+
+def test_a_fallback_that_the_group_itself_leaves_out_is_named() -> None:
+    view = replace(GROUP, models=("gpt-*",), fallbacks=(Fallback(model="gpt-4o", to=("qwen3:8b",)),), channels=["demo"])
+    models = [replace(MODEL, name="qwen3:8b", channels=["demo"])]
+    control = Control({"GET /groups/x": GROUP, "PATCH /groups/x": view, "GET /models": models})
+    ran = run("group", "edit", "x", "--fallback", "gpt-4o=qwen3:8b", control=control)
+    assert "note: the group's own --models leave out the fallbacks qwen3:8b: they never answer\n" in ran.err

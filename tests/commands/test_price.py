@@ -9,6 +9,7 @@ from gateway.commands import formatting, output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.price import Tier
+from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import PriceProposal
 from tests.commands.runner import Control, run
@@ -258,7 +259,9 @@ def test_cached_input_that_costs_more_is_pointed_out() -> None:
 
 
 def test_removing_looks_and_then_asks() -> None:
-    control = Control({"GET /prices": [PRICE]})
-    assert run("price", "remove", PRICE.model, control=control).code == Exit.USAGE
-    ran = run("price", "remove", "nope", control=control)
+    for refused, effect in ((False, "Its calls will cost nothing"), (True, "Its calls will be refused")):
+        control = Control({"GET /prices": [PRICE], "GET /settings": Settings(refuse_unpriced=refused)})
+        ran = run("price", "remove", PRICE.model, control=control)
+        assert (ran.code, effect in ran.err) == (Exit.USAGE, True)
+    ran = run("price", "remove", "nope", control=Control({"GET /prices": [PRICE]}))
     assert (ran.code, "model 'nope' has no price" in ran.err) == (Exit.NOT_FOUND, True)

@@ -47,6 +47,7 @@ FOUND = Why(
     multiplier=1_500_000,
     hold_nanos=Nanos(1_738_400),
     hold_tokens=5_096,
+    holds_rest=False,
     hold_output=0,
     available_nanos=Nanos(9_000_000_000),
     parties=[
@@ -102,6 +103,8 @@ def test_the_decision_and_its_reasons() -> None:
     assert "no fallback    huge: the token may not use it; 'tollkeeper token edit laptop'" in lines
     alone = run("why", "laptop", "gpt-4o", control=Control({"GET /why": replace(FOUND, fallbacks=[])})).out
     assert f"{hold}\n" in alone
+    rest = run("why", "laptop", "gpt-4o", control=asked(replace(FOUND, holds_rest=True))).out
+    assert "input tokens and as many output tokens as the rest pays for" in rest
     by_token = run("why", "laptop", "gpt-4o", control=asked(replace(FOUND, hold_output=4096))).out
     assert "1,000 input and 4,096 output tokens, by the token's --hold-output" in by_token
     assert (

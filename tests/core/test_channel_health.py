@@ -190,6 +190,21 @@ def test_a_refused_key_is_tried_again_ever_more_rarely_and_heals_by_itself(healt
     assert health.state(UP) == HealthState("ok")
 
 
+def test_calls_that_are_refused_together_are_one_refusal(health: ChannelHealth, mono: Mono) -> None:
+    for _ in range(5):
+        fail(health, FailureKind.AUTH)
+    assert health.state(UP).left_s == 60.0
+
+
+def test_a_test_that_makes_no_call_leaves_missing_models_out(health: ChannelHealth) -> None:
+    fail(health, FailureKind.RATE)
+    health.lacks(UP.id, "m")
+    health.clear(UP.id, models=False)
+    assert (health.state(UP).name, [*health.missing(UP.id)]) == ("ok", ["m"])
+    health.clear(UP.id)
+    assert health.missing(UP.id) == {}
+
+
 def test_a_refused_key_needs_attention_until_it_is_cleared_or_accepted(health: ChannelHealth, mono: Mono) -> None:
     fail(health, FailureKind.AUTH)
     fail(health, FailureKind.RATE, retry_after_s=100.0)

@@ -1,5 +1,6 @@
 """A fifth of the calls, and three a second: no storm, and no call is left alone on a quiet day."""
 
+import msgspec
 import pytest
 
 from gateway.core.catalog import ModelEntry, Route
@@ -182,6 +183,22 @@ def test_without_budget_a_paused_channel_is_not_a_second_attempt() -> None:
     while case.retries.take():
         pass
     assert case.fails(a, failure(K.AUTH)) is None
+
+
+def test_without_budget_a_fallback_at_a_paused_channel_is_tried_once() -> None:
+    """A call of the fallback itself would be tried there, too."""
+    own, lent = route("a"), route("b", model="other")
+    other = msgspec.structs.replace(entry(lent), name="other")
+    case = Case(own)
+    case.asked = msgspec.structs.replace(entry(own), fallbacks=(other,))
+    case.tries = RetryState(case.asked, case.asked)
+    case.health.failed(lent.channel.id, K.RATE, "429", 60)
+    while case.retries.take():
+        pass
+    step = case.fails(own, failure(K.AUTH))
+    assert step is not None
+    assert (step.entry.name, step.choice.resting) == ("other", True)
+    assert case.fails(lent, failure(K.SERVER)) is None
 
 
 def test_what_repeats_a_broken_stream_is_known_once_and_for_a_few_seconds() -> None:

@@ -384,6 +384,7 @@ def refused(**changes: Any) -> Why:
         "multiplier": 500_000,
         "hold_nanos": Nanos(9_000_000),
         "hold_tokens": 5_000,
+        "holds_rest": False,
         "hold_output": 0,
         "available_nanos": Nanos(12 * DOLLAR),
         "parties": [
