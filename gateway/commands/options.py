@@ -132,9 +132,8 @@ MASKED = frozenset({"headers", "key", "keys", "proxy"})
 
 def saved_text(patch: Patch, before: object, after: object) -> str:
     """``saved``, or that everything is as before."""
-    if MASKED.isdisjoint(patch) and all(getattr(before, name, 0) == getattr(after, name, 1) for name in patch):
-        return f"is as before: {NOTHING_CHANGED}"
-    return "saved"
+    shown = MASKED.isdisjoint(patch) and all(getattr(before, name, 0) == getattr(after, name, 1) for name in patch)
+    return f"is as before: {NOTHING_CHANGED}" if shown or getattr(after, "unchanged", False) else "saved"
 
 
 def something(patch: Patch) -> Patch:

@@ -17,6 +17,7 @@ from gateway.core.model_prices import own_prices, prices_in_effect
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
+from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
 from gateway.domain.price import Price
 from gateway.domain.registry import Change, Registry, Table, with_changes
@@ -71,7 +72,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     prices = await _new_prices(_channel_of(changes), None, edits)
     channel = _check(channel, edits)  # others may have come meanwhile
     undone = f"channel '{channel.name}' is removed"
-    prices = _commit(edits, None, changes, prices, f"added channel '{channel.name}'", undone)
+    prices, _ = _commit(edits, None, changes, prices, f"added channel '{channel.name}'", undone)
     return await _saved_view(edits, channel.id, prices)
 
 
@@ -87,10 +88,10 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
             f"channel '{old.name}' has changed in the meantime; review it and try again", code="changed_meanwhile"
         )
     undone = f"channel '{old.name}' is as before"
-    prices = _commit(edits, old, changes, prices, edit_text("channel", old, channel), undone)
+    prices, unchanged = _commit(edits, old, changes, prices, edit_text("channel", old, channel), undone)
     if not {"key", "keys"}.isdisjoint(members(body)):
         edits.engine.health.clear(old.id)  # who gives the same key again says that it is good
-    return await _saved_view(edits, old.id, prices)
+    return msgspec.structs.replace(await _saved_view(edits, old.id, prices), unchanged=unchanged)
 
 
 def _at_home(asked: Channel, old: Channel) -> Channel:
@@ -132,16 +133,18 @@ def _commit(
     prices: Sequence[Price],
     done: str,
     undone: str,
-) -> list[Price]:
-    """Commit a channel with the prices of its new models, except for those that were set meanwhile; with which ones."""
+) -> tuple[list[Price], bool]:
+    """Commit a channel with the prices of its new models, except for those that were set meanwhile.
+
+    The prices, and whether nothing has changed.
+    """
     priced = _price_changes(_channel_of(changes), old, prices, edits.registry)
     new = [price for price in prices if any(change.value is price for change in priced)]
     if new:
         done = f"{done} with {count_text(len(new), 'price')} known to the program"
     if brought := [price for price in new if price.model not in edits.registry.prices]:
         undone = f"{undone}, without {count_text(len(brought), 'price')} it brought"
-    edits.commit(done, undone, *changes, *priced)
-    return new
+    return new, edits.commit(done, undone, *changes, *priced)["done"] == NOTHING_CHANGED
 
 
 async def _saved_view(edits: ConfigEdits, id_: ChannelId, prices: Sequence[Price]) -> SavedChannel:

@@ -70,17 +70,20 @@ def _token(engine: Engine, ref: str) -> Token:
     return token
 
 
-def _why(engine: Engine, wanted: PlannedCall) -> Why:
-    catalog, now = engine.catalog, engine.now()
-    ways = DryRunState(
-        catalog=catalog,
+def _dry_run_state(engine: Engine) -> DryRunState:
+    return DryRunState(
+        catalog=engine.catalog,
         limiter=engine.limiter,
         books=engine.store.books,
         look=partial(_look, engine),
         closed=engine.pipeline.closed,
         pressed=lambda: engine.pressure.check(engine.clock.mono()),
     )
-    found = dry_run(wanted, ways, now)
+
+
+def _why(engine: Engine, wanted: PlannedCall) -> Why:
+    catalog, now = engine.catalog, engine.now()
+    found = dry_run(wanted, _dry_run_state(engine), now)
     token, group = wanted.token, group_of(wanted.token, catalog)
     seen = visibility_of(wanted.model, token, group, catalog)
     admitted = found.admission.hold_plan if found.admission is not None else None

@@ -152,6 +152,9 @@ class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
     ones, and those of other channels.
     """
 
+    unchanged: bool = False
+    """Everything was so already, also what is not shown."""
+
     def of_changed(self, before: ChannelView) -> "SavedChannel":
         """The same; of models without a price, or without that of their target, only those that an edit changed."""
         known = {(model.name, model.upstream) for model in before.models}

@@ -453,7 +453,9 @@ async def test_a_key_that_was_refused_and_is_given_again_is_tried_again(owner: C
     await owner.edit_channel("up", {"key": FIRST})
     gateway.engine.health.failed(ChannelId("ch_up"), FailureKind.AUTH, "401")
     assert (await owner.edit_channel("up", {"note": "x"})).state == "attention"
-    assert (await owner.edit_channel("up", {"key": FIRST})).state == "ok"
+    again = await owner.edit_channel("up", {"key": FIRST})
+    assert (again.state, again.unchanged) == ("ok", True)
+    assert not (await owner.edit_channel("up", {"key": SECOND})).unchanged
 
 
 async def test_a_key_that_could_not_be_saved_changes_nothing(

@@ -67,9 +67,9 @@ async def edit(page: AnyPage) -> None:
         command=form.command,
         live=lambda values: warning(values, presets),
     )
-    saved = await page.ask(Form(plan))
-    if saved is not None:
+    if (saved := await page.ask(Form(plan))) is not None:
         news = channel_fields.price_news(saved.of_changed(channel)) if saved is not UNCHANGED else ""
+        saved = UNCHANGED if saved is UNCHANGED or saved.unchanged else saved
         page.report_edit(saved, f"Channel {channel.name} saved.", news)
 
 
