@@ -96,5 +96,6 @@ def _near_limit(
     share = max(map(spent_share, budgets), default=0.0)
     refuses = any(budget_id(budget.window, *scope) in refusing for budget in budgets)
     if share >= ALERT_SHARE or refuses:
-        text = f"{safe(name, 16)} {fmt.percent(share)}{', refusing' if refuses else ''}"
+        spent = "budget refusing" if refuses and share < 1 else f"{fmt.percent(share)}{', refusing' if refuses else ''}"
+        text = f"{safe(name, 16)} {spent}"  # a share below one says little of why, and comes a moment later
         yield Alert("bad" if share >= 1 or refuses else "warn", text, page, scope[1])

@@ -13,7 +13,7 @@ from gateway.client import launch
 from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.human_values import plural
-from gateway.domain.incidents import TOO_SMALL, Incident
+from gateway.domain.incidents import Incident
 from tui import exit_status, saved_state, themes
 from tui.actions import PAGES, Action
 from tui.glyphs import ASCII, UNICODE, wants_ascii
@@ -120,9 +120,7 @@ def warn_of_budget(app: Console, incident: Incident) -> None:
         return any((one.id, one.reason, one.ended) == (incident.id, reason, None) for one in board.incidents.newest())
 
     if not known():
-        budget, small = safe(incident.budget, 80), reason.startswith(TOO_SMALL)
-        text = f"The {budget} is {safe(reason, 80)}." if small else f"Of the {budget}, {safe(reason, 80)}."
-        toast(app, text, bad=True, holds=known)
+        toast(app, f"Of the {safe(incident.budget, 80)}, {safe(reason, 80)}.", bad=True, holds=known)
 
 
 def restart(app: Console) -> None:

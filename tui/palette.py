@@ -102,8 +102,8 @@ def entries(app: Console) -> Iterator[PaletteEntry]:
             kind: type[AnyPage] = app.page_classes[info.id]
             actions = (a for scope in kind.scopes for a in keymap.actions_in(scope) if a.verb in kind.verbs)
             yield from (_remote_entry(app, info, action) for action in actions)
-    for name, label, about in setting_names():
-        yield PaletteEntry(f"Setting: {label}", about, partial(go_to, app, "settings", name, "edit"))
+    for name, label, about, verb in setting_names(app.session):
+        yield PaletteEntry(f"Setting: {label}", about, partial(go_to, app, "settings", name, verb))
     for name in theme_names(app.session):
         yield PaletteEntry(f"Theme: {name}", THEME_NOTES.get(name, "yours"), partial(apply_theme, app, name))
 

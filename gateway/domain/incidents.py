@@ -37,7 +37,7 @@ STORE = ""
 PAUSED_STATES = ("cooling", "attention")
 """States in which a channel gets no calls."""
 
-TOO_SMALL = "too small for a call"
+TOO_LITTLE = "too little is left for a call"
 ALL_SPENT = "all is spent, and calls are rejected"
 
 WARN_SHARE = 0.8
@@ -512,7 +512,7 @@ def _spent_text(budget: BudgetView) -> str:
     if share >= 1 or 0 in (budget.nanos, budget.tokens):
         return ALL_SPENT
     text = f"{percent_text(share)} is spent"
-    return text if share >= WARN_SHARE else f"{TOO_SMALL}; {text}"
+    return text if share >= WARN_SHARE else f"{TOO_LITTLE}; {text}"
 
 
 def _limits(incident: Incident) -> tuple[Nanos | None, int | None]:

@@ -156,7 +156,7 @@ async def test_a_budget_that_is_too_small_for_a_call_is_an_incident_for_a_while_
     (one,) = [one for one in await owner.incidents() if one.budget]
     assert (one.budget, one.reason, one.refused) == (
         "daily budget of token 'tight'",
-        "too small for a call; 0% is spent",
+        "too little is left for a call; 0% is spent",
         1,
     )
     assert one.refuses(gateway.engine.now())
@@ -236,7 +236,7 @@ async def test_a_refusal_is_looked_at_although_no_call_runs_and_nobody_asks(
     gateway.price()
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(10)),))
     assert (await client.chat(max_tokens=1)).status == 429
-    await gateway.until(lambda: "too small for a call" in caplog.text)
+    await gateway.until(lambda: "too little is left for a call" in caplog.text)
 
 
 async def test_a_key_whose_variable_is_not_set_was_not_rejected_and_stays_an_incident_while_another_serves(

@@ -272,7 +272,9 @@ def _dim(_row: SettingRow) -> str:
     return "dim"
 
 
-def setting_names() -> Sequence[tuple[str, str, str]]:
-    """Name, label and meaning of everything that can be changed here, for the palette."""
-    own = [(choice.name, choice.label, choice.meaning) for choice in CONSOLE]
-    return [*((field.name, field.label, field.help) for field in SETTINGS), *own]
+def setting_names(session: ConsoleSession) -> Iterator[tuple[str, str, str, str]]:
+    """Name, label and meaning of every row, for the palette, and the verb that changes what can be changed here."""
+    yield from ((field.name, field.label, field.help, "edit") for field in SETTINGS)
+    yield from ((choice.name, choice.label, choice.meaning, "edit") for choice in CONSOLE)
+    yield "file", "Keys and themes", "your own keys and themes, in a file", ""
+    yield from ((row.name, row.label, row.meaning, "") for row in server_rows(session))

@@ -11,8 +11,9 @@ from gateway.domain.units import Millis
 from tests.tui.owner import Owner, press, said, screen, shown, until
 from tests.tui.stage import NOW, console, words
 from tui.app import Console
+from tui.pages.base import AnyPage
 from tui.pages.list_page import select_row
-from tui.pages.settings_table import CONSOLE, ORDER, gateway_rows, setting_names
+from tui.pages.settings_table import ORDER, gateway_rows, setting_names
 from tui.preferences import NAME, Preferences
 
 
@@ -187,11 +188,11 @@ async def test_problems_of_the_file_stay_on_the_page() -> None:
         assert getattr(row_of(app, "file"), "wrong")  # noqa: B009 - any row
 
 
-def test_the_palette_knows_all_of_them() -> None:
-    assert [name for name, _, _ in setting_names()] == [
-        *(field.name for field in SETTINGS),
-        *(choice.name for choice in CONSOLE),
-    ]
+async def test_the_palette_knows_every_row() -> None:
+    async with shown("settings") as (app, _, _):
+        page: AnyPage = app.page
+        rows = {page.source.row(at).name for at in range(page.source.count)}
+        assert {name for name, _, _, _ in setting_names(app.session)} == rows
 
 
 def test_the_command_gives_a_setting_the_value_it_has() -> None:
