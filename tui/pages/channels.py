@@ -269,7 +269,7 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         "state", "State", 11, lambda r: f"{_mark(r.view, glyphs)} {_short_state(r.view)}", tone=_tone, sort=_state_order
     )
     yield Column(
-        "name", "Name", 13, lambda r: safe(r.view.name), most=20, flex=True, sort=lambda r: r.view.name.casefold()
+        "name", "Name", 13, lambda r: safe(r.view.name), most=18, flex=True, sort=lambda r: r.view.name.casefold()
     )
     yield Column(
         "dialect", "Dialect", 9, lambda r: safe(r.view.dialect), rank=6, tone=_dim, sort=lambda r: r.view.dialect
@@ -288,7 +288,7 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         "First token 24 h",
         SPARK + 7,
         lambda r: _speed(r, glyphs),
-        most=SPARK + 24,
+        most=SPARK + 16,
         tone=lambda r: _tone(r) if r.view.reason else "",
         sort=lambda r: r.first_byte_ms or 0,
     )
