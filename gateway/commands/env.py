@@ -17,7 +17,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS, complete_apps
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SOME, json_option
-from gateway.commands.output import out, out_json, words
+from gateway.commands.output import on_terminal, out, out_json, words
 from gateway.commands.session import config, run
 from gateway.config import is_home
 from gateway.domain.errors import GatewayError
@@ -67,7 +67,8 @@ def env(
     """Print the settings that point an SDK or a program at this gateway.
 
     With --for it prints everything that the program needs, with the models that the token sees; stderr says where
-    each part goes. Keys are not stored, so they cannot be looked up: without --key, a placeholder is printed.
+    each part goes. If variables come first, a pipe gets the rest as comments, so that a shell can evaluate it. Keys are
+    not stored, so they cannot be looked up: without --key, a placeholder is printed.
     """
     kind = SHELLS[shell] if shell else _own_shell()
     known = _key(key)
@@ -175,9 +176,11 @@ def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) ->
     if as_json:
         out_json(parts)
         return
-    for part in parts:
+    only_variables = bool(snippets[0].variables) and not on_terminal()
+    for at, part in enumerate(parts):
         words(f"\N{RIGHTWARDS ARROW} {part.where}:")
-        out(part.text)
+        commented = only_variables and at > 0  # eval "$(tollkeeper env …)" would run it
+        out("\n".join(f"# {line}".rstrip() for line in part.text.splitlines()) if commented else part.text)
 
 
 class PrintedPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -285,6 +285,7 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
         if check.ok:
             # a key that is refused stays out of use, and so does a model that was not called now
             edits.engine.health.clear(current.id, keys=False, models=bool(asked.model))
+    edits.engine.incident_watch.look()  # what it found began or ended now
     return check
 
 

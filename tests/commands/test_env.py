@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gateway.commands import env
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import NotFound
 from gateway.domain.views import CallPage
@@ -199,6 +200,21 @@ def test_the_variables_or_the_file_alone() -> None:
     assert tomllib.loads(file)["model_provider"] == "tollkeeper"
     none = run("env", "--for", "cursor", "--only", "variables", control=Control(APPS))
     assert (none.code, none.out) == (Exit.USAGE, "")
+
+
+@pytest.mark.parametrize("app", ["openai", "anthropic", "curl", "aider", "claude"])
+def test_a_shell_can_evaluate_what_is_printed_into_a_pipe(app: str) -> None:
+    printed = run("env", "--for", app, "--key", OWN_KEY, "--shell", "sh", control=Control(APPS)).out
+    lines = printed.splitlines()
+    exports = [line for line in lines if line.startswith("export ")]
+    assert len(exports) < len(lines)
+    assert all(line.startswith("#") for line in lines if line not in exports)
+
+
+def test_a_terminal_gets_what_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env, "on_terminal", lambda: True)
+    printed = run("env", "--for", "openai", "--shell", "sh", control=Control(APPS)).out
+    assert "\nfrom openai import OpenAI\n" in printed
 
 
 def test_as_json_each_part_stands_by_itself() -> None:

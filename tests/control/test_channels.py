@@ -494,6 +494,17 @@ async def test_a_key_that_a_test_finds_refused_needs_attention(
     assert (await owner.channel("up")).state == "ok"
 
 
+async def test_the_incident_of_a_key_that_a_test_finds_refused_begins_then_not_when_somebody_looks(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("/v1/models", fail(401), reply({"object": "list", "data": [{"id": "m"}]}))
+    await owner.test_channel("up")
+    refused = gateway.engine.incident_watch.incidents.newest()
+    assert [(one.kind, one.paused) for one in refused] == [(FailureKind.AUTH, True)]
+    await owner.test_channel("up")
+    assert not refused[0].paused
+
+
 @pytest.mark.parametrize(("preset", "meant"), [("opnai", "openai"), ("zzz", "")])
 async def test_an_unknown_preset_names_the_known_ones(owner: ControlClient, preset: str, meant: str) -> None:
     with pytest.raises(BadRequest, match=f"unknown preset '{preset}'") as caught:
