@@ -27,6 +27,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, inline, misfit, read
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, FieldDifference, ImportView
 from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.group import Group, begin_of
 from gateway.domain.human_values import count_text
 from gateway.domain.price import Price
 from gateway.domain.registry import Change, Entity, Registry, Table, with_change
@@ -51,10 +52,14 @@ class ImportPlan:
         self.differences: list[Difference] = []
         self.keys: dict[str, str] = {}
         self._now = now
+        self._staying: Mapping[str, Group] = {}
+        """Groups that are not removed."""
 
     def follow(self, document: Document, *, prune: bool) -> None:
         """Raises BadRequest with the path of what cannot be understood or is not allowed."""
         _check_head(document)
+        named = _table(document, "groups")
+        self._staying = {name: one for name, one in self.registry.groups.items() if name in named or not prune}
         for section in SECTIONS:
             if section.title:
                 self._many(section, _table(document, section.name), prune=prune)
@@ -113,7 +118,7 @@ class ImportPlan:
         elif section.name == "channels":
             made = {"id": ChannelId(new_id("ch")), "created": self._now, "last_check": None}
         elif section.name == "groups":
-            made = {"created": self._now}
+            made = {"created": self._now, "since": begin_of(title, self._staying)}
         else:
             made = dict.fromkeys(section.omit, self._now)
         return {section.title: title, **made}

@@ -205,7 +205,7 @@ def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | To
     if old.name == new.name:
         return f"changed {noun} '{old.name}'"
     renamed = f"renamed {noun} '{old.name}' to '{new.name}'"
-    before = {"name": old.name, **({"former": old.former} if isinstance(old, Group) else {})}
+    before = {"name": old.name, **({"former": old.former, "since": old.since} if isinstance(old, Group) else {})}
     return renamed if msgspec.structs.replace(new, **before) == old else f"{renamed} and changed it"
 
 

@@ -10,7 +10,7 @@ from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.request_bodies import patch, query, require_fields
 from gateway.control.views import group_view, group_views
 from gateway.domain.errors import Conflict
-from gateway.domain.group import Group, GroupFields, as_successor
+from gateway.domain.group import Group, GroupFields, as_successor, begin_of
 from gateway.domain.registry import Change, Registry
 from gateway.domain.units import Millis
 from gateway.domain.views import GroupView
@@ -33,6 +33,7 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     group = patch(Group(name="", created=edits.now), body, GroupFields.__struct_fields__)
     validation.group(group)
     _check_unused(group.name, edits.registry)
+    group = msgspec.structs.replace(group, since=begin_of(group.name, edits.registry.groups))
     edits.commit(f"added group '{group.name}'", f"group '{group.name}' is removed", Change("groups", group.name, group))
     return group_view(edits.engine, group)
 
@@ -67,7 +68,7 @@ def _edit_changes(registry: Registry, old: Group, body: bytes, now: Millis) -> t
     if group.name == old.name:
         return group, [Change("groups", group.name, group)]
     _check_unused(group.name, registry)
-    group = as_successor(group, old, now)
+    group = as_successor(group, old, registry.groups, now)
     moves = _moves(registry, old.name, group.name)
     return group, [Change("groups", group.name, group), Change("groups", old.name, None), *moves]
 

@@ -17,12 +17,12 @@ from gateway.core.quota import (
     HoldPlan,
     MoneyBooks,
     Recall,
-    Scope,
     most_of,
     need_of,
     nothing_recalled,
     plan_hold,
 )
+from gateway.core.quota_refusals import Scope
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, Today, UsedToday
 from gateway.domain.budget import Window, window_end, window_start

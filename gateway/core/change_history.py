@@ -187,7 +187,7 @@ def _successor(value: Entity | None, entry: HistoryEntry, registry: Registry, no
         for other in entry.changes:
             going = registry.groups.get(other.key) if other.table == "groups" and other.before is None else None
             if going is not None and value.name in going.names:
-                return as_successor(value, going, now)
+                return as_successor(value, going, registry.groups, now)
     return value
 
 
@@ -221,7 +221,7 @@ def _differing(table: Table, now: Fields, then: Fields) -> set[str]:
 def _owner_fields(table: Table, fields: Fields) -> Fields:
     """What only the owner changes."""
     if table == "groups":
-        return {name: value for name, value in fields.items() if name != "former"}
+        return {name: value for name, value in fields.items() if name not in ("former", "since")}
     if table != "channels":
         return fields
     owned = {name: value for name, value in fields.items() if name not in ("models", "last_check")}

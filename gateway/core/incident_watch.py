@@ -14,7 +14,8 @@ from gateway.core.catalog import Catalog
 from gateway.core.channel_health import OK, ChannelHealth, HealthState
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.core.quota import ACCOUNT, MoneyBooks, Scope
+from gateway.core.quota import ACCOUNT, MoneyBooks
+from gateway.core.quota_refusals import Scope
 from gateway.domain.budget import (
     BALANCE_ID,
     BALANCE_NAME,
@@ -127,13 +128,13 @@ class IncidentWatch:
 
     def _look_at_budgets(self, now: Millis) -> None:
         catalog, calls = self._catalog(), self._books.spent(ACCOUNT, Millis(0)).calls
-        refused = {exceeded_budget(call.marks) for call in self._bus.noteworthy} - {""}
-        refusing = refused | {one.subject_id for one in self.incidents.newest() if one.refused and one.refuses(now)}
-        if not refused and self._counted == calls and self._known is catalog and self._refusing == refusing:
-            return
-        if self._known is not catalog:
+        if new := self._known is not catalog:
             self._follow_groups(catalog.registry.groups)
             self.incidents.follow_names(dict(self._names()), now)
+        refused = {exceeded_budget(call.marks) for call in self._bus.noteworthy} - {""}
+        refusing = refused | {one.subject_id for one in self.incidents.newest() if one.refused and one.refuses(now)}
+        if not (refused or new) and self._counted == calls and self._refusing == refusing:
+            return
         self._counted, self._known, self._refusing = calls, catalog, refusing
         spent = {
             id_: SpentBudget(budget_name(view.window, owner), view, id_ in refused)
@@ -147,12 +148,12 @@ class IncidentWatch:
     def _follow_groups(self, groups: Mapping[str, Group]) -> None:
         """The warning of a group's budget stays the same under its new name."""
         windows = list(Window)
+        claims = sorted((one.until, one.name, group.name) for group in groups.values() for one in group.former)
         renamed = {
-            budget_id(window, "group", former.name): budget_id(window, "group", group.name)
-            for group in groups.values()
-            for former in group.former
+            budget_id(window, "group", former): budget_id(window, "group", name)
+            for _, former, name in claims  # of several groups that had a name, the last one counts
             for window in windows
-            if former.name not in groups
+            if former not in groups  # what has the name again is warned of itself
         }
         for one in self.incidents.newest() if renamed else ():
             if one.budget and one.ended is None and one.subject_id in renamed:

@@ -26,11 +26,11 @@ Long: what is needed, what is left and what is held are one calculation.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
-from gateway.core.quota_refusals import Headroom, Shortage, budget_warning, quota_exceeded
+from gateway.core.quota_refusals import Headroom, Scope, Shortage, budget_warning, quota_exceeded
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, budget_name, window_end, window_start
 from gateway.domain.call import Running
@@ -40,7 +40,7 @@ from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, r
 from gateway.domain.group import Group
 from gateway.domain.price import Price, highest_cost
 from gateway.domain.token import Token
-from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.units import Millis, Nanos
 from gateway.inbound.api import InboundRequest
 from gateway.upstream.dialects import model_limit, output_limit, remembers
 from gateway.upstream.output_limit import STANDARD_FIELDS
@@ -269,9 +269,6 @@ def _added_input(overrides: Overrides) -> int:
     return -(-size // BOUND_BYTES_PER_TOKEN) + tools
 
 
-Scope = tuple[Literal["account", "token", "group", "channel"], str]
-"""Whose money: ``("account", "")``, ``("token", id)`` or ``("group", name)``."""
-
 ACCOUNT: Scope = ("account", "")
 
 
@@ -303,9 +300,8 @@ class MoneyBooks(Protocol):
     def held(self, scope: Scope) -> Amounts:
         """Running calls."""
 
-    @property
-    def running(self) -> Mapping[CallId, Running]:
-        """The calls that hold something."""
+    def running_in(self, scope: Scope) -> Sequence[Running]:
+        """The running calls that draw on it."""
 
 
 class HoldPlan(msgspec.Struct, frozen=True, gc=False):
@@ -330,8 +326,8 @@ def plan_hold(
         return HoldPlan(full, need.input + need.output)
     rooms = list(_rooms(books, account, group, token, now=now))
     return HoldPlan(
-        full if free else _nanos(rooms, token, need, books.running),
-        _tokens(rooms, token, need, books.running),
+        full if free else _nanos(rooms, token, need, books),
+        _tokens(rooms, token, need, books),
         "; ".join(room.warning for room in rooms if room.warning),
     )
 
@@ -348,23 +344,24 @@ def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Mill
     return min(lefts, default=None)
 
 
-def _nanos(rooms: list[Headroom], token: Token, need: CallNeed, running: Mapping[CallId, Running]) -> Nanos:
+def _nanos(rooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBooks) -> Nanos:
     left = need.nanos
     for room in rooms:
         if room.nanos is not None:
             if room.nanos <= 0 or need.least > room.nanos:
-                raise quota_exceeded(room, Shortage(token=token, held_output=need.minimum, needs=need.least), running)
+                shortage = Shortage(token=token, held_output=need.minimum, needs=need.least)
+                raise quota_exceeded(room, shortage, books.running_in(room.scope))
             left = min(left, Nanos(room.nanos))
     return left
 
 
-def _tokens(rooms: list[Headroom], token: Token, need: CallNeed, running: Mapping[CallId, Running]) -> int:
+def _tokens(rooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBooks) -> int:
     left, least = need.input + need.output, need.input + need.minimum
     for room in rooms:
         if room.tokens is not None:
             if room.tokens <= 0 or least > room.tokens:
                 shortage = Shortage(token=token, held_output=need.minimum, needs=least, in_tokens=True)
-                raise quota_exceeded(room, shortage, running)
+                raise quota_exceeded(room, shortage, books.running_in(room.scope))
             left = min(left, room.tokens)
     return left
 
@@ -383,8 +380,7 @@ def _rooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, n
         (("token", token.id), token.budgets, token.name, "token_quota_exceeded"),
     ):
         for budget in budgets:
-            room = _room(books, scope, budget, (name, code), now)
-            yield msgspec.structs.replace(room, names=group.names) if scope[0] == "group" and group.former else room
+            yield _room(books, scope, budget, (name, code), now)
 
 
 def _room(books: MoneyBooks, scope: Scope, budget: Budget, words: tuple[str, str], now: Millis) -> Headroom:
@@ -398,6 +394,7 @@ def _room(books: MoneyBooks, scope: Scope, budget: Budget, words: tuple[str, str
         nanos=None if budget.nanos is None else budget.nanos - spent.nanos - held.nanos,
         tokens=None if budget.tokens is None else budget.tokens - spent.tokens - held.tokens,
         resets=window_end(budget.window, now),
+        scope=scope,
         whose=scope[0],
         name=name,
         window=budget.window.value,

@@ -4,7 +4,8 @@ to do about it.
 A client learns the ids of all calls that hold the money, but the models of its own token's only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -17,7 +18,7 @@ from gateway.domain.incidents import WARN_SHARE
 from gateway.domain.money import dollars
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
-from gateway.domain.units import CallId, Millis, Nanos
+from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import iso
 
 NAMED_HOLDERS = 3
@@ -29,6 +30,10 @@ ADVISED_OUTPUT = 8000
 
 WHILE_HELD = "while_held"
 """Among the details of the error: the call would fit once the running calls have ended."""
+
+
+Scope = tuple[Literal["account", "token", "group", "channel"], str]
+"""Whose money: ``("account", "")``, ``("token", id)`` or ``("group", name)``."""
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,8 +50,7 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     window: str = ""
     warning: str = ""
     """That most of it is spent."""
-    names: frozenset[str] = frozenset()
-    """Of a group that was renamed all of its names."""
+    scope: Scope = ("account", "")
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +72,8 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
         return call.held_tokens if self.in_tokens else call.held
 
 
-def quota_exceeded(room: Headroom, shortage: Shortage, running: Mapping[CallId, Running]) -> QuotaExceeded:
-    """The error of a call that this budget is too small for."""
+def quota_exceeded(room: Headroom, shortage: Shortage, running: Iterable[Running]) -> QuotaExceeded:
+    """The error of a call that this budget is too small for; ``running``: the calls that draw on it."""
     left = (room.tokens if shortage.in_tokens else room.nanos) or 0
     details: dict[str, object] = {} if room.resets is None else {"resets_at": iso(room.resets)}
     if room.whose:
@@ -78,7 +82,7 @@ def quota_exceeded(room: Headroom, shortage: Shortage, running: Mapping[CallId, 
     else:
         details["missing_nanos"] = shortage.needs - left
     fix = advice(QuotaExceeded("", code=room.code, details=details), token=room.name, group=room.name)
-    holders = _holders(room, shortage, running)
+    holders = sorted(filter(shortage.held_by, running), key=shortage.held_by, reverse=True)
     if shortage.needs <= left + sum(map(shortage.held_by, holders)):
         details[WHILE_HELD] = True
     parts = [_state(room, shortage, left, holders)]
@@ -107,18 +111,6 @@ def _state(room: Headroom, shortage: Shortage, left: int, holders: Sequence[Runn
     if left + held <= 0:
         return f"{room.label} is used up"
     return f"running calls hold the rest of {room.label}: {named}"
-
-
-def _holders(room: Headroom, shortage: Shortage, running: Mapping[CallId, Running]) -> list[Running]:
-    """The running calls that hold something of it, those that hold most first."""
-    match room.whose:
-        case "group":
-            calls = [call for call in running.values() if call.group in (room.names or (room.name,))]
-        case "token":
-            calls = [call for call in running.values() if call.token == shortage.token.id]
-        case _:
-            calls = list(running.values())
-    return sorted((call for call in calls if shortage.held_by(call)), key=shortage.held_by, reverse=True)
 
 
 def _holder_names(shortage: Shortage, holders: Sequence[Running]) -> str:

@@ -1,5 +1,6 @@
 """Group: ties tokens to channels and decides which models its tokens see, at which multiplier."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -53,8 +54,16 @@ class FormerName(msgspec.Struct, frozen=True, kw_only=True):
     """A name that a group had."""
 
     name: str
+    since: Millis = Millis(0)
+    """Calls that began earlier under this name are not the group's; nor, if another group got the name, those that
+    began at ``until`` or later. Where the records of that time are deleted, its whole hour, or day, counts for the
+    earlier group.
+    """
     until: Millis
-    """Calls that began later under this name are not the group's."""
+
+
+UPLOAD_MS = 60_000
+"""A call begins with its upload, and gets the name that its group has at the end of that."""
 
 
 def hidden_aliases(group: GroupFields) -> list[str]:
@@ -69,6 +78,8 @@ class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
     created: Millis = Millis(0)
     former: tuple[FormerName, ...] = ()
     """In the order in which it had them: what calls used under them counts for its budgets and sums, too."""
+    since: Millis = Millis(0)
+    """Calls that began earlier under its name are not the group's; 0: all are that no other group has."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -76,6 +87,14 @@ class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
         return frozenset((self.name, *(former.name for former in self.former)))
 
 
-def as_successor(group: Group, old: Group, now: Millis) -> Group:
+def as_successor(group: Group, old: Group, groups: Mapping[str, Group], now: Millis) -> Group:
     """The group that gets the place of one with another name, and whose calls those of that one are from now on."""
-    return msgspec.structs.replace(group, former=(*old.former, FormerName(name=old.name, until=now)))
+    former = FormerName(name=old.name, since=old.since, until=Millis(now + 1))
+    since = begin_of(group.name, groups) or Millis(now - UPLOAD_MS)
+    return msgspec.structs.replace(group, former=(*old.former, former), since=since)
+
+
+def begin_of(name: str, groups: Mapping[str, Group]) -> Millis:
+    """``since`` of a group that gets this name: the calls of the one that had it before stay with that; 0: no such."""
+    untils = (former.until for group in groups.values() for former in group.former if former.name == name)
+    return max(untils, default=Millis(0))

@@ -144,6 +144,7 @@ MOMENTS = 2 * len(Window)
 """Moments kept for each scope: when each window began, and as many earlier ones."""
 
 EVER = Millis(0)
+_NEVER = Millis(sums.FOREVER)
 
 DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group": "group", "channel": "channel"}
 """Which sums answer for a scope; those of the account are all of the groups'."""
@@ -169,6 +170,8 @@ class Counters:
         self._calls, self.backlog, self.lock = calls, backlog, lock
         self._spent: dict[Scope, dict[Millis, HeldSums]] = {}
         self._used: dict[str, int] | None = None
+        self.bounds: dict[Scope, set[Millis]] = {}
+        """More moments that are kept: when a name went from one group to another."""
         self.total: HeldSums | None = None
         """All calls there ever were, once ``sum_up`` has counted them."""
 
@@ -181,8 +184,9 @@ class Counters:
         if found is None:
             with self.lock:
                 found = self._count(scope, since)
-            if len(moments) >= MOMENTS:
-                del moments[next(iter(moments))]
+            bounds = self.bounds.get(scope, ())
+            if len(moments) >= MOMENTS + len(bounds):
+                del moments[next(moment for moment in moments if moment not in bounds)]
             moments[since] = found
         return SpentAmounts(Nanos(found.nanos), found.tokens, found.calls)
 
@@ -261,6 +265,10 @@ class NameSpan(NamedTuple):
     until: Millis | None
     """None: it has it now."""
 
+    def has(self, call: Running) -> bool:
+        """Whether the call began in it."""
+        return call.group == self.name and self.since <= call.ts and (self.until is None or call.ts < self.until)
+
 
 class RenamedSums:
     """What calls used and hold; of a group that was renamed also what they did under the names that it had."""
@@ -270,6 +278,8 @@ class RenamedSums:
         self._groups: Mapping[str, Group] = {}
         self._spans: dict[str, list[NameSpan]] = {}
         """Of groups that had other names, or whose name another group had, by their names now."""
+        self._changed = EVER
+        """When a name last went to another group."""
 
     def spent(self, scope: Scope, since: Millis = EVER) -> SpentAmounts:
         spans = self._of(scope)
@@ -291,38 +301,62 @@ class RenamedSums:
         spans = self._of(scope)
         if not spans:
             return self._holds.held(scope)
-        sums = HeldSums()
-        for call in self._holds.running.values():
-            for name, since, until in spans:
-                if call.group == name and since <= call.ts and (until is None or call.ts < until):
-                    sums.count(call, 1)
-        return HeldAmounts(Nanos(sums.nanos), sums.tokens, sums.calls)
+        first = next(iter(self._holds.running.values()), None)
+        if first is None:
+            return HeldAmounts()
+        if first.ts < self._changed:
+            sums = HeldSums()
+            for call in self.running_in(scope):
+                sums.count(call, 1)
+            return HeldAmounts(Nanos(sums.nanos), sums.tokens, sums.calls)
+        parts = [self._holds.held(("group", span.name)) for span in spans if span.until is None]  # all began since
+        nanos, tokens = sum(part.nanos for part in parts), sum(part.tokens for part in parts)
+        return HeldAmounts(Nanos(nanos), tokens, sum(part.calls for part in parts))
+
+    def running_in(self, scope: Scope) -> list[Running]:
+        """The running calls that draw on it."""
+        spans, running = self._of(scope), self._holds.running.values()
+        if not spans:
+            return [call for call in running if scope in scopes(call)]
+        return [call for call in running if any(span.has(call) for span in spans)]
 
     def _of(self, scope: Scope) -> list[NameSpan]:
         groups = self._entities.registry.groups
         if groups is not self._groups:
             self._groups, self._spans = groups, name_spans(groups)
+            spans = [span for every in self._spans.values() for span in every]
+            self._changed = max((span.since for span in spans), default=EVER)
+            self._counters.bounds = {}
+            for name, since, until in spans:
+                self._counters.bounds.setdefault(("group", name), set()).update({since, until or EVER})
         return self._spans.get(scope[1], []) if scope[0] == "group" else []
 
 
 def name_spans(groups: Mapping[str, Group]) -> dict[str, list[NameSpan]]:
     """When which group had which name, by the groups' names now; of those that have nothing to do with a renaming none.
 
-    A name belongs to the group that had it until it was renamed, then to the next one that had it, then to the present
-    one: no call counts for two groups.
+    No call counts for two groups: a name belongs to the one that had it until that was renamed, then to the next one.
+    The last one that had it keeps it, also if the clock was set back since.
     """
-    claims: dict[str, list[tuple[Millis, str]]] = {}
+    claims: dict[str, list[tuple[Millis, Millis, str]]] = {}
     for group in groups.values():
         for former in group.former:
-            claims.setdefault(former.name, []).append((former.until, group.name))
+            claims.setdefault(former.name, []).append((former.until, former.since, group.name))
+    for group in groups.values():
+        if group.since or group.name in claims:
+            claims.setdefault(group.name, []).append((_NEVER, group.since, group.name))
     spans: dict[str, list[NameSpan]] = {}
-    for name in {*claims, *(group.name for group in groups.values() if group.former)}:
-        since = EVER
-        for until, holder in sorted(claims.get(name, ())):
-            spans.setdefault(holder, []).append(NameSpan(name, since, until))
-            since = until
-        if name in groups:
-            spans.setdefault(name, []).append(NameSpan(name, since, None))
+    for name, holders in claims.items():
+        found: list[tuple[str, NameSpan]] = []
+        for until, since, holder in sorted(holders):
+            if found and found[-1][0] == holder:
+                begin = found.pop()[1].since  # it got the name back, and nobody else had it
+            else:
+                begin = max(since, found[-1][1].until or since) if found else since
+            found.append((holder, NameSpan(name, begin, until)))
+        holder, last = found.pop()
+        for one, span in (*found, (holder, last._replace(until=None))):
+            spans.setdefault(one, []).append(span)
     return spans
 
 
@@ -354,6 +388,8 @@ class Books:
         """What the calls used that began at a moment or later, if they have ended."""
         self.held = sums.held
         """What the running calls may use."""
+        self.running_in = sums.running_in
+        """The running calls that draw on a scope."""
         self.last_used = self.counters.last_used
         """When a token's latest call began."""
         self.trouble = recorder.trouble if recorder else Trouble()

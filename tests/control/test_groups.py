@@ -1,9 +1,15 @@
 import asyncio
+from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
 from gateway.domain.errors import BadRequest, Conflict, NotFound
+from gateway.domain.group import as_successor
+from gateway.domain.registry import Change
+from gateway.store import sums
+from gateway.store.rollup import Counts
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import speak
@@ -189,6 +195,99 @@ async def test_no_call_counts_for_two_groups_after_an_import_or_an_undo(owner: C
     await owner.edit_group("x", {"name": "y"})
     await owner.undo()
     assert {group.name: group.calls for group in await owner.groups()} == {"home": 1, "default": 0, "x": 0}
+
+
+async def calls_of(owner: ControlClient) -> dict[str, int]:
+    """How many calls count for each group."""
+    return {group.name: group.calls for group in await owner.groups()}
+
+
+async def test_a_removed_group_leaves_its_calls_to_nobody(owner: ControlClient, gateway: Gateway) -> None:
+    await gateway.client.chat()
+    await gateway.settled()
+    await owner.edit_group("default", {"name": "home"})
+    await owner.add_group({"name": "default"})
+    await owner.add_group({"name": "c"})
+    await owner.remove_group("home", move="c")
+    assert await calls_of(owner) == {"default": 0, "c": 0}
+    await owner.edit_group("c", {"name": "home"})
+    assert await calls_of(owner) == {"default": 0, "home": 0}
+    await gateway.client.chat()
+    await gateway.settled(2)
+    assert await calls_of(owner) == {"default": 0, "home": 1}
+
+
+async def test_a_configuration_that_is_restored_has_the_calls_of_its_groups(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    await gateway.client.chat()
+    await gateway.settled()
+    text = (await owner.export_config()).text
+    await owner.edit_group("default", {"name": "home"})
+    await owner.import_config(text, prune=True, apply=True)
+    assert await calls_of(owner) == {"default": 1}
+
+
+async def test_however_often_a_group_is_renamed_the_log_is_not_read_for_each_call(
+    owner: ControlClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[object] = []
+    by_value = sums.by_value
+
+    def count(*asked: Any) -> dict[str, Counts]:
+        counted.append(asked)
+        return by_value(*asked)
+
+    monkeypatch.setattr(sums, "by_value", count)
+    windows = [{"window": window, "nanos": 10**12} for window in ("day", "week", "month", "ever")]
+    await owner.edit_group("default", {"budgets": windows})
+    await owner.add_group({"name": "b", "budgets": windows})
+    for number in range(1, 7):  # the names change hands each time
+        for old, new in (("default", "tmp"), ("b", "default"), ("tmp", "b")):
+            await owner.edit_group(old, {"name": new})
+        await gateway.client.chat()
+        await gateway.settled(number)
+    await owner.groups()
+    before = len(counted)
+    await gateway.client.chat()
+    await gateway.settled(7)
+    assert (before > 0, len(counted)) == (True, before)
+    assert await calls_of(owner) == {"default": 7, "b": 0}
+
+
+async def test_a_call_of_the_very_moment_of_a_renaming_is_counted(owner: ControlClient, gateway: Gateway) -> None:
+    await gateway.client.chat()
+    (record,) = await gateway.settled()
+    group = gateway.engine.catalog.group("default")
+    renamed = as_successor(msgspec.structs.replace(group, name="home"), group, {}, record.ts)
+    gateway.engine.change([Change("groups", "home", renamed), Change("groups", "default", None)])
+    assert await calls_of(owner) == {"home": 1}
+
+
+async def test_only_the_calls_of_the_group_hold_something_of_its_budget(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    gateway.price()
+    came, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(exchange: Exchange) -> None:
+        came.set()
+        await exchange.until(go)
+        await speak()(exchange)
+
+    provider.on("m", slow)
+    await owner.edit_group("default", {"name": "home", "budgets": [{"window": "day", "nanos": 10_000}]})
+    await owner.add_group({"name": "default"})
+    await owner.edit_channel("up", {"groups": ["home", "default"]})
+    first = asyncio.create_task(gateway.token("other", group="default").chat(max_tokens=1000))
+    await asyncio.wait_for(came.wait(), 10)
+    refused = (await gateway.client.chat(max_tokens=1000)).json["error"]
+    assert ("while_held" in refused["gateway"], "running calls" in refused["message"]) == (False, False)
+    held = {group.name: group.budgets[0].held_nanos for group in await owner.groups() if group.budgets}
+    assert held == {"home": 0}
+    go.set()
+    assert (await first).status == 200
+    await gateway.settled(2)
 
 
 async def test_running_calls_and_warnings_follow_a_new_name(

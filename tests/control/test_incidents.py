@@ -84,6 +84,24 @@ async def test_a_renamed_channel_keeps_its_incidents_also_over_a_restart(tmp_pat
             assert [one.channel for one in await owner.incidents(second)] == [second]
 
 
+async def test_the_warning_of_a_budget_follows_the_last_group_that_had_the_name(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    await owner.edit_group("default", {"name": "home"})
+    await owner.add_group({"name": "default", "budgets": [{"window": "day", "nanos": 1}]})
+    await owner.edit_channel("up", {"groups": ["home", "default"]})
+    await gateway.token("other", group="default").chat()
+    await gateway.settled()
+    (before,) = await owner.incidents()
+    await owner.edit_group("home", {"name": "house", "budgets": [{"window": "day", "nanos": 10**12}]})
+    gateway.engine.incident_watch.look = lambda: gateway.engine.incident_watch.incidents  # type: ignore[method-assign]
+    await owner.edit_group("default", {"name": "yard"})
+    await owner.edit_group("house", {"name": "home2"})
+    del gateway.engine.incident_watch.look
+    (after,) = await owner.incidents()
+    assert (after.id, after.ended, after.budget) == (before.id, None, "daily budget of group 'yard'")
+
+
 async def test_incidents_are_known_after_a_restart(tmp_path: Path, provider: Provider) -> None:
     provider.on("m", fail(500))
     async with running(tmp_path) as gateway:

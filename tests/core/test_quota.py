@@ -12,13 +12,13 @@ from gateway.core.quota import (
     ACCOUNT,
     CallNeed,
     HoldPlan,
-    Scope,
     affordable_output,
     effects_of,
     left_to_stop,
     need_of,
     plan_hold,
 )
+from gateway.core.quota_refusals import Scope
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, Window, window_start
 from gateway.domain.call import Running
@@ -30,6 +30,7 @@ from gateway.domain.price import Price
 from gateway.domain.token import Token
 from gateway.domain.units import MILLION, CallId, Millis, Nanos, TokenId
 from gateway.inbound.embeddings.api import parse_embeddings_request
+from gateway.store.books import scopes
 from gateway.upstream.output_limit import LEAST_OUTPUT
 from tests.core import kit
 from tests.core.clocks import NOON
@@ -61,6 +62,9 @@ class Purse:
 
     def held(self, scope: Scope) -> Amount:
         return self.holds.get(scope, Amount())
+
+    def running_in(self, scope: Scope) -> list[Running]:
+        return [call for call in self.running.values() if scope in scopes(call)]
 
 
 TOKEN: Scope = ("token", "tok_1")
