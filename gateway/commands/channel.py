@@ -25,10 +25,12 @@ from gateway.commands.options import confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.channel import ChannelFields, Dialect
+from gateway.domain.errors import BadRequest
 from gateway.domain.fields import CHANNEL, details
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.incidents import reason_text
 from gateway.domain.money import brief_dollars, dollars
+from gateway.domain.quoting import quote_name
 from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.urls import base_url_warning
@@ -120,15 +122,16 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
                 click.get_current_context(),
             )
     patch = channel_patch(channel_values(given), ChannelFields(name=name))
-    if given["maps"] and not given["models"]:
-        patch["patterns"] = ["*"]  # in addition to all others
     body = {"name": name} | options.given_values(dialect=dialect) | patch
 
-    async def work(client: ControlClient) -> tuple[SavedChannel, str]:
-        saved = await client.add_channel(body)
-        return saved, await _keyless_note(client, saved)
+    async def work(client: ControlClient) -> tuple[SavedChannel, list[str]]:
+        if given["maps"] and not given["models"]:
+            saved, unlisted = await _add_with_all(client, body)
+        else:
+            saved, unlisted = await client.add_channel(body), ""
+        return saved, [unlisted, await _keyless_note(client, saved)]
 
-    view, note = run(work, create=True)
+    view, notes = run(work, create=True)
     if as_json:
         out_json(view)
     if warning := base_url_warning(view.base_url) if view.base_url else "":
@@ -136,9 +139,25 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
     warn_of_unset(view)
     offer = f"{count_text(len(view.models), 'model')} for {', '.join(view.groups) or 'no group'}"
     words(f"Channel '{view.name}' created: {offer}.")
-    for line in filter(None, (note, *formatting.price_notes(view))):
+    for line in filter(None, (*notes, *formatting.price_notes(view))):
         words(line)
     words(f"Try it: tollkeeper channel test {word(view.name)}")
+
+
+async def _add_with_all(client: ControlClient, body: options.Patch) -> tuple[SavedChannel, str]:
+    """Add a channel whose mappings come in addition to all that its upstream lists; a note if there is no list."""
+    try:
+        return await client.add_channel({**body, "patterns": ["*"]}), ""
+    except BadRequest as error:
+        if error.code != "no_model_list":
+            raise
+    saved = await client.add_channel(body)
+    mapped = ",".join(
+        f"{quote_name(m.name, '=')}={quote_name(m.upstream)}" if m.upstream else quote_name(m.name, "=")
+        for m in saved.models
+    )
+    more = f"tollkeeper channel edit {word(saved.name)} --models {word(f'{mapped},MODEL')}"
+    return saved, f"note: it returned no list of models, so it offers only the names of --map; add others: {more}"
 
 
 async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
@@ -209,7 +228,8 @@ async def _unpriced_notes(
 ) -> list[str]:
     """Notes about models that are newly offered and have no price."""
     known = {(model.name, model.upstream) for view in before for model in view.models}
-    new = {model.name for view in after for model in view.models if (model.name, model.upstream) not in known}
+    charged = [view for view in after if view.dialect is not Dialect.MOCK]  # the demo costs nothing
+    new = {model.name for view in charged for model in view.models if (model.name, model.upstream) not in known}
     if not new:
         return []
     unpriced = [model.name for model in await client.models() if model.name in new and not model.price]

@@ -114,16 +114,19 @@ def _channel_of(changes: Sequence[Change]) -> Channel:
 async def _new_prices(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Price]:
     """Known prices for the models that a channel newly offers, or by a name that was another model's.
 
-    And for the others, if it is to have such prices from now on, or if it is another vendor's.
+    And for the others, if it is to have such prices from now on, or if it is another vendor's. And the present price
+    of a name that another channel has for the same model, if it is that model's.
     """
+    names = _stale_prices(channel, old, edits.registry)
+    right = await vendor_prices.prices_elsewhere(channel, edits.registry, names, edits.now) if names else []
     if not channel.known_prices:
-        return []
+        return right
     offered = {(model.name, model.upstream_name) for model in channel.models}
     if old is not None and old.known_prices and (old.preset, old.base_url) == (channel.preset, channel.base_url):
         offered -= {(model.name, model.upstream_name) for model in old.models}
-    stale = [Change("prices", name, None) for name in _stale_prices(channel, old, edits.registry)]
-    registry = with_changes(edits.registry, stale)
-    return await vendor_prices.new_prices(channel, registry, {name for name, _ in offered}, edits.now)
+    registry = with_changes(edits.registry, [Change("prices", name, None) for name in names])
+    new = await vendor_prices.new_prices(channel, registry, {name for name, _ in offered}, edits.now)
+    return [*new, *(price for price in right if price.model not in {one.model for one in new})]
 
 
 def _commit(
@@ -192,19 +195,17 @@ async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[C
 def _price_changes(channel: Channel, old: Channel | None, prices: Sequence[Price], registry: Registry) -> list[Change]:
     """What an edit of a channel does to prices: stale list prices go, and ``prices`` come where there is none.
 
-    What else is mapped to a name whose price goes keeps it. A name that another channel has for the same model keeps
-    its price unless it gets another one. ``registry``: without the edit.
+    What else is mapped to a name whose price goes keeps it. A price that is among ``prices`` and there already stays.
+    ``registry``: without the edit.
     """
     stale = _stale_prices(channel, old, registry)
     changes = {name: Change("prices", name, None) for name in stale}
     left = registry.prices.keys() - changes.keys()
     changes |= {price.model: Change("prices", price.model, price) for price in prices if price.model not in left}
+    changes = {n: one for n, one in changes.items() if one.value is None or one.value is not registry.prices.get(n)}
     if not stale:
         return [*changes.values()]
     before, channels = prices_in_effect(registry), {**registry.channels, channel.id: channel}
-    after = prices_in_effect(with_changes(registry, [Change("channels", channel.id, channel), *changes.values()]))
-    elsewhere = {model.name for one in channels.values() if one.id != channel.id for model in one.models}
-    changes = {name: change for name, change in changes.items() if name in after or name not in elsewhere}
     for served in (served for one in channels.values() for served in one.models):
         price = registry.prices.get(served.upstream) if served.upstream in changes else None
         own = served.name in registry.prices or served.name in changes
@@ -284,9 +285,15 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
         edits.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
         if check.ok:
             # a key that is refused stays out of use, and so does a model that was not called now
-            edits.engine.health.clear(current.id, keys=False, models=bool(asked.model))
+            edits.engine.health.clear(current.id, keys=False, models=_other_names(channel, asked.model))
     edits.engine.incident_watch.look()  # what it found began or ended now
     return check
+
+
+def _other_names(channel: Channel, name: str) -> list[str]:
+    """All names of the upstream's model that the channel offers by this one, itself included."""
+    called = {model.upstream_name for model in channel.models if model.name == name}
+    return [model.name for model in channel.models if model.upstream_name in called]
 
 
 async def resume_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:

@@ -70,11 +70,41 @@ async def new_prices(channel: Channel, registry: Registry, names: Collection[str
     wanted = [served for served in channel.models if served.name in names and served.name not in registry.prices]
     if not wanted:
         return []
+    return await asyncio.to_thread(_list_prices, channel, wanted, registry, await _find(), now)
+
+
+async def prices_elsewhere(channel: Channel, registry: Registry, names: Collection[str], now: Millis) -> list[Price]:
+    """Those of the named models' prices that are right for what the channel maps them to.
+
+    Another channel tells so, that offers the same model by that name and knows this list price for it. A name that has
+    its target's price without one of its own is left out.
+    """
+    wanted = {(served.name, served.upstream_name) for served in channel.models if served.name in names}
+    there = [
+        (one, served)
+        for one in registry.channels.values()
+        for served in (one.models if one.id != channel.id else ())
+        if (served.name, served.upstream_name) in wanted and served.name in registry.prices
+    ]
+    if not there:
+        return []
+    find = await _find()
+    left = {name: price for name, price in registry.prices.items() if name not in names}
+
+    def right(at: Channel, served: ServedModel) -> bool:
+        price = known_price(at, served, registry, find, now)
+        same = price is not None and not differs(registry.prices[served.name], price)
+        return same and not _inherits(registry.prices[served.name], served.upstream_name, left)
+
+    kept = await asyncio.to_thread(lambda: {served.name for at, served in there if right(at, served)})
+    return [registry.prices[name] for name in sorted(kept)]
+
+
+async def _find() -> Find:
     try:
-        find: Find = await load()
+        return await load()
     except Unavailable:
-        find = _nothing
-    return await asyncio.to_thread(_list_prices, channel, wanted, registry, find, now)
+        return _nothing
 
 
 def _list_prices(

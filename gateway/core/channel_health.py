@@ -10,7 +10,7 @@ channel in use with the others. A channel without a usable key is paused until t
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
@@ -282,15 +282,17 @@ class ChannelHealth:
                 self.failing[one] = known[key]
         self._changed()
 
-    def clear(self, channel: ChannelId, *, keys: bool = True, models: bool = True) -> None:
+    def clear(self, channel: ChannelId, *, keys: bool = True, models: Collection[str] | None = None) -> None:
         """Forget the failures of a channel, its keys and its models: it was edited, tested well, or cleared by hand.
 
-        With the id of one of several keys, only the failures of that key.
+        With the id of one of several keys, only the failures of that key. ``models``: those that are forgotten; None:
+        all of them.
         """
         mine = [one for one in self.failing if one == channel or (keys and one.startswith(f"{channel}#"))]
         for one in mine:
-            missing = self.failing.pop(one).models
-            if missing and not models:
+            known = self.failing.pop(one).models
+            missing = {} if models is None else {name: until for name, until in known.items() if name not in models}
+            if missing:
                 self.failing[one] = _ChannelState()
                 self.failing[one].models = missing
         if mine:

@@ -6,8 +6,9 @@ that it will be free in a moment. After that come the channels of the fallback m
 
 Second tries, and attempts at a paused channel, are limited by the ``RetryBudget``, so that broken upstreams are not
 stormed: a fifth of the calls in flight, but at least three, and over time no more than a fifth of the calls and three a
-second. An attempt at another channel that is well is not such a retry: ``channel_health`` limits
-those, and has the pauses of a failing channel.
+second. An attempt at another channel that is well is not such a retry: ``channel_health`` limits those, and has the
+pauses of a failing channel. After its first attempt, a call may go to a paused channel freely once: for a fallback
+model that it has not tried, at a channel where it has not failed.
 """
 
 from collections import OrderedDict
@@ -173,6 +174,10 @@ class RetryState:
         self._failed_at: dict[str, set[ChannelId]] = {}
         """By model."""
         self._put_off: set[str] = set()
+        self._rested = False
+        """Whether it has gone to a paused channel after its first attempt."""
+        self._failing: set[ChannelId] = set()
+        """Channels where it failed, whichever key or model it was."""
         self.failures: list[UpstreamError] = []
         self.gates: tuple[ConcurrencyGate, ...] = ()
         """Where a place may come free for a call that has no next step."""
@@ -182,6 +187,7 @@ class RetryState:
         at_fault = fault_of(route, failure.kind)
         self._last = route
         self._tried.add(at_fault)
+        self._failing.add(route.channel.id)
         self._failed_at.setdefault(self._entry.name, set()).add(at_fault)
         if failure.kind in (FailureKind.NETWORK, FailureKind.SLOW):
             self._dead.add(at_fault)
@@ -224,8 +230,9 @@ class RetryState:
         if (again := self._again(health, draw)) is not None and retries.take():
             self._repeated = True
             return again
-        if choice.route is None or self._puts_off() or not (self._is_new_fallback() or retries.take()):
+        if choice.route is None or self._puts_off() or not (self._is_free(choice.route) or retries.take()):
             return None
+        self._rested = True
         return self._step(choice, choice.route)
 
     def _puts_off(self) -> bool:
@@ -236,9 +243,13 @@ class RetryState:
         self._others.append(self._entry)
         return True
 
-    def _is_new_fallback(self) -> bool:
-        """Whether it is a fallback's first attempt: a call of that model itself would get as far without a retry."""
-        return self._entry is not self._original and self._entry.name not in self._failed_at
+    def _is_free(self, route: Route) -> bool:
+        """Whether a paused channel may be asked without a retry, as it may by a call of the fallback model itself.
+
+        Once in a call, for the first attempt of a fallback, and not where the call has failed already.
+        """
+        new = self._entry is not self._original and self._entry.name not in self._failed_at
+        return new and not self._rested and route.channel.id not in self._failing
 
     def _step(self, choice: RouteChoice, route: Route) -> NextStep:
         if self._entry is not self._original:

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from tests.commands.program import Served, tollkeeper
-from tests.commands.runner import Ran
+from tests.commands.runner import Control, Ran, run
+from tests.commands.samples import CHANNEL
 
 
 @pytest.fixture
@@ -95,5 +97,19 @@ def test_keys_and_proxies_are_read_once_for_all(home: Path) -> None:
     assert tollkeeper(home, "channel", "remove", "c", "d", "--yes").code == Exit.OK
 
 
-def test_channels_that_are_enabled_already_are_resumed(home: Path) -> None:
+def test_models_of_the_demo_need_no_price(home: Path) -> None:
+    assert "no price" not in tollkeeper(home, "channel", "edit", "a", "b", "--models", "y").err
+    undone(home)
+
+
+def test_channels_that_are_enabled_already_are_resumed() -> None:
+    views = [replace(CHANNEL, id=f"ch_{name}", name=name) for name in ("a", "b")]
+    shown = {f"GET /channels/{ref}": view for view in views for ref in (view.name, view.id)}
+    cleared = {f"POST /channels/{view.id}/clear": view for view in views}
+    control = Control({**shown, **cleared, "POST /batch": {"done": "enabled 2 channels"}})
+    assert run("channel", "enable", "a", "b", control=control).err == "Enabled 2 channels: 'a', 'b'.\n"
+    assert [line for line, _ in control.asked if line.endswith("/clear")] == [*cleared]
+
+
+def test_channels_that_are_enabled_already_can_be_enabled(home: Path) -> None:
     assert tollkeeper(home, "channel", "enable", "a", "b").err == "Enabled 2 channels: 'a', 'b'.\n"

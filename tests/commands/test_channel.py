@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from gateway.commands.exit_codes import Exit
 from gateway.commands.options import now
 from gateway.domain.channel import Dialect, ServedModel
+from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import OwnPrice, PresetView, SavedChannel
 from tests.commands.runner import Control, run
@@ -125,6 +126,20 @@ def test_a_mapping_of_a_new_channel_is_in_addition_to_all_of_its_models() -> Non
     run("channel", "add", "c", "--preset", "openai", "--key", "env:X", "--map", "best=gpt-4o", control=control)
     assert control.bodies[0]["patterns"] == ["*"]
     assert [(model["name"], model["upstream"]) for model in control.bodies[0]["models"]] == [("best", "gpt-4o")]
+
+
+def test_without_a_list_a_new_channel_offers_what_is_mapped_and_says_so() -> None:
+    mapped = replace(SAVED, name="c", models=(ServedModel(name="fast", upstream="llama"),))
+    missing = BadRequest("channel 'c' returned no list of models", code="no_model_list")
+    control = Control({"POST /channels": iter((missing, mapped))})
+    ran = run("channel", "add", "c", "--base-url", "http://127.0.0.1:9/v1", "--map", "fast=llama", control=control)
+    assert ran.code == 0
+    assert [body.get("patterns") for body in control.bodies] == [["*"], None]
+    assert "note: it returned no list of models, so it offers only the names of --map; add others: " in ran.err
+    assert "tollkeeper channel edit c --models fast=llama,MODEL\n" in ran.err
+    control = Control({"POST /channels": iter((BadRequest("no", code="invalid_value"), mapped))})
+    ran = run("channel", "add", "c", "--base-url", "http://127.0.0.1:9/v1", "--map", "fast=llama", control=control)
+    assert (ran.code, len(control.bodies)) == (Exit.USAGE, 1)
 
 
 def test_prices_can_be_left_out() -> None:

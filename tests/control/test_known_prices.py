@@ -237,6 +237,42 @@ async def test_a_mapping_that_follows_another_channel_keeps_the_price_that_is_ri
     assert ((await rates(owner))["quick"], saved.unpriced) == (2 * DOLLAR, ())
 
 
+@pytest.mark.parametrize("together", [True, False])
+async def test_a_name_that_gets_a_model_without_a_known_price_everywhere_loses_its_list_price(
+    owner: ControlClient, *, together: bool
+) -> None:
+    models = {"models": named("quick=my-llama")}
+    for name in "ab":
+        await owner.add_channel({**OPENAI, "name": name, "models": named("quick=gpt-4.1")})
+    if together:
+        await owner.batch("channels", dict.fromkeys("ab", models))
+    else:
+        await owner.edit_channel("a", models)
+        assert (await rates(owner))["quick"] == 2 * DOLLAR
+        saved = await owner.edit_channel("b", models)
+        assert (saved.unpriced, saved.own_prices) == (("quick",), ())
+    assert (await rates(owner))["quick"] is None
+    await owner.undo()
+    assert (await rates(owner))["quick"] == 2 * DOLLAR
+
+
+async def test_a_price_that_the_owner_set_stays_when_a_name_gets_another_model_everywhere(owner: ControlClient) -> None:
+    for name in "ab":
+        await owner.add_channel({**OPENAI, "name": name, "models": named("quick=gpt-4.1")})
+    await owner.set_price("quick", {"like": "gpt-4.1"})
+    await owner.batch("channels", {name: {"models": named("quick=my-llama")} for name in "ab"})
+    assert (await rates(owner))["quick"] == 2 * DOLLAR
+
+
+async def test_a_list_price_stays_without_known_prices_if_another_channel_shows_that_it_is_right(
+    owner: ControlClient,
+) -> None:
+    await owner.add_channel({**OPENAI, "models": named("quick=gpt-4.1")})
+    await owner.add_channel({**OPENAI, "name": "b", "models": named("quick=gpt-4.1-nano"), "known_prices": False})
+    saved = await owner.edit_channel("b", {"models": named("quick=gpt-4.1")})
+    assert ((await rates(owner))["quick"], saved.unpriced, saved.new_prices) == (2 * DOLLAR, (), ())
+
+
 async def test_a_list_price_that_another_channel_needs_meanwhile_stays(
     owner: ControlClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -199,7 +199,8 @@ def test_calls_that_are_refused_together_are_one_refusal(health: ChannelHealth, 
 def test_a_test_that_makes_no_call_leaves_missing_models_out(health: ChannelHealth) -> None:
     fail(health, FailureKind.RATE)
     health.lacks(UP.id, "m")
-    health.clear(UP.id, models=False)
+    health.lacks(UP.id, "other")
+    health.clear(UP.id, models=("other",))
     assert (health.state(UP).name, [*health.missing(UP.id)]) == ("ok", ["m"])
     health.clear(UP.id)
     assert health.missing(UP.id) == {}

@@ -201,6 +201,38 @@ def test_without_budget_a_fallback_at_a_paused_channel_is_tried_once() -> None:
     assert case.fails(lent, failure(K.SERVER)) is None
 
 
+def paused_fallbacks(own: Route, *lent: Route) -> Case:
+    """A call without a retry budget, and fallbacks whose channels are paused."""
+    case = Case(own)
+    others = tuple(msgspec.structs.replace(entry(one), name=one.served.name) for one in lent)
+    case.asked = msgspec.structs.replace(entry(own), fallbacks=others)
+    case.tries = RetryState(case.asked, case.asked)
+    for one in lent:
+        case.health.failed(one.channel.id, K.RATE, "429", 60)
+    while case.retries.take():
+        pass
+    return case
+
+
+def test_without_budget_only_one_of_the_fallbacks_at_paused_channels_is_tried() -> None:
+    own, lent = route("a"), [route(name, model=f"m{name}") for name in "bcdef"]
+    case = paused_fallbacks(own, *lent)
+    step = case.fails(own, failure(K.AUTH))
+    assert step is not None
+    assert case.fails(step.route, failure(K.SERVER)) is None
+
+
+def test_without_budget_a_fallback_is_not_tried_at_a_paused_channel_that_has_failed_this_call() -> None:
+    own, well = route("a"), route("b", model="mb")
+    case = paused_fallbacks(own, well, route("a", model="ma"))
+    case.health.clear(well.channel.id)
+    case.health.failed(own.channel.id, K.RATE, "429", 60)
+    step = case.fails(own, failure(K.SERVER))
+    assert step is not None
+    assert step.route.channel.name == "b"
+    assert case.fails(well, failure(K.SERVER)) is None
+
+
 def test_what_repeats_a_broken_stream_is_known_once_and_for_a_few_seconds() -> None:
     mono = Mono()
     broken = BrokenStreams(mono)
