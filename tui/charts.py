@@ -118,7 +118,7 @@ def ticks(highest: float, height: int, *, whole: bool = False, times: bool = Fal
 
 def spread(count: int, width: int) -> list[BarSpan]:
     """So many bars over the whole width; from two cells a bar on they are alike, with gaps between them."""
-    spans, bar = [], width // count - 1 if count else 0
+    spans, bar = [], max(0, width // count - 1) if count else 0
     for number in range(count):
         start, end = number * width // count, (number + 1) * width // count
         whole = max(1, end - start)

@@ -341,6 +341,8 @@ class WizardSteps:
         """What was typed in a step that was left for another, by its form's title."""
         self._chosen: tuple[str, Collection[str]] = ("", ())
         """The models selected when their step was left, and the channel they are of."""
+        self._offered: tuple[str, Collection[str]] = ("", ())
+        """The models that the channel offers since their step was done, and the channel."""
         self._channel: ChannelView | None = None
         """The channel of the second step, as created."""
         self._created = False
@@ -370,7 +372,8 @@ class WizardSteps:
         about = f"{models_intro(channel)}\n\n$ tollkeeper {command}"
         options = model_options(session, channel)
         before = self._chosen[1] if self._chosen[0] == channel.id else names
-        dialog = MultiSelect("First steps, 3 of 4: models", about, options, before, back=True)
+        first = self._offered[1] if self._offered[0] == channel.id else names
+        dialog = MultiSelect("First steps, 3 of 4: models", about, options, before, first=first, back=True)
         on = await self._app.push_screen_wait(dialog)
         self._chosen = (channel.id, dialog.selected if on is BACK else on or ())
         if on is None or on is BACK:
@@ -379,6 +382,7 @@ class WizardSteps:
         there = await session.client.channel(channel.id)
         if [model.name for model in kept] != [model.name for model in there.models]:
             await session.client.edit_channel(channel.id, offer_only(kept))
+        self._offered = (channel.id, [model.name for model in kept])
         self.model = kept[0].name if kept else ""
         return True
 

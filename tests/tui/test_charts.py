@@ -62,6 +62,11 @@ def test_bars_take_the_whole_width(count: int, width: int) -> None:
     assert all(span.bar < span.whole or width < 3 * count for span in spans)
 
 
+def test_bars_without_a_cell_each_are_one_cell_wide() -> None:
+    assert {(span.bar, span.whole) for span in charts.spread(10, 5)} == {(1, 1)}
+    assert charts.spread(0, 5) == []
+
+
 def drawn(rows: list[list[charts.ChartCell]]) -> list[str]:
     return ["".join(cell.text for cell in row) for row in rows]
 

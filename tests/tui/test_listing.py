@@ -226,8 +226,16 @@ def fruits() -> Fruits:
     return Fruits(ConsoleSession(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, SavedState()))
 
 
-def test_the_filter_looks_in_all_columns() -> None:
-    assert fruits().words("apple") == "apple 5"
+def test_the_filter_looks_once_in_all_columns_without_numbers() -> None:
+    texts: list[str] = []
+
+    def text(row: str) -> str:
+        texts.append(row)
+        return row
+
+    columns = [Column("name", "Name", 8, text), Column("size", "Size", 4, text, right=True)]
+    assert fruits().searched("apple", columns).split() == ["apple"]
+    assert texts == ["apple"]
 
 
 def test_an_empty_list_says_what_is_missing() -> None:

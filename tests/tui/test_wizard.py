@@ -250,6 +250,27 @@ async def test_back_keeps_what_was_typed_in_every_step() -> None:
         assert [did[0] for did in owner.did].count("add_channel") == 1
 
 
+async def test_escape_asks_about_models_selected_before_going_back_but_not_once_they_are_saved() -> None:
+    async with shown("live", fresh()) as (app, pilot, owner):
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "right", "tab", "=https://api.acme.com/v1", "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        await press(app, pilot, "space", "b")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        await press(app, pilot, "escape")
+        assert "Your changes to the list are lost." in screen(app)
+        await press(app, pilot, "escape", "enter")
+        await until(app, pilot, "First steps, 4 of 4")
+        await press(app, pilot, "pageup")
+        await until(app, pilot, "First steps, 3 of 4")
+        await press(app, pilot, "escape")
+        assert words(app)[0].startswith("Continue any time")
+        assert [did[0] for did in owner.did] == ["add_channel", "edit_channel"]
+
+
 async def test_another_answer_takes_the_place_of_the_channel_made_before() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
         await press(app, pilot, "enter")

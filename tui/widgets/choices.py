@@ -190,17 +190,24 @@ class MultiSelect(DialogScreen[Any]):
     ]
 
     def __init__(
-        self, title: str, about: str, options: Sequence[tuple[str, str]], on: Collection[str], *, back: bool = False
+        self,
+        title: str,
+        about: str,
+        options: Sequence[tuple[str, str]],
+        on: Collection[str],
+        *,
+        first: Collection[str] | None = None,
+        back: bool = False,
     ) -> None:
-        """``options``: ids and texts; ``on``: ids that are selected at first.
+        """``options``: ids and texts; ``on``: ids that are selected when it opens.
 
-        ``back``: whether there is a step before this one.
+        ``first``: those before any change, if it was left with changes; ``back``: whether there is a step before it.
         """
         super().__init__()
         self._title = title
         self._about = about
         self._options = options
-        self._first = frozenset(on)
+        self._first = frozenset(on if first is None else first)
         self.selected = set(on)
         """Also after it was left for the step before."""
         self._back = back
@@ -245,7 +252,7 @@ class MultiSelect(DialogScreen[Any]):
         elif self.query_one(CheckList).on == self._first:
             self.dismiss(None)
         else:
-            text = "The list is as it was before you opened it."
+            text = "Your changes to the list are lost."
             question = Confirm("Discard what you selected?", text, "Discard", keep="Keep selecting")
             self.app.push_screen(question, self._decided)
 

@@ -8,7 +8,7 @@ from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage
 from tui.listing import Column
 from tui.widgets.choices import CheckList, ChooseColumns, ChooseOne, MultiSelect, Picker
-from tui.widgets.dialogs import BACK
+from tui.widgets.dialogs import BACK, Confirm
 
 
 async def test_left_and_right_go_round() -> None:
@@ -159,6 +159,20 @@ async def test_what_was_selected_is_not_discarded_without_a_question() -> None:
         await pilot.press("space", "escape", "n", "escape", "escape")
         assert app.answers == []
         await pilot.press("space", "escape")
+        await pilot.pause()
+    assert app.answers == [None]
+
+
+async def test_what_was_selected_before_going_back_is_not_discarded_without_a_question() -> None:
+    app = WidgetStage()
+    async with app.run_test() as pilot:
+        app.ask(MultiSelect("Models", "", OPTIONS, ["a", "b"], first=["b"], back=True))
+        await pilot.pause()
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.answers == []
+        assert isinstance(app.screen, Confirm)
+        await pilot.press("escape", "space", "escape")
         await pilot.pause()
     assert app.answers == [None]
 
