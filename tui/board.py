@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.domain.call import NOT_UPSTREAM, Outcome, wait_of
+from gateway.domain.call import NOT_ERRORS, NOT_UPSTREAM, Outcome, wait_of
 from gateway.domain.events import (
     AnyEvent,
     Balance,
@@ -132,7 +132,7 @@ def sums_with(row: SumRow, event: CallSettled) -> SumRow:
         key=row.key,
         name=row.name,
         calls=row.calls + call.count,
-        errors=row.errors + (call.count if not 200 <= call.status < 300 else 0),
+        errors=row.errors + (call.count if not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS else 0),
         input_tokens=row.input_tokens + call.input_tokens,
         cached_tokens=row.cached_tokens + call.cached_tokens,
         output_tokens=row.output_tokens + call.output_tokens,

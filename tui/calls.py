@@ -202,7 +202,7 @@ def lost_view(call: Running) -> CallView:
 
 
 def failed(call: CallView) -> bool:
-    """Whether it finished with an error."""
+    """Whether it finished without a status of success: also one that somebody ended."""
     return call.state == "settled" and not 200 <= call.status < 300
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from gateway.domain.budget import Window, window_start
-from gateway.domain.call import NOT_UPSTREAM
+from gateway.domain.call import NOT_ERRORS
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView, Summary, SumRow
 
@@ -82,7 +82,7 @@ class Pulse:
             oldest = max(self._seconds) - MINUTES * MINUTE_S
             self._seconds = {at: n for at, n in self._seconds.items() if at > oldest}
             self._repeats = {at: n for at, n in self._repeats.items() if at > oldest}
-        self._failed.append(not 200 <= call.status < 300 and call.outcome not in NOT_UPSTREAM)
+        self._failed.append(not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS)
         if call.first_byte_ms is not None:
             self._first.append(call.first_byte_ms)
 

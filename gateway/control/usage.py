@@ -210,7 +210,7 @@ def _row(key: str, name: str, counts: Counts, latency: LatencyCounts | None) -> 
         key=key,
         name=name,
         calls=counts.calls + counts.repeats,
-        errors=counts.errors + counts.repeats,
+        errors=counts.failures + counts.repeats,
         input_tokens=counts.input,
         cached_tokens=counts.cached,
         output_tokens=counts.output,

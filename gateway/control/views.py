@@ -141,7 +141,7 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
         in_flight=in_flight,
         calls=sums.calls,
-        errors=sums.errors - sums.aborts - sums.lost,
+        errors=sums.failures,
         spent_nanos=Nanos(sums.cost),
         possible_nanos=Nanos(sums.possible),
         created_ms=channel.created,

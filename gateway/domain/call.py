@@ -42,6 +42,9 @@ LOST: Final = Outcome.LOST
 NOT_UPSTREAM: Final = ("client_closed", "cancelled", "stopped")
 """Outcomes that are not the upstream's fault, whatever its attempt looks like."""
 
+NOT_ERRORS: Final = (*NOT_UPSTREAM, "lost")
+"""Outcomes of calls that were ended: by their client, the owner, or the gateway's stop or death."""
+
 
 class FailureKind(StrEnum):
     """Why an attempt failed, as far as it decides what happens next."""
@@ -160,7 +163,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
     @property
     def failed(self) -> bool:
-        """Whether it counts as an error in sums."""
+        """Whether it ended without a status of success; ``NOT_ERRORS`` are among these."""
         return not 200 <= self.status < 300
 
 

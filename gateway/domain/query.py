@@ -29,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.call import Outcome
+from gateway.domain.call import NOT_ERRORS, Outcome
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_of, past_of, span_of
 from gateway.domain.money import nanos_of
@@ -135,10 +135,10 @@ class StateCondition(msgspec.Struct, frozen=True):
 
 
 class FailureCondition(msgspec.Struct, frozen=True):
-    """The call ended without a status of success."""
+    """The call failed: nobody ended it, and it has no status of success."""
 
     def fits(self, call: Any) -> bool:
-        return call.state == "settled" and not 200 <= call.status < 300
+        return call.state == "settled" and not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS
 
 
 class Negation(msgspec.Struct, frozen=True):

@@ -367,11 +367,11 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     first_bytes: int = 0
     """How many of the calls had a first byte."""
     aborts: int = 0
-    """How many of the errors are calls that the client, the owner or the gateway's stop ended."""
+    """How many calls the client, the owner or the gateway's stop ended; these are not errors."""
     refused_ms: int = 0
     """How much of ``duration_ms`` is of refused calls."""
     lost: int = 0
-    """How many of the errors are calls that were running when the gateway died."""
+    """How many calls were running when the gateway died; these are not errors either."""
     waited_ms: int = 0
     """How much of ``first_byte_ms`` calls waited for a place, before any upstream request."""
     duration_p50_ms: Millis | None = None
@@ -388,14 +388,9 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
         return (self.duration_ms - self.refused_ms) / calls if calls > 0 else None
 
     @property
-    def failures(self) -> int:
-        """Errors that are neither aborts nor lost calls."""
-        return self.errors - self.aborts - self.lost
-
-    @property
     def mean_first_byte_ms(self) -> float | None:
         """Over the calls that had a first byte; sums of old versions do not have their number, only that of errors."""
-        calls = self.first_bytes or self.calls - self.errors
+        calls = self.first_bytes or self.calls - self.errors - self.aborts - self.lost
         return self.first_byte_ms / calls if calls > 0 and self.first_byte_ms else None
 
     @property

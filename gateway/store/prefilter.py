@@ -132,7 +132,7 @@ def fields_of(condition: Wanted) -> Collection[str]:
         case StateCondition():
             return ("outcome",)
         case FailureCondition():
-            return ("status",)
+            return ("status", "outcome")
         case Negation(inner):
             return fields_of(inner)
     return (condition.field,)
@@ -205,6 +205,8 @@ def _ranges(condition: Wanted) -> tuple[str, Ranges] | None:
             return field, [(low, high)]
         case FailureCondition():
             return "status", _complement([(SUCCESS.low, SUCCESS.high)])
+        case Negation(FailureCondition()):
+            return None  # calls that somebody ended may have any status
         case Negation(inner):
             found = _ranges(inner)
             if found is not None and FIELDS[found[0]][2] is not None:  # no number at all is none of these numbers
@@ -222,6 +224,8 @@ def _proof_against(condition: Wanted) -> bytes | None:
             wild = re.escape(pattern).replace(r"\*", "*").replace(r"\?", "?").encode()
             value = wild.replace(b"?", _PLAIN_ASCII).replace(b"*", _PLAIN + b"*")
             return _proof(FIELDS[field][0], b'"%s"' % value)
+        case Negation(FailureCondition()):
+            return None
         case Negation(inner):
             found = _ranges(inner)
         case _:

@@ -119,6 +119,11 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     """How much of ``ttft`` calls waited for a place, before any upstream request."""
 
     @property
+    def failures(self) -> int:
+        """Errors without the calls that somebody, or the gateway's death, ended."""
+        return self.errors - self.aborts - self.lost
+
+    @property
     def admitted(self) -> int:
         """Calls that were not refused."""
         return self.calls - self.refused

@@ -229,7 +229,9 @@ async def test_a_call_that_the_owner_cancelled_is_not_its_error(
     channel, summary = await owner.channel("up"), await owner.summary(by="channel")
     assert (channel.calls, channel.errors) == (1, 0)
     (row,) = summary.rows
-    assert (row.calls, row.errors, row.aborts, row.failures) == (1, 1, 1, 0)
+    assert (row.calls, row.errors, row.aborts) == (1, 0, 1)
+    found = {words: len((await owner.calls(words=words)).calls) for words in ("st:err", "!st:err", "st:cancelled")}
+    assert found == {"st:err": 0, "!st:err": 1, "st:cancelled": 1}
 
 
 async def test_a_paused_channel_says_why_and_is_cleared(
@@ -292,6 +294,40 @@ async def test_a_good_test_ends_its_rest(owner: ControlClient, gateway: Gateway,
     check = await owner.test_channel("up")
     channel = await owner.channel("up")
     assert (check.ok, channel.state, channel.last_check) == (True, "ok", check)
+
+
+async def test_a_test_of_one_model_brings_back_no_other_that_the_upstream_does_not_have(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    names = ({"name": name, "upstream": "m"} for name in ("fast", "quick"))
+    await owner.edit_channel("up", {"models": [*names, {"name": "gone"}]})
+    for name in ("fast", "quick", "gone"):
+        gateway.engine.health.lacks(ChannelId("ch_up"), name)
+    provider.on("/v1/models", LIST)
+    provider.on("m", reply(whole("m")))
+    assert (await owner.test_channel("up", "fast")).ok
+    assert [*(await owner.channel("up")).missing_models] == ["gone"]
+
+
+@pytest.mark.parametrize(("alone", "each"), [(True, 1), (False, 2)])
+async def test_calls_with_many_fallbacks_do_not_storm_paused_channels(
+    owner: ControlClient, gateway: Gateway, provider: Provider, *, alone: bool, each: int
+) -> None:
+    names = ("m", "f1", "f2", "f3", "f4", "f5")
+    ids = [ChannelId("ch_up")] * len(names) if alone else [ChannelId(f"ch_c{name}") for name in names]
+    gateway.channel(provider.base_url, *(names if alone else ("other",)))
+    for name in names:
+        gateway.price(name)
+        provider.on(name, *[fail(503)] * 200)
+        if not alone:
+            gateway.channel(provider.base_url, name, name=f"c{name}")
+    await owner.edit_group("default", {"fallbacks": [{"model": "m", "to": names[1:]}]})
+    for one in ids:
+        gateway.engine.health.failed(one, FailureKind.RATE, "429", 60)
+    for _ in range(30):
+        await gateway.client.chat()
+    attempts = sum(len(record.attempts) for record in await gateway.settled(30))
+    assert 30 * each <= attempts < 30 * each + 30
 
 
 async def test_a_bad_test_is_kept_and_changes_nothing_else(owner: ControlClient, provider: Provider) -> None:

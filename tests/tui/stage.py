@@ -18,7 +18,7 @@ from gateway.client.control import ControlClient
 from gateway.config import Config
 from gateway.domain.account import AccountStatus, Grant
 from gateway.domain.budget import Window
-from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind, Outcome, Record, Running
+from gateway.domain.call import NOT_ERRORS, NOT_UPSTREAM, Attempt, FailureKind, Outcome, Record, Running
 from gateway.domain.channel import Check, Dialect, ServedModel, Timeouts
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
@@ -353,7 +353,7 @@ def sums(key: str = "", rows: Sequence[CallView] = ()) -> SumRow:
         key=key,
         name=key,
         calls=len(rows),
-        errors=sum(row.status != 200 for row in rows),
+        errors=sum(row.status != 200 and row.outcome not in NOT_ERRORS for row in rows),
         aborts=sum(row.outcome in NOT_UPSTREAM for row in rows),
         input_tokens=sum(row.input_tokens for row in rows),
         cached_tokens=sum(row.cached_tokens for row in rows),

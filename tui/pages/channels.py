@@ -55,7 +55,7 @@ class ChannelRow(msgspec.Struct, frozen=True):
     @property
     def errors(self) -> float | None:
         """Share of calls that it failed; None if there were no calls."""
-        return None if self.day is None or not self.day.calls else self.day.failures / self.day.calls
+        return None if self.day is None or not self.day.calls else self.day.errors / self.day.calls
 
 
 REASON = 40

@@ -9,8 +9,9 @@ from textual.widgets import Input
 
 from gateway.domain.errors import BadRequest, GatewayError, NotFound
 from gateway.domain.human_values import past_of
+from gateway.domain.query import FailureCondition
 from gateway.domain.units import Millis
-from tui.calls import RunningView, failed
+from tui.calls import RunningView
 from tui.format import count_text
 from tui.pages.base import AnyPage, Verb, unmark
 from tui.pages.list_page import export_rows
@@ -20,6 +21,8 @@ from tui.widgets import why as why_dialog
 from tui.widgets.dialogs import Busy, Prompt, toast
 
 ERRORS = "st:err"
+FAILED = FailureCondition()
+"""What that means."""
 
 SEARCH_PAUSE_S = 0.02
 """Between two requests of a search: the gateway has better things to do."""
@@ -201,7 +204,7 @@ def _go_to_error(page: AnyPage, step: int) -> None:
         row = page.calls.row(index)
         if row is None:
             break
-        if failed(row):
+        if FAILED.fits(row):
             table.go(index)
             page.renew()
             return

@@ -152,7 +152,7 @@ class TokenListing(TrendListing[TokenRow]):
         costs = self.trends.values(row.view.id, lambda one: one.cost_nanos)
         total = self.trends.totals.get(row.view.id)
         calls, refused = (total.calls - total.refused, total.refused) if total else (0, 0)
-        errors = f", errors {fmt.percent((total.failures - refused) / calls)}" if total is not None and calls else ""
+        errors = f", errors {fmt.percent((total.errors - refused) / calls)}" if total is not None and calls else ""
         text = f" {fmt.dollar_amount(total.cost_nanos if total else 0)}, {fmt.count_text(calls, 'call')}"
         text += f"{f' and {refused:,} refused' if refused else ''}{errors}; {fmt.dollar_amount(row.today)} today"
         card.row("30 days", (spark(costs, min(30, max(10, width - 50)), self.session.glyphs), "live"), text)

@@ -27,7 +27,7 @@ def detail(view: ChannelView) -> str:
 def test_lost_calls_and_waits_for_a_slot_are_not_the_fault_of_the_channel() -> None:
     made = listing(view := channel("up"))
     day = msgspec.structs.replace(
-        sums(), key=view.id, calls=4, errors=2, lost=1, aborts=1, first_byte_ms=52_800, first_bytes=2, waited_ms=52_000
+        sums(), key=view.id, calls=4, errors=0, lost=1, aborts=1, first_byte_ms=52_800, first_bytes=2, waited_ms=52_000
     )
     made.trends = Trends(totals={view.id: day})
     text = made.detail(made.rows()[0], 160).plain
