@@ -3,7 +3,7 @@
 What is charged (``docs/money.md``): the upstream's usage if it reported one; an estimate of prompt and received
 output if it did not and something was received; nothing if the client got nothing. No estimate exceeds what the call
 could use at most, which is what was held. A call whose upstream may have billed although the user is not charged
-carries the held amount as *possible* cost.
+carries what that may be at most, but no more than was held, as *possible* cost.
 """
 
 import re
@@ -16,7 +16,7 @@ from gateway.core.call import Call
 from gateway.domain.call import FailureKind, Outcome, Record
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
 from gateway.domain.estimate import Calibration
-from gateway.domain.price import cost, rates
+from gateway.domain.price import cost, highest_cost, rates
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource, canonical
@@ -161,12 +161,27 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         cost=cost(usage, priced) if priced is not None else Nanos(0),
         rates=priced,
         held=call.held,
-        possible=call.held if not charged and any(a.billed for a in result.attempts) else Nanos(0),
+        possible=Nanos(0) if charged else _possible(call),
         attempts=tuple(result.attempts),
         upstream_id=kept_id(result.upstream_id, request.body or _gather_text(request)) if result.upstream_id else "",
         retry=visit.retry,
         marks=result.marks + _marks(call),
     )
+
+
+def _possible(call: Call) -> Nanos:
+    """What upstreams may have billed for it at most.
+
+    The hold is for the most expensive of the models that might have answered; if only the last was tried, its price
+    counts.
+    """
+    attempts, price = call.result.attempts, call.attempt.price
+    billed = sum(attempt.billed for attempt in attempts)
+    if not billed:
+        return Nanos(0)
+    if price is None or billed > 1 or not attempts[-1].billed:
+        return call.held
+    return min(call.held, highest_cost(price, call.need.input, call.need.output, call.context.group.multiplier))
 
 
 @lru_cache(maxsize=256)

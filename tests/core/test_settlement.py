@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gateway.core.call import Call, CallContext, CallOrigin
-from gateway.core.quota import effects_of, need_of
+from gateway.core.quota import CallNeed, effects_of, need_of
 from gateway.core.settlement import LEARN_FIRST, Meter, billed_unseen, kept_id, outcome_of, record_of
 from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel
@@ -216,9 +216,20 @@ def test_a_call_that_used_nothing_costs_nothing_even_at_a_price_per_call() -> No
 def test_possible_cost_is_what_was_held_for_what_was_not_charged(billed: bool, charged: bool, possible: int) -> None:
     found = settled_call(attempts=[Attempt(channel="up", billed=billed)])
     found.held = Nanos(777)
+    found.need = CallNeed(input=10_000, capped=30, minimum=30, output=30, nanos=Nanos(777), least=Nanos(777))
     if charged:
         found.result.usage = USAGE
     assert record_of(found, 502, mono=101.0).possible == possible
+
+
+@pytest.mark.parametrize(("attempts", "possible"), [(["up"], 70), (["up", "dear"], 777)])
+def test_a_possible_cost_is_at_the_price_of_the_model_that_was_tried(attempts: list[str], possible: int) -> None:
+    """What is held is for the most expensive of the models that might have answered."""
+    price = Price(model="m", input=Nanos(1_000_000), output=Nanos(2_000_000))
+    found = settled_call(price=price, attempts=[Attempt(channel=name, billed=True) for name in attempts])
+    found.held = Nanos(777)
+    found.need = CallNeed(input=10, capped=30, minimum=30, output=30, nanos=Nanos(777), least=Nanos(777))
+    assert record_of(found, 503, mono=101.0).possible == possible
 
 
 def test_foreign_texts_are_made_harmless_and_short() -> None:
