@@ -156,10 +156,10 @@ def test_an_edit_says_which_prices_new_models_got() -> None:
     own = ServedModel(name="my own", upstream="a")
     saved = replace(SAVED, new_prices=(), models=(own,))
     known, other = (replace(CHANNEL, models=(replace(own, upstream=name),)) for name in ("a", "b"))
-    for before, told in ((CHANNEL, True), (known, False), (other, True)):
+    for before, noted in ((CHANNEL, True), (known, False), (other, True)):
         control = Control({"GET /channels/c": before, "PATCH /channels/ch_1": saved, "GET /groups": []})
         ran = run("channel", "edit", "c", "--models", "a", control=control)
-        assert ("note: my own has no price" in ran.err) is told
+        assert ("note: my own has no price" in ran.err) is noted
 
 
 def test_an_edit_says_which_new_mappings_do_not_have_the_price_of_their_target() -> None:
@@ -169,14 +169,14 @@ def test_an_edit_says_which_new_mappings_do_not_have_the_price_of_their_target()
     models = (ServedModel(name="gpt-4o-mini", upstream="qwen3:8b"),)
     saved = replace(SAVED, new_prices=(), unpriced=(), models=models, own_prices=(own, other))
     mapped = replace(CHANNEL, models=models)
-    for before, told in ((CHANNEL, True), (mapped, False)):
+    for before, noted in ((CHANNEL, True), (mapped, False)):
         control = Control({"GET /channels/c": before, "PATCH /channels/ch_1": saved, "GET /groups": []})
         err = run("channel", "edit", "c", "--map", "gpt-4o-mini=qwen3:8b", control=control).err
         text = (
             "note: calls of 'gpt-4o-mini' cost $2.50 / $10.00 here, too, the price of that name, not that of 'qwen3:8b'"
         )
-        assert (text in err) is told
-        assert ("cost $2.50 / $10.00 at channel 'lan', too, the price of 'o3', not that of 'qwen3:4b'" in err) is told
+        assert (text in err) is noted
+        assert ("cost $2.50 / $10.00 at channel 'lan', too, the price of 'o3', not that of 'qwen3:4b'" in err) is noted
 
 
 def test_the_dialect_can_be_changed() -> None:

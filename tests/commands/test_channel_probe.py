@@ -204,7 +204,7 @@ def test_merging_takes_each_upstream_name_once() -> None:
 
 def test_a_new_model_without_a_price_is_named() -> None:
     view = replace(CHANNEL, models=[ServedModel(name="o3"), ServedModel(name="gpt-4o")])
-    for unpriced, told in ((["gpt-4o", "o3"], True), (["gpt-4o"], False)):
+    for unpriced, noted in ((["gpt-4o", "o3"], True), (["gpt-4o"], False)):
         for refused, effect in (
             (False, "counted, not charged, and no budget stops it"),
             (True, "calls of it are refused"),
@@ -215,5 +215,5 @@ def test_a_new_model_without_a_price_is_named() -> None:
                 "GET /settings": Settings(refuse_unpriced=refused),
             }
             ran = run("channel", "models", "x", control=Control(control))
-            assert (f"note: o3 has no price: {effect}" in ran.err) is told
+            assert (f"note: o3 has no price: {effect}" in ran.err) is noted
             assert "gpt-4o has" not in ran.err

@@ -11,8 +11,8 @@ from gateway.domain.registry import Change
 from gateway.store import sums
 from gateway.store.rollup import Counts
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import speak
+from tests.fakes.provider import Provider
+from tests.fakes.replies import speak_after
 
 
 async def test_a_group_tells_what_it_ties_together(owner: ControlClient, gateway: Gateway) -> None:
@@ -268,19 +268,13 @@ async def test_only_the_calls_of_the_group_hold_something_of_its_budget(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     gateway.price()
-    came, go = asyncio.Event(), asyncio.Event()
-
-    async def slow(exchange: Exchange) -> None:
-        came.set()
-        await exchange.until(go)
-        await speak()(exchange)
-
-    provider.on("m", slow)
+    go = asyncio.Event()
+    provider.on("m", speak_after(go))
     await owner.edit_group("default", {"name": "home", "budgets": [{"window": "day", "nanos": 10_000}]})
     await owner.add_group({"name": "default"})
     await owner.edit_channel("up", {"groups": ["home", "default"]})
     first = asyncio.create_task(gateway.token("other", group="default").chat(max_tokens=1000))
-    await asyncio.wait_for(came.wait(), 10)
+    await provider.asked(1)
     refused = (await gateway.client.chat(max_tokens=1000)).json["error"]
     assert ("while_held" in refused["gateway"], "running calls" in refused["message"]) == (False, False)
     held = {group.name: group.budgets[0].held_nanos for group in await owner.groups() if group.budgets}
@@ -294,17 +288,11 @@ async def test_running_calls_and_warnings_follow_a_new_name(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     gateway.price()
-    came, go = asyncio.Event(), asyncio.Event()
-
-    async def slow(exchange: Exchange) -> None:
-        came.set()
-        await exchange.until(go)
-        await speak()(exchange)
-
-    provider.on("m", slow)
+    go = asyncio.Event()
+    provider.on("m", speak_after(go))
     await owner.edit_group("default", {"budgets": [{"window": "day", "nanos": 15_000_000}]})
     first = asyncio.create_task(gateway.client.chat(max_tokens=1000))
-    await asyncio.wait_for(came.wait(), 10)
+    await provider.asked(1)
     renamed = await owner.edit_group("default", {"name": "home"})
     assert renamed.budgets[0].held_nanos > 0
     refused = await gateway.client.chat(max_tokens=1000)

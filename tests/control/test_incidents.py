@@ -16,8 +16,8 @@ from gateway.domain.incidents import ALL_SPENT, REFUSING_MS
 from gateway.domain.units import ChannelId, Millis, Nanos
 from tests.control.conftest import opened
 from tests.fakes.gateway import GRANTED, Gateway, running
-from tests.fakes.provider import Exchange, Provider
-from tests.fakes.replies import fail, speak
+from tests.fakes.provider import Provider
+from tests.fakes.replies import fail, speak, speak_after
 
 COST = 9 * 2_500 + 12 * 10_000
 """Nano-dollars of a usual call."""
@@ -214,17 +214,11 @@ async def test_a_budget_is_not_too_small_while_running_calls_hold_the_rest(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     gateway.price()
-    came, go = asyncio.Event(), asyncio.Event()
-
-    async def slow(exchange: Exchange) -> None:
-        came.set()
-        await exchange.until(go)
-        await speak()(exchange)
-
-    provider.on("m", slow)
+    go = asyncio.Event()
+    provider.on("m", speak_after(go))
     client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(15_000_000)),))
     first = asyncio.create_task(client.chat(max_tokens=1000))
-    await asyncio.wait_for(came.wait(), 10)
+    await provider.asked(1)
     refused = await client.chat(max_tokens=1000)
     assert (refused.status, refused.json["error"]["gateway"]["while_held"]) == (429, True)
     go.set()

@@ -1,4 +1,7 @@
-"""Known prices: models that a channel newly offers get them, unless the owner set one or wants none."""
+"""Known prices: models that a channel newly offers get them, unless the owner set one or wants none.
+
+Long: each way in which a channel changes, with what that does to prices that are there already.
+"""
 
 from collections.abc import Collection
 

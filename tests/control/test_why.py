@@ -1,3 +1,8 @@
+"""Why a call is routed, or refused, as it is.
+
+Long: every reason that a call can be refused for, each with its fix.
+"""
+
 import asyncio
 
 import pytest

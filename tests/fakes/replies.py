@@ -138,6 +138,16 @@ def cut(*docs: Doc) -> Script:
     return script
 
 
+def speak_after(go: asyncio.Event) -> Script:
+    """A good answer once the test sets the event."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.until(go)
+        await speak()(exchange)
+
+    return script
+
+
 async def silence(exchange: Exchange) -> None:
     """Takes the request and never answers."""
     await exchange.left(3600)
