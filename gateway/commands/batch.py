@@ -1,6 +1,6 @@
 """Batch: several tokens or channels that one command names. They change in one step, with one undo."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -11,8 +11,10 @@ from gateway.commands.options import confirm
 from gateway.commands.output import out_json, words
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.text import plain
+from gateway.domain.views import ChannelView, TokenView
 
 F = TypeVar("F", bound=Callable[..., Any])
+V = TypeVar("V", bound=ChannelView | TokenView)
 
 NAMED = 5
 """Names in a question."""
@@ -27,6 +29,12 @@ def names_argument(complete: Completer) -> Callable[[F], F]:
     return click.argument(
         "refs", metavar="NAME...", nargs=-1, required=True, shell_complete=complete, callback=distinct
     )
+
+
+async def find_each(find: Callable[[str], Awaitable[V]], refs: Iterable[str]) -> list[V]:
+    """Those of these names or ids, each once. Raises what ``find`` raises."""
+    found = [await find(ref) for ref in refs]
+    return [*{view.id: view for view in found}.values()]
 
 
 async def change_together(client: ControlClient, kind: str, patches: Mapping[str, object]) -> str:

@@ -1,6 +1,6 @@
 """``channel``: the upstream accounts that answer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -8,7 +8,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun, former_name
-from gateway.commands.batch import NAMED, change_together, confirm_removal, names_argument, print_changed
+from gateway.commands.batch import NAMED, change_together, confirm_removal, find_each, names_argument, print_changed
 from gateway.commands.channel_fields import (
     changed_groups,
     channel_options,
@@ -200,10 +200,10 @@ def edit_channel(
         return options.something(patch)
 
     async def work(client: ControlClient) -> tuple[list[ChannelView], str, list[str]]:
-        before = await _channels(client, refs)
+        before = await find_each(client.channel, refs)
         if len(before) > 1:
             done = await change_together(client, "channels", {view.id: patch_for(view) for view in before})
-            after = await _channels(client, [view.id for view in before])
+            after = await find_each(client.channel, [view.id for view in before])
             notes = await _edit_notes(client, before, after)
             return after, done, [*notes, *await _unpriced_notes(client, before, after)]
         (view,) = before
@@ -215,12 +215,6 @@ def edit_channel(
     _print_changed(views, done, as_json=as_json)
     for line in notes:
         words(line)
-
-
-async def _channels(client: ControlClient, refs: Iterable[str]) -> list[ChannelView]:
-    """Those of these names or ids, each once."""
-    found = [await client.channel(ref) for ref in refs]
-    return [*{view.id: view for view in found}.values()]
 
 
 async def _unpriced_notes(
@@ -275,7 +269,7 @@ def disable_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
 
 def _switch(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
     async def work(client: ControlClient) -> tuple[list[ChannelView], str, list[str]]:
-        found, done = await _channels(client, refs), "enabled" if enabled else "disabled"
+        found, done = await find_each(client.channel, refs), "enabled" if enabled else "disabled"
         if len(found) == 1:
             await client.edit_channel(found[0].id, {"enabled": enabled})
         else:
@@ -285,7 +279,7 @@ def _switch(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
         for view in found if enabled else ():
             await client.clear_channel(view.id)
         groups = set() if enabled else {group for view in found for group in view.groups}
-        views = await _channels(client, [view.id for view in found])
+        views = await find_each(client.channel, [view.id for view in found])
         return views, done, await formatting.groups_without_models(client, groups)
 
     views, done, notes = run(work)
@@ -301,7 +295,7 @@ def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
     """Use a paused channel, or several, and their keys again at once."""
 
     async def work(client: ControlClient) -> list[ChannelView]:
-        return [await client.clear_channel(view.id) for view in await _channels(client, refs)]
+        return [await client.clear_channel(view.id) for view in await find_each(client.channel, refs)]
 
     views = run(work)
     if as_json:
@@ -320,7 +314,7 @@ channel.add_command(former_name(resume_channel), "clear")
 @yes_option
 def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
     """Remove a channel and its key, or several in one step. Their calls stay in the log."""
-    views = run(lambda client: _channels(client, refs))
+    views = run(lambda client: find_each(client.channel, refs))
     if len(views) > 1:
         confirm_removal("channel", [view.name for view in views], "Their keys go with them.", yes=yes)
     else:

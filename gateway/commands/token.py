@@ -1,7 +1,7 @@
 """``token``: the keys that clients present."""
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -9,7 +9,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.batch import change_together, confirm_removal, names_argument, print_changed
+from gateway.commands.batch import change_together, confirm_removal, find_each, names_argument, print_changed
 from gateway.commands.completion import TOKENS
 from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import confirm, json_option, yes_option
@@ -148,7 +148,7 @@ def enable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
 @yes_option
 def remove_token(refs: tuple[str, ...], *, yes: bool) -> None:
     """Remove a token, or several in one step. Their calls stay in the log."""
-    views = run(lambda client: _tokens(client, refs))
+    views = run(lambda client: find_each(client.token, refs))
     if len(views) > 1:
         confirm_removal("token", [view.name for view in views], "Their keys stop working immediately.", yes=yes)
         words(run(lambda client: change_together(client, "tokens", {view.id: None for view in views})))
@@ -161,25 +161,19 @@ def remove_token(refs: tuple[str, ...], *, yes: bool) -> None:
         words(f"note: {plain(note)}; 'tollkeeper undo' restores both")
 
 
-async def _tokens(client: ControlClient, refs: Iterable[str]) -> list[TokenView]:
-    """Those of these names or ids, each once."""
-    found = [await client.token(ref) for ref in refs]
-    return [*{view.id: view for view in found}.values()]
-
-
 def _change(
     refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], done: str, *, as_json: bool
 ) -> list[TokenView]:
     """Change one or several; what they are now."""
 
     async def work(client: ControlClient) -> tuple[list[TokenView], str]:
-        before = await _tokens(client, refs)
+        before = await find_each(client.token, refs)
         patches = {view.id: patch(view) for view in before}
         if len(before) == 1:
             saved = await client.edit_token(before[0].id, patches[before[0].id])
             return [saved], done or options.saved_text(patches[saved.id], before[0], saved)
         sentence = await change_together(client, "tokens", patches)
-        return await _tokens(client, patches), sentence
+        return await find_each(client.token, patches), sentence
 
     views, sentence = run(work)
     if len(views) > 1:
