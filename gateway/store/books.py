@@ -19,11 +19,11 @@ that asking again costs nothing. Calls are booked by their start.
 Long: the three parts of one sum.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -31,6 +31,7 @@ from gateway.domain.budget import Window
 from gateway.domain.call import REFUSED, Record, Running
 from gateway.domain.errors import InternalError
 from gateway.domain.group import Group
+from gateway.domain.group_names import NameSpan, name_spans
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
 from gateway.store import sums
 from gateway.store.calls import CallLog, is_id
@@ -257,19 +258,6 @@ class Counters:
         return tally
 
 
-class NameSpan(NamedTuple):
-    """A name of a group, and when it had it."""
-
-    name: str
-    since: Millis
-    until: Millis | None
-    """None: it has it now."""
-
-    def has(self, call: Running) -> bool:
-        """Whether the call began in it."""
-        return call.group == self.name and self.since <= call.ts and (self.until is None or call.ts < self.until)
-
-
 class RenamedSums:
     """What calls used and hold; of a group that was renamed also what they did under the names that it had."""
 
@@ -320,6 +308,10 @@ class RenamedSums:
             return [call for call in running if scope in scopes(call)]
         return [call for call in running if any(span.has(call) for span in spans)]
 
+    def name_spans(self, group: str) -> Sequence[NameSpan]:
+        """Which names a group had when; empty if neither it nor another one with its name was renamed."""
+        return self._of(("group", group))
+
     def _of(self, scope: Scope) -> list[NameSpan]:
         groups = self._entities.registry.groups
         if groups is not self._groups:
@@ -327,37 +319,9 @@ class RenamedSums:
             spans = [span for every in self._spans.values() for span in every]
             self._changed = max((span.since for span in spans), default=EVER)
             self._counters.bounds = {}
-            for name, since, until in spans:
-                self._counters.bounds.setdefault(("group", name), set()).update({since, until or EVER})
+            for span in spans:
+                self._counters.bounds.setdefault(("group", span.name), set()).update({span.since, span.until or EVER})
         return self._spans.get(scope[1], []) if scope[0] == "group" else []
-
-
-def name_spans(groups: Mapping[str, Group]) -> dict[str, list[NameSpan]]:
-    """When which group had which name, by the groups' names now; of those that have nothing to do with a renaming none.
-
-    No call counts for two groups: a name belongs to the one that had it until that was renamed, then to the next one.
-    The last one that had it keeps it, also if the clock was set back since.
-    """
-    claims: dict[str, list[tuple[Millis, Millis, str]]] = {}
-    for group in groups.values():
-        for former in group.former:
-            claims.setdefault(former.name, []).append((former.until, former.since, group.name))
-    for group in groups.values():
-        if group.since or group.name in claims:
-            claims.setdefault(group.name, []).append((_NEVER, group.since, group.name))
-    spans: dict[str, list[NameSpan]] = {}
-    for name, holders in claims.items():
-        found: list[tuple[str, NameSpan]] = []
-        for until, since, holder in sorted(holders):
-            if found and found[-1][0] == holder:
-                begin = found.pop()[1].since  # it got the name back, and nobody else had it
-            else:
-                begin = max(since, found[-1][1].until or since) if found else since
-            found.append((holder, NameSpan(name, begin, until)))
-        holder, last = found.pop()
-        for one, span in (*found, (holder, last._replace(until=None))):
-            spans.setdefault(one, []).append(span)
-    return spans
 
 
 _FREE = nullcontext()
@@ -390,6 +354,8 @@ class Books:
         """What the running calls may use."""
         self.running_in = sums.running_in
         """The running calls that draw on a scope."""
+        self.name_spans = sums.name_spans
+        """Which names a group had when."""
         self.last_used = self.counters.last_used
         """When a token's latest call began."""
         self.trouble = recorder.trouble if recorder else Trouble()

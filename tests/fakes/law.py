@@ -13,10 +13,11 @@ from pathlib import Path
 from gateway.config import Config
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError
+from gateway.domain.group_names import name_spans
 from gateway.domain.units import Millis
 from gateway.domain.usage import UsageSource
-from gateway.store.books import name_spans
 from gateway.store.store import Store
+from gateway.store.sums import FOREVER
 from gateway.store.verify import verify
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Bill, Provider
@@ -56,8 +57,9 @@ def _money(gateway: Gateway, records: list[Record]) -> Iterator[str]:
                 mine = [
                     record
                     for record in records
-                    for name, since, until in spans
-                    if record.group == name and since <= record.ts and (until is None or record.ts < until)
+                    for span in spans
+                    if record.group == span.name
+                    if span.since <= record.ts < (span.until or FOREVER)
                 ]
             sums = books.spent((noun, key))  # type: ignore[arg-type]
             yield from _differ(f"spent by {noun} {key}", sums.nanos, sum(record.cost for record in mine))
