@@ -162,15 +162,8 @@ async def no_match(client: ControlClient, wanted: CallQuery) -> str:
         others = f"usage list --as {word(wanted.model or '')}"
         return f"no matching calls; it may have answered calls for other names: tollkeeper {others}"
     if wanted.model is None or wanted.model in models:
-        return f"no matching calls{_names_note(wanted)}"
+        return "no matching calls"
     return f"no matching calls; no channel offers model '{wanted.model}' now: there are {', '.join(models) or 'none'}"
-
-
-def _names_note(wanted: CallQuery) -> str:
-    """A note about words that look at names."""
-    options = {"tok:": "--token", "ch:": "--channel"}
-    named = [option for word, option in options.items() for one in wanted.query.words if one.startswith(word)]
-    return f"; words look at the names of that time, {' and '.join(named)} also at later ones" if named else ""
 
 
 def _only(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None:

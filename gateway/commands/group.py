@@ -105,7 +105,7 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
         before = await client.group(ref)
         patch = options.something(patch_of(GROUP, given, before))
         view = await client.edit_group(ref, patch)
-        notes = [_replaced_note(before, view), _renamed_note(before, view)]
+        notes = [_replaced_note(before, view)]
         if patch.get("fallbacks"):
             notes.append(_missing(view, await client.models()))
         if {"fallbacks", "models"} & patch.keys():
@@ -126,14 +126,6 @@ def _hidden_note(view: GroupView) -> str:
     """A note about aliases that the group itself hides."""
     hidden = ", ".join(map(plain, hidden_aliases(view)))
     return f"note: the group's own --models hide {hidden}; add the name there, or no token can use it" if hidden else ""
-
-
-def _renamed_note(before: GroupView, view: GroupView) -> str:
-    """A note about what stays with the old name of a group."""
-    if view.name == before.name or not before.calls:
-        return ""
-    found = f"tollkeeper usage list {word(f'grp:{before.name}')}"
-    return f"note: its calls so far are listed under the old name ({found}); its budgets count them"
 
 
 def _replaced_note(before: GroupView, view: GroupView) -> str:
@@ -160,19 +152,11 @@ def _missing(view: GroupView, models: Sequence[ModelView]) -> str:
 @click.argument("new", metavar="NEW")
 @json_option
 def rename_group(name: str, new: str, *, as_json: bool) -> None:
-    """Give a group another name. Its tokens and channels stay in it; its earlier calls keep the name they had."""
-
-    async def work(client: ControlClient) -> tuple[GroupView, str]:
-        before = await client.group(name)
-        view = await client.edit_group(name, {"name": new})
-        return view, _renamed_note(before, view)
-
-    view, note = run(work)
+    """Give a group another name. Its tokens, channels and calls stay with it."""
+    view = run(lambda client: client.edit_group(name, {"name": new}))
     if as_json:
         out_json(view)
     words(f"Group '{plain(name)}' renamed to '{view.name}'.")
-    if note:
-        words(note)
 
 
 @group.command("remove", examples=["tollkeeper group remove friends --move default"])

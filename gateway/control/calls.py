@@ -15,6 +15,7 @@ from gateway.core.refusal_log import LONG_GAP_S
 from gateway.domain.call import Outcome, Record, Running, repeats
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.present_names import PresentNames
 from gateway.domain.query import SORT_KEYS, CallOrder, Query, parse
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -66,11 +67,12 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
     """
     asked = query(request.query, _PARAMETERS)
     limit, before = _limit(asked), asked.pop("before", "")
-    words = parse(asked.pop("words", ""), edits.now)
-    if order := _order(asked):
-        body = await _best(edits, call_filter(edits, asked), words, (order, before, limit))
+    order = _order(asked)
+    where, words = pick_calls(edits, asked)
+    if order:
+        body = await _best(edits, where, words, (order, before, limit))
         return web.Response(body=body, content_type="application/json")
-    body = await _search_page(edits, call_filter(edits, asked), words, before, limit)
+    body = await _search_page(edits, where, words, before, limit)
     return web.Response(body=body, content_type="application/json")
 
 
@@ -210,12 +212,14 @@ def newest(engine: Engine, limit: int) -> NewestCalls:
     return NewestCalls(recent, max(0, calls.count - len(recent)) if older is None else older)
 
 
-def call_filter(edits: ConfigEdits, asked: dict[str, Any]) -> CallFilter:
-    """Names of tokens and channels become ids; removed ones are known by id only.
+def pick_calls(edits: ConfigEdits, asked: dict[str, Any]) -> tuple[CallFilter, Query]:
+    """Which calls the parameters pick, ``words`` among them.
 
-    Raises NotFound for a name that nothing has: no call can fit.
+    Names of tokens and channels become ids; removed ones are known by id only. Words find the calls of what has a
+    name, and what had it then. Raises NotFound for a name that nothing has: no call can fit.
     """
-    catalog = edits.engine.catalog
+    catalog, names = edits.engine.catalog, _present_names(edits.engine)
+    words = names.widened(parse(asked.pop("words", ""), edits.now))
     if ref := asked.get("token"):
         asked["token"] = _id_of(ref, catalog.token, "tok")
     if ref := asked.get("channel"):
@@ -225,12 +229,23 @@ def call_filter(edits: ConfigEdits, asked: dict[str, Any]) -> CallFilter:
         other = "to find the calls of a removed or renamed one, write grp:NAME"
         msg = f"there is no group '{plain(group, 64)}'; {there}; {other}"
         raise NotFound(msg, param="group")
+    if group := asked.pop("group", ""):
+        words = msgspec.structs.replace(words, conditions=(*words.conditions, names.calls_of(group)))
     if (api := asked.get("api")) and api not in edits.engine.apis:
         raise BadRequest(f"unknown API '{plain(api, 40)}'; use one of {', '.join(edits.engine.apis)}", param="api")
     known = [outcome.value for outcome in Outcome]
     if asked.get("outcome", known[0]) not in known:
         raise BadRequest(f"outcome: must be one of {', '.join(known)}", param="outcome")
-    return msgspec.convert(asked, CallFilter)
+    return msgspec.convert(asked, CallFilter), words
+
+
+def _present_names(engine: Engine) -> PresentNames:
+    registry, books = engine.catalog.registry, engine.store.books
+    return PresentNames(
+        tokens={one.id: one.name for one in registry.tokens.values()},
+        channels={one.id: one.name for one in registry.channels.values()},
+        groups={name: books.name_spans(name) for name in registry.groups},
+    )
 
 
 def _id_of(ref: str, find: Callable[[str], Token | Channel], prefix: str) -> str:
@@ -261,7 +276,6 @@ def _fits(call: Running, where: CallFilter) -> bool:
         return False
     wanted = (
         (where.token, call.token),
-        (where.group, call.group),
         (where.model, call.model),
         (where.channel, call.channel),
         (where.app, call.app),

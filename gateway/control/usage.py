@@ -1,18 +1,19 @@
 """Usage: sums over calls, for the owner's tables and charts; read in a thread, because a long history takes time."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 import msgspec
 from aiohttp import web
 
-from gateway.control.calls import call_filter
+from gateway.control.calls import pick_calls
 from gateway.control.edits import ConfigEdits
+from gateway.control.group_sums import GroupSums, sums_of_groups
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest
-from gateway.domain.query import parse
+from gateway.domain.group_names import NameSpan
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.domain.views import Point, Summary, SumRow
@@ -21,7 +22,7 @@ from gateway.store.filtered_sums import CallSelection
 from gateway.store.latency import LatencyCounts, LatencyTable, percentile
 from gateway.store.rollup import Counts
 from gateway.store.search import CallFilter, SearchDeadline
-from gateway.store.sums import FOREVER, Sums
+from gateway.store.sums import FOREVER, Span, Sums
 
 By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
 """The keys and names of the last one are those of both with ``|`` between them."""
@@ -77,12 +78,14 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
     if by == TOKEN_AND_MODEL and step:
         raise BadRequest(f"step: there are no sums by {TOKEN_AND_MODEL} over time", param="step")
     since, until = Millis(asked.get("since", 0)), Millis(asked.get("until", FOREVER))
-    span = SummarySpan(since, until, step, edits.now, asked.get("percentiles", False))
+    books, groups = edits.engine.store.books, edits.registry.groups
+    names = {name: books.name_spans(name) for name in groups} if by == "group" else {}
+    span = SummarySpan(since, until, step, edits.now, asked.get("percentiles", False), names)
     picking = {name: value for name, value in asked.items() if name in _PICKING}
     if not any(picking.values()):
         return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span)
-    words, where = parse(picking.pop("words", ""), edits.now), {**picking, "since": since, "until": until}
-    selection = CallSelection(call_filter(edits, where), words, SearchDeadline())
+    where, words = pick_calls(edits, {**picking, "since": since, "until": until})
+    selection = CallSelection(where, words, SearchDeadline())
     async with edits.summing:
         try:
             return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span, selection)
@@ -98,6 +101,8 @@ class SummarySpan(msgspec.Struct, frozen=True):
     step: Step
     now: Millis
     percentiles: bool
+    names: Mapping[str, Sequence[NameSpan]] = {}
+    """Of sums by group: which names each had when."""
 
 
 def _tallies(calls: CallLog) -> Tallies:
@@ -118,11 +123,16 @@ def _summary(
     selection: CallSelection | None = None,
 ) -> Summary:
     dimension = by or "group"
-    if selection is not None:
-        sums, table = filtered_sums_of(calls, selection, dimension, span.step)
-    else:
-        sums = calls.sums(dimension, span.since, span.until, span.step)
-        table = calls.latency(dimension, span.since, span.until, span.step) if span.percentiles else {}
+
+    def read(part: Span) -> GroupSums:
+        since, until = Millis(part.since), Millis(part.until)
+        if selection is not None:
+            where = msgspec.structs.replace(selection.where, since=since, until=until)
+            return GroupSums(*filtered_sums_of(calls, selection._replace(where=where), dimension, span.step))
+        latency = calls.latency(dimension, since, until, span.step) if span.percentiles else {}
+        return GroupSums(calls.sums(dimension, since, until, span.step), latency)
+
+    sums, table = sums_of_groups(read, Span(span.since, span.until), span.names)
     names = _names(calls, registry, by, sums)
     rows = []
     for key, counts in sums.rows.items() if by else ():

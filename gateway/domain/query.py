@@ -6,7 +6,8 @@ and an unknown one is an error:
 
 ======================================  ================================================================
 ``tok: grp: ch: model: app: api: id:``  a pattern with ``*`` and ``?``, compared without case; ``tok:`` and ``ch:`` also
-                                        take an id, whatever the name was
+                                        take an id, whatever the name was; ``domain.present_names`` adds to a name the
+                                        calls of its token, channel or group that had another one
 ``as:``                                 the same for the upstream's model that the call went to
 ``st:``                                 ``err``, ``ok``, ``running``, an outcome, ``4xx``, ``429``, ``>=400``
 ``dur: ttft:``                          a span: ``>5s``, ``<=250ms``
@@ -141,6 +142,38 @@ class FailureCondition(msgspec.Struct, frozen=True):
         return call.state == "settled" and not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS
 
 
+class OneOf(msgspec.Struct, frozen=True):
+    """A field has one of these values."""
+
+    field: str
+    values: frozenset[str]
+
+    def fits(self, call: Any) -> bool:
+        return self.matches(getattr(call, self.field))
+
+    def matches(self, text: str) -> bool:
+        """Whether it is one of the values."""
+        return text in self.values
+
+
+class AnyOf(msgspec.Struct, frozen=True):
+    """One of the conditions holds."""
+
+    conditions: "tuple[Condition, ...]"
+
+    def fits(self, call: Any) -> bool:
+        return any(condition.fits(call) for condition in self.conditions)
+
+
+class AllOf(msgspec.Struct, frozen=True):
+    """All of the conditions hold."""
+
+    conditions: "tuple[Condition, ...]"
+
+    def fits(self, call: Any) -> bool:
+        return all(condition.fits(call) for condition in self.conditions)
+
+
 class Negation(msgspec.Struct, frozen=True):
     """The condition does not hold."""
 
@@ -150,7 +183,17 @@ class Negation(msgspec.Struct, frozen=True):
         return not self.condition.fits(call)
 
 
-Condition = TextCondition | PatternCondition | NumberCondition | StateCondition | FailureCondition | Negation
+Condition = (
+    TextCondition
+    | PatternCondition
+    | NumberCondition
+    | StateCondition
+    | FailureCondition
+    | OneOf
+    | AnyOf
+    | AllOf
+    | Negation
+)
 """Whatever has the attributes of a CallView that a condition names can be tested with it."""
 
 SUCCESS = NumberCondition("status", 200, 299)

@@ -15,6 +15,7 @@ from gateway.domain.budget import Budget
 from gateway.domain.call import CHAT_API, STAYED_MARK, Attempt, Outcome, Record, Running, repeats
 from gateway.domain.channel import ChannelFields, Check, Dialect, ServedModel, UpstreamPrices
 from gateway.domain.group import GroupFields
+from gateway.domain.group_names import NameSpan
 from gateway.domain.human_values import brief_span, first_of
 from gateway.domain.price import Rates, Tier
 from gateway.domain.text import plain
@@ -94,6 +95,8 @@ class GroupView(GroupFields, frozen=True, kw_only=True, omit_defaults=False):
     created_ms: Millis
     waiting: int = 0
     """Calls that wait for a place among those in flight."""
+    names: tuple[NameSpan, ...] = ()
+    """Which names it had when; empty if neither it nor another one with its name was renamed."""
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):

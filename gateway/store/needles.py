@@ -105,7 +105,24 @@ class NumberNeedle:
         return _few(found, block)
 
 
-Needle = TextNeedle | ExactNeedle | NumberNeedle
+class AnyNeedle:
+    """What a line must hold one of."""
+
+    def __init__(self, needles: "list[Needle]") -> None:
+        self._needles = needles
+
+    def hits(self, block: bytes) -> list[int] | None:
+        """Offsets in the block; None if every line of it is to be looked at."""
+        found: list[int] = []
+        for needle in self._needles:
+            hits = needle.hits(block)
+            if hits is None:
+                return None
+            found += hits
+        return _few(found, block)
+
+
+Needle = TextNeedle | ExactNeedle | NumberNeedle | AnyNeedle
 
 
 def json_bytes(text: str) -> bytes:

@@ -8,18 +8,19 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
-import msgspec
-
 from gateway.domain.call import CHAT_API, Outcome
 from gateway.domain.query import (
     INFINITE,
     SUCCESS,
     TEXTS,
     WAITING,
+    AllOf,
+    AnyOf,
     Condition,
     FailureCondition,
     Negation,
     NumberCondition,
+    OneOf,
     PatternCondition,
     StateCondition,
     TextCondition,
@@ -27,6 +28,7 @@ from gateway.domain.query import (
 from gateway.store.files import split
 from gateway.store.needles import (
     DENSE,
+    AnyNeedle,
     ExactNeedle,
     Needle,
     NumberNeedle,
@@ -76,55 +78,51 @@ _SUMMED: dict[str, Dimension] = {
 """Fields whose values the sums of a segment tell."""
 
 
-class ExactCondition(msgspec.Struct, frozen=True):
-    """A field has exactly this value."""
+IDS = ("token_id", "channel_id")
+"""Fields whose values have no capital letters."""
 
-    field: str
-    value: str
-
-    def fits(self, call: Any) -> bool:
-        return bool(getattr(call, self.field) == self.value)
-
-    def matches(self, text: str) -> bool:
-        """Whether it is this value."""
-        return text == self.value
-
+ALTERNATIVES = 16
+"""So many needles are searched for at once; decoding all lines is faster than searching for more."""
 
 _PLAIN = rb'[^"\\\n]'
 """A byte of a text that is written as it is."""
 _PLAIN_ASCII = rb'[^"\\\n\x80-\xff]'
 
-Wanted = Condition | ExactCondition
-
 Ranges = list[tuple[int, int]]
 """Numbers from the first to the second of a pair, of any of the pairs."""
 
 
-def never(condition: Wanted) -> bool:
+def never(condition: Condition) -> bool:
     """Whether no ended call can fit."""
     match condition:
         case StateCondition(value):
             return value in ("running", WAITING)
+        case AnyOf(parts):
+            return all(map(never, parts))
+        case AllOf(parts):
+            return any(map(never, parts))
         case Negation(inner):
             return always(inner)
     return False
 
 
-def always(condition: Wanted) -> bool:
+def always(condition: Condition) -> bool:
     """Whether every ended call fits."""
     match condition:
         case StateCondition(value):
             return value == "settled"
         case TextCondition(text):
             return not text
-        case PatternCondition(_, pattern):
-            return bool(pattern) and not pattern.strip("*")
+        case AnyOf(parts):
+            return any(map(always, parts))
+        case AllOf(parts):
+            return all(map(always, parts))
         case Negation(inner):
             return never(inner)
-    return False
+    return isinstance(condition, PatternCondition) and bool(condition.pattern) and not condition.pattern.strip("*")
 
 
-def fields_of(condition: Wanted) -> Collection[str]:
+def fields_of(condition: Condition) -> Collection[str]:
     """What a call must have for being tested."""
     match condition:
         case TextCondition():
@@ -133,21 +131,32 @@ def fields_of(condition: Wanted) -> Collection[str]:
             return ("outcome",)
         case FailureCondition():
             return ("status", "outcome")
+        case AnyOf(parts) | AllOf(parts):
+            return {name for part in parts for name in fields_of(part)}
         case Negation(inner):
             return fields_of(inner)
     return (condition.field,)
 
 
-def needle_of(condition: Wanted) -> Needle | None:
+def needle_of(condition: Condition) -> Needle | None:
     """What the line of every wanted call holds; None if there is no such text."""
+    match condition:
+        case AnyOf(parts):
+            return _any_needle(list(map(needle_of, parts)))
+        case AllOf(parts):
+            return next((needle for needle in map(needle_of, parts) if needle is not None), None)
+    return _needle_of_one(condition)
+
+
+def _needle_of_one(condition: Condition) -> Needle | None:
     match condition:
         case TextCondition(text):
             defaults = (str(FIELDS[name][2]) for name in (*TEXTS, "status"))
             return None if any(text in default for default in defaults) else TextNeedle(text)
         case PatternCondition():
             return _pattern_needle(condition)
-        case ExactCondition(field, value):
-            return _exact_needle(field, value)
+        case OneOf(field, values):
+            return _any_needle([_exact_needle(field, value) for value in sorted(values)])
         case StateCondition(value):
             return _exact_needle("outcome", value)
     return _number_needle(condition)
@@ -156,7 +165,7 @@ def needle_of(condition: Wanted) -> Needle | None:
 class Exclusion:
     """What in a line proves that one of some conditions does not hold: where every line may fit, most still do not."""
 
-    def __init__(self, conditions: Iterable[Wanted]) -> None:
+    def __init__(self, conditions: Iterable[Condition]) -> None:
         wanted = list(conditions)
         proofs = [proof for proof in map(_proof_against, wanted) if proof is not None]
         self._pattern = re.compile(b"(?:%s)[^\\n]*" % b"|".join(proofs)) if proofs else None
@@ -181,12 +190,21 @@ class Exclusion:
         return [line for line in found if line] if len(found) <= len(block) // DENSE else None
 
 
-def may_hold(segment: Segment, condition: Wanted) -> bool:
+def may_hold(segment: Segment, condition: Condition) -> bool:
     """Whether a call of the segment may fit, as far as its sums tell."""
     if segment.edited:
         return True
+    match condition:
+        case AnyOf(parts):
+            return any(may_hold(segment, part) for part in parts)
+        case AllOf(parts):
+            return all(may_hold(segment, part) for part in parts)
+    return _may_hold_one(segment, condition)
+
+
+def _may_hold_one(segment: Segment, condition: Condition) -> bool:
     positive = condition.condition if isinstance(condition, Negation) else condition
-    if isinstance(positive, ExactCondition | PatternCondition) and (by := _SUMMED.get(positive.field)):
+    if isinstance(positive, OneOf | PatternCondition) and (by := _SUMMED.get(positive.field)):
         wanted = positive is condition
         return any(positive.matches(value) is wanted for value in segment.sums.totals(by))
     found = _ranges(condition)
@@ -198,7 +216,7 @@ def may_hold(segment: Segment, condition: Wanted) -> bool:
     return counts.errors > 0 or any(low <= SUCCESS.high and high >= SUCCESS.low for low, high in found[1])
 
 
-def _ranges(condition: Wanted) -> tuple[str, Ranges] | None:
+def _ranges(condition: Condition) -> tuple[str, Ranges] | None:
     """The field and the numbers that fit, of an ended call; None if it is not about numbers."""
     match condition:
         case NumberCondition(field, low, high):
@@ -214,7 +232,7 @@ def _ranges(condition: Wanted) -> tuple[str, Ranges] | None:
     return None
 
 
-def _proof_against(condition: Wanted) -> bytes | None:
+def _proof_against(condition: Condition) -> bytes | None:
     """A regular expression for what a line that does not fit may have."""
     match condition:
         case Negation(TextCondition(text)) if _is_plain(text):
@@ -224,6 +242,12 @@ def _proof_against(condition: Wanted) -> bytes | None:
             wild = re.escape(pattern).replace(r"\*", "*").replace(r"\?", "?").encode()
             value = wild.replace(b"?", _PLAIN_ASCII).replace(b"*", _PLAIN + b"*")
             return _proof(FIELDS[field][0], b'"%s"' % value)
+        case Negation(OneOf(field, values)) if field in IDS:  # small letters may be searched for any other text
+            texts = b"|".join(re.escape(json_bytes(value)) for value in sorted(values))
+            return _proof(FIELDS[field][0], b'"(?:%s)"' % texts)
+        case Negation(AnyOf(parts)):
+            proofs = [proof for proof in (_proof_against(Negation(part)) for part in parts) if proof is not None]
+            return b"|".join(proofs) or None
         case Negation(FailureCondition()):
             return None
         case Negation(inner):
@@ -239,8 +263,13 @@ def _proof(name: str, value: bytes) -> bytes:
     return b'"%s":%s *[,}]' % (name.encode(), value)
 
 
-def _is_of_text(condition: Wanted) -> bool:
-    return isinstance(condition, Negation) and isinstance(condition.condition, TextCondition | PatternCondition)
+def _is_of_text(condition: Condition) -> bool:
+    """Whether its proof is in small letters."""
+    if not isinstance(condition, Negation):
+        return False
+    if isinstance(condition.condition, AnyOf):
+        return any(_is_of_text(Negation(part)) for part in condition.condition.conditions)
+    return isinstance(condition.condition, TextCondition | PatternCondition)
 
 
 def _is_plain(text: str) -> bool:
@@ -255,7 +284,7 @@ def _complement(ranges: Ranges) -> Ranges:
     return [(before + 1, after - 1) for before, after in gaps if before + 1 < after]
 
 
-def _number_needle(condition: Wanted) -> NumberNeedle | None:
+def _number_needle(condition: Condition) -> NumberNeedle | None:
     found = _ranges(condition)
     if found is None:
         return None
@@ -276,6 +305,11 @@ def _pattern_needle(condition: PatternCondition) -> TextNeedle | None:
     before = b'"%s":"' % FIELDS[condition.field][0].encode() if longest == 0 else b""
     after = b'"' if longest == len(runs) - 1 else b""
     return TextNeedle(runs[longest], before, after)
+
+
+def _any_needle(needles: list[Needle | None]) -> Needle | None:
+    there = [needle for needle in needles if needle is not None]
+    return AnyNeedle(there) if len(there) == len(needles) <= ALTERNATIVES else None
 
 
 def _exact_needle(field: str, value: str) -> ExactNeedle | None:

@@ -12,14 +12,21 @@ from typing import Any
 import msgspec
 
 from gateway.domain.call import Outcome
-from gateway.domain.query import EVERYTHING, SUCCESS, FailureCondition, NumberCondition, Query, StateCondition
+from gateway.domain.query import (
+    EVERYTHING,
+    SUCCESS,
+    Condition,
+    FailureCondition,
+    NumberCondition,
+    OneOf,
+    Query,
+    StateCondition,
+)
 from gateway.domain.units import Millis
 from gateway.store.files import body_of, id_of, intact, split
 from gateway.store.prefilter import (
     FIELDS,
-    ExactCondition,
     Exclusion,
-    Wanted,
     always,
     fields_of,
     may_hold,
@@ -47,7 +54,6 @@ class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: Millis | None = None
     token: str | None = None
     """Token id."""
-    group: str | None = None
     model: str | None = None
     channel: str | None = None
     """Channel id."""
@@ -135,7 +141,7 @@ class LogSearch:
 class _Sieve:
     """Conditions that all must hold: finds the lines of a block whose calls fit."""
 
-    def __init__(self, conditions: list[Wanted]) -> None:
+    def __init__(self, conditions: list[Condition]) -> None:
         self._needles = [needle for needle in map(needle_of, conditions) if needle is not None]
         self._exclusion = Exclusion(conditions)
         quick = [condition for condition in conditions if len(fields_of(condition)) == 1]
@@ -162,7 +168,7 @@ class _Sieve:
 class _Test:
     """Conditions that need the same few fields of a call, and the decoding to these."""
 
-    def __init__(self, conditions: list[Wanted]) -> None:
+    def __init__(self, conditions: list[Condition]) -> None:
         self._conditions = [condition.fits for condition in conditions]
         names = sorted({name for condition in conditions for name in fields_of(condition)})
         glimpse = msgspec.defstruct(
@@ -202,16 +208,15 @@ class _Test:
         return [lines[i] for i, _ in wanted]
 
 
-def _conditions(where: CallFilter) -> Iterator[Wanted]:
+def _conditions(where: CallFilter) -> Iterator[Condition]:
     exact = (
         ("token_id", where.token),
         ("channel_id", where.channel),
-        ("group", where.group),
         ("model", where.model),
         ("app", where.app),
         ("api", where.api),
     )
-    yield from (ExactCondition(field, value) for field, value in exact if value is not None)
+    yield from (OneOf(field, frozenset((value,))) for field, value in exact if value is not None)
     if where.status is not None:
         yield NumberCondition("status", where.status, where.status)
     if where.outcome is not None:

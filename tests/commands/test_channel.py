@@ -276,12 +276,6 @@ def test_a_new_name(noun: str) -> None:
     assert {"name": "new"} in control.bodies
 
 
-def test_a_renamed_group_says_where_its_calls_are() -> None:
-    control = Control({"PATCH /groups/old": replace(GROUP, name="new"), "GET /groups/old": replace(GROUP, calls=2)})
-    ran = run("group", "rename", "old", "new", control=control)
-    assert "note: its calls so far are listed under the old name (tollkeeper usage list grp:" in ran.err
-
-
 def test_an_unencrypted_address_is_pointed_out() -> None:
     far = replace(CHANNEL, base_url="http://llm.example.com/v1")
     ran = run("channel", "add", "x", "--base-url", far.base_url, control=Control({"POST /channels": far}))

@@ -287,12 +287,6 @@ def test_without_an_id_the_last_call_is_shown() -> None:
     assert run("usage", "show", "--json", control=control).json["id"] == CALL.id
 
 
-def test_words_about_names_say_that_renamed_ones_are_found_by_options() -> None:
-    control = Control({"GET /calls": CallPage(calls=[])})
-    told = "no matching calls; words look at the names of that time, --token also at later ones\n"
-    assert run("usage", "list", "tok:chatui", control=control).err == told
-
-
 def test_without_any_call_the_list_says_how_to_make_one() -> None:
     control = Control({"GET /calls": CallPage(calls=[])})
     assert run("usage", "list", control=control).err == "no calls yet; try: tollkeeper chat hello\n"

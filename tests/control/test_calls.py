@@ -105,6 +105,68 @@ async def test_the_words_of_a_query(owner: ControlClient, past: list[str], words
     assert [past.index(call.id) for call in page.calls] == found
 
 
+@pytest.fixture
+async def renamed(owner: ControlClient, past: list[str], gateway: Gateway) -> list[str]:
+    """The same, of which the first three and the last two are by what is ``jupyter``, ``main`` and ``home`` now."""
+    await owner.edit_token("laptop", {"name": "jupyter"})
+    await owner.edit_channel("up", {"name": "main"})
+    await owner.edit_group("default", {"name": "home"})
+    await gateway.client.chat()
+    return [record.id for record in await gateway.settled(len(past) + 1)]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("tok:jupyter", [4, 2, 1, 0]),
+        ("tok:JUP*", [4, 2, 1, 0]),
+        ("tok:laptop", [2, 1, 0]),
+        ("!tok:jupyter", [3]),
+        ("!tok:laptop", [4, 3]),
+        ("ch:main", [4, 3, 2, 1, 0]),
+        ("ch:up", [3, 2, 1, 0]),
+        ("!ch:main", []),
+        ("grp:home", [4, 2, 1, 0]),
+        ("grp:default", [2, 1, 0]),
+        ("!grp:home", [3]),
+        ("tok:jupyter st:err", [2]),
+        ("!tok:*", []),
+    ],
+)
+async def test_a_name_also_finds_the_calls_under_earlier_ones(
+    owner: ControlClient, renamed: list[str], words: str, found: list[int]
+) -> None:
+    assert [renamed.index(call.id) for call in (await owner.calls(words=words)).calls] == found
+    total = (await owner.summary(words=words)).total
+    assert total.calls == len(found)
+
+
+async def test_a_groups_calls_are_those_of_all_its_names(owner: ControlClient, renamed: list[str]) -> None:
+    assert [renamed.index(call.id) for call in (await owner.calls(group="home")).calls] == [4, 2, 1, 0]
+    assert (await owner.summary(group="home")).total.calls == 4
+
+
+async def test_a_name_that_another_group_got_finds_each_ones_calls(owner: ControlClient, renamed: list[str]) -> None:
+    await owner.add_group({"name": "default"})
+    assert (await owner.calls(group="default")).calls == []
+    assert len((await owner.calls(group="home")).calls) == 4
+    assert len((await owner.calls(words="grp:default")).calls) == 3
+
+
+async def test_a_running_call_is_found_by_the_name_that_its_group_has_now(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", silence)
+    calling = asyncio.create_task(gateway.client.chat())
+    await provider.asked()
+    await owner.edit_group("default", {"name": "home"})
+    (running,) = (await owner.calls(words="grp:home")).calls
+    assert (running.state, running.group) == ("running", "default")
+    assert [call.id for call in (await owner.calls(group="home")).calls] == [running.id]
+    await owner.cancel(running.id)
+    await calling
+
+
 async def test_words_are_as_long_as_somebody_writes_them(owner: ControlClient, past: list[str]) -> None:
     page = await owner.calls(words=" ".join(f"!id:req_{i:026x}" for i in range(1_000)))
     assert [call.id for call in page.calls] == past[::-1]

@@ -76,7 +76,7 @@ FILTERS = [
     CallFilter(token="tok_3"),
     CallFilter(token=""),
     CallFilter(model="m-tiny", channel="ch_1"),
-    CallFilter(group="vip", app="curl"),
+    CallFilter(model="m-tiny", app="curl"),
     CallFilter(status=429),
     CallFilter(status=0),
     CallFilter(status=200, token="tok_2"),
@@ -95,7 +95,7 @@ FILTERS = [
 
 
 def fits(call: Record, where: CallFilter) -> bool:
-    exact = ("token", "model", "channel", "group", "app", "api", "status", "outcome", "failed")
+    exact = ("token", "model", "channel", "app", "api", "status", "outcome", "failed")
     return (where.since or 0) <= call.ts < (where.until or FOREVER) and all(
         getattr(where, name) in (None, getattr(call, name)) for name in exact
     )

@@ -20,6 +20,8 @@ from tinydb import TinyDB
 
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record
 from gateway.domain.errors import BadRequest
+from gateway.domain.group_names import NameSpan
+from gateway.domain.present_names import PresentNames
 from gateway.domain.query import Query, parse
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import UsageSource
@@ -99,8 +101,20 @@ def word_lists(draw: st.DrawFn, calls: list[Record]) -> str:
     return " ".join(draw(st.lists(_words(calls), min_size=1, max_size=3)))
 
 
+@st.composite
+def present_names(draw: st.DrawFn, calls: list[Record]) -> PresentNames:
+    """Names that what made the calls may have by now, among them some of each other's."""
+    names = texts | st.sampled_from([text for call in calls for text in (call.token_name, call.group)])
+    tokens = st.dictionaries(st.sampled_from([call.token for call in calls]), names, max_size=3)
+    channels = st.dictionaries(st.sampled_from([call.channel for call in calls]), names, max_size=3)
+    moments = st.integers(-1, 3 * HOUR).map(lambda ms: Millis(T0 + ms if ms >= 0 else 0))
+    spans = st.builds(NameSpan, st.sampled_from([call.group for call in calls]), moments, st.none() | moments)
+    groups = st.dictionaries(names, st.lists(spans, max_size=2), max_size=2)
+    return draw(st.builds(PresentNames, tokens=tokens, channels=channels, groups=groups))
+
+
 def _words(calls: list[Record]) -> st.SearchStrategy[str]:
-    there = sorted({t for call in calls for t in (call.token_name, call.model, call.app, call.error, call.id) if t})
+    there = sorted({t for c in calls for t in (c.token_name, c.group, c.model, c.app, c.error, c.id) if t})
     part = st.sampled_from(there or ["x"]).flatmap(
         lambda text: st.tuples(st.integers(0, len(text)), st.integers(1, len(text))).map(
             lambda cut: text[cut[0] : cut[0] + cut[1]]
@@ -139,7 +153,7 @@ def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> Non
     calls = data.draw(record_lists())
     words = data.draw(word_lists(calls))
     try:
-        query = parse(words, NOW)
+        query = data.draw(present_names(calls)).widened(parse(words, NOW))
     except BadRequest:
         return
     block, dense = data.draw(st.sampled_from([64, 700, 1 << 17])), data.draw(st.sampled_from([1, 1 << 10, 1 << 20]))
@@ -244,6 +258,44 @@ def test_odd_calls_are_neither_missed_nor_mistaken(
     log.append(ODD)
     query = parse(words, NOW)
     assert log.search(CallFilter(), query, limit=99, patience=SearchDeadline()).records == plainly(ODD, query)
+
+
+@pytest.mark.parametrize("dense", [1, 1 << 20])
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("tok:jupyter", [4, 1]),
+        ("!tok:jupyter !nothing", [3, 2]),
+        ("grp:home", [2]),
+        ("!grp:home !nothing", [4, 3, 1]),
+        ("!grp:house !nothing", [4, 2, 1]),
+    ],
+)
+def test_calls_under_other_names_are_neither_missed_nor_mistaken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, found: list[int], dense: int
+) -> None:
+    """A group ``VIP`` is not ``vip``, and it had the name ``VIP`` only for a time."""
+    monkeypatch.setattr(needles, "DENSE", dense)
+    monkeypatch.setattr(prefilter, "DENSE", dense)
+    names = PresentNames(
+        tokens={"tok_0000000000000001": "Jupyter"},
+        groups={
+            "home": [NameSpan("VIP", Millis(T0 + 2), Millis(T0 + 4))],
+            "house": [NameSpan("vip", Millis(0), None)],
+        },
+    )
+    log = log_of(tmp_path)
+    log.append(
+        [
+            record(1, ts=T0 + 1, group="VIP", token="tok_0000000000000001", token_name="notebook"),
+            record(2, ts=T0 + 2, group="VIP", token="tok_2", token_name="Notebook"),
+            record(3, ts=T0 + 3, group="vip", token="tok_3", token_name="Notebook"),
+            record(4, ts=T0 + 4, group="VIP", token="tok_4", token_name="jupyter"),
+        ]
+    )
+    query = names.widened(parse(words, NOW))
+    records = log.search(CallFilter(), query, limit=99, patience=SearchDeadline()).records
+    assert [int(one.ts) - T0 for one in records] == found
 
 
 @pytest.mark.parametrize("dense", [1, 1 << 20])
