@@ -21,6 +21,7 @@ from gateway.domain.events import (
     StoreChanged,
 )
 from gateway.domain.incidents import Incidents
+from gateway.domain.present_names import PresentNames
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, SumRow, TokenView
 from tui.calls import CallRing
@@ -40,6 +41,8 @@ class Board:
         self.groups: Sequence[GroupView] = ()
         self.channels: Sequence[ChannelView] = ()
         self.models: Sequence[ModelView] = ()
+        self.names = PresentNames()
+        """By which names calls are looked for."""
         self.unpriced: frozenset[str] = frozenset()
         """The names of models without a price."""
         self.calls = CallRing()
@@ -118,6 +121,11 @@ class Board:
         self.ended_tokens = [token for token in event.tokens if token.outlived]
         self.groups = event.groups
         self.channels, self.models = event.channels, event.models
+        self.names = PresentNames(
+            tokens={token.id: token.name for token in event.tokens},
+            channels={channel.id: channel.name for channel in event.channels},
+            groups={group.name: group.names for group in event.groups},
+        )
         self.unpriced = frozenset(model.name for model in event.models if model.price is None)
 
     def _spend(self, event: CallSettled) -> None:

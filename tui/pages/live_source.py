@@ -86,6 +86,9 @@ class LiveSource:
         """What the filter found below the ring, newest first."""
         self.search = SearchProgress()
         self.query: Query | None = None
+        self._wanted: Query | None = None
+        """The same, of what has a name now also by others."""
+        self._names = session.board.names
         self.searches = Lock()
         """Held by the one search request at a time."""
         self._kept: Collection[Hashable] | None = None
@@ -145,7 +148,8 @@ class LiveSource:
 
     def narrow(self, query: Query | None) -> None:
         """Show only what matches; None for everything."""
-        self.query = query
+        self.query, self._names = query, self.session.board.names
+        self._wanted = None if query is None else self._names.widened(query)
         self.found, self.search = [], SearchProgress(done=all_loaded(self.calls, query))
         self._version = -1
 
@@ -163,6 +167,10 @@ class LiveSource:
             self.calls = calls  # of another server, with other records
             self.history.clear()
             self.narrow(self.query)
+        if (names := self.session.board.names) is not self._names:
+            self._names = names
+            if self.query is not None and names.widened(self.query) != self._wanted:
+                self.narrow(self.query)
         if self.paused and self._version >= 0:
             return
         if calls.version == self._version and not (self._ordered and calls.running):
@@ -215,7 +223,7 @@ class LiveSource:
 
     def fits(self, call_id: CallId) -> bool:
         """Whether the filter, if there is one, shows this call of the ring."""
-        return self.query is None or self.query.fits(as_view(self.calls.by_id[call_id], self.session.now()))
+        return self._wanted is None or self._wanted.fits(as_view(self.calls.by_id[call_id], self.session.now()))
 
 
 async def load_page(source: LiveSource) -> None:
@@ -234,9 +242,9 @@ async def load_page(source: LiveSource) -> None:
 async def load_found(source: LiveSource) -> None:
     """Let the server look for what fits among older records, one request at a time; it takes as many as it needs."""
     async with source.searches:
-        query, order = source.query, source.order_wanted
-        before = source.search.cursor or source.calls.edge
-        if source.search.done:
+        query, order, search = source.query, source.order_wanted, source.search
+        before = search.cursor or source.calls.edge
+        if search.done:
             return
         if before is None:  # nothing ended yet
             source.extend([], SearchProgress(done=True))
@@ -247,7 +255,7 @@ async def load_found(source: LiveSource) -> None:
         if order is not None:
             wanted |= {"sort": order.key, "ascending": order.ascending or None, "limit": TOP}
         page = await source.session.client.calls(**wanted)
-        if source.query is query and source.order_wanted is order:
+        if source.search is search:  # else something else is searched for by now, or from another call on
             done = page.cursor is None
             source.extend(page.calls, SearchProgress(cursor=page.cursor or "", time_ms=page.back_to_ms, done=done))
 

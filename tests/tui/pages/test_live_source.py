@@ -1,13 +1,20 @@
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from gateway.config import Config
-from gateway.domain.events import CallSettled
+from gateway.domain.events import CallSettled, CallStarted
+from gateway.domain.group_names import NameSpan
 from gateway.domain.query import parse
-from gateway.domain.views import CallView
+from gateway.domain.units import Millis
+from gateway.domain.views import CallPage, CallView
+from tests.tui import owner as pages
+from tests.tui.owner import Owner, press, shown
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.glyphs import UNICODE
-from tui.pages.live import columns
-from tui.pages.live_source import CallHistory, HistoryRequest, LiveSource, SearchProgress, search_words
+from tui.pages.live import LivePage, columns
+from tui.pages.live_source import CallHistory, HistoryRequest, LiveSource, SearchProgress, load_found, search_words
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 
@@ -252,3 +259,53 @@ def test_everything_can_be_forgotten() -> None:
     history.row(5)
     history.clear()
     assert not history.waiting
+
+
+async def test_a_name_finds_the_calls_of_what_has_it_since_it_got_it() -> None:
+    owner = Owner()
+    renamed = [msgspec.structs.replace(one, name="jupyter") if one.name == "ci" else one for one in owner.tokens_now]
+    wanted = [one.id for one in owner.records if one.token == "ci"]
+    assert wanted
+    async with shown("live", owner) as (app, pilot, _):
+        assert isinstance(app.page, LivePage)
+        await press(app, pilot, "slash", "=tok:jupyter", "enter")
+        assert app.page.calls.count == 0
+        owner.tokens_now = renamed
+        owner.changed()
+        await pages.settle(app, pilot)
+        assert ids(app.page.calls) == wanted
+        owner.tell(CallStarted(seq=9, call=running(99, NOW, token="tok_ci", token_name="jupyter")))
+        await pages.settle(app, pilot)
+        assert app.page.calls.count == len(wanted) + 1
+
+
+async def test_a_groups_calls_are_found_by_its_present_name() -> None:
+    owner = Owner()
+    span = NameSpan("default", Millis(0), owner.records[10].time_ms)
+    owner.groups_now = [msgspec.structs.replace(owner.groups_now[0], name="home", names=(span,))]
+    async with shown("live", owner) as (app, pilot, _):
+        assert isinstance(app.page, LivePage)
+        await press(app, pilot, "slash", "=grp:home", "enter")
+        assert ids(app.page.calls) == [one.id for one in owner.records[11:]]
+
+
+async def test_what_is_found_for_an_earlier_search_is_dropped() -> None:
+    app = console(FakeClient(calls(600), recent=10))
+    async with app.run_test() as pilot:
+        await pages.settle(app, pilot)
+        client, source = app.session.client, LiveSource(app.session)
+        source.narrow(parse("st:429", NOW))
+        source.renew()
+        real = client.calls
+
+        async def late(**filters: Any) -> CallPage:
+            page = await real(**filters)
+            source.narrow(source.query)
+            return page
+
+        client.calls = late  # type: ignore[method-assign]
+        await load_found(source)
+        assert (source.found, source.search.cursor) == ([], "")
+        client.calls = real  # type: ignore[method-assign]
+        await load_found(source)
+        assert source.found
