@@ -7,7 +7,6 @@ Long: the plans of the steps and what leads through them are read together.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -339,6 +338,8 @@ class WizardSteps:
         """The values that the channel was created from."""
         self._texts: dict[str, Mapping[str, str]] = {}
         """What was typed in a step that was left for another, by its form's title."""
+        self._drafts: set[str] = set()
+        """The titles of those in which it was not saved."""
         self._chosen: tuple[str, Collection[str]] = ("", ())
         """The models selected when their step was left, and the channel they are of."""
         self._offered: tuple[str, Collection[str]] = ("", ())
@@ -394,8 +395,15 @@ class WizardSteps:
         """The form of a step, with what was typed when it was left before."""
         before = self._texts.get(plan.title, {})
         fields = [_with_text(field, before.get(field.id, field.value)) for field in plan.fields]
-        keep = partial(self._texts.__setitem__, plan.title)
-        return await self._app.push_screen_wait(Form(msgspec.structs.replace(plan, fields=fields, keep=keep)))
+        changed = [field.value for field in fields] != [field.value for field in plan.fields]
+        drafted = changed and plan.title in self._drafts
+
+        def keep(texts: Mapping[str, str], saved: bool) -> None:  # noqa: FBT001
+            self._texts[plan.title] = texts
+            (self._drafts.discard if saved else self._drafts.add)(plan.title)
+
+        asked = msgspec.structs.replace(plan, fields=fields, keep=keep, drafted=drafted)
+        return await self._app.push_screen_wait(Form(asked))
 
     async def _create_channel(self, values: Values, body: Body | None) -> ChannelView:
         """The chosen channel: the demo, the one created before, or a new one. Raises GatewayError."""

@@ -271,6 +271,22 @@ async def test_escape_asks_about_models_selected_before_going_back_but_not_once_
         assert [did[0] for did in owner.did] == ["add_channel", "edit_channel"]
 
 
+async def test_escape_asks_about_what_was_typed_before_going_back_but_not_once_it_is_saved() -> None:
+    async with shown("live", fresh()) as (app, pilot, _):
+        await press(app, pilot, "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "right", "tab", "=https://api.acme.com/v1", "pageup", "enter")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "escape")
+        assert "Discard what you entered?" in screen(app)
+        await press(app, pilot, "escape", "enter")
+        await until(app, pilot, "First steps, 3 of 4")
+        await press(app, pilot, "b")
+        await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "escape")
+        assert words(app)[0].startswith("Continue any time")
+
+
 async def test_another_answer_takes_the_place_of_the_channel_made_before() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
         await press(app, pilot, "enter")

@@ -121,8 +121,10 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     """
     live: Callable[[Values], str] = lambda _: ""
     """A sentence about the current values."""
-    keep: Callable[[Mapping[str, str]], None] = lambda _: None
-    """Called with the texts when it is left for another step."""
+    keep: Callable[[Mapping[str, str], bool], None] = lambda _texts, _saved: None
+    """Called when it is left for another step: with the texts, and whether they were saved."""
+    drafted: bool = False
+    """Whether the texts hold something that was entered before and is not saved."""
     asks: bool = True
     """Whether it asks before it is left with something entered; not where that is only a choice."""
 
@@ -407,7 +409,7 @@ class Form(DialogScreen[Any]):
                 if quitting:
                     await self.app.run_action("app.act('leave')")
 
-        if self.plan.asks and self.fields.changed:
+        if self.plan.asks and (self.fields.changed or self.plan.drafted):
             question = Confirm("Discard what you entered?", "Nothing has been saved.", "Discard", keep="Keep editing")
             self.app.push_screen(question, decided)
         else:
@@ -420,7 +422,7 @@ class Form(DialogScreen[Any]):
     def action_back(self) -> None:
         """Go to the previous step, if there is one."""
         if self.plan.back and not self._busy:
-            self.plan.keep(self.fields.texts())
+            self.plan.keep(self.fields.texts(), False)
             self.dismiss(BACK)
 
     def action_fold(self) -> None:
@@ -464,7 +466,7 @@ class Form(DialogScreen[Any]):
     async def _work(self, values: Values) -> None:
         try:
             result = await self.plan.save(values)
-            self.plan.keep(self.fields.texts())
+            self.plan.keep(self.fields.texts(), True)
             self.dismiss(result)
         except GatewayError as error:
             field = (error.param or "").partition("[")[0].partition(".")[0]
