@@ -354,7 +354,7 @@ class ControlClient(
         **picked: object,
     ) -> Summary:
         """Sums by ``token``, ``model``, ``token|model``, ``channel``, ``group``, ``app`` or ``api``; over time with
-        ``step`` hour or day.
+        ``step`` hour, day or month.
 
         ``picked`` are the words of a query and the filters of ``calls``: only calls that fit are summed up.
         """

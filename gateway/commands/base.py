@@ -45,6 +45,8 @@ MEANT: Mapping[str, str] = {
     "settings get": "settings show",
     "usage today": "usage summary --since today",
     "usage yesterday": "usage summary --since yesterday --until yesterday",
+    "usage month": "usage summary --since month",
+    "usage last-month": "usage summary --since last-month --until last-month",
     "usage last": "usage show last",
     "usage stats": "usage summary",
     "usage top": "usage list --sort cost",

@@ -199,7 +199,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--since",
         type=SINCE,
-        help="1h, 7d, 14:00, today, yesterday, month, 2026-11, 2026-11-01, 2026-11-01T14:00 (local time).",
+        help="1h, 7d, 14:00, today, yesterday, month, last-month, 2026-11, 2026-11-01, 2026-11-01T14:00 (local time).",
     ),
     click.option("--until", type=UNTIL, help="The same; a day or a month counts to its end."),
 )

@@ -24,11 +24,13 @@ from gateway.domain.quoting import names_of
 from gateway.domain.units import Millis
 from gateway.domain.views import Summary, SumRow
 
-MONTH_MS = 30 * 86_400_000
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+MONTH_MS = 30 * DAY_MS
+YEAR_MS = 365 * DAY_MS
 
-STEPS = ("day", "hour")
+STEPS = {"month": "2026-11", "day": "2026-11-20", "hour": "2026-11-20 22:00"}
+"""Spans of time that calls are summed up by, each with the name of one."""
 DIMENSIONS = ("token", "model", "channel", "group", "app", "api", *STEPS)
 
 
@@ -74,6 +76,7 @@ DROP = ("p95", "p50", "Cached", "First", "Duration")
     examples=[
         "tollkeeper usage summary",
         "tollkeeper usage summary --by day --since 7d",
+        "tollkeeper usage summary --by month,group",
         "tollkeeper usage summary --token laptop --by model",
         "tollkeeper usage summary --by token --json",
         "tollkeeper usage summary --by token,model --since month --csv > month.csv",
@@ -87,20 +90,20 @@ DROP = ("p95", "p50", "Cached", "First", "Duration")
     multiple=True,
     metavar="NAMES",
     shell_complete=several(lambda _ctx, _param, text: [name for name in DIMENSIONS if name.startswith(text)]),
-    help=f"Group by this (default: model): {', '.join(DIMENSIONS)}. Two go together: token,model, or day or hour with "
-    "another one.",
+    help=f"Group by this (default: model): {', '.join(DIMENSIONS)}. Two go together: token,model, or month, day or "
+    "hour with another one.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, costs in dollars.")
 @json_option
 def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **given: Any) -> None:
-    """Sum up calls, tokens and cost; without --since those of the last 30 days.
+    """Sum up calls, tokens and cost; without --since those of the last 30 days, and by month of the last year.
 
     'Duration' and 'First' (the time to the first token) are averages; beside each are the times that half of the calls
     (p50) and 95 % of them (p95) did not exceed, from the records that are kept. Of many alike refusals one is recorded
     in a second; all of them are counted.
 
-    Words and options pick calls, as in 'usage list'; calls whose records are deleted are not among them. With --by day
-    the first day is whole, and with --by hour the first hour, whenever --since is.
+    Words and options pick calls, as in 'usage list'; calls whose records are deleted are not among them. With --by
+    month, day or hour the first one is whole, whenever --since is.
     """
     grouping = _grouping_of(tuple(chain.from_iterable(by)) or ("model",))
     if as_csv and as_json:
@@ -108,7 +111,8 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **g
     wanted = wanted_of(given)
     since, until = wanted.query.since, wanted.query.until
     picked = {name: value for name, value in wanted.fields.items() if name not in ("since", "until")}
-    start = _whole_step(now() - MONTH_MS if since is None else since, grouping.step)
+    usual = YEAR_MS if grouping.step == "month" else MONTH_MS
+    start = _whole_step(now() - usual if since is None else since, grouping.step)
 
     async def work(client: ControlClient) -> tuple[Summary, str]:
         view = await client.summary(
@@ -156,7 +160,7 @@ def _grouping_of(names: tuple[str, ...]) -> Grouping:
     if len(set(names)) == len(names) and len(times) <= 1 and (len(others) <= 1 or (not times and set(others) == PAIR)):
         step, by = "".join(times), "|".join(sorted(others, reverse=True))
         return Grouping((*times, *sorted(others, reverse=True)), by, step)
-    text = f"--by {','.join(names)}: only token with model go together, and day or hour with one of the others"
+    text = f"--by {','.join(names)}: only token with model go together, and month, day or hour with one of the others"
     raise click.UsageError(f"{text}; 'tollkeeper usage export' has every call", click.get_current_context())
 
 
@@ -176,9 +180,9 @@ def _csv(named: Sequence[NamedRow], grouping: Grouping) -> str:
 
 
 def _whole_step(since: int, by: str) -> int:
-    """Where the day or hour begins whose row would else be of a part of it."""
-    if by == "day":
-        return window_start(Window.DAY, Millis(since))
+    """Where the month, day or hour begins whose row would else be of a part of it."""
+    if by in ("day", "month"):
+        return window_start(Window(by), Millis(since))
     return since // HOUR_MS * HOUR_MS if by == "hour" else since
 
 
@@ -194,13 +198,12 @@ def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:
     """The rows with their names: by value, the most expensive first; or by time, the oldest first."""
     if not grouping.step:
         return [(_names_of(row, grouping), row) for row in view.rows]
-    daily = grouping.step == "day"
-    length = len("2026-11-20") if daily else len("2026-11-20 22:00")
-    middle_ms = DAY_MS // 2 if daily else 0  # its date here is the server's, unless the zones are 12 hours apart
+    length = len(STEPS[grouping.step])
+    noon_ms = 0 if grouping.step == "hour" else DAY_MS // 2  # its date here is the server's, if less than 12 h apart
     points = sorted(view.series, key=lambda point: (point.start_ms, -point.row.cost_nanos))
     return [
         (
-            [local_time(point.start_ms + middle_ms)[:length], *([point.row.name] if grouping.by else [])],
+            [local_time(point.start_ms + noon_ms)[:length], *([point.row.name] if grouping.by else [])],
             msgspec.structs.replace(point.row, key="|".join(filter(None, (str(point.start_ms), point.row.key)))),
         )
         for point in points

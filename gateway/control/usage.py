@@ -22,11 +22,10 @@ from gateway.store.filtered_sums import CallSelection
 from gateway.store.latency import LatencyCounts, LatencyTable, percentile
 from gateway.store.rollup import Counts
 from gateway.store.search import CallFilter, SearchDeadline
-from gateway.store.sums import FOREVER, Span, Sums
+from gateway.store.sums import FOREVER, Span, Step, Sums
 
 By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
 """The keys and names of the last one are those of both with ``|`` between them."""
-Step = Literal["", "hour", "day"]
 TOKEN_AND_MODEL: By = "token|model"
 
 _PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}

@@ -22,6 +22,7 @@ _TIME = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASCII)
 _THOUSANDS = {"": 1, "k": 1_000, "m": MILLION, "b": 1_000 * MILLION}
 _MONTH = re.compile(r"\d{4}-\d{2}")
 _DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
+_MONTHS = {"month": 0, "last-month": -1, "last month": -1}
 _SPANS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -55,8 +56,8 @@ def span_of(text: str) -> Millis:
 
 
 def past_of(text: str, now: Millis, *, end: bool = False) -> Millis:
-    """A moment gone by: a span back from now, a time of day, ``today``, ``yesterday``, ``month``, or a date (see
-    ``calendar_of``).
+    """A moment gone by: a span back from now, a time of day, ``today``, ``yesterday``, ``month``, ``last-month``, or a
+    date (see ``calendar_of``).
 
     A time of day is the last such time: today's, or yesterday's if today's is yet to come.
     """
@@ -89,10 +90,11 @@ def _time_on(day: str, text: str, now: Millis) -> Millis:
 
 
 def _date_of(text: str, now: Millis) -> str:
-    """The date of ``today``, ``yesterday`` or ``tomorrow`` in local time, the ``month`` of today; else the text."""
+    """The date of ``today``, ``yesterday`` or ``tomorrow`` in local time, or this or the last month; else the text."""
     word, today = text.strip().lower(), datetime.fromtimestamp(now / 1000).astimezone().date()
-    if word == "month":
-        return today.isoformat()[: len("2026-11")]
+    if word in _MONTHS:
+        last = today.replace(day=1) - timedelta(days=1)
+        return (last if _MONTHS[word] else today).isoformat()[: len("2026-11")]
     return (today + timedelta(days=_DAYS[word])).isoformat() if word in _DAYS else text
 
 

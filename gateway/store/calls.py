@@ -5,7 +5,6 @@ Filters are searched for in the files themselves (see ``search``).
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
 
 import msgspec
 
@@ -23,7 +22,7 @@ from gateway.store.log import Log, LogLine
 from gateway.store.rollup import DAY, Counts, Dimension
 from gateway.store.search import CallFilter, LogSearch, SearchDeadline
 from gateway.store.segment import Segment
-from gateway.store.sums import FOREVER, Bucket, Span, Sums
+from gateway.store.sums import FOREVER, Bucket, Span, Step, Sums
 
 is_id = re.compile(r"req_[0-9a-f]{26}").fullmatch
 """Tells whether a text has the form of a call's id."""
@@ -188,11 +187,11 @@ class CallLog:
                 )
         return SortedCalls(calls=order.best(found, limit), progress=SearchResult(records=[]))
 
-    def sums(self, by: Dimension, since: Millis, until: Millis, step: Literal["hour", "day", ""]) -> Sums:
+    def sums(self, by: Dimension, since: Millis, until: Millis, step: Step) -> Sums:
         """Sums of calls that began in ``since <= ts < until``, in total, by value and over time.
 
-        Days are local ones, and a UTC hour (or, in what is older than forty days, a UTC day) belongs to the local day
-        in which it begins.
+        Days and months are local ones, and a UTC hour (or, in what is older than forty days, a UTC day) belongs to the
+        local day and month in which it begins.
         """
         span = Span(since, until)
         if not step:
@@ -201,7 +200,7 @@ class CallLog:
         rows = {value: sums.total(cells.values()) for value, cells in table.items()}
         return _sums_of(self.log.segments, rows, _series(table, _START_OF[step]), span)
 
-    def latency(self, by: Dimension, since: Millis, until: Millis, step: Literal["hour", "day", ""]) -> LatencyTable:
+    def latency(self, by: Dimension, since: Millis, until: Millis, step: Step) -> LatencyTable:
         """Histograms of the calls that ``sums`` adds up, by value and over time, as far as their records are kept."""
         return self._latency.table(self.log.segments, by, Span(since, until), step, _START_OF[step])
 
@@ -256,9 +255,7 @@ def _so_far(segments: Iterable[Segment], records: list[Record], number: int, bac
     return SearchResult(records=records, cursor=number, back_to=back_to, left=left)
 
 
-def filtered_sums_of(
-    calls: CallLog, selection: CallSelection, by: Dimension, step: Literal["hour", "day", ""]
-) -> tuple[Sums, LatencyTable]:
+def filtered_sums_of(calls: CallLog, selection: CallSelection, by: Dimension, step: Step) -> tuple[Sums, LatencyTable]:
     """What ``sums`` and ``latency`` give, of the calls that fit and whose records are kept."""
     found = filtered_sums(calls.log.segments[::-1], selection, by, _START_OF[step])
     series = _series(found.sums.table(by), _START_OF[step]) if step else []
@@ -283,6 +280,10 @@ def _local_day(start: int) -> int:
     return window_start(Window.DAY, Millis(start))
 
 
+def _local_month(start: int) -> int:
+    return window_start(Window.MONTH, Millis(start))
+
+
 def _same(start: int) -> int:
     return start
 
@@ -291,5 +292,5 @@ def _never(_start: int) -> int:
     return 0
 
 
-_START_OF: Mapping[str, Callable[[int], int]] = {"day": _local_day, "hour": _same, "": _never}
+_START_OF: Mapping[Step, Callable[[int], int]] = {"month": _local_month, "day": _local_day, "hour": _same, "": _never}
 """By step: the start of what an hour belongs to."""

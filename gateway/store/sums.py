@@ -6,7 +6,7 @@ of the hour in question are kept.
 
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,10 @@ from gateway.store.segment import Segment, decode_entry
 
 FOREVER = 1 << 62
 """Later than any call, in milliseconds."""
+
+
+Step = Literal["hour", "day", "month", ""]
+"""What one sum over time counts; empty: everything."""
 
 
 class Span(NamedTuple):

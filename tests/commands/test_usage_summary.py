@@ -3,6 +3,7 @@
 import csv
 import io
 import time
+from datetime import datetime, timedelta
 from urllib.parse import parse_qs
 
 import pytest
@@ -150,7 +151,20 @@ def test_a_summary_says_until_when_alike_refusals_were_counted_once() -> None:
     assert "refusals" not in run("usage", "summary", control=Control({"GET /usage": SUMMARY})).err
 
 
-@pytest.mark.parametrize(("by", "step"), [("day", "00:00:00"), ("hour", "00:00"), ("token", "")])
+def test_months_are_those_of_the_last_year_and_named_by_their_number() -> None:
+    point = Point(start_ms=window_start(Window.MONTH, NOW), key="", row=sum_row("", calls=2))
+    control = Control({"GET /usage": replace(SUMMARY, series=[point])})
+    ran = run("usage", "summary", "--by", "month", control=control)
+    assert ran.out.splitlines()[1].split()[:2] == [local_time(NOW)[:7], "2"]
+    asked = parse_qs(control.asked[0][0].partition("?")[2])
+    since = datetime.fromtimestamp(int(asked["since"][0]) / 1000).astimezone()
+    assert (asked["step"], since.day, since.hour) == (["month"], 1, 0)
+    assert timedelta(days=364) < datetime.now().astimezone() - since < timedelta(days=398)
+
+
+@pytest.mark.parametrize(
+    ("by", "step"), [("month", "01 00:00:00"), ("day", "00:00:00"), ("hour", "00:00"), ("token", "")]
+)
 def test_the_first_row_of_sums_over_time_is_of_a_whole_day_or_hour(by: str, step: str) -> None:
     control = Control({"GET /usage": SUMMARY})
     run("usage", "summary", "--by", by, "--since", "2026-11-16 06:28:30", control=control)

@@ -247,5 +247,11 @@ def test_a_month_is_from_its_first_day_to_its_last() -> None:
         calendar_of("2026-12-01"),
         calendar_of("2027-01-01"),
     )
+    january = calendar_of("2027-01-31T12:00")
+    for words in ("last-month", "Last month"):
+        assert (past_of(words, january), past_of(words, january, end=True)) == (
+            calendar_of("2026-12-01"),
+            calendar_of("2027-01-01"),
+        )
     with pytest.raises(BadRequest, match="is not a time"):
         past_of("2026-13", NOW)

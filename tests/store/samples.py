@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tinydb import TinyDB
 
@@ -18,7 +18,7 @@ from gateway.store.log import Log
 from gateway.store.rollup import Dimension
 from gateway.store.segment import EMPTY, HEAD
 from gateway.store.store import Store
-from gateway.store.sums import FOREVER, Sums
+from gateway.store.sums import FOREVER, Step, Sums
 
 T0 = 1_763_640_000_000
 """A Thursday in November 2025, noon in UTC."""
@@ -95,7 +95,7 @@ def seal(calls: CallLog) -> None:
     calls.log.seal()
 
 
-def sums_of(calls: CallLog, by: Dimension, step: Literal["hour", "day", ""] = "") -> Sums:
+def sums_of(calls: CallLog, by: Dimension, step: Step = "") -> Sums:
     """Over all time."""
     return calls.sums(by, Millis(0), Millis(FOREVER), step)
 

@@ -186,6 +186,13 @@ def test_days_of_a_series_begin_at_local_midnight(calls: CallLog) -> None:
     assert {time.localtime(bucket.start / 1000)[3:6] for bucket in sums.series} == {(0, 0, 0)}
 
 
+@pytest.mark.usefixtures("zone")
+def test_months_of_a_series_begin_at_the_first_local_midnight(calls: CallLog) -> None:
+    sums = sums_of(calls, "model", "month")
+    assert sum(bucket.counts.cost for bucket in sums.series) == sums.total.cost
+    assert {time.localtime(bucket.start / 1000)[2:6] for bucket in sums.series} == {(1, 0, 0, 0)}
+
+
 def test_a_series_by_the_hour_is_in_order(calls: CallLog) -> None:
     sums = sums_of(calls, "token", "hour")
     assert [bucket.start for bucket in sums.series] == sorted(bucket.start for bucket in sums.series)

@@ -66,7 +66,7 @@ def test_rows_are_the_sums_of_the_calls_that_fit(
 
 
 @pytest.mark.parametrize("by", ["model", "token"])
-@pytest.mark.parametrize("step", ["hour", "day"])
+@pytest.mark.parametrize("step", ["hour", "day", "month"])
 def test_all_calls_picked_come_to_what_the_rollups_say(calls: CallLog, by: Dimension, step: str) -> None:
     picked, timed = filtered_sums_of(calls, selection(), by, step)  # type: ignore[arg-type]
     everything = calls.sums(by, Millis(0), Millis(1 << 62), step)  # type: ignore[arg-type]

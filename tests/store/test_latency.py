@@ -72,7 +72,7 @@ SPANS = [
 
 
 @pytest.mark.parametrize("by", ["token", "model", "group", "api"])
-@pytest.mark.parametrize("step", ["", "hour", "day"])
+@pytest.mark.parametrize("step", ["", "hour", "day", "month"])
 @pytest.mark.parametrize("span", SPANS, ids=repr)
 def test_every_call_of_the_span_is_counted_once(calls: CallLog, by: str, step: str, span: Span) -> None:
     for _ in range(2):  # the second time from what was kept

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -16,7 +15,7 @@ from gateway.store.ledger import Ledger
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, DIMENSIONS, HOUR
 from gateway.store.segment import EMPTY
-from gateway.store.sums import FOREVER, Sums
+from gateway.store.sums import FOREVER, Step, Sums
 from tests.store.samples import HURTS, T0, busy, log_of, record, seal, segments, stock, sums_of
 
 SMALL = 3000
@@ -33,7 +32,7 @@ def reopened(folder: Path) -> CallLog:
 
 def all_sums(calls: CallLog) -> list[Sums]:
     """By everything, over all time and over the one hour, in total and over time."""
-    steps: tuple[Literal["hour", "day", ""], ...] = ("hour", "day", "")
+    steps: tuple[Step, ...] = ("hour", "day", "")
     hour = T0 // HOUR * HOUR
     spans = [(0, FOREVER), (hour, hour + HOUR)]
     return [calls.sums(by, Millis(a), Millis(b), step) for by in DIMENSIONS for step in steps for a, b in spans]
