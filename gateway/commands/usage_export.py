@@ -19,9 +19,10 @@ from gateway.commands.call_filters import filter_options, find_calls, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.output import ProgressLine, json_value, out, words
 from gateway.commands.session import run
-from gateway.domain.human_values import count_text
-from gateway.domain.money import number
+from gateway.domain.human_values import count_text, local_time
+from gateway.domain.money import dollars, number
 from gateway.domain.text import plain, word
+from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallView
 
 Write = Callable[[str], object]
@@ -30,6 +31,28 @@ FIELDS = CallView.__struct_fields__
 """The fields of a line; their names and order are stable, new ones are added at the end."""
 HEAD = (*FIELDS, "cost_dollars")
 """The columns of CSV; the cost in dollars is always the last one."""
+
+
+class ExportTotals:
+    """What the calls that were written come to."""
+
+    def __init__(self) -> None:
+        self._calls = self._nanos = 0
+        self._first = self._last = Millis(0)
+
+    def add(self, call: CallView) -> None:
+        """One more; in any order."""
+        self._first = min(self._first or call.time_ms, call.time_ms)
+        self._last = max(self._last, call.time_ms)
+        self._calls, self._nanos = self._calls + 1, self._nanos + call.cost_nanos
+
+    @property
+    def text(self) -> str:
+        """``334 calls from 2026-10-01 00:12:03 to 2026-10-31 23:50:11, $2.2823``."""
+        if not self._calls:
+            return "no calls"
+        count = count_text(self._calls, "call")
+        return f"{count} from {local_time(self._first)} to {local_time(self._last)}, {dollars(Nanos(self._nanos))}"
 
 
 FILE_NAME = re.compile(r"(\.{0,2}|~)/.*|[^:!]*\.(csv|tsv|txt|xlsx|json|jsonl|ndjson)", re.IGNORECASE)
@@ -51,6 +74,7 @@ FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 @click.option("--json", "form", flag_value="jsonl", help="The same as --format jsonl.")
 @click.option(
     "--output",
+    "-o",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write to this new file (mode 0600) instead of stdout.",
 )
@@ -65,20 +89,20 @@ def export(form: str, output: Path | None, **given: Any) -> None:
     wanted = wanted_of(given)
     line_of = csv_line if form == "csv" else json_line
 
-    async def work(client: ControlClient, write: Write) -> int:
-        count = 0
+    async def work(client: ControlClient, write: Write) -> ExportTotals:
+        found = ExportTotals()
         if form == "csv":
             write(csv_text(HEAD))
         with ProgressLine(shown=output is not None) as progress:
             async for call in find_calls(client, wanted, progress=progress):
                 if call.state == "settled":
                     write(line_of(call))
-                    count += 1
-        return count
+                    found.add(call)
+        return found
 
     with _target(output) as write:
-        count = run(lambda client: work(client, write))
-    words(count_text(count, "call") + (f" written to {output}" if output else ""))
+        found = run(lambda client: work(client, write))
+    words(found.text + (f", written to {output}" if output else ""))
     file = next(filter(FILE_NAME.fullmatch, wanted.query.words), "")
     if file and output is None:
         words(f"note: '{file}' was taken as a word that picks calls; to write to a file: --output {word(file)}")

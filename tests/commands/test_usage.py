@@ -16,6 +16,8 @@ from gateway.commands.exit_codes import Exit
 from gateway.commands.output import json_value
 from gateway.commands.usage_export import FIELDS, HEAD, csv_line
 from gateway.domain.call import FailureKind
+from gateway.domain.human_values import local_time
+from gateway.domain.money import dollars
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import CallPage
 from tests.commands.runner import Control, run
@@ -59,6 +61,14 @@ def test_all_pages_are_exported() -> None:
     control = Control({"GET /calls": pages})
     assert len(run("usage", "export", "--format", "jsonl", "--token", "laptop", control=control).out.splitlines()) == 2
     assert [line.partition("before=")[2].partition("&")[0] for line, _ in control.asked] == ["", "7", "3"]
+
+
+def test_an_export_says_what_was_written() -> None:
+    calls = [CALL, replace(CALL, time_ms=Millis(CALL.time_ms - 3_600_000), cost_nanos=Nanos(1))]
+    span = f"from {local_time(calls[1].time_ms)} to {local_time(CALL.time_ms)}"
+    ran = run("usage", "export", control=Control({"GET /calls": CallPage(calls=calls)}))
+    assert ran.err == f"2 calls {span}, {dollars(Nanos(CALL.cost_nanos + 1))}\n"
+    assert run("usage", "export", control=Control({"GET /calls": CallPage(calls=[])})).err == "no calls\n"
 
 
 def test_export_has_json_as_other_commands_have() -> None:
