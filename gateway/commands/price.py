@@ -17,7 +17,7 @@ from gateway.domain.channel import Dialect
 from gateway.domain.errors import NotFound
 from gateway.domain.fields import PRICE
 from gateway.domain.human_values import count_text, written_tier
-from gateway.domain.money import dollars
+from gateway.domain.money import dollars, number
 from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import Price, PriceDraft, cost, rates
 from gateway.domain.quoting import listed_names
@@ -140,6 +140,8 @@ DROP = ("Updated", "Long write", "A call", "Cache write", "Source", "Longer inpu
 """Columns that a narrow terminal does without, the first one first."""
 
 
+OPTIONS = {field.name: field.flags for field in PRICE}
+
 UNPRICED_COLUMNS = [
     ("Model", lambda m: m.name),
     ("Channels", lambda m: formatting.some(m.channels)),
@@ -249,12 +251,14 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, as_json:
     body = {"like": like} if like else {"input": 0, "output": 0} | amounts
 
     async def work(client: ControlClient) -> list[tuple[PriceView, str]]:
+        before = {} if free or like else {view.model: view for view in await client.prices()}
         if len(models) == 1:
             views = [await client.set_price(models[0], body)]
         else:
             await client.batch("prices", dict.fromkeys(models, body))
             views = [view for view in await client.prices() if view.model in models]
-        return [(view, await _unknown_model(client, view.model)) for view in views]
+        lost = {view.model: _lost_rates(before.get(view.model), view) for view in views}
+        return [(view, lost[view.model] or await _unknown_model(client, view.model)) for view in views]
 
     done = run(work, create=True)
     if as_json:
@@ -265,6 +269,19 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, as_json:
             words(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
         if note:
             words(note)
+
+
+def _lost_rates(before: PriceView | None, view: PriceView) -> str:
+    """A note about rates that a price had and has no more, with the options that keep them; else nothing."""
+    if before is None:
+        return ""
+    lost = [
+        f"{OPTIONS[name]} {number(rate)}"
+        for name in ("cached_input", "cache_write", "cache_write_long", "per_call")
+        if (rate := getattr(before, f"{name}_nanos")) and not getattr(view, f"{name}_nanos")
+    ]
+    lost += [] if view.tier_prices else [f"--tier {written_tier(tier)}" for tier in before.tier_prices]
+    return f"note: the whole price was replaced; what it had before and has no more: {' '.join(lost)}" if lost else ""
 
 
 async def _unknown_model(client: ControlClient, model: str) -> str:

@@ -22,7 +22,7 @@ MINE = replace(NEW, model="gpt-4o", now=PRICE, kept=True, change="up", applied=F
 LEAP = replace(NEW, model="gpt-5", now=PRICE, change="up", guard="input rises steeply: from $1 to $9", applied=False)
 SAME = replace(NEW, model="gpt-6", now=PRICE, change="same", differs=False, applied=False)
 ALL = [NEW, MINE, LEAP, SAME]
-OFFERED = {"GET /models": [MODEL], "GET /channels": [CHANNEL]}
+OFFERED = {"GET /models": [MODEL], "GET /channels": [CHANNEL], "GET /prices": []}
 
 
 def answers() -> Control:
@@ -111,6 +111,18 @@ def test_a_price_is_set_in_nano_dollars() -> None:
     assert control.bodies == [
         {"input": 2_500_000_000, "output": 10_000_000_000, "cached_input": 1, "per_call": 10_000_000}
     ]
+
+
+def test_rates_that_a_new_price_does_not_have_any_more_are_named() -> None:
+    tier = Tier(above=200_000, input=Nanos(6_000_000_000), output=Nanos(22_500_000_000))
+    full = replace(PRICE, cached_input_nanos=Nanos(1_250_000_000), tier_prices=[tier])
+    bare = replace(PRICE, cached_input_nanos=None, cache_write_nanos=None, tier_prices=[])
+    control = Control({**OFFERED, "GET /prices": [full], f"PUT /prices/{quote(PRICE.model)}": bare})
+    ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=control)
+    assert ran.err.splitlines()[1].endswith("what it had before and has no more: --cached 1.25 --tier 200k=6/22.50")
+    kept = {**OFFERED, "GET /prices": [full], f"PUT /prices/{quote(PRICE.model)}": full}
+    ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=Control(kept))
+    assert "no more" not in ran.err
 
 
 def test_longer_inputs_may_cost_something_else() -> None:
