@@ -5,13 +5,14 @@ import click
 from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import CHANNELS
-from gateway.commands.options import WholeNumber, json_option, now
+from gateway.commands.options import SINCE, WholeNumber, json_option, now
 from gateway.commands.output import out_list
 from gateway.commands.session import run
 from gateway.domain.budget import BALANCE_ID
 from gateway.domain.call import FailureKind
 from gateway.domain.incidents import STORE, Incident, cause_text, reason_text
 from gateway.domain.text import plain
+from gateway.domain.units import Millis
 
 
 @click.group(cls=Noun, bare="list")
@@ -19,11 +20,14 @@ def incident() -> None:
     """What failed when, and which channels answered its calls."""
 
 
-@incident.command("list", examples=["tollkeeper incident list", "tollkeeper incident list --channel openai --json"])
+@incident.command(
+    "list", examples=["tollkeeper incident list", "tollkeeper incident list --channel openai --since today"]
+)
 @click.option("--channel", default="", help="Only those of this channel.", shell_complete=CHANNELS)
+@click.option("--since", type=SINCE, help="Only those that were not over before: 1h, 7d, 14:00, today, 2026-11-01.")
 @click.option("--limit", "-n", type=WholeNumber(min=1), metavar="N", help="At most so many, the newest (default: all).")
 @json_option
-def list_incidents(channel: str, limit: int | None, *, as_json: bool) -> None:
+def list_incidents(channel: str, since: Millis | None, limit: int | None, *, as_json: bool) -> None:
     """List incidents, newest first. Each cause of a channel is an incident of its own; the last 200 are kept.
 
     An incident is over when a call succeeds after it, or two minutes after its last failure or the end of its channel's
@@ -35,8 +39,9 @@ def list_incidents(channel: str, limit: int | None, *, as_json: bool) -> None:
     first at this one, and how many calls failed or were refused. Calls for which another channel was chosen at once, as
     this one was paused, are not counted.
     """
-    found = run(lambda client: client.incidents(channel))[:limit]
-    out_list(found, COLUMNS, as_json=as_json, empty="no incidents", drop=DROP, below=BELOW)
+    found = run(lambda client: client.incidents(channel))
+    recent = [one for one in found if one.lasts(now()) or one.last >= (since or 0)]
+    out_list(recent[:limit], COLUMNS, as_json=as_json, empty="no incidents", drop=DROP, below=BELOW)
 
 
 def _subject(one: Incident) -> str:

@@ -63,6 +63,13 @@ def test_as_many_as_wanted_are_listed() -> None:
     assert len(lines.splitlines()) == 2
 
 
+def test_since_leaves_out_what_was_over_before() -> None:
+    over = replace(FAILED, id=1, paused=False, ended=NOW, began=Millis(NOW - 60_000), last=Millis(NOW - 30_000))
+    found = Control({"GET /incidents": [FAILED, over]})
+    for since, ids in ((local_time(NOW), [2]), (local_time(NOW - 45_000), [2, 1]), ("1s", [2])):
+        assert [one["id"] for one in run("incident", "list", "--since", since, "--json", control=found).json] == ids
+
+
 def test_eighty_places_show_whether_an_incident_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "terminal_width", lambda: 80)
     until = Millis(now() + 60_000)
