@@ -172,8 +172,11 @@ def rename_group(name: str, new: str, *, as_json: bool) -> None:
 def remove_group(name: str, move: str | None, *, yes: bool) -> None:
     """Remove a group."""
     if not yes:
-        run(lambda client: client.group(name))
-        confirm(f"Remove group '{name}'?", yes=yes)
+        view = run(lambda client: client.group(name))
+        users = [*view.tokens, *view.channels]
+        if move or not users:  # else the server refuses, and says what uses it
+            moves = f" What uses it moves to '{move}': {formatting.first_ones(users)}." if users else ""
+            confirm(f"Remove group '{name}'?{moves}", yes=yes)
     run(lambda client: client.remove_group(name, move=move or ""))
     words(f"Group '{name}' removed.")
 
