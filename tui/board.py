@@ -45,6 +45,8 @@ class Board:
         """By which names calls are looked for."""
         self.unpriced: frozenset[str] = frozenset()
         """The names of models without a price."""
+        self.refuses_unpriced = False
+        """Whether their calls are refused."""
         self.calls = CallRing()
         self.pulse = Pulse()
         self.incidents = Incidents()
@@ -61,6 +63,11 @@ class Board:
     def version(self) -> int:
         """Grows with every change."""
         return self.tables + self.calls.version
+
+    @property
+    def unpriced_effect(self) -> str:
+        """What happens to calls of models without a price: they will be ..."""
+        return "refused" if self.refuses_unpriced else "counted but not charged, and no dollar budget will limit them"
 
     def apply(self, event: AnyEvent) -> None:
         """Apply one event."""
@@ -126,6 +133,7 @@ class Board:
             channels={channel.id: channel.name for channel in event.channels},
             groups={group.name: group.names for group in event.groups},
         )
+        self.refuses_unpriced = event.refuses_unpriced
         self.unpriced = frozenset(model.name for model in event.models if model.price is None)
 
     def _spend(self, event: CallSettled) -> None:

@@ -186,14 +186,15 @@ def _price_text(price: PriceView | None, width: int) -> str:
     return "free" if price.free else f"{fmt.price(price.input_nanos):>{width}} / {fmt.price(price.output_nanos)}"
 
 
-def models_intro(channel: ChannelView) -> str:
+def models_intro(channel: ChannelView, *, refused: bool = False) -> str:
     """How many there are to choose from, and what they cost."""
     text = f"{safe(channel.name)} has {len(channel.models)}; selected ones are offered to clients."
     priced = channel.new_prices if isinstance(channel, SavedChannel) else ()
     if priced:
         sources = ", ".join(dict.fromkeys(safe(price.source, 40) for price in priced))
         text += f" Known prices were set for {len(priced)} of them ({sources}; dollars per million tokens, in / out)."
-    return f"{text} Models without a price are counted but not charged. Page 5 changes prices."
+    effect = "refused" if refused else "counted but not charged"
+    return f"{text} Models without a price are {effect}. Page 5 changes prices."
 
 
 def _body(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> Body:
@@ -370,7 +371,8 @@ class WizardSteps:
             return BACK
         names = [model.name for model in channel.models]
         command = cli_command("channel", "edit", safe(channel.name), models="NAMES")
-        about = f"{models_intro(channel)}\n\n$ tollkeeper {command}"
+        intro = models_intro(channel, refused=session.board.refuses_unpriced)
+        about = f"{intro}\n\n$ tollkeeper {command}"
         options = model_options(session, channel)
         before = self._chosen[1] if self._chosen[0] == channel.id else names
         first = self._offered[1] if self._offered[0] == channel.id else names

@@ -168,10 +168,14 @@ def _rates(view: PriceView) -> str:
     return f"{dollars(view.input_nanos)} / {dollars(view.output_nanos)}{call}"
 
 
-def price_words(view: PriceView | None, model: str) -> str:
-    """A price with those of longer inputs and the model it is inherited from; where there is none, what to do."""
+def price_words(view: PriceView | None, model: str, *, refused: bool = False) -> str:
+    """A price with those of longer inputs and the model it is inherited from; where there is none, what to do.
+
+    ``refused``: the settings refuse calls without one.
+    """
     if view is None:
-        return f"{UNPRICED}: counted, not charged; 'tollkeeper price set {word(model)} --like OTHER' sets one"
+        effect = "calls are refused" if refused else "counted, not charged"
+        return f"{UNPRICED}: {effect}; 'tollkeeper price set {word(model)} --like OTHER' sets one"
     tiers = [
         f"; {dollars(tier.input)} / {dollars(tier.output)} for inputs above {tier.above:,} tokens"
         for tier in view.tier_prices

@@ -77,18 +77,23 @@ ROUTE_COLUMNS = [
 @json_option
 def show_model(name: str, *, as_json: bool) -> None:
     """Show one model: which channels serve it and in which order, who sees it, what it costs, how long it may be."""
-    found = run(lambda client: client.model(name))
+
+    async def work(client: ControlClient) -> tuple[ModelDetail, bool]:
+        found = await client.model(name)
+        return found, found.price is None and not as_json and (await client.settings()).refuse_unpriced
+
+    found, refused = run(work)
     if as_json:
         out_json(found)
         return
-    out_pairs(_pairs(found))
+    out_pairs(_pairs(found, refused=refused))
     if found.routes:
         out("\n" + table(found.routes, ROUTE_COLUMNS, terminal_width(), ("Limits", "Output", "Context", "Weight")))
 
 
-def _pairs(found: ModelDetail) -> Iterator[tuple[str, str]]:
+def _pairs(found: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:
     yield "model", found.name
-    yield "price", formatting.price_words(found.price, found.name)
+    yield "price", formatting.price_words(found.price, found.name, refused=refused)
     yield (
         "there",
         f"{dollars(found.told.input)} / {dollars(found.told.output)} by the upstream's list" if found.told else "",

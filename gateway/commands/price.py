@@ -152,7 +152,9 @@ UNPRICED_COLUMNS = [
 
 @click.group(cls=Noun, bare="list")
 def price() -> None:
-    """What models cost, in dollars per million tokens. A model without a price is unpriced: counted, not charged."""
+    """What models cost, in dollars per million tokens. A model without a price is unpriced: counted, not charged,
+    or refused (see 'tollkeeper settings').
+    """
 
 
 @price.command("list", examples=["tollkeeper price list", "tollkeeper price list --unpriced"])
@@ -176,15 +178,18 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
 def show_price(model: str, *, as_json: bool) -> None:
     """Show the price of one model: every rate, where it is from, and an example."""
 
-    async def work(client: ControlClient) -> PriceView | None:
+    async def work(client: ControlClient) -> tuple[PriceView | None, bool]:
         prices = {view.model: view for view in await client.prices()}
-        return (await client.model(model)).price if model not in prices else await _in_effect(client, prices[model])
+        if model in prices:
+            return await _in_effect(client, prices[model]), False
+        found = (await client.model(model)).price
+        return found, found is None and not as_json and (await client.settings()).refuse_unpriced
 
-    found = run(work)
+    found, refused = run(work)
     if as_json:
         out_json(found)
     else:
-        out_pairs(_details(found, model))
+        out_pairs(_details(found, model, refused=refused))
 
 
 async def _in_effect(client: ControlClient, own: PriceView) -> PriceView:
@@ -193,10 +198,10 @@ async def _in_effect(client: ControlClient, own: PriceView) -> PriceView:
     return own if offered is None or offered.price is None else offered.price
 
 
-def _details(view: PriceView | None, model: str) -> Iterator[tuple[str, str]]:
+def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[tuple[str, str]]:
     yield "model", model
     if view is None:
-        yield "price", formatting.price_words(None, model)
+        yield "price", formatting.price_words(None, model, refused=refused)
         return
     yield "price of", view.inherited_from and f"{view.inherited_from}, which {model} stands for"
     yield "price", "free" if view.free else "in dollars per million tokens:"
@@ -313,7 +318,7 @@ def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None) 
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=MODELS)
 @yes_option
 def remove_price(models: tuple[str, ...], *, yes: bool) -> None:
-    """Remove prices. The models are then unpriced: their calls are counted, not charged."""
+    """Remove prices. The models are then unpriced: their calls are counted, not charged, or refused."""
     if not yes:
         priced = {view.model for view in run(lambda client: client.prices())}
         if missing := [model for model in models if model not in priced]:

@@ -100,6 +100,7 @@ class WatcherStream:
                 older=recent.older,
                 waiting=engine.pipeline.waiting.all(),
                 incidents=incidents.newest()[::-1],
+                refuses_unpriced=engine.catalog.registry.settings.refuse_unpriced,
             )
         )
 
@@ -161,6 +162,7 @@ class WatcherStream:
             groups=group_views(engine),
             channels=channel_views(engine, sums),
             models=model_views(engine, sums),
+            refuses_unpriced=engine.catalog.registry.settings.refuse_unpriced,
         )
         self._tables_cost = self._clock() - began
         return changed

@@ -43,6 +43,8 @@ class Snapshot(Event, frozen=True, kw_only=True, tag="snapshot"):
     """Calls that wait for a place; nothing is held for them yet."""
     incidents: list[Incident] = []
     """Oldest first."""
+    refuses_unpriced: bool = False
+    """Whether calls of models without a price are refused."""
 
 
 class CallStarted(Event, frozen=True, kw_only=True, tag="started"):
@@ -89,6 +91,7 @@ class EntityChanged(Event, frozen=True, kw_only=True, tag="changed"):
     groups: list[GroupView]
     channels: list[ChannelView]
     models: list[ModelView]
+    refuses_unpriced: bool = False
 
 
 class Balance(Event, frozen=True, kw_only=True, tag="balance"):

@@ -217,10 +217,17 @@ def test_a_price_that_is_another_model_s_says_so() -> None:
 
 
 def test_a_missing_price_says_what_to_do() -> None:
-    control = Control({"GET /prices": [], "GET /models/odd%20one": replace(DETAIL, name="odd one", price=None)})
-    ran = run("price", "show", "odd one", control=control)
-    assert (ran.code, "unpriced: counted, not charged; 'tollkeeper price set 'odd one' --like" in ran.out) == (0, True)
-    assert run("price", "show", "nobody", control=control).code == Exit.NOT_FOUND
+    missing = {"GET /prices": [], "GET /models/odd%20one": replace(DETAIL, name="odd one", price=None)}
+    for settings, effect in (
+        (Settings(), "counted, not charged"),
+        (Settings(refuse_unpriced=True), "calls are refused"),
+    ):
+        control = Control({**missing, "GET /settings": settings})
+        for noun in ("price", "model"):
+            ran = run(noun, "show", "odd one", control=control)
+            text = f"unpriced: {effect}; 'tollkeeper price set 'odd one' --like"
+            assert (ran.code, text in ran.out) == (0, True)
+    assert run("price", "show", "nobody", control=Control(missing)).code == Exit.NOT_FOUND
 
 
 def test_nothing_known_is_nothing_to_import() -> None:

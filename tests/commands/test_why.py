@@ -90,6 +90,13 @@ def asked(found: Why) -> Control:
     return Control({"GET /why": found})
 
 
+def test_a_call_refused_as_its_model_has_no_price_is_not_called_free() -> None:
+    refused = replace(FOUND, status=400, code="model_price_missing", message="no price", works=False)
+    out = run("why", "laptop", "gpt-4o", control=asked(refused)).out
+    assert "unpriced: calls are refused; " in out
+    assert "not charged" not in out
+
+
 def test_the_decision_and_its_reasons() -> None:
     ran = run("why", "laptop", "gpt-4o", control=asked(FOUND))
     assert ran.code == 0

@@ -232,6 +232,16 @@ async def test_a_change_is_watched_by_all(owner: ControlClient) -> None:
             assert [token.name for token in changed.tokens] == ["laptop", "phone"]
 
 
+async def test_whether_calls_without_a_price_are_refused_is_watched(owner: ControlClient) -> None:
+    async with watching(owner) as stream:
+        snapshot = await anext(stream)
+        await owner.set_settings({"refuse_unpriced": True})
+        changed = (await until(stream, EntityChanged))[-1]
+        assert isinstance(snapshot, Snapshot)
+        assert isinstance(changed, EntityChanged)
+        assert (snapshot.refuses_unpriced, changed.refuses_unpriced) == (False, True)
+
+
 async def test_the_snapshot_holds_what_runs_and_what_was(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:

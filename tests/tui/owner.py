@@ -116,6 +116,7 @@ class Owner(FakeClient):
                 groups=list(self.groups_now),
                 channels=list(self.channels_now),
                 models=list(self.models_now),
+                refuses_unpriced=self.refuses_unpriced,
             )
         )
 
@@ -195,7 +196,9 @@ class Owner(FakeClient):
     def saved(self, view: ChannelView) -> SavedChannel:
         """The answer to an edit, with the prices that the channel's models got."""
         fields = {name: getattr(view, name) for name in view.__struct_fields__}
-        return SavedChannel(**fields, new_prices=self.new_prices, unpriced=self.unpriced)
+        return SavedChannel(
+            **fields, new_prices=self.new_prices, unpriced=self.unpriced, refuses_unpriced=self.refuses_unpriced
+        )
 
     async def remove_channel(self, ref: str) -> None:
         self.note("remove_channel", ref)

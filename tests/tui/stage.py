@@ -400,6 +400,7 @@ class FakeClient(ControlClient):
         self.now_waiting: list[Running] = []
         self.now_running = [running(1, NOW - 4_000), running(2, NOW - 1_500, ttft=None, output=0, cost=Nanos(0))]
         self.account_now = account()
+        self.refuses_unpriced = False
         self.tokens_now = [
             token("ci", group="batch", budgets=[budget(4.87, 5)]),
             token("editor"),
@@ -452,6 +453,7 @@ class FakeClient(ControlClient):
             waiting=self.now_waiting,
             incidents=self._incidents(),
             recent=self.records[: self.recent],
+            refuses_unpriced=self.refuses_unpriced,
         )
 
     def tell(self, *events: AnyEvent) -> None:

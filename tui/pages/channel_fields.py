@@ -143,7 +143,8 @@ def price_news(*saved: SavedChannel) -> str:
         text += f"\nPrices from {sources}: {safe(first.model, 40)} {rates}{more}. Page 5 changes them."
     if unpriced:
         verb = "has" if len(unpriced) == 1 else "have"
-        text += f"\n{fmt.count_text(len(unpriced), 'model')} {verb} no price: counted, not charged. Page 5 sets prices."
+        effect = "calls are refused" if any(one.refuses_unpriced for one in saved) else "counted, not charged"
+        text += f"\n{fmt.count_text(len(unpriced), 'model')} {verb} no price: {effect}. Page 5 sets prices."
     for own in (own for one in saved for own in one.own_prices):
         price, name, target = own.price, safe(own.name, 40), safe(own.target, 40)
         rates = "nothing" if price.free else f"${fmt.price(price.input_nanos)} / ${fmt.price(price.output_nanos)}"

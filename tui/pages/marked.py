@@ -115,7 +115,7 @@ async def _plan(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patches,
         if not priced:
             toast(page, "None of them has a price.")
             return None
-        effect = "Calls will be counted but not charged, and no dollar budget will limit them."
+        effect = f"Calls will be {page.session.board.unpriced_effect}."
         return {view.name: None for view in priced}, "Remove the price of {}", effect
     if act == "delete":
         return {_ref(page, view): None for view in views}, "Delete {}", _effect(page, act, views)

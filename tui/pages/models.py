@@ -165,7 +165,7 @@ async def delete(page: AnyPage) -> None:
     if model.price is None:
         toast(page, f"{model.name} has no price.")
         return
-    breaks = "Its calls will be counted but not charged, and no dollar budget will limit them."
+    breaks = f"Its calls will be {page.session.board.unpriced_effect}."
     if await page.confirm(f"Remove the price of {model.name}?", breaks, "Remove"):
         await page.session.client.remove_price(model.name)
         page.report_change(f"Price of {model.name} removed.")

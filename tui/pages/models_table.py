@@ -106,7 +106,8 @@ class ModelsListing(TrendListing[ModelRow]):
             parts += [("   6", "key"), (" Account", "dim")]
             return content(*parts)
         if unpriced:
-            parts.append((f" {dot} {unpriced} without a price: counted, not charged", "warn"))
+            effect = "refused" if self.session.board.refuses_unpriced else "counted, not charged"
+            parts.append((f" {dot} {unpriced} without a price: {effect}", "warn"))
             parts += [(f"   {self.session.key('models.edit')}", "key"), (" sets one", "dim")]
         unit = "   dollars per million tokens"
         if sum(len(text) for text, _ in parts) + len(unit) <= width:
@@ -118,7 +119,7 @@ class ModelsListing(TrendListing[ModelRow]):
         card = TextCard(width)
         context = brief_context(model.context, model.context_source, " tokens")
         card.line((safe(model.name), "bold"), f"   context {context}" if context else "")
-        card.row("price", *price_text(model.price))
+        card.row("price", *price_text(model.price, refused=self.session.board.refuses_unpriced))
         if model.told is not None:
             there = f"{fmt.price(model.told.input)} / {fmt.price(model.told.output)} by the upstream's list"
             card.row("listed", (there, "dim"))
@@ -202,10 +203,11 @@ def example(price: PriceView, multiplier: int = MILLION) -> Nanos:
     return cost(EXAMPLE_TOKENS, rates(booked, EXAMPLE_TOKENS.input, multiplier))
 
 
-def price_text(price: PriceView | None) -> Iterator[tuple[str, str]]:
-    """All of a price in words."""
+def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tuple[str, str]]:
+    """All of a price in words. ``refused``: calls without one are."""
     if price is None:
-        yield "none: calls are counted but not charged; e sets a price, 0 makes it free", "warn"
+        effect = "refused (page 9 can change that)" if refused else "counted but not charged"
+        yield f"none: calls are {effect}; e sets a price, 0 makes it free", "warn"
         return
     if price.free:
         yield f"free   ({safe(price.source)})", "ok"

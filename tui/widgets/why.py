@@ -189,7 +189,11 @@ def why_text(found: Why, session: ConsoleSession, width: int) -> Content:
         card.row("fallback", (glyphs.failed, "bad"), f" {safe(one.model, 60)}: {safe(session.advice(one.rule), LONG)}")
         card.row("", (f"{glyphs.right} {safe(session.advice(one.fix), LONG)}", "key") if one.fix else "")
     factor = f"   group {safe(found.group, 40)} {brief_multiplier(found.multiplier)}"
-    card.row("price", *price_text(found.price), factor if found.multiplier != MILLION else "")
+    card.row(
+        "price",
+        *price_text(found.price, refused=session.board.refuses_unpriced),
+        factor if found.multiplier != MILLION else "",
+    )
     if found.hold_nanos is not None:
         card.row("held", f"{dollars(found.hold_nanos)}", (f"   {found.hold_text}", "dim"))
     if found.sticky and sum(bool(route.place) for route in found.routes) > 1:

@@ -40,8 +40,10 @@ async def test_a_channel_is_made_of_an_address_and_a_key() -> None:
         assert words(app) == ["Channel mine created with 2 models. Press t to test it, u to undo."]
 
 
-async def test_a_new_channel_says_which_prices_it_brought() -> None:
+@pytest.mark.parametrize(("refused", "effect"), [(False, "counted, not charged"), (True, "calls are refused")])
+async def test_a_new_channel_says_which_prices_it_brought(refused: bool, effect: str) -> None:
     owner = Owner()
+    owner.refuses_unpriced = refused
     price = model("claude-sonnet-4-5").price
     assert price is not None
     owner.new_prices = (msgspec.structs.replace(price, model="model-a", source="genai-prices 0.2.3"),)
@@ -50,7 +52,7 @@ async def test_a_new_channel_says_which_prices_it_brought() -> None:
         await press(app, pilot, "n", "=mine", "down", "down", "down", "=https://host/v1/", "enter")
         (news,) = words(app)
         assert "Prices from genai-prices 0.2.3: model-a $3 / $15. Page 5 changes them." in news
-        assert "1 model has no price: counted, not charged. Page 5 sets prices." in news
+        assert f"1 model has no price: {effect}. Page 5 sets prices." in news
 
 
 async def test_an_address_is_needed() -> None:

@@ -4,7 +4,7 @@ import pytest
 from gateway.domain.channel import ServedModel
 from gateway.domain.price import Tier
 from gateway.domain.units import Nanos
-from tests.tui.owner import Owner, press, proposal, said, screen, shown
+from tests.tui.owner import Owner, press, proposal, said, screen, shown, until
 from tests.tui.stage import channel, words
 from tui.pages.models import guard_prices, preselected_prices, price_changes, price_list_summary, price_options
 
@@ -189,6 +189,21 @@ async def test_models_are_listed_with_prices_and_what_has_none() -> None:
         assert "7 models · 1 without a price: counted, not charged" in screen(app)
         row = next(line for line in screen(app).splitlines() if "my-finetune-7" in line)
         assert "! no price openai-main" in row
+
+
+async def test_where_calls_without_a_price_are_refused_the_page_says_so() -> None:
+    owner = Owner()
+    owner.refuses_unpriced = True
+    async with shown("models", owner) as (app, pilot, _):
+        assert "1 without a price: refused" in screen(app)
+        await press(app, pilot, "G", "enter")
+        assert "none: calls are refused (page 9 can change that)" in screen(app)
+        await press(app, pilot, "escape", "g", "d")
+        assert "Its calls will be refused." in screen(app)
+        await press(app, pilot, "escape")
+        owner.refuses_unpriced = False
+        owner.changed()
+        await until(app, pilot, "1 without a price: counted, not charged")
 
 
 async def test_the_pane_has_examples_for_the_groups_factors() -> None:
