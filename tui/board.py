@@ -129,8 +129,8 @@ class Board:
         self.groups = event.groups
         self.channels, self.models = event.channels, event.models
         self.names = PresentNames(
-            tokens={token.id: token.name for token in event.tokens},
-            channels={channel.id: channel.name for channel in event.channels},
+            tokens=event.removed_names | {token.id: token.name for token in event.tokens},
+            channels=event.removed_names | {channel.id: channel.name for channel in event.channels},
             groups={group.name: group.names for group in event.groups},
         )
         self.refuses_unpriced = event.refuses_unpriced

@@ -1,7 +1,7 @@
 """Calls: pages of the log, one call whole, and the hand that ends a running one."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from gateway.core.refusal_log import LONG_GAP_S
 from gateway.domain.call import Outcome, Record, Running, repeats
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.present_names import PresentNames
+from gateway.domain.present_names import PresentNames, removed_names
 from gateway.domain.query import SORT_KEYS, CallOrder, Query, parse
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -215,15 +215,15 @@ def newest(engine: Engine, limit: int) -> NewestCalls:
 def pick_calls(edits: ConfigEdits, asked: dict[str, Any]) -> tuple[CallFilter, Query]:
     """Which calls the parameters pick, ``words`` among them.
 
-    Names of tokens and channels become ids; removed ones are known by id only. Words find the calls of what has a
-    name, and what had it then. Raises NotFound for a name that nothing has: no call can fit.
+    Names of tokens and channels become ids, of removed ones the last names. Words find the calls of what has a name,
+    and of what had it then. Raises NotFound for a name that nothing has: no call can fit.
     """
     catalog, names = edits.engine.catalog, _present_names(edits.engine)
     words = names.widened(parse(asked.pop("words", ""), edits.now))
     if ref := asked.get("token"):
-        asked["token"] = _id_of(ref, catalog.token, "tok")
+        asked["token"] = _id_of(ref, catalog.token, "tok", names.tokens)
     if ref := asked.get("channel"):
-        asked["channel"] = _id_of(ref, catalog.channel, "ch")
+        asked["channel"] = _id_of(ref, catalog.channel, "ch", names.channels)
     if (group := asked.get("group")) and group not in catalog.registry.groups:
         there = f"there are: {', '.join(sorted(catalog.registry.groups))}"
         other = "to find the calls of a removed or renamed one, write grp:NAME"
@@ -241,19 +241,23 @@ def pick_calls(edits: ConfigEdits, asked: dict[str, Any]) -> tuple[CallFilter, Q
 
 def _present_names(engine: Engine) -> PresentNames:
     registry, books = engine.catalog.registry, engine.store.books
+    removed = removed_names(engine.store.history.entries, registry)
     return PresentNames(
-        tokens={one.id: one.name for one in registry.tokens.values()},
-        channels={one.id: one.name for one in registry.channels.values()},
+        tokens=removed | {one.id: one.name for one in registry.tokens.values()},
+        channels=removed | {one.id: one.name for one in registry.channels.values()},
         groups={name: books.name_spans(name) for name in registry.groups},
     )
 
 
-def _id_of(ref: str, find: Callable[[str], Token | Channel], prefix: str) -> str:
+def _id_of(ref: str, find: Callable[[str], Token | Channel], prefix: str, names: Mapping[str, str]) -> str:
     try:
         return find(ref).id
     except NotFound as error:
         if ref.startswith(f"{prefix}_"):
             return ref
+        removed = [key for key, name in names.items() if name == ref and key.startswith(f"{prefix}_")]
+        if len(removed) == 1:
+            return removed[0]
         raise NotFound(f"{error.message}; to find the calls of a removed one, write {prefix}:NAME") from error
 
 

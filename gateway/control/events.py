@@ -32,6 +32,7 @@ from gateway.core.event_bus import (
 )
 from gateway.domain import events
 from gateway.domain.errors import BadRequest
+from gateway.domain.present_names import removed_names
 from gateway.domain.views import AccountView, call_view
 
 BEAT_S = 15.0
@@ -101,6 +102,7 @@ class WatcherStream:
                 waiting=engine.pipeline.waiting.all(),
                 incidents=incidents.newest()[::-1],
                 refuses_unpriced=engine.catalog.registry.settings.refuse_unpriced,
+                removed_names=removed_names(engine.store.history.entries, engine.catalog.registry),
             )
         )
 
@@ -163,6 +165,7 @@ class WatcherStream:
             channels=channel_views(engine, sums),
             models=model_views(engine, sums),
             refuses_unpriced=engine.catalog.registry.settings.refuse_unpriced,
+            removed_names=removed_names(engine.store.history.entries, engine.catalog.registry),
         )
         self._tables_cost = self._clock() - began
         return changed

@@ -45,6 +45,8 @@ class Snapshot(Event, frozen=True, kw_only=True, tag="snapshot"):
     """Oldest first."""
     refuses_unpriced: bool = False
     """Whether calls of models without a price are refused."""
+    removed_names: dict[str, str] = {}
+    """The last names of removed tokens and channels by id, as far as the history has them."""
 
 
 class CallStarted(Event, frozen=True, kw_only=True, tag="started"):
@@ -92,6 +94,7 @@ class EntityChanged(Event, frozen=True, kw_only=True, tag="changed"):
     channels: list[ChannelView]
     models: list[ModelView]
     refuses_unpriced: bool = False
+    removed_names: dict[str, str] = {}
 
 
 class Balance(Event, frozen=True, kw_only=True, tag="balance"):

@@ -1,13 +1,15 @@
 """Present names: what tokens, channels and groups are called now, so that a filter finds calls of their earlier names.
 
-A call keeps the names of its time. Who looks for the calls of a token means all of them, whenever it was renamed.
+A call keeps the names of its time. Who looks for the calls of a token means all of them, whenever it was renamed. A
+token or channel that was removed has the name that it had last.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from gateway.domain.group_names import NameSpan
+from gateway.domain.history import HistoryEntry
 from gateway.domain.query import (
     INFINITE,
     AllOf,
@@ -19,10 +21,11 @@ from gateway.domain.query import (
     PatternCondition,
     Query,
 )
+from gateway.domain.registry import Registry
 
 
 class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
-    """The names now."""
+    """The names now, and the last ones of what was removed."""
 
     tokens: Mapping[str, str] = {}
     """By id."""
@@ -56,6 +59,18 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
             if condition.field == field and condition.pattern.strip("*"):
                 ids = frozenset(key for key, name in names.items() if condition.matches(name))
                 yield from [OneOf(f"{field}_id", ids)] if ids else []
+
+
+def removed_names(entries: Iterable[HistoryEntry], registry: Registry) -> dict[str, str]:
+    """The last names of removed tokens and channels by id, from the changes, oldest first."""
+    there = registry.tokens.keys() | registry.channels.keys()
+    names = {
+        change.key: change.name
+        for entry in entries
+        for change in entry.changes
+        if change.table in ("tokens", "channels") and change.after is None
+    }
+    return {key: name for key, name in names.items() if key not in there}
 
 
 def _by_name(group: str) -> OneOf:

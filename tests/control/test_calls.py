@@ -141,6 +141,19 @@ async def test_a_name_also_finds_the_calls_under_earlier_ones(
     assert total.calls == len(found)
 
 
+async def test_what_was_removed_is_found_by_its_last_name(owner: ControlClient, renamed: list[str]) -> None:
+    await owner.remove_token("jupyter")
+    await owner.remove_channel("main")
+    for words in ("tok:jupyter", "tok:jupyter ch:main st:ok", "!tok:jupyter"):
+        found = [renamed.index(call.id) for call in (await owner.calls(words=words)).calls]
+        assert found == {"tok:jupyter": [4, 2, 1, 0], "!tok:jupyter": [3]}.get(words, [4, 1, 0])
+    assert len((await owner.calls(token="jupyter", channel="main")).calls) == 4
+    await owner.undo(accept=True)
+    await owner.undo(accept=True)
+    await owner.edit_token("jupyter", {"name": "ipython"})
+    assert [renamed.index(call.id) for call in (await owner.calls(words="tok:jupyter")).calls] == [4]
+
+
 async def test_a_groups_calls_are_those_of_all_its_names(owner: ControlClient, renamed: list[str]) -> None:
     assert [renamed.index(call.id) for call in (await owner.calls(group="home")).calls] == [4, 2, 1, 0]
     assert (await owner.summary(group="home")).total.calls == 4

@@ -232,6 +232,18 @@ async def test_a_change_is_watched_by_all(owner: ControlClient) -> None:
             assert [token.name for token in changed.tokens] == ["laptop", "phone"]
 
 
+async def test_the_last_names_of_what_was_removed_are_watched(owner: ControlClient, gateway: Gateway) -> None:
+    gateway.token("ci")
+    await owner.edit_token("ci", {"name": "build"})
+    async with watching(owner) as stream:
+        snapshot = await anext(stream)
+        await owner.remove_token("build")
+        changed = (await until(stream, EntityChanged))[-1]
+        assert isinstance(snapshot, Snapshot)
+        assert isinstance(changed, EntityChanged)
+        assert (snapshot.removed_names, changed.removed_names) == ({}, {"tok_ci": "build"})
+
+
 async def test_whether_calls_without_a_price_are_refused_is_watched(owner: ControlClient) -> None:
     async with watching(owner) as stream:
         snapshot = await anext(stream)

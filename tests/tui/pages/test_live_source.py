@@ -279,6 +279,17 @@ async def test_a_name_finds_the_calls_of_what_has_it_since_it_got_it() -> None:
         assert app.page.calls.count == len(wanted) + 1
 
 
+async def test_the_last_name_of_a_removed_token_finds_its_calls() -> None:
+    session, source = made(40, 40)
+    snapshot = FakeClient(calls(40), recent=40).snapshot()
+    there = [token for token in snapshot.tokens if token.name != "ci"]
+    session.board.apply(msgspec.structs.replace(snapshot, tokens=there, removed_names={"tok_ci": "gone"}))
+    source.narrow(parse("tok:gone", NOW))
+    source.renew()
+    wanted = [one.id for one in snapshot.recent if one.token == "ci"]
+    assert ids(source) == wanted != []
+
+
 async def test_a_groups_calls_are_found_by_its_present_name() -> None:
     owner = Owner()
     span = NameSpan("default", Millis(0), owner.records[10].time_ms)
