@@ -150,8 +150,7 @@ def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None
 
 def _message(error: GatewayError) -> str:
     """The error of such a call, without the advice to ask what is answered here."""
-    text, advice, _ = error.message.partition("; 'tollkeeper why ")
-    return text if advice and error.code == "model_not_found" else error.message
+    return error.message.partition("; 'tollkeeper why ")[0]
 
 
 def _store_error(engine: Engine) -> GatewayError | None:
@@ -194,7 +193,7 @@ def _then(error: GatewayError | None, wanted: PlannedCall) -> Obstacle | None:
     if error is None:
         return None
     fix = advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model)
-    return Obstacle(status=error.http_status, code=error.code, message=error.message, fix=fix)
+    return Obstacle(status=error.http_status, code=error.code, message=_message(error), fix=fix)
 
 
 def _price(found: DryRun, entry: ModelEntry | None, model: str, catalog: Catalog) -> Price | None:

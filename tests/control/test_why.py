@@ -101,6 +101,7 @@ async def test_no_channel_left_says_what_to_do_with_the_first(owner: ControlClie
     gateway.engine.health.failed(UP, FailureKind.AUTH, "invalid key")
     found = await owner.why("laptop", "m")
     assert (found.status, found.code) == (503, "no_channel_available")
+    assert "tollkeeper why" not in found.message
     assert found.fix.startswith("fix channel 'up', then 'tollkeeper channel test up'")
 
 
