@@ -209,9 +209,8 @@ async def keys(page: AnyPage) -> None:
 
 
 async def resume(page: AnyPage) -> None:
-    """Resume a channel that is paused or needs attention."""
-    channel = selected_channel(page)
-    if channel is None:
+    """Resume a channel that is paused or needs attention, or all that are marked."""
+    if await marked.resume(page) or (channel := selected_channel(page)) is None:
         return
     now = await page.session.client.clear_channel(channel.id)  # of a healthy one, single models may be paused
     if now.state == "attention" and now.missing_variables:

@@ -85,6 +85,19 @@ async def acts_on_marks(page: AnyPage, verb: str) -> bool:
     return True
 
 
+async def resume(page: AnyPage) -> bool:
+    """Whether channels are marked: then they are used again, without a question, for it ends nothing."""
+    views = _views(page) if page.table.marks else []
+    if not views:
+        return False
+    resumed = [await page.session.client.clear_channel(view.id) for view in views]
+    unmark(page)
+    ill = [safe(view.name, 40) for view in resumed if view.state == "attention"]
+    left = f" Still in need of attention: {first_of(ill, NAMED)}." if ill else ""
+    toast(page, f"{_count_text(page, views).capitalize()} resumed.{left}", bad=bool(ill))
+    return True
+
+
 async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
     planned = await _plan(page, act, views)
     if planned is None:

@@ -93,6 +93,17 @@ async def test_one_key_clears() -> None:
         assert words(app) == ["Channel deepseek resumed."]
 
 
+async def test_marked_channels_are_resumed_together() -> None:
+    async with shown("channels") as (app, pilot, owner):
+        await press(app, pilot, "g", "m", "m", "z")
+        names = [one.id for one in sorted(owner.channels_now, key=lambda one: one.name)]
+        assert [did[0] for did in owner.did] == ["clear_channel"] * 2
+        assert {did[1] for did in owner.did} < set(names)
+        assert words(app) == ["2 channels resumed."]
+        await press(app, pilot, "z")
+        assert len(owner.did) == 3
+
+
 async def test_a_healthy_channel_is_not_said_to_be_resumed() -> None:
     async with shown("channels") as (app, pilot, _):
         await press(app, pilot, "z")
