@@ -21,6 +21,7 @@ from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.entity_form import EntityForm, save_changes
 from tui.pages.base import AnyPage, ConsolePage, Verb
+from tui.pages.usage_panels import budget_rows, budget_sources
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
 from tui.trends import HOUR_MS, Trends, days, trends
@@ -104,6 +105,8 @@ VERBS: Mapping[str, Verb] = {"grant": grant, "suspend": suspend, "edit": edit, "
 
 
 GAUGE = 20
+BUDGETS = 10
+"""Most of groups and tokens that are listed."""
 REFRESH_MS = 5_000
 """Between two requests for the sums of the last days, while calls are charged."""
 
@@ -172,7 +175,7 @@ class AccountPage(ConsolePage):
         stops = "are stopped (finish_reason length)" if account.stop_when_empty else "may finish, even below zero"
         card.row("when empty", (f"running streams {stops}", "dim"))
         card.line("")
-        return lines(card.content(), *self._granted())
+        return lines(card.content(), *self._other_budgets(width), *self._granted())
 
     def _outlook(self, account: AccountView) -> tuple[str, str]:
         """How long the money lasts; a budget that is used up keeps it from being spent."""
@@ -192,6 +195,16 @@ class AccountPage(ConsolePage):
             (spark(costs, room, self.session.glyphs), "live"),
             (f" {fmt.dollar_amount(int(sum(costs)))}, last {PACE_DAYS} days {fmt.dollar_amount(int(week))}", ""),
         ]
+
+    def _other_budgets(self, width: int) -> list[Content]:
+        """Those of groups and tokens, the most used one first; no line without any."""
+        others = [one for one in budget_sources(self.session) if one.kind != "account"]
+        if not others:
+            return []
+        rows = budget_rows(self.session, others[:BUDGETS], width)
+        if more := len(others) - len(rows):
+            rows.append(content((f" and {more} more: page 7 lists all", "dim")))
+        return [content((" budgets of groups and tokens, the most used first", "dim")), *rows, content("")]
 
     def _granted(self) -> list[Content]:
         if self._grants is None:

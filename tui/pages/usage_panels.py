@@ -1,7 +1,7 @@
 """Usage panels: the map of hours by weekday, a budget's cost so far against its limit, and all budgets."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 import msgspec
@@ -304,16 +304,21 @@ def budget_sources(session: ConsoleSession) -> list[BudgetSource]:
 
 
 def budget_lines(session: ConsoleSession, width: int) -> list[Content]:
+    """All budgets below a title, and where they are set if there are none."""
+    rows = budget_rows(session, budget_sources(session), width)
+    none = f"   none; {session.key('entity.edit')} on pages 2, 3 and 6 adds them"
+    return [content((" budgets", "bold"), ("" if rows else none, "dim")), *rows]
+
+
+def budget_rows(session: ConsoleSession, sources: Iterable[BudgetSource], width: int) -> list[Content]:
     """Each budget with its gauge and forecast."""
     now, glyphs, narrow = session.now(), session.glyphs, width < NARROW
     rows = []
-    for source in budget_sources(session):
+    for source in sources:
         part, budget = used_share(source.budget), source.budget
         name = cell(safe(source.label), 13 if narrow else 20, ellipsis=glyphs.ellipsis)
         line = f"{budget_line(budget, 4 if narrow else GAUGE, glyphs)}  "
         head = f" {name} {budget.window.value:<6} "
         text = cut(forecast(budget, now, source.since), max(0, width - len(head) - len(line)), glyphs.ellipsis)
         rows.append(content(head, (line, budget_tone(part)), (text, budget_tone(part) or "dim")))
-    none = f"   none; {session.key('entity.edit')} on pages 2, 3 and 6 adds them"
-    title = content((" budgets", "bold"), ("" if rows else none, "dim"))
-    return [title, *rows]
+    return rows

@@ -1,7 +1,7 @@
 from gateway.domain.budget import Window
 from gateway.domain.units import Millis, Nanos
 from tests.tui.owner import Owner, press, said, screen, settle, shown
-from tests.tui.stage import DOLLAR, NOW, account, budget, words
+from tests.tui.stage import DOLLAR, NOW, account, budget, group, token, words
 from tui.pages.account import REFRESH_MS
 
 
@@ -89,6 +89,25 @@ async def test_each_budget_says_what_it_is_for() -> None:
             "a month",
             "in all",
         ]
+
+
+async def test_budgets_of_groups_and_tokens_are_listed_the_most_used_first() -> None:
+    owner = Owner()
+    owner.account_now = account(budgets=[budget(1, 100)])
+    owner.groups_now = [group("home", budgets=[budget(9, 10)])]
+    owner.tokens_now = [token(f"t{i:02}", budgets=[budget(i, 20)] if i else []) for i in range(14)]
+    async with shown("account", owner) as (app, _, _):
+        rows = screen(app).splitlines()
+        at = next(i for i, row in enumerate(rows) if "budgets of groups and tokens" in row)
+        assert [row.split()[1] for row in rows[at + 1 : at + 4]] == ["home", "t13", "t12"]
+        assert "and 4 more: page 7 lists all" in rows[at + 11]
+
+
+async def test_without_budgets_of_groups_and_tokens_there_is_no_line_of_them() -> None:
+    owner = Owner()
+    owner.groups_now, owner.tokens_now = [group("home", budgets=[])], []
+    async with shown("account", owner) as (app, _, _):
+        assert "budgets of groups" not in screen(app)
 
 
 async def test_the_sums_of_the_last_days_follow_what_is_spent() -> None:
