@@ -213,9 +213,9 @@ class Incidents:
             spent.last = max(spent.last, self._now)
             self._note(spent)
         for channel in skipped_channels(call.marks):
-            if (paused := _pause_of(self.newest(self._names.now(channel)))) is not None:
-                paused.refused += call.count
-                self._note(paused)
+            if (cause := _cause_of_refusal(self.newest(self._names.now(channel)), self._now)) is not None:
+                cause.refused += call.count
+                self._note(cause)
         answered = 200 <= call.status < 300
         seen: set[str] = set()
         for at, attempt in _failures(call):
@@ -384,6 +384,16 @@ def _pause_of(newest: Sequence[Incident], reason: str = "") -> Incident | None:
     """The one for which a channel, or one of its keys, is or was last paused; else the one with this reason, or any."""
     paused = next((one for one in newest if one.paused), None)
     return paused or next((one for one in newest if one.reason == reason), newest[0] if newest else None)
+
+
+def _cause_of_refusal(newest: Sequence[Incident], at: Millis) -> Incident | None:
+    """The one for which a channel could not be used: a pause whose end is yet to come, or a key that is rejected.
+
+    The channel's state may be looked at only later: a rejected key does not pause yet, a pause that is over still does.
+    """
+    pauses = (one for one in newest if one.paused and (one.until is None or one.until > at))
+    rejected = next((one for one in newest if one.kind is FailureKind.AUTH and one.ended is None and not one.key), None)
+    return rejected or next(pauses, None) or _pause_of(newest)
 
 
 def _spent_budget(newest: Iterable[Incident], call: CallView) -> Incident | None:

@@ -5,6 +5,7 @@ Long: all rules of incidents are tested here with the same few calls.
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from gateway.domain.budget import Window, budget_name, window_end
@@ -206,6 +207,20 @@ def test_calls_that_were_refused_while_a_channel_was_paused_are_counted_with_its
     (one,) = found.newest()
     assert (one.failures, one.unanswered, one.refused) == (1, 1, 7)
     assert incident_line(one, NOW, UNICODE).endswith("→ 1 call failed; 7 refused")
+
+
+@pytest.mark.parametrize("until", [5_000, 90_000])
+def test_a_call_refused_for_a_rejected_key_is_not_counted_with_the_rate_limit_before_it(until: int) -> None:
+    """Also where the channel's state was not looked at since the limit was over."""
+    found = Incidents()
+    found.add_call(moved())
+    found.update_channels([paused(until=NOW + until)], Millis(NOW + 200))
+    failed = Attempt(channel="a", status=401, kind=FailureKind.AUTH, reason="401")
+    found.add_call(moved(NOW + 30_000, attempts=[failed], status=502, channel="a"))
+    refused: dict[str, Any] = {"attempts": [], "status": 503, "outcome": "refused", "channel": ""}
+    found.add_call(moved(NOW + 31_000, marks=["skipped=a"], **refused))
+    found.update_channels([channel("a", state="attention", reason="401")], Millis(NOW + 32_000))
+    assert [(one.kind, one.refused) for one in found.newest()] == [(FailureKind.AUTH, 1), (FailureKind.RATE, 0)]
 
 
 UNSET = Attempt(channel="a", kind=FailureKind.UNSET, reason="the environment variable K is not set", key="2 env:K")
