@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from gateway.domain.budget import Window, window_start
+from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.call import Record
 from gateway.domain.query import EVERYTHING, CallOrder, Query
 from gateway.domain.settings import ExpiringRecords
@@ -19,7 +19,7 @@ from gateway.store.files import body_of, fit, id_of, intact, pack
 from gateway.store.filtered_sums import CallSelection, filtered_sums
 from gateway.store.latency import LatencyCache, LatencyTable
 from gateway.store.log import Log, LogLine
-from gateway.store.rollup import DAY, Counts, Dimension
+from gateway.store.rollup import DAY, Counts, Dimension, Table
 from gateway.store.search import CallFilter, LogSearch, SearchDeadline
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Bucket, Span, Step, Sums
@@ -190,13 +190,15 @@ class CallLog:
     def sums(self, by: Dimension, since: Millis, until: Millis, step: Step) -> Sums:
         """Sums of calls that began in ``since <= ts < until``, in total, by value and over time.
 
-        Days and months are local ones, and a UTC hour (or, in what is older than forty days, a UTC day) belongs to the
-        local day and month in which it begins.
+        Days and months are local ones. A UTC hour (or, in what is older than forty days, a UTC day) belongs to the
+        local day in which it begins; months are exact as far as the calls at their edges are kept.
         """
         span = Span(since, until)
         if not step:
             return _sums_of(self.log.segments, sums.by_value(self.log.segments, by, span), [], span)
-        table = sums.over_time(self.log.segments, by, span)
+        table = (
+            _by_month(self.log.segments, by, span) if step == "month" else sums.over_time(self.log.segments, by, span)
+        )
         rows = {value: sums.total(cells.values()) for value, cells in table.items()}
         return _sums_of(self.log.segments, rows, _series(table, _START_OF[step]), span)
 
@@ -265,6 +267,19 @@ def filtered_sums_of(calls: CallLog, selection: CallSelection, by: Dimension, st
 def _sums_of(segments: Sequence[Segment], rows: dict[str, Counts], series: list[Bucket], span: Span) -> Sums:
     first = min((Millis(segment.t0) for segment in segments if segment.t1), default=None)
     return Sums(sums.total(rows.values()), rows, series, first, sums.refusals_from(segments, span))
+
+
+def _by_month(segments: Sequence[Segment], by: Dimension, span: Span) -> Table:
+    """The sums of each local month: the calls at its edges are counted one by one, as those of a span."""
+    table: Table = {}
+    start = Millis(max(span.since, min((segment.t0 for segment in segments if segment.t1), default=span.until)))
+    last = Millis(min(span.until, max((segment.t1 + 1 for segment in segments), default=0)))
+    while start < last:
+        end = window_end(Window.MONTH, start) or last
+        for value, counts in sums.by_value(segments, by, Span(start, min(end, span.until))).items():
+            table.setdefault(value, {})[_local_month(start)] = counts
+        start = end
+    return table
 
 
 def _series(table: dict[str, dict[int, Counts]], start_of: Callable[[int], int]) -> list[Bucket]:

@@ -14,10 +14,10 @@ from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
 from gateway.store.calls import CallLog, count_older
-from gateway.store.rollup import DAY, HOUR
+from gateway.store.rollup import DAY, HOUR, SealedSegment, coarse
 from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER
-from tests.store.samples import T0, busy, call_id, log_of, record, segments, sums_of
+from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, sums_of
 
 CALLS = list(busy(5, 300, days=3))
 
@@ -191,6 +191,28 @@ def test_months_of_a_series_begin_at_the_first_local_midnight(calls: CallLog) ->
     sums = sums_of(calls, "model", "month")
     assert sum(bucket.counts.cost for bucket in sums.series) == sums.total.cost
     assert {time.localtime(bucket.start / 1000)[2:6] for bucket in sums.series} == {(1, 0, 0, 0)}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "America/New_York"], indirect=True)
+def test_months_are_exact_also_where_sums_are_by_day(tmp_path: Path, zone: str) -> None:
+    """The last and first half hours of months lie in days of UTC that belong to two of them."""
+    moments = ["10-31 23:30", "11-01 00:30", "11-30 12:00", "11-30 23:30", "12-01 00:15", "12-31 23:59"]
+    starts = [int(time.mktime(time.strptime(f"2025-{moment}", "%Y-%m-%d %H:%M")) * 1000) for moment in moments]
+    calls = log_of(tmp_path, limit=300)
+    for number, start in enumerate(starts):
+        calls.append([record(number, ts=start)])
+    seal(calls)
+    for segment in calls.log.segments:
+        if isinstance(segment.sums, SealedSegment):
+            segment.sums = coarse(segment.sums)
+    for since, expected in ((0, [1, 3, 2]), (starts[1] - 1_800_000, [3, 2])):
+        months: dict[int, int] = {}
+        for bucket in calls.sums("group", Millis(since), Millis(FOREVER), "month").series:
+            months[bucket.start] = months.get(bucket.start, 0) + bucket.counts.calls
+        assert [*months.values()] == expected, zone
+        assert [time.localtime(start / 1000)[1:4] for start in months][-2:] == [(11, 1, 0), (12, 1, 0)]
+    assert calls.sums("group", Millis(starts[1] - 1_800_000), Millis(starts[4]), "month").total.calls == 3
+    assert calls.sums("group", Millis(FOREVER - 1), Millis(FOREVER), "month").rows == {}
 
 
 def test_a_series_by_the_hour_is_in_order(calls: CallLog) -> None:
