@@ -1,6 +1,7 @@
 """Group names: which group had which name when. Calls keep the group's name of their time; a group keeps its calls."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -9,6 +10,7 @@ from gateway.domain.group import Group
 from gateway.domain.units import Millis
 
 _NEVER = Millis(1 << 62)
+"""Later than any call."""
 
 
 class NameSpan(msgspec.Struct, frozen=True):
@@ -50,3 +52,42 @@ def name_spans(groups: Mapping[str, Group]) -> dict[str, list[NameSpan]]:
         for one, span in (*found, (holder, msgspec.structs.replace(last, until=None))):
             spans.setdefault(one, []).append(span)
     return spans
+
+
+class NameShare(NamedTuple):
+    """Some of the calls under a name, and whose they are: those that began in ``since <= ts < until``."""
+
+    since: int
+    until: int
+    group: str
+
+
+def name_shares(names: Mapping[str, Sequence[NameSpan]]) -> dict[str, list[NameShare]]:
+    """Whose the calls under each name are, from the first to the last moment, by the names that each group had when.
+
+    What no group has any more is of the name: that of a removed group, or of the one that has the name now.
+    """
+    owned: dict[str, list[NameShare]] = {}
+    for group, spans in names.items():
+        for one in spans:
+            until = _NEVER if one.until is None else one.until
+            owned.setdefault(one.name, []).append(NameShare(one.since, until, group))
+    return {name: _without_gaps(name, sorted(shares)) for name, shares in owned.items()}
+
+
+def _without_gaps(name: str, shares: Sequence[NameShare]) -> list[NameShare]:
+    whole: list[NameShare] = []
+
+    def add(until: int, group: str) -> None:
+        done = whole[-1].until if whole else 0
+        if until > done and whole and whole[-1].group == group:
+            whole[-1] = whole[-1]._replace(until=until)
+        elif until > done:  # else the clock was set back in between
+            whole.append(NameShare(done, until, group))
+
+    for share in shares:
+        if share.since < share.until:
+            add(share.since, name)
+            add(share.until, share.group)
+    add(_NEVER, name)
+    return whole
