@@ -339,8 +339,10 @@ class WizardSteps:
         """The values that the channel was created from."""
         self._texts: dict[str, Mapping[str, str]] = {}
         """What was typed in a step that was left for another, by its form's title."""
+        self._saved: dict[str, Mapping[str, str]] = {}
+        """What was saved in a step, by the same."""
         self._drafts: set[str] = set()
-        """The titles of those in which it was not saved."""
+        """The titles of those in which something was typed that is not saved."""
         self._chosen: tuple[str, Collection[str]] = ("", ())
         """The models selected when their step was left, and the channel they are of."""
         self._offered: tuple[str, Collection[str]] = ("", ())
@@ -397,14 +399,16 @@ class WizardSteps:
         """The form of a step, with what was typed when it was left before."""
         before = self._texts.get(plan.title, {})
         fields = [_with_text(field, before.get(field.id, field.value)) for field in plan.fields]
-        changed = [field.value for field in fields] != [field.value for field in plan.fields]
-        drafted = changed and plan.title in self._drafts
+        offered = {field.id: field.value for field in plan.fields}
 
         def keep(texts: Mapping[str, str], saved: bool) -> None:  # noqa: FBT001
             self._texts[plan.title] = texts
-            (self._drafts.discard if saved else self._drafts.add)(plan.title)
+            if saved:
+                self._saved[plan.title] = texts
+            is_draft = texts != self._saved.get(plan.title, offered)
+            (self._drafts.add if is_draft else self._drafts.discard)(plan.title)
 
-        asked = msgspec.structs.replace(plan, fields=fields, keep=keep, drafted=drafted)
+        asked = msgspec.structs.replace(plan, fields=fields, keep=keep, drafted=bool(self._drafts))
         return await self._app.push_screen_wait(Form(asked))
 
     async def _create_channel(self, values: Values, body: Body | None) -> ChannelView:

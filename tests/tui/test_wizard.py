@@ -275,7 +275,11 @@ async def test_escape_asks_about_what_was_typed_before_going_back_but_not_once_i
     async with shown("live", fresh()) as (app, pilot, _):
         await press(app, pilot, "enter")
         await until(app, pilot, "First steps, 2 of 4")
-        await press(app, pilot, "right", "tab", "=https://api.acme.com/v1", "pageup", "enter")
+        await press(app, pilot, "right", "tab", "=https://api.acme.com/v1", "pageup")
+        await until(app, pilot, "First steps, 1 of 4")
+        await press(app, pilot, "escape")
+        assert "Discard what you entered?" in screen(app)
+        await press(app, pilot, "escape", "enter")
         await until(app, pilot, "First steps, 2 of 4")
         await press(app, pilot, "escape")
         assert "Discard what you entered?" in screen(app)
@@ -283,6 +287,8 @@ async def test_escape_asks_about_what_was_typed_before_going_back_but_not_once_i
         await until(app, pilot, "First steps, 3 of 4")
         await press(app, pilot, "b")
         await until(app, pilot, "First steps, 2 of 4")
+        await press(app, pilot, "pageup")
+        await until(app, pilot, "First steps, 1 of 4")
         await press(app, pilot, "escape")
         assert words(app)[0].startswith("Continue any time")
 

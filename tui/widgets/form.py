@@ -124,7 +124,7 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     keep: Callable[[Mapping[str, str], bool], None] = lambda _texts, _saved: None
     """Called when it is left for another step: with the texts, and whether they were saved."""
     drafted: bool = False
-    """Whether the texts hold something that was entered before and is not saved."""
+    """Whether something that was entered before, here or in another step, is not saved."""
     asks: bool = True
     """Whether it asks before it is left with something entered; not where that is only a choice."""
 
