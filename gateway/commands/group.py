@@ -173,6 +173,8 @@ def remove_group(name: str, move: str | None, *, yes: bool) -> None:
     """Remove a group."""
     if not yes:
         view = run(lambda client: client.group(name))
+        if move:
+            run(lambda client: client.group(move))
         users = [*view.tokens, *view.channels]
         if move or not users:  # else the server refuses, and says what uses it
             moves = f" What uses it moves to '{move}': {formatting.first_ones(users)}." if users else ""

@@ -40,8 +40,13 @@ def list_incidents(channel: str, since: Millis | None, limit: int | None, *, as_
     this one was paused, are not counted.
     """
     found = run(lambda client: client.incidents(channel))
-    recent = [one for one in found if one.lasts(now()) or one.last >= (since or 0)]
+    recent = [one for one in found if one.lasts(now()) or _end_of(one) >= (since or 0)]
     out_list(recent[:limit], COLUMNS, as_json=as_json, empty="no incidents", drop=DROP, below=BELOW)
+
+
+def _end_of(one: Incident) -> int:
+    """When it was over."""
+    return max(one.last, one.quiet_from if one.ended is None else one.ended)
 
 
 def _subject(one: Incident) -> str:

@@ -255,7 +255,7 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, as_json:
     _check_options(amounts, free=free, like=like)
     body = {"like": like} if like else {"input": 0, "output": 0} | amounts
 
-    async def work(client: ControlClient) -> list[tuple[PriceView, str]]:
+    async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
         before = {} if free or like else {view.model: view for view in await client.prices()}
         if len(models) == 1:
             views = [await client.set_price(models[0], body)]
@@ -263,16 +263,16 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, as_json:
             await client.batch("prices", dict.fromkeys(models, body))
             views = [view for view in await client.prices() if view.model in models]
         lost = {view.model: _lost_rates(before.get(view.model), view) for view in views}
-        return [(view, lost[view.model] or await _unknown_model(client, view.model)) for view in views]
+        return [(view, [lost[view.model], await _unknown_model(client, view.model)]) for view in views]
 
     done = run(work, create=True)
     if as_json:
         out_json([view for view, _ in done] if len(models) > 1 else done[0][0])
-    for view, note in done:
+    for view, notes in done:
         words(f"Price of '{view.model}': {formatting.price(view)}")
         if view.cached_input_nanos is not None and view.cached_input_nanos > view.input_nanos:
             words(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
-        if note:
+        for note in filter(None, notes):
             words(note)
 
 
@@ -283,10 +283,17 @@ def _lost_rates(before: PriceView | None, view: PriceView) -> str:
     lost = [
         f"{OPTIONS[name]} {number(rate)}"
         for name in ("cached_input", "cache_write", "cache_write_long", "per_call")
-        if (rate := getattr(before, f"{name}_nanos")) and not getattr(view, f"{name}_nanos")
+        if (rate := _rate(before, name)) is not None and _rate(view, name) is None
     ]
-    lost += [] if view.tier_prices else [f"--tier {written_tier(tier)}" for tier in before.tier_prices]
+    kept = {tier.above for tier in view.tier_prices}
+    lost += [f"--tier {written_tier(tier)}" for tier in before.tier_prices if tier.above not in kept]
     return f"note: the whole price was replaced; what it had before and has no more: {' '.join(lost)}" if lost else ""
+
+
+def _rate(view: PriceView, name: str) -> int | None:
+    """A rate that a price may have beside those of input and output; None if it has none."""
+    rate: int | None = getattr(view, f"{name}_nanos")
+    return None if name == "per_call" and not rate else rate
 
 
 async def _unknown_model(client: ControlClient, model: str) -> str:

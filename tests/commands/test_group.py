@@ -61,10 +61,11 @@ def test_a_group_in_use_says_how_to_remove_it() -> None:
 
 def test_a_question_before_removal_names_what_moves_and_never_precedes_a_refusal() -> None:
     error = Conflict("group 'default' is used by token 'laptop'; move them (--move GROUP)", code="group_in_use")
-    control = Control({"GET /groups/default": GROUP, "DELETE /groups/default": error})
+    control = Control({"GET /groups/default": GROUP, "GET /groups/home": GROUP, "DELETE /groups/default": error})
     assert run("group", "remove", "default", control=control).code == Exit.CONFLICT
     asked = run("group", "remove", "default", "--move", "home", control=control)
     assert (asked.code, f"What uses it moves to 'home': {GROUP.tokens[0]}" in asked.err) == (Exit.USAGE, True)
+    assert run("group", "remove", "default", "--move", "hoem", control=control).code == Exit.NOT_FOUND
     unused = Control({"GET /groups/default": replace(GROUP, tokens=[], channels=[])})
     assert "answer yes to: Remove group 'default'?" in run("group", "remove", "default", control=unused).err
 

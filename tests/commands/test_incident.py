@@ -64,7 +64,8 @@ def test_as_many_as_wanted_are_listed() -> None:
 
 
 def test_since_leaves_out_what_was_over_before() -> None:
-    over = replace(FAILED, id=1, paused=False, ended=NOW, began=Millis(NOW - 60_000), last=Millis(NOW - 30_000))
+    began, last, ended = (Millis(NOW - ago) for ago in (90_000, 60_000, 30_000))
+    over = replace(FAILED, id=1, paused=False, began=began, last=last, ended=ended)
     found = Control({"GET /incidents": [FAILED, over]})
     for since, ids in ((local_time(NOW), [2]), (local_time(NOW - 45_000), [2, 1]), ("1s", [2])):
         assert [one["id"] for one in run("incident", "list", "--since", since, "--json", control=found).json] == ids

@@ -120,6 +120,15 @@ def test_rates_that_a_new_price_does_not_have_any_more_are_named() -> None:
     control = Control({**OFFERED, "GET /prices": [full], f"PUT /prices/{quote(PRICE.model)}": bare})
     ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=control)
     assert ran.err.splitlines()[1].endswith("what it had before and has no more: --cached 1.25 --tier 200k=6/22.50")
+    longer = replace(tier, above=1_000_000)
+    free = replace(PRICE, cached_input_nanos=Nanos(0), tier_prices=[tier, longer])
+    answers = {
+        **OFFERED,
+        "GET /prices": [free],
+        f"PUT /prices/{quote(PRICE.model)}": replace(bare, tier_prices=[longer]),
+    }
+    ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=Control(answers))
+    assert ran.err.splitlines()[1].endswith("no more: --cached 0.00 --tier 200k=6/22.50")
     kept = {**OFFERED, "GET /prices": [full], f"PUT /prices/{quote(PRICE.model)}": full}
     ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=Control(kept))
     assert "no more" not in ran.err
