@@ -21,7 +21,7 @@ from gateway.domain.events import (
     StoreChanged,
 )
 from gateway.domain.incidents import Incidents
-from gateway.domain.present_names import PresentNames
+from gateway.domain.present_names import PresentNames, present_names_of
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, SumRow, TokenView
 from tui.calls import CallRing
@@ -128,11 +128,7 @@ class Board:
         self.ended_tokens = [token for token in event.tokens if token.outlived]
         self.groups = event.groups
         self.channels, self.models = event.channels, event.models
-        self.names = PresentNames(
-            tokens=event.removed_names | {token.id: token.name for token in event.tokens},
-            channels=event.removed_names | {channel.id: channel.name for channel in event.channels},
-            groups={group.name: group.names for group in event.groups},
-        )
+        self.names = present_names_of(event)
         self.refuses_unpriced = event.refuses_unpriced
         self.unpriced = frozenset(model.name for model in event.models if model.price is None)
 

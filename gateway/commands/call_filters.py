@@ -4,7 +4,7 @@ The server picks them; only ``usage tail``, which gets them as they end, picks t
 """
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import click
 import msgspec
@@ -16,7 +16,8 @@ from gateway.commands.output import ProgressLine
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.patterns import is_pattern
-from gateway.domain.query import CallOrder, Query, parse, shell_word
+from gateway.domain.present_names import PresentNames
+from gateway.domain.query import CallOrder, OneOf, Query, parse, shell_word
 from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
@@ -48,18 +49,25 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
         words = " ".join(self.query.words) or None
         return picked | {"since": self.query.since, "until": self.query.until, "words": words}
 
+    def by_names(self, names: PresentNames) -> Self:
+        """The same pick with conditions instead of the names of tokens, groups and channels, to make here."""
+        conditions = [*names.widened(self.query).conditions]
+        for field, ref, known in (("token_id", self.token, names.tokens), ("channel_id", self.channel, names.channels)):
+            if ref is not None:
+                conditions.append(OneOf(field, frozenset([ref, *(key for key, name in known.items() if name == ref)])))
+        if self.group is not None:
+            conditions.append(names.calls_of(self.group))
+        query = msgspec.structs.replace(self.query, conditions=tuple(conditions))
+        return msgspec.structs.replace(self, token=None, group=None, channel=None, query=query)
+
     def fits(self, call: CallView) -> bool:
-        """The same pick, made here."""
+        """The same pick, made here, once names are conditions."""
         wanted = (
-            (self.group, call.group),
             (self.model, call.model),
-            (self.channel, call.channel),
             (self.app, call.app),
             (self.api, call.api),
             (self.failed, not 200 <= call.status < 300),
         )
-        if self.token not in (None, call.token, call.token_id):
-            return False
         return all(asked in (None, there) for asked, there in wanted) and self.query.fits(call)
 
 

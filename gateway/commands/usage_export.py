@@ -50,7 +50,7 @@ class ExportTotals:
     def text(self) -> str:
         """``334 calls from 2026-10-01 00:12:03 to 2026-10-31 23:50:11, $2.2823``."""
         if not self._calls:
-            return "no calls"
+            return "0 calls"
         count = count_text(self._calls, "call")
         return f"{count} from {local_time(self._first)} to {local_time(self._last)}, {dollars(Nanos(self._nanos))}"
 

@@ -31,8 +31,9 @@ from gateway.commands.output import (
 from gateway.commands.session import run
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable
-from gateway.domain.events import AnyEvent, CallSettled, Snapshot, Stopping
+from gateway.domain.events import AnyEvent, CallSettled, EntityChanged, Snapshot, Stopping
 from gateway.domain.human_values import brief_count
+from gateway.domain.present_names import present_names_of
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
 
@@ -168,7 +169,9 @@ class EventFeed:
     """Turns events into calls that were not shown yet, oldest first."""
 
     def __init__(self, wanted: CallQuery, recent: int) -> None:
+        self._asked = wanted
         self._wanted = wanted
+        """The same by the names of now."""
         self._recent = recent
         self._shown: dict[str, None] = {}
         self._begun = False
@@ -177,6 +180,8 @@ class EventFeed:
         """The calls to show for this event."""
         if isinstance(event, CallSettled):
             return self.unseen([event.call])
+        if isinstance(event, Snapshot | EntityChanged):
+            self._wanted = self._asked.by_names(present_names_of(event))
         if not isinstance(event, Snapshot):
             return []
         calls = self.unseen(reversed(event.recent))

@@ -115,8 +115,8 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
     for one in found.unused_fallbacks:
         yield "no fallback", f"{plain(one.model)}: {one.rule}; {one.fix}".removesuffix("; ")
     times = f" {formatting.multiplier(found.multiplier)}" if found.multiplier != 1_000_000 else ""
-    refused = any(one.code == "model_price_missing" for one in (found, found.then) if one is not None)
-    yield "price", formatting.price_words(found.price, found.model, refused=refused) + (times if found.price else "")
+    priced = formatting.price_words(found.price, found.model, refused=found.refuses_unpriced)
+    yield "price", priced + (times if found.price else "")
     if found.hold_nanos is not None:
         size = found.hold_text + ("; the most of the model and its fallbacks" if found.fallbacks else "")
         yield "hold", f"{dollars(found.hold_nanos)} for {size}"

@@ -15,7 +15,7 @@ from gateway.core.refusal_log import LONG_GAP_S
 from gateway.domain.call import Outcome, Record, Running, repeats
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.present_names import PresentNames, removed_names
+from gateway.domain.present_names import PresentNames, names_in, removed_names
 from gateway.domain.query import SORT_KEYS, CallOrder, Query, parse
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -241,12 +241,15 @@ def pick_calls(edits: ConfigEdits, asked: dict[str, Any]) -> tuple[CallFilter, Q
 
 def _present_names(engine: Engine) -> PresentNames:
     registry, books = engine.catalog.registry, engine.store.books
-    removed = removed_names(engine.store.history.entries, registry)
-    return PresentNames(
-        tokens=removed | {one.id: one.name for one in registry.tokens.values()},
-        channels=removed | {one.id: one.name for one in registry.channels.values()},
-        groups={name: books.name_spans(name) for name in registry.groups},
-    )
+    return names_in(registry, names_of_removed(engine), {name: books.name_spans(name) for name in registry.groups})
+
+
+def names_of_removed(engine: Engine) -> dict[str, str]:
+    """The last names of removed tokens and channels by id; none while the history cannot be read."""
+    try:
+        return removed_names(engine.store.history.entries, engine.catalog.registry)
+    except OSError:  # pages and commands of the history say so
+        return {}
 
 
 def _id_of(ref: str, find: Callable[[str], Token | Channel], prefix: str, names: Mapping[str, str]) -> str:
@@ -255,7 +258,7 @@ def _id_of(ref: str, find: Callable[[str], Token | Channel], prefix: str, names:
     except NotFound as error:
         if ref.startswith(f"{prefix}_"):
             return ref
-        removed = [key for key, name in names.items() if name == ref and key.startswith(f"{prefix}_")]
+        removed = [key for key, name in names.items() if name == ref]
         if len(removed) == 1:
             return removed[0]
         raise NotFound(f"{error.message}; to find the calls of a removed one, write {prefix}:NAME") from error

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 from aiohttp import web
 
-from gateway.control.calls import newest
+from gateway.control.calls import names_of_removed, newest
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.usage import tallies
@@ -32,7 +32,6 @@ from gateway.core.event_bus import (
 )
 from gateway.domain import events
 from gateway.domain.errors import BadRequest
-from gateway.domain.present_names import removed_names
 from gateway.domain.views import AccountView, call_view
 
 BEAT_S = 15.0
@@ -102,7 +101,7 @@ class WatcherStream:
                 waiting=engine.pipeline.waiting.all(),
                 incidents=incidents.newest()[::-1],
                 refuses_unpriced=engine.catalog.registry.settings.refuse_unpriced,
-                removed_names=removed_names(engine.store.history.entries, engine.catalog.registry),
+                removed_names=names_of_removed(engine),
             )
         )
 
@@ -165,7 +164,7 @@ class WatcherStream:
             channels=channel_views(engine, sums),
             models=model_views(engine, sums),
             refuses_unpriced=engine.catalog.registry.settings.refuse_unpriced,
-            removed_names=removed_names(engine.store.history.entries, engine.catalog.registry),
+            removed_names=names_of_removed(engine),
         )
         self._tables_cost = self._clock() - began
         return changed

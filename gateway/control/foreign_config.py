@@ -27,7 +27,7 @@ Document = Mapping[str, Any]
 
 SHOWN = 5
 """Models that a note names."""
-UNPRICED = "counted, not charged, and no budget stops them; 'tollkeeper price set MODEL' sets one"
+UNPRICED = "counted, not charged, and no budget stops them"
 
 
 class PricedPlan(Protocol):
@@ -80,7 +80,8 @@ def _merge_fields(present: Document, values: Document) -> Document:
 
 async def add_known_prices(plan: PricedPlan, before: Registry, now: Millis) -> list[str]:
     """Add the known prices of models that are new to their channels; a note for each channel with other new ones."""
-    told = []
+    told, advice = [], "'tollkeeper price set MODEL' sets one"
+    effect = "their calls are refused" if plan.registry.settings.refuse_unpriced else UNPRICED
     for channel in [change.value for change in plan.changes if isinstance(change.value, Channel)]:
         old = before.channels.get(channel.id)
         names = {model.name for model in channel.models} - {model.name for model in (old.models if old else ())}
@@ -89,5 +90,5 @@ async def add_known_prices(plan: PricedPlan, before: Registry, now: Millis) -> l
         priced = prices_in_effect(plan.registry)
         if missing := sorted(plain(name, 60) for name in names if name not in priced):
             models = first_of(missing, SHOWN)
-            told.append(f"channel '{plain(channel.name)}': no price is known for {models}: {UNPRICED}")
+            told.append(f"channel '{plain(channel.name)}': no price is known for {models}: {effect}; {advice}")
     return told

@@ -102,7 +102,7 @@ def group_view(engine: Engine, group: Group) -> GroupView:
         spent_nanos=spent.nanos,
         created_ms=group.created,
         waiting=_waiting(engine, "group", group.name),
-        names=tuple(engine.store.books.name_spans(group.name)),
+        name_spans=tuple(engine.store.books.name_spans(group.name)),
     )
 
 

@@ -112,6 +112,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         visible=seen.visible,
         rule=seen.rule,
         price_state=_price_state(price),
+        refuses_unpriced=catalog.registry.settings.refuse_unpriced,
         price=price_view(price, now, wanted.model) if price is not None else None,
         multiplier=group.multiplier,
         hold_nanos=admitted.nanos if admitted is not None else None,

@@ -131,6 +131,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     routes: list[RouteView]
     """The channels in the order in which they are tried, those of fallbacks after them; then those of the group that do
     not offer the model, and others that do."""
+    refuses_unpriced: bool
+    """Whether calls of models without a price are refused."""
 
     @property
     def hold_text(self) -> str:

@@ -4,11 +4,12 @@ A call keeps the names of its time. Who looks for the calls of a token means all
 token or channel that was removed has the name that it had last.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from gateway.domain.group_names import NameSpan
+from gateway.domain.events import EntityChanged, Snapshot
+from gateway.domain.group_names import NameShare, NameSpan, name_shares
 from gateway.domain.history import HistoryEntry
 from gateway.domain.query import (
     INFINITE,
@@ -39,9 +40,19 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
         conditions = tuple(map(self._widened, query.conditions))
         return query if conditions == query.conditions else msgspec.structs.replace(query, conditions=conditions)
 
+    def without_new(self, before: "PresentNames") -> "PresentNames":
+        """Those of the tokens and channels that there were before."""
+        tokens = {key: name for key, name in self.tokens.items() if key in before.tokens}
+        channels = {key: name for key, name in self.channels.items() if key in before.channels}
+        return PresentNames(tokens=tokens, channels=channels, groups=self.groups)
+
     def calls_of(self, group: str) -> Condition:
         """The condition for the calls of exactly this group."""
-        return AnyOf(tuple(map(_in_span, self.groups.get(group, ())))) if self.groups.get(group) else _by_name(group)
+        return AnyOf(tuple(self._shares_of({group}))) if self.groups.get(group) else _by_name(group)
+
+    def _shares_of(self, groups: Collection[str]) -> Iterator[Condition]:
+        for name, shares in name_shares(self.groups).items():
+            yield from (_in_share(name, share) for share in shares if share.group in groups)
 
     def _widened(self, condition: Condition) -> Condition:
         if isinstance(condition, Negation):
@@ -52,13 +63,30 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
     def _others(self, condition: PatternCondition) -> Iterator[Condition]:
         """What else finds calls of those whose names match."""
         if condition.field == "group":
-            for name, spans in self.groups.items():
-                if condition.matches(name):
-                    yield from (_in_span(span) for span in spans if not condition.matches(span.name))
+            renamed = [name for name, spans in self.groups.items() if spans]
+            yield from self._shares_of(set(filter(condition.matches, renamed)))
         for field, names in (("token", self.tokens), ("channel", self.channels)):
             if condition.field == field and condition.pattern.strip("*"):
                 ids = frozenset(key for key, name in names.items() if condition.matches(name))
                 yield from [OneOf(f"{field}_id", ids)] if ids else []
+
+
+def present_names_of(event: Snapshot | EntityChanged) -> PresentNames:
+    """The names that a server has told its watchers."""
+    return PresentNames(
+        tokens=_of_kind("tok_", event.removed_names) | {token.id: token.name for token in event.tokens},
+        channels=_of_kind("ch_", event.removed_names) | {channel.id: channel.name for channel in event.channels},
+        groups={group.name: group.name_spans for group in event.groups},
+    )
+
+
+def names_in(registry: Registry, removed: Mapping[str, str], groups: Mapping[str, Sequence[NameSpan]]) -> PresentNames:
+    """The names that a configuration has."""
+    return PresentNames(
+        tokens=_of_kind("tok_", removed) | {token.id: token.name for token in registry.tokens.values()},
+        channels=_of_kind("ch_", removed) | {channel.id: channel.name for channel in registry.channels.values()},
+        groups=groups,
+    )
 
 
 def removed_names(entries: Iterable[HistoryEntry], registry: Registry) -> dict[str, str]:
@@ -77,8 +105,11 @@ def _by_name(group: str) -> OneOf:
     return OneOf("group", frozenset((group,)))
 
 
-def _in_span(span: NameSpan) -> Condition:
-    until = INFINITE if span.until is None else span.until
-    if not span.since and span.until is None:
-        return _by_name(span.name)
-    return AllOf((_by_name(span.name), NumberCondition("time_ms", span.since, until - 1)))
+def _of_kind(prefix: str, names: Mapping[str, str]) -> dict[str, str]:
+    return {key: name for key, name in names.items() if key.startswith(prefix)}
+
+
+def _in_share(name: str, share: NameShare) -> Condition:
+    if not share.since and share.until >= INFINITE:
+        return _by_name(name)
+    return AllOf((_by_name(name), NumberCondition("time_ms", share.since, share.until - 1)))

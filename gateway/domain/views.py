@@ -95,7 +95,7 @@ class GroupView(GroupFields, frozen=True, kw_only=True, omit_defaults=False):
     created_ms: Millis
     waiting: int = 0
     """Calls that wait for a place among those in flight."""
-    names: tuple[NameSpan, ...] = ()
+    name_spans: tuple[NameSpan, ...] = ()
     """Which names it had when; empty if neither it nor another one with its name was renamed."""
 
 

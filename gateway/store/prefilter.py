@@ -64,7 +64,7 @@ FIELDS: dict[str, tuple[str, Any, object]] = {
 }
 """What a condition can name: the attribute of a view, the field of the record behind it, its type and its default.
 
-A field with its default is not written. Ids of tokens and channels are not attributes of the views that people filter.
+A field with its default is not written.
 """
 
 _SUMMED: dict[str, Dimension] = {
@@ -207,6 +207,8 @@ def _may_hold_one(segment: Segment, condition: Condition) -> bool:
     if isinstance(positive, OneOf | PatternCondition) and (by := _SUMMED.get(positive.field)):
         wanted = positive is condition
         return any(positive.matches(value) is wanted for value in segment.sums.totals(by))
+    if isinstance(condition, NumberCondition) and condition.field == "time_ms":
+        return segment.t0 <= condition.high and segment.t1 >= condition.low
     found = _ranges(condition)
     if found is None or found[0] != "status":
         return True

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 
 from gateway.commands.call_filters import CallQuery
 from gateway.commands.exit_codes import Exit
+from gateway.domain.group_names import NameSpan
+from gateway.domain.present_names import PresentNames
 from gateway.domain.query import parse
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage
@@ -159,7 +161,11 @@ def test_a_word_that_makes_no_sense_is_a_usage_error() -> None:
 
 
 def test_the_same_pick_can_be_made_without_the_server() -> None:
-    assert CallQuery(token="tok_1", group="default", failed=None, query=parse("st:ok", NOW)).fits(CALL)
-    assert not CallQuery(token="phone").fits(CALL)
+    names = PresentNames(tokens={"tok_1": "jupyter"}, groups={"home": [NameSpan("default", Millis(0), None)]})
+    for token, group in (("tok_1", "home"), ("jupyter", "home")):
+        wanted = CallQuery(token=token, group=group, failed=None, query=parse("st:ok tok:jupyter grp:home", NOW))
+        assert wanted.by_names(names).fits(CALL)
+    for other in (CallQuery(token="phone"), CallQuery(group="default", channel="none"), CallQuery(channel="demo")):
+        assert not other.by_names(names).fits(CALL)
     assert not CallQuery(failed=True).fits(CALL)
     assert not CallQuery(query=parse("st:500", NOW)).fits(CALL)

@@ -68,7 +68,7 @@ def test_an_export_says_what_was_written() -> None:
     span = f"from {local_time(calls[1].time_ms)} to {local_time(CALL.time_ms)}"
     ran = run("usage", "export", control=Control({"GET /calls": CallPage(calls=calls)}))
     assert ran.err == f"2 calls {span}, {dollars(Nanos(CALL.cost_nanos + 1))}\n"
-    assert run("usage", "export", control=Control({"GET /calls": CallPage(calls=[])})).err == "no calls\n"
+    assert run("usage", "export", control=Control({"GET /calls": CallPage(calls=[])})).err == "0 calls\n"
 
 
 def test_export_has_json_as_other_commands_have() -> None:

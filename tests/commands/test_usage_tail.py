@@ -12,12 +12,15 @@ from gateway.commands.call_filters import CallQuery
 from gateway.commands.exit_codes import Exit
 from gateway.commands.usage_tail import EventFeed, line_of
 from gateway.domain.errors import NotFound, Unavailable
-from gateway.domain.events import CallSettled, Heartbeat, Snapshot
+from gateway.domain.events import CallSettled, EntityChanged, Heartbeat, Snapshot
+from gateway.domain.group_names import NameSpan
+from gateway.domain.query import parse
+from gateway.domain.units import Millis
 from gateway.domain.views import CallView
 from gateway.runfile import Endpoint
 from tests.client.scripted import talking
 from tests.commands.runner import Control, run
-from tests.commands.samples import ACCOUNT, CALL, HOSTILE, NOW, STATUS
+from tests.commands.samples import ACCOUNT, CALL, GROUP, HOSTILE, NOW, STATUS, TOKEN
 
 
 def call(number: int) -> CallView:
@@ -45,6 +48,21 @@ def ids(calls: list[CallView]) -> list[str]:
 def test_it_begins_with_some_earlier_calls_oldest_first() -> None:
     assert ids(EventFeed(CallQuery(), 2).fresh(snapshot(call(3), call(2), call(1)))) == ["req_2", "req_3"]
     assert EventFeed(CallQuery(), 0).fresh(snapshot(call(1))) == []
+
+
+def test_names_find_the_calls_that_were_made_under_earlier_ones() -> None:
+    renamed = [replace(TOKEN, id=CALL.token_id, name="jupyter")]
+    group = replace(GROUP, name="home", name_spans=(NameSpan(CALL.group, Millis(0), None),))
+    told = replace(snapshot(call(2), call(1)), tokens=renamed, groups=[group])
+    for words, token in (("tok:jupyter grp:home", None), ("", "jupyter"), ("grp:home", "jupyter")):
+        wanted = CallQuery(token=token, group="home", query=parse(words, NOW))
+        assert ids(EventFeed(wanted, 9).fresh(told)) == ["req_1", "req_2"]
+    assert EventFeed(CallQuery(query=parse("!tok:jupyter", NOW)), 9).fresh(told) == []
+    feed = EventFeed(CallQuery(query=parse("tok:later", NOW)), 9)
+    assert feed.fresh(told) == []
+    later = [replace(TOKEN, id=CALL.token_id, name="later")]
+    feed.fresh(EntityChanged(seq=2, account=ACCOUNT, tokens=later, groups=[], channels=[], models=[]))
+    assert ids(feed.fresh(CallSettled(seq=3, call=call(4)))) == ["req_4"]
 
 
 def test_calls_follow_as_they_end() -> None:

@@ -44,6 +44,7 @@ FOUND = Why(
     rule="group 'default' has it from demo",
     price_state="unpriced",
     price=None,
+    refuses_unpriced=False,
     multiplier=1_500_000,
     hold_nanos=Nanos(1_738_400),
     hold_tokens=5_096,
@@ -91,7 +92,7 @@ def asked(found: Why) -> Control:
 
 
 def test_a_call_refused_as_its_model_has_no_price_is_not_called_free() -> None:
-    refused = replace(FOUND, status=400, code="model_price_missing", message="no price", works=False)
+    refused = replace(FOUND, status=401, code="token_disabled", works=False, refuses_unpriced=True)
     out = run("why", "laptop", "gpt-4o", control=asked(refused)).out
     assert "unpriced: calls are refused; " in out
     assert "not charged" not in out

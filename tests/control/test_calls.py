@@ -154,6 +154,26 @@ async def test_what_was_removed_is_found_by_its_last_name(owner: ControlClient, 
     assert [renamed.index(call.id) for call in (await owner.calls(words="tok:jupyter")).calls] == [4]
 
 
+async def test_of_several_removed_ones_with_a_name_an_option_finds_none(owner: ControlClient, gateway: Gateway) -> None:
+    for number in (1, 2):
+        gateway.token(f"ci{number}")
+        await owner.edit_token(f"ci{number}", {"name": "ci"})
+        await owner.remove_token("ci")
+    with pytest.raises(NotFound, match="write tok:NAME"):
+        await owner.calls(token="ci")
+    assert (await owner.calls(words="tok:ci")).calls == []
+
+
+async def test_names_are_found_without_a_history_that_can_be_read(
+    owner: ControlClient, past: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr("gateway.store.history.History.entries", property(refuse))
+    assert [past.index(call.id) for call in (await owner.calls(words="tok:phone")).calls] == [3]
+
+
 async def test_a_groups_calls_are_those_of_all_its_names(owner: ControlClient, renamed: list[str]) -> None:
     assert [renamed.index(call.id) for call in (await owner.calls(group="home")).calls] == [4, 2, 1, 0]
     assert (await owner.summary(group="home")).total.calls == 4

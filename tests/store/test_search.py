@@ -269,6 +269,7 @@ def test_odd_calls_are_neither_missed_nor_mistaken(
         ("grp:home", [2]),
         ("!grp:home !nothing", [4, 3, 1]),
         ("!grp:house !nothing", [4, 2, 1]),
+        ("tok:???????", [4, 1]),
     ],
 )
 def test_calls_under_other_names_are_neither_missed_nor_mistaken(

@@ -168,9 +168,11 @@ class LiveSource:
             self.history.clear()
             self.narrow(self.query)
         if (names := self.session.board.names) is not self._names:
-            self._names = names
+            before, self._names = self._names, names
             if self.query is not None and names.widened(self.query) != self._wanted:
-                self.narrow(self.query)
+                if names.without_new(before).widened(self.query) != self._wanted:
+                    self.narrow(self.query)
+                self._wanted = names.widened(self.query)  # what is new has no older calls
         if self.paused and self._version >= 0:
             return
         if calls.version == self._version and not (self._ordered and calls.running):

@@ -83,9 +83,13 @@ async def _words_of_all_names(page: AnyPage, layout: Layout, words: str, number:
         return words
     named, by_id = _word(by, row), f"{WORDS[by]}:{row.key}"
     span = filter_words(layout, number, None, by)
-    for others in (f"{span} {by_id} !{named}", f"{span} {named} !{by_id}"):
+    name = safe(row.row.name, 40)
+    for others, why in (
+        (f"{span} {by_id} !{named}", f"{name} had another name meanwhile"),
+        (f"{span} {named} !{by_id}", f"Another one had the name {name} meanwhile"),
+    ):
         if (await page.session.client.calls(words=others, limit=1)).calls:
-            toast(page, f"{safe(row.row.name, 40)} had another name meanwhile: the filter has its id.")
+            toast(page, f"{why}: the filter has its id.")
             return words.replace(named, by_id, 1)  # the page's own words, which come later, stay as they are
     return words
 

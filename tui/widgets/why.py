@@ -191,7 +191,7 @@ def why_text(found: Why, session: ConsoleSession, width: int) -> Content:
     factor = f"   group {safe(found.group, 40)} {brief_multiplier(found.multiplier)}"
     card.row(
         "price",
-        *price_text(found.price, refused=session.board.refuses_unpriced),
+        *price_text(found.price, refused=found.refuses_unpriced),
         factor if found.multiplier != MILLION else "",
     )
     if found.hold_nanos is not None:

@@ -279,6 +279,21 @@ async def test_a_name_finds_the_calls_of_what_has_it_since_it_got_it() -> None:
         assert app.page.calls.count == len(wanted) + 1
 
 
+async def test_a_new_token_whose_name_fits_leaves_what_was_found() -> None:
+    session, source = made(40, 10)
+    snapshot = FakeClient(calls(40), recent=10).snapshot()
+    source.narrow(parse("tok:c*", NOW))
+    source.extend([call(1), call(2)], SearchProgress(done=True))
+    new = msgspec.structs.replace(snapshot.tokens[0], id="tok_claude", name="claude")
+    session.board.apply(msgspec.structs.replace(snapshot, tokens=[*snapshot.tokens, new]))
+    source.renew()
+    assert (len(source.found), source.search.done) == (2, True)
+    renamed = [msgspec.structs.replace(one, name="clerk") if one.name == "editor" else one for one in snapshot.tokens]
+    session.board.apply(msgspec.structs.replace(snapshot, tokens=[*renamed, new]))
+    source.renew()
+    assert (source.found, source.search.done) == ([], False)
+
+
 async def test_the_last_name_of_a_removed_token_finds_its_calls() -> None:
     session, source = made(40, 40)
     snapshot = FakeClient(calls(40), recent=40).snapshot()
@@ -293,7 +308,7 @@ async def test_the_last_name_of_a_removed_token_finds_its_calls() -> None:
 async def test_a_groups_calls_are_found_by_its_present_name() -> None:
     owner = Owner()
     span = NameSpan("default", Millis(0), owner.records[10].time_ms)
-    owner.groups_now = [msgspec.structs.replace(owner.groups_now[0], name="home", names=(span,))]
+    owner.groups_now = [msgspec.structs.replace(owner.groups_now[0], name="home", name_spans=(span,))]
     async with shown("live", owner) as (app, pilot, _):
         assert isinstance(app.page, LivePage)
         await press(app, pilot, "slash", "=grp:home", "enter")
