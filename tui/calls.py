@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from gateway.domain import views
-from gateway.domain.call import Outcome, Running
+from gateway.domain.budget import BALANCE_ID
+from gateway.domain.call import Outcome, Running, exceeded_budget
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import CallView
@@ -223,4 +224,7 @@ def place_of(call: CallView) -> str:
     """The channel, or in parentheses why a refused call reached none: ``(rate limit)``."""
     if call.channel or not call.code:
         return call.channel
+    budget = exceeded_budget(call.marks)
+    if budget not in ("", BALANCE_ID):  # the account's have the code of an empty balance
+        return "(budget)"
     return f"({_REFUSALS.get(call.code, call.code.replace('_', ' '))})"

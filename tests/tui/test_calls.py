@@ -1,5 +1,7 @@
 from msgspec.structs import replace
 
+from gateway.domain.budget import BALANCE_ID
+from gateway.domain.call import EXCEEDED_MARK
 from gateway.domain.query import speed_of
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
@@ -169,4 +171,7 @@ def test_a_refused_call_says_why_where_its_channel_would_be() -> None:
     refused = call(1, status=429, channel="", code="token_quota_exceeded")
     assert place_of(refused) == "(budget)"
     assert place_of(replace(refused, code="brew_failed")) == "(brew failed)"
+    quota = replace(refused, code="insufficient_quota")
+    for budget, text in ((BALANCE_ID, "(no money)"), ("month:account:", "(budget)")):
+        assert place_of(replace(quota, marks=[f"{EXCEEDED_MARK}{budget}"])) == text
     assert place_of(replace(refused, channel="openai")) == "openai"

@@ -27,9 +27,6 @@ from tui.widgets.dialogs import UNCHANGED, Busy, toast
 from tui.widgets.form import LABEL_WIDTH, Form, FormField, FormPlan, Values
 from tui.widgets.text_block import Detail, IncidentList
 
-HEALTHY = ("ok", "off")
-"""States of a channel that nothing has to be resumed in."""
-
 NO_CALL = "list models only"
 ASKING = "contacting the upstream ..."
 
@@ -69,6 +66,9 @@ async def edit(page: AnyPage) -> None:
     )
     if (saved := await page.ask(Form(plan))) is not None:
         news = channel_fields.price_news(saved.of_changed(channel)) if saved is not UNCHANGED else ""
+        if saved is not UNCHANGED and channel_fields.is_used_again(channel, saved):
+            toast(page, f"Channel {channel.name} saved as it was; it is used again.")
+            return
         saved = UNCHANGED if saved is UNCHANGED or saved.unchanged else saved
         page.report_edit(saved, f"Channel {channel.name} saved.", news)
 
@@ -219,7 +219,7 @@ async def resume(page: AnyPage) -> None:
         toast(page, text, bad=True, holds=lambda: same in [(one.id, one.state) for one in there.channels])
     elif channel.missing_text(page.session.now()):
         toast(page, f"Channel {channel.name}: the next call tries {first_of([*channel.missing_models], 3)} again.")
-    elif channel.state in HEALTHY and all(key.state in ("ok", "unset") for key in channel.keys):
+    elif channel.state in channel_fields.HEALTHY and all(key.state in ("ok", "unset") for key in channel.keys):
         off = f" It is disabled: {page.session.key('entity.toggle')} enables it." if channel.state == "off" else ""
         toast(page, f"Channel {channel.name} is not paused.{off}")
     else:

@@ -130,6 +130,15 @@ def _listed_text(one: ListedModel) -> str:
     return f"{STATE_NAMES.get(one.state, one.state):<12}{safe(one.name)}{public}{context}{price}"
 
 
+HEALTHY = ("ok", "off")
+"""States of channels that are not paused."""
+
+
+def is_used_again(before: ChannelView, saved: SavedChannel) -> bool:
+    """Whether nothing was changed but that a paused channel is tried again: its key was entered once more."""
+    return saved.unchanged and before.state not in HEALTHY and saved.state in HEALTHY
+
+
 def price_news(*saved: SavedChannel) -> str:
     """Sentences about the known prices that new models got, those without one, and names with another than expected."""
     priced = [price for one in saved for price in one.new_prices]

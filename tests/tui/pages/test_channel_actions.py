@@ -93,6 +93,19 @@ async def test_one_key_clears() -> None:
         assert words(app) == ["Channel deepseek resumed."]
 
 
+async def test_a_channel_that_is_used_again_as_its_key_was_entered_once_more_is_not_called_unchanged() -> None:
+    class Saves(Owner):
+        async def edit_channel(self, ref: str, patch: Any) -> SavedChannel:
+            found = next(one for one in self.channels_now if one.id == ref)
+            return msgspec.structs.replace(self.saved(found), unchanged=True, state="ok")
+
+    async with shown("channels", Saves()) as (app, pilot, _):
+        await press(app, pilot, "j", "e", "end", "=2", "enter")
+        assert words(app) == ["Channel deepseek saved as it was; it is used again."]
+        await press(app, pilot, "k", "e", "end", "=2", "enter")
+        assert words(app)[-1] == "Nothing was changed."
+
+
 async def test_marked_channels_are_resumed_together() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "g", "m", "m", "z")
