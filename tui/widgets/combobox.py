@@ -183,7 +183,8 @@ class ChoiceInput(HintInput):
         to = by - 1 if at is None and by > 0 else (-1 if at is None else at + by)
         if self._searched and rows.display and self._found:
             to = max(0, min(to, len(self._found) - 1, LISTED - 1))
-        if not rows.display or to < -1 or to >= min(len(self._found), LISTED) or (at is None and to < 0):
+        typed = self._many and [one.text for one in self._found] == [self._word()]  # there is nothing to choose
+        if not rows.display or typed or to < -1 or to >= min(len(self._found), LISTED) or (at is None and to < 0):
             self.close()
             raise SkipAction
         rows.highlighted = to if to >= 0 else None

@@ -122,6 +122,16 @@ async def test_arrows_leave_the_field_past_the_ends_of_the_list_and_do_not_open_
         assert asked.focused == "leave"
 
 
+async def test_down_leaves_the_field_once_its_only_choice_is_typed_whole() -> None:
+    asked = Asked(FormField(id="groups", label="Groups", suggest=VENDORS, many=True))
+    async with asked.app.run_test(size=(100, 30)) as pilot:
+        await asked.open(pilot)
+        await pilot.press("tab", *"openai, groq")
+        await pilot.pause()
+        await pilot.press("down")
+        assert (asked.focused, asked.listed, asked.line.value) == ("leave", [], "openai, groq")
+
+
 @pytest.mark.parametrize("keys", [["enter"], ["down", "enter"]])
 async def test_enter_chooses_what_was_typed_whole_and_saves_nothing(keys: list[str]) -> None:
     asked = vendors()
