@@ -37,6 +37,11 @@ def patch_of(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> 
         raise click.UsageError(error.message, click.get_current_context()) from error
 
 
+def copy_of(table: Table, view: msgspec.Struct) -> Patch:
+    """The body of another one like this, without its name."""
+    return {field.name: field.kind.body(getattr(view, field.name)) for field in table if field.name != "name"}
+
+
 def _click_option(option: Option) -> Callable[[F], F]:
     settings: dict[str, Any] = {"help": option.help}
     if option.choices:

@@ -9,7 +9,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.completion import GROUPS
-from gateway.commands.field_options import field_options, patch_of
+from gateway.commands.field_options import copy_of, field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
@@ -70,12 +70,16 @@ def show_group(name: str, *, as_json: bool) -> None:
 @group.command("add", examples=["tollkeeper group add friends --multiplier 1.5 --budget month=20"])
 @click.argument("name")
 @field_options(GROUP, "name")
+@click.option("--like", metavar="NAME", type=SOME, shell_complete=GROUPS, help="With the fields of this group.")
 @json_option
-def add_group(name: str, *, as_json: bool, **given: Any) -> None:
+def add_group(name: str, *, like: str | None, as_json: bool, **given: Any) -> None:
     """Create a group."""
     body = {"name": name} | patch_of(GROUP, given, GroupFields(name=name))
 
     async def work(client: ControlClient) -> tuple[GroupView, list[ChannelView]]:
+        if like is not None:
+            other = await client.group(like)
+            body.update(copy_of(GROUP, other) | patch_of(GROUP, given, other) | {"name": name})
         return await client.add_group(body), await client.channels()
 
     view, channels = run(work, create=True)

@@ -11,8 +11,8 @@ from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.batch import change_together, confirm_removal, find_each, names_argument, print_changed
 from gateway.commands.completion import TOKENS
-from gateway.commands.field_options import field_options, patch_of
-from gateway.commands.options import confirm, json_option, yes_option
+from gateway.commands.field_options import copy_of, field_options, patch_of
+from gateway.commands.options import SOME, confirm, json_option, yes_option
 from gateway.commands.output import demand_stdout, json_text, out_json, out_list, out_once, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
@@ -71,16 +71,27 @@ def show_token(ref: str, *, as_json: bool) -> None:
     examples=[
         "tollkeeper token add laptop --budget day=5 --budget month=50",
         "KEY=$(tollkeeper token add ci --rpm 60 --expires 30d)",
+        "tollkeeper token add phone --like laptop --budget month=10",
     ],
 )
 @click.argument("name")
 @field_options(TOKEN, "name")
+@click.option(
+    "--like", metavar="NAME", type=SOME, shell_complete=TOKENS, help="A copy of this token, with its own key."
+)
 @json_option
-def add_token(name: str, *, as_json: bool, **given: Any) -> None:
+def add_token(name: str, *, like: str | None, as_json: bool, **given: Any) -> None:
     """Create a token. Its key is printed once and never stored."""
     demand_stdout()
     body = {"name": name} | patch_of(TOKEN, given, TokenFields(name=name, group=""))
-    created = run(lambda client: client.add_token(body), create=True)
+
+    async def work(client: ControlClient) -> NewToken:
+        if like is None:
+            return await client.add_token(body)
+        other = await client.token(like)
+        return await client.add_token(copy_of(TOKEN, other) | patch_of(TOKEN, given, other) | {"name": name})
+
+    created = run(work, create=True)
     _print_key(created, f"Token '{created.token.name}' created in group '{created.token.group}'", as_json=as_json)
     _note_if_blind(created.token)
 

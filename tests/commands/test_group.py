@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Conflict
-from gateway.domain.group import Fallback
+from gateway.domain.group import Fallback, Policy
 from gateway.domain.units import Nanos
 from tests.commands.runner import Control, run
 from tests.commands.samples import BUDGET, CHANNEL, GROUP, MODEL
@@ -45,6 +45,15 @@ def test_a_new_group_says_how_it_gets_a_channel_that_stays_in_its_groups() -> No
     assert run("group", "add", "work", control=Control(answers)).err.endswith(line)
     none = run("group", "add", "work", control=Control({**answers, "GET /channels": []}))
     assert none.err.endswith("tollkeeper channel add NAME --group work\n")
+
+
+def test_a_group_like_another_one_has_its_fields_but_those_that_are_given() -> None:
+    other = replace(GROUP, models=("gpt-*",), policy=Policy.CHEAPEST)
+    control = Control({"GET /groups/default": other, "POST /groups": GROUP, "GET /channels": []})
+    run("group", "add", "work", "--like", "default", "--multiplier", "2", control=control)
+    (body,) = control.bodies
+    assert (body["name"], body["models"], body["policy"]) == ("work", ["gpt-*"], "cheapest")
+    assert (body["multiplier"], "tokens" in body) == (2_000_000, False)
 
 
 def test_a_group_is_renamed() -> None:

@@ -88,6 +88,15 @@ def test_without_a_stdout_no_key_is_made(home: Path) -> None:
     assert [token["name"] for token in tollkeeper(home, "token", "list", "--json").json] == ["x"]
 
 
+def test_a_token_like_another_one_has_its_fields_but_those_that_are_given() -> None:
+    control = Control({"GET /tokens/laptop": TOKEN, "POST /tokens": NEW})
+    run("token", "add", "phone", "--like", "laptop", "--budget", "month=10", "--rpm", "5", control=control)
+    (body,) = control.bodies
+    assert (body["name"], body["group"], body["models"], body["note"]) == ("phone", "default", ["demo-*"], "")
+    assert [budget["window"] for budget in body["budgets"]] == [TOKEN.budgets[0].window.value, "month"]
+    assert (body["limits"]["rpm"], "id" in body, "spent_nanos" in body["budgets"][0]) == (5, False, False)
+
+
 def test_adding_in_json_has_the_key_in_field_key() -> None:
     ran = run("token", "add", "laptop", "--json", control=Control({"POST /tokens": NEW}))
     assert ran.json["key"] == KEY
