@@ -1,19 +1,21 @@
 """``why``: what a call would get and by which rules, without making it."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
+from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
-from gateway.commands.exit_codes import Quit, exit_for
+from gateway.commands.exit_codes import Exit, Quit, exit_for
 from gateway.commands.options import SOME, WholeNumber, json_option, now
 from gateway.commands.output import Columns, cells, out, out_json, out_pairs, table, terminal_width
 from gateway.commands.session import run
 from gateway.domain.call import CHAT_API
-from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why
+from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why, request_like
 from gateway.domain.errors import error_class
 from gateway.domain.human_values import pause_text
 from gateway.domain.money import brief_dollars, dollars
@@ -54,32 +56,50 @@ DROP = ("Running", "Weight", "Request", "Order", "First choice")
 """Columns that a narrow terminal does without, the first one first."""
 
 
+CALL_ID = re.compile(r"req_[0-9a-f]{26}")
+
+
 @click.command(
     cls=Command,
     examples=[
         "tollkeeper why laptop gpt-4o",
         "tollkeeper why laptop gpt-4o --prompt-tokens 20000 --max-tokens 2000 --json",
+        "tollkeeper why req_019aa0c3d2f15b8e3c5e4d6a7b",
     ],
 )
 @click.argument("token", shell_complete=TOKENS)
-@click.argument("model", shell_complete=MODELS)
+@click.argument("model", shell_complete=MODELS, required=False)
 @click.option("--prompt-tokens", type=WholeNumber(1), help="Input tokens of the call (default: 1000).")
 @click.option("--max-tokens", type=WholeNumber(1), help="Its limit of output tokens (default: none).")
 @click.option("--stream", is_flag=True, help="Explain a streamed call.")
 @click.option("--api", type=SOME, help="The call's API: messages, responses, ... (default: chat).")
 @json_option
-def why(token: str, model: str, *, as_json: bool, **given: Any) -> None:
+def why(token: str, model: str | None, *, as_json: bool, **given: Any) -> None:
     """Explain what would happen to a call with TOKEN (a name or a key) to MODEL, without making it.
+
+    The id of a call in their place is explained as such a call would be now.
 
     Shows the rule that makes the model visible, its price and the hold, what is left of budgets and limits, and the
     channels in the order they would be tried, with the reasons for skipping some. If the call would be rejected, the
     exit code is that of the call.
     """
-    found = run(lambda client: client.why(token, model, **given))
+    if model is None and not CALL_ID.fullmatch(token):
+        raise click.UsageError("Missing argument 'MODEL'.", click.get_current_context())
+
+    async def work(client: ControlClient) -> tuple[Why, str]:
+        if model is not None:
+            return await client.why(token, model, **given), ""
+        call = await client.call(token)
+        if not (call.token_id and call.model):
+            raise Quit("that call had no token or no model", Exit.FAILED)
+        like, note = request_like(call)
+        return await client.why(call.token_id, call.model, **{**given, **like}), note
+
+    found, note = run(work)
     if as_json:
         out_json(found)
     else:
-        out_pairs(_pairs(found))
+        out_pairs([("request", note), *_pairs(found)])
         if found.routes:
             out("\n" + _routes(found, terminal_width()))
     if not found.works:

@@ -1,15 +1,17 @@
 """What the gateway would do with a call and by which rules, and what the doctor found of a channel, as views."""
 
 from operator import itemgetter
+from typing import Any
 
 import msgspec
 
 from gateway.domain.budget import budget_name
+from gateway.domain.call import CHAT_API, request_size
 from gateway.domain.human_values import count_text
 from gateway.domain.money import brief_dollars
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import BudgetView, PriceView, Step
+from gateway.domain.views import BudgetView, CallView, PriceView, Step
 
 
 class LimitView(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +150,25 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
         if not self.max_tokens:
             return f"{text}, as the request sets no limit"
         return text if output == self.max_tokens else f"{text} of the {self.max_tokens:,} that the request allows"
+
+
+ASSUMED = "assumed:"
+"""Begins what the call's record does not tell."""
+
+
+def request_like(call: CallView) -> tuple[dict[str, Any], str]:
+    """What to ask ``why`` for a request like this call's, and in words what that is and what is assumed."""
+    wanted: dict[str, Any] = {"stream": True} if call.stream else {}
+    if call.api not in (CHAT_API, ""):
+        wanted["api"] = call.api
+    if (size := request_size(call.marks)) is not None:
+        wanted |= {"prompt_tokens": max(1, size.input)}
+        wanted |= {} if size.max_output is None else {"max_tokens": size.max_output}
+        return wanted, f"like that call: {size.text()}"
+    if call.input_tokens:
+        wanted["prompt_tokens"] = call.input_tokens
+        return wanted, f"like that call: {call.input_tokens:,} input tokens; {ASSUMED} no limit of its output"
+    return wanted, f"its size is not known; {ASSUMED} 1,000 input tokens, no limit of output"
 
 
 def left_text(why: Why) -> str:

@@ -6,7 +6,7 @@ from gateway.commands.exit_codes import Exit
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, UnusedFallback, Why
 from gateway.domain.units import Millis, Nanos
 from tests.commands.runner import Control, run
-from tests.commands.samples import BUDGET, HOSTILE
+from tests.commands.samples import BUDGET, CALL, HOSTILE
 
 ROUTE = RouteView(
     channel="demo",
@@ -96,6 +96,19 @@ def test_a_call_refused_as_its_model_has_no_price_is_not_called_free() -> None:
     out = run("why", "laptop", "gpt-4o", control=asked(refused)).out
     assert "unpriced: calls are refused; " in out
     assert "not charged" not in out
+
+
+def test_a_call_is_explained_as_one_like_it_would_be_now() -> None:
+    control = Control({f"GET /calls/{CALL.id}": replace(CALL, stream=True, input_tokens=77), "GET /why": FOUND})
+    out = run("why", CALL.id, control=control).out
+    assert out.startswith("request        like that call: 77 input tokens; assumed: no limit of its output\n")
+    asked = control.asked[-1][0]
+    for part in (f"token={CALL.token_id}", f"model={CALL.model}", "prompt_tokens=77", "stream=true"):
+        assert part in asked
+    ran = run("why", "laptop", control=control)
+    assert (ran.code, "Missing argument 'MODEL'" in ran.err) == (Exit.USAGE, True)
+    bare = Control({f"GET /calls/{CALL.id}": replace(CALL, token_id="")})
+    assert run("why", CALL.id, control=bare).err.endswith("that call had no token or no model\n")
 
 
 def test_the_decision_and_its_reasons() -> None:

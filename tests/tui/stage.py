@@ -115,6 +115,8 @@ def call(number: int, at: int = NOW, chance: random.Random | None = None, **chan
         upstream_id=f"chatcmpl-{number:06d}",
     )
     record = _failed(record, status, first) if status != 200 else _done(record, inputs, outputs, first, each)
+    if "token" in changes:
+        changes.setdefault("token_id", f"tok_{changes['token']}")
     return msgspec.structs.replace(call_view(record), **changes)
 
 

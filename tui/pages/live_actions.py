@@ -148,13 +148,13 @@ def previous_error(page: AnyPage) -> None:
 async def why(page: AnyPage) -> None:
     """What such a call would get now: the token and model of the call under the cursor."""
     call = page.table.current
-    names = {token.name for token in page.session.board.tokens}
+    names = {token.id: token.name for token in page.session.board.tokens}
     if call is None:
         toast(page, "No call selected.")
-    elif call.token not in names:
+    elif (name := names.get(call.token_id) or (call.token if call.token in names.values() else None)) is None:
         toast(page, "Its token is unknown. Page 2 lists the tokens, page 8 runs the doctor.", bad=True)
     else:
-        await page.ask(why_dialog.WhyScreen(page.session, call.token, call.model, call))
+        await page.ask(why_dialog.WhyScreen(page.session, name, call.model, call))
 
 
 async def jump_to_time(page: AnyPage) -> None:

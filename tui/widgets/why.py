@@ -13,8 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from gateway.domain.call import CHAT_API, request_size
-from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, Why
+from gateway.domain.diagnosis import ASSUMED, LimitView, Obstacle, PartyView, RouteView, Why, request_like
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
@@ -35,8 +34,6 @@ from tui.widgets.dialogs import toast
 from tui.widgets.text_block import TextBlock
 
 AGAIN_S = 2.0
-ASSUMED = "assumed:"
-"""Begins what the call's record does not tell."""
 
 
 class WhyScreen(DialogScreen[None]):
@@ -140,21 +137,6 @@ async def explain_for_groups(page: Any, groups: Collection[str], models: Sequenc
     last = max(tokens, key=lambda token: token.last_used_ms or 0)
     model = next((name for name in models if name in last.sees), models[0])
     await page.ask(WhyScreen(page.session, last.name, model))
-
-
-def request_like(call: CallView) -> tuple[dict[str, Any], str]:
-    """What to ask ``why`` for a request like this call's, and in words what that is and what is assumed."""
-    wanted: dict[str, Any] = {"stream": True} if call.stream else {}
-    if call.api not in (CHAT_API, ""):
-        wanted["api"] = call.api
-    if (size := request_size(call.marks)) is not None:
-        wanted |= {"prompt_tokens": max(1, size.input)}
-        wanted |= {} if size.max_output is None else {"max_tokens": size.max_output}
-        return wanted, f"like that call: {size.text()}"
-    if call.input_tokens:
-        wanted["prompt_tokens"] = call.input_tokens
-        return wanted, f"like that call: {call.input_tokens:,} input tokens; {ASSUMED} no limit of its output"
-    return wanted, f"its size is not known; {ASSUMED} 1,000 input tokens, no limit of output"
 
 
 def _options(request: Mapping[str, Any]) -> Iterator[str]:
