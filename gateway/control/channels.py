@@ -91,6 +91,7 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
     prices, unchanged = _commit(edits, old, changes, prices, edit_text("channel", old, channel), undone)
     if not {"key", "keys"}.isdisjoint(members(body)):
         edits.engine.health.clear(old.id)  # who gives the same key again says that it is good
+        edits.engine.incident_watch.look()
     return msgspec.structs.replace(await _saved_view(edits, old.id, prices), unchanged=unchanged)
 
 
@@ -300,6 +301,7 @@ async def resume_channel(edits: ConfigEdits, request: web.Request) -> ChannelVie
     """POST /channels/{ref}/clear: what the machine holds against it is forgotten."""
     channel = channel_of(edits, request)
     edits.engine.health.clear(channel.id)
+    edits.engine.incident_watch.look()
     return await view_of(edits, channel)
 
 
@@ -362,6 +364,7 @@ async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/keys/{number}/clear: its past failures are forgotten."""
     channel, at = channel_of(edits, request), _place(edits, request)
     edits.engine.health.clear(key_id(channel.id, at + 1) if channel.keys else channel.id)
+    edits.engine.incident_watch.look()
     return await view_of(edits, channel)
 
 

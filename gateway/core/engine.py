@@ -156,6 +156,8 @@ class Engine:
             elif old is not None and new is not None and old.all_keys != new.all_keys:
                 self.health.follow_keys(channel_id, old.all_keys, new.all_keys)
                 self.upstreams.forget(channel_id)
+        if any(change.table == "channels" for change in changes):
+            self.incident_watch.look()  # at what ended with that
         if any(change.table == "settings" for change in changes):
             self.on_settings()
         self.bus.changed()

@@ -49,6 +49,24 @@ async def test_calls_that_are_refused_as_the_only_key_is_rejected_are_part_of_th
     assert (one.failures, one.unanswered, one.refused) == (1, 1, 2)
 
 
+@pytest.mark.parametrize("mend", ["same key", "another key", "resume", "removal"])
+async def test_the_incident_of_a_rejected_key_ends_with_the_edit_that_helps_not_when_its_list_is_read(
+    owner: ControlClient, gateway: Gateway, provider: Provider, mend: str
+) -> None:
+    provider.on("m", fail(401))
+    await gateway.client.chat()
+    await gateway.settled()
+    assert [one.ended for one in await owner.incidents()] == [None]
+    if mend == "resume":
+        await owner.clear_channel("up")
+    elif mend == "removal":
+        await owner.remove_channel("up")
+    else:
+        await owner.edit_channel("up", {"key": "sk-upstream" if mend == "same key" else "sk-other"})
+    (one,) = gateway.engine.incident_watch.incidents.newest()
+    assert (one.paused, one.ended is not None) == (False, True)
+
+
 async def test_a_failure_lasts_until_a_call_succeeds(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
