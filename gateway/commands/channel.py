@@ -58,9 +58,6 @@ KEY_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key")
 """Headers that may carry a key instead."""
 
 
-UNANSWERED = "calls that ended here without an answer"
-
-
 @click.group(cls=Noun, bare="list")
 def channel() -> None:
     """The upstream accounts that answer calls."""
@@ -376,7 +373,7 @@ def _print(view: ChannelView) -> None:
             ("in flight", f"{view.in_flight}, {view.waiting} waiting" if view.waiting else str(view.in_flight)),
             ("calls, errors", f"{view.calls}, {view.errors}"),
             ("spent", dollars(view.spent_nanos)),
-            ("possible", f"{dollars(view.possible_nanos)} for {UNANSWERED}" if view.possible_nanos else ""),
+            ("possible", f"{dollars(view.possible_nanos)} at the upstream, not charged" if view.possible_nanos else ""),
             ("created", formatting.moment(view.created_ms)),
             (
                 "last test",

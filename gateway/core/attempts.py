@@ -358,6 +358,8 @@ class Attempts:
     ) -> None:
         ms = Millis(round((self._clock.mono() - began) * 1000))
         name = route.channel.name
+        if billed:
+            call.result.billed.append((route.channel.id, call.attempt.price))
         call.result.attempts.append(
             Attempt(
                 channel=name,

@@ -14,6 +14,7 @@ from gateway.core.ratelimit import Ticket
 from gateway.domain.call import Attempt, Outcome
 from gateway.domain.errors import GatewayError
 from gateway.domain.price import Price
+from gateway.domain.units import ChannelId
 from gateway.domain.usage import NOTHING, Usage
 from gateway.upstream.adapter import AnswerStream
 
@@ -91,6 +92,8 @@ class CallResult(msgspec.Struct):
     """How a call ended, as far as that is known: what its record is made of."""
 
     attempts: list[Attempt] = []
+    billed: list[tuple[ChannelId, Price | None]] = []
+    """Of each of them that its upstream may have billed: the channel, and the price of the model that was tried."""
     usage: Usage = NOTHING
     outcome: Outcome = Outcome.DONE
     ended_by: Outcome | None = None

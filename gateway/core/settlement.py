@@ -2,8 +2,8 @@
 
 What is charged (``docs/money.md``): the upstream's usage if it reported one; an estimate of prompt and received
 output if it did not and something was received; nothing if the client got nothing. No estimate exceeds what the call
-could use at most, which is what was held. A call whose upstream may have billed although the user is not charged
-carries what that may be at most, but no more than was held, as *possible* cost.
+could use at most, which is what was held. A try whose upstream may have billed although the user is not charged for it
+adds what that may be at most, but no more than was held, to the *possible* costs of its channel.
 """
 
 import re
@@ -129,6 +129,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
     priced = None
     if charged and attempt.price is not None:
         priced = rates(attempt.price, usage.input, context.group.multiplier)
+    possible = _possible(call, charged=charged) if result.billed else {}
     return Record(
         id=running.id,
         ts=running.ts,
@@ -161,7 +162,8 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         cost=cost(usage, priced) if priced is not None else Nanos(0),
         rates=priced,
         held=call.held,
-        possible=Nanos(0) if charged else _possible(call),
+        possible=possible.pop(running.channel, Nanos(0)),
+        possible_elsewhere=possible,
         attempts=tuple(result.attempts),
         upstream_id=kept_id(result.upstream_id, request.body or _gather_text(request)) if result.upstream_id else "",
         retry=visit.retry,
@@ -169,19 +171,22 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
     )
 
 
-def _possible(call: Call) -> Nanos:
-    """What upstreams may have billed for it at most.
+def _possible(call: Call, *, charged: bool) -> dict[str, Nanos]:
+    """What upstreams may have billed at most for tries that brought nothing, by channel id.
 
-    The hold is for the most expensive of the models that might have answered; if only the last was tried, its price
+    The hold is for the most expensive of the models that might have answered, so the price of the model that was tried
     counts.
     """
-    attempts, price = call.result.attempts, call.attempt.price
-    billed = sum(attempt.billed for attempt in attempts)
-    if not billed:
-        return Nanos(0)
-    if price is None or billed > 1 or not attempts[-1].billed:
-        return call.held
-    return min(call.held, highest_cost(price, call.need.input, call.need.output, call.context.group.multiplier))
+    billed, found = call.result.billed, dict[str, Nanos]()
+    if charged and billed and call.result.attempts[-1].billed:
+        billed = billed[:-1]
+    for channel, price in billed:
+        most = call.held
+        if price is not None:
+            need, multiplier = call.need, call.context.group.multiplier
+            most = min(most, highest_cost(price, need.input, need.output, multiplier))
+        found[channel] = Nanos(found.get(channel, 0) + most)
+    return found
 
 
 @lru_cache(maxsize=256)

@@ -140,6 +140,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """The account's balance just after this call."""
     possible: Nanos = Nanos(0)
     """What the upstream may have billed although the user was not charged."""
+    possible_elsewhere: dict[str, Nanos] = {}
+    """What upstreams may have billed for tries before the last, by channel id."""
     attempts: tuple[Attempt, ...] = ()
     upstream_id: str = ""
     retry: int = 0

@@ -538,7 +538,7 @@ def call_view(record: Record) -> CallView:
         rates=record.rates,
         held_nanos=record.held,
         balance_nanos=record.balance,
-        possible_nanos=record.possible,
+        possible_nanos=Nanos(record.possible + sum(record.possible_elsewhere.values())),
         attempts=list(record.attempts),
         upstream_id=record.upstream_id,
         retry=record.retry,

@@ -4,7 +4,7 @@ While a segment grows, its calls are summed in a Rollup, by hour and by all dime
 become a Sealed: a table a dimension, kept in the ledger.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from sys import intern
 from typing import Literal, Protocol, TypeVar, get_args
 
@@ -42,6 +42,7 @@ class RollupEntry(msgspec.Struct, gc=False):
     output: int = 0
     cost: int = 0
     possible: int = 0
+    possible_elsewhere: Mapping[str, int] = {}
     ms: int = 0
     ttft: int | None = None
     marks: tuple[str, ...] = ()
@@ -83,6 +84,8 @@ class Countable(Dimensions, Protocol):
     def cost(self) -> int: ...
     @property
     def possible(self) -> int: ...
+    @property
+    def possible_elsewhere(self) -> Mapping[str, int]: ...
     @property
     def ms(self) -> int: ...
     @property
@@ -223,6 +226,8 @@ class Rollup:
             token, model, channel, group, app, api = map(intern, names)  # thousands of keys have the same names
             counts = self._cube[hour, token, model, channel, group, app, api] = Counts()
         counts.book(call)
+        for channel, nanos in call.possible_elsewhere.items():
+            self._elsewhere(call, channel).possible += nanos
         if call.ts > self._used.get(call.token, 0):
             self._used[call.token] = call.ts
         return counts
@@ -230,6 +235,13 @@ class Rollup:
     def replace(self, old: Countable, new: Countable) -> None:
         """Another record of the same call takes the place of one that was added."""
         self.add(new).take_out(old)
+        for channel, nanos in old.possible_elsewhere.items():
+            self._elsewhere(old, channel).possible -= nanos
+
+    def _elsewhere(self, call: Countable, channel: str) -> Counts:
+        """The sums of what the call cost at another channel than its last."""
+        key = call.ts // HOUR * HOUR, call.token, call.model, channel, call.group, call.app, call.api
+        return self._cube.setdefault(key, Counts())
 
     def step(self, by: Dimension) -> int:
         return DAY if by == "token|model" else HOUR

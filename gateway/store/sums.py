@@ -140,6 +140,8 @@ def _one_by_one(segment: Segment, by: Dimension, span: Span, step: int) -> Itera
         counts = Counts()
         counts.book(call)
         yield value_of(call, by), call.ts // step * step, counts
+        for channel, nanos in call.possible_elsewhere.items():
+            yield channel if by == "channel" else value_of(call, by), call.ts // step * step, Counts(possible=nanos)
 
 
 def _common_digits(span: Span) -> str:

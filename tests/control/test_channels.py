@@ -17,7 +17,7 @@ from gateway.domain.units import ChannelId
 from gateway.domain.views import ChannelView
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import fail, reply, silence, speak, whole
+from tests.fakes.replies import fail, reply, silence, slam, speak, whole
 
 LIST = reply({"object": "list", "data": [{"id": "m1", "object": "model"}, {"id": "org/m2", "object": "model"}]})
 CANARY = "sk-canary-0123456789-abcdefghij-tail"
@@ -578,3 +578,21 @@ async def test_a_channel_that_needs_attention_shows_its_owner_what_the_upstream_
     view = await owner.channel("up")
     assert (view.state, "This key was revoked on Monday." in view.reason) == ("attention", True)
     assert b"revoked" not in answer.body
+
+
+async def test_what_a_channel_may_have_billed_for_a_call_that_another_answered_is_its_own(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    (up,) = gateway.engine.catalog.registry.channels.values()
+    gateway.channel(up.base_url, name="spare", priority=-1)
+    provider.on("m", slam, speak())
+    assert (await gateway.client.chat(max_tokens=100)).status == 200
+    (record,) = await gateway.settled()
+    assert [(attempt.channel, attempt.billed) for attempt in record.attempts] == [("up", True), ("spare", False)]
+    possible = {view.name: view.possible_nanos for view in await owner.channels()}
+    assert possible == {"up": record.possible_elsewhere["ch_up"], "spare": 0}
+    assert 0 < possible["up"] <= record.held
+    assert (
+        (await owner.call(record.id)).possible_nanos == (await owner.summary()).total.possible_nanos == possible["up"]
+    )
+    assert (await owner.verify()).equal

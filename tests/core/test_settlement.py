@@ -215,6 +215,7 @@ def test_a_call_that_used_nothing_costs_nothing_even_at_a_price_per_call() -> No
 )
 def test_possible_cost_is_what_was_held_for_what_was_not_charged(billed: bool, charged: bool, possible: int) -> None:
     found = settled_call(attempts=[Attempt(channel="up", billed=billed)])
+    found.result.billed = [(found.running.channel, found.attempt.price)] * billed  # type: ignore[list-item]
     found.held = Nanos(777)
     found.need = CallNeed(input=10_000, capped=30, minimum=30, output=30, nanos=Nanos(777), least=Nanos(777))
     if charged:
@@ -222,14 +223,33 @@ def test_possible_cost_is_what_was_held_for_what_was_not_charged(billed: bool, c
     assert record_of(found, 502, mono=101.0).possible == possible
 
 
-@pytest.mark.parametrize(("attempts", "possible"), [(["up"], 70), (["up", "dear"], 777)])
-def test_a_possible_cost_is_at_the_price_of_the_model_that_was_tried(attempts: list[str], possible: int) -> None:
+@pytest.mark.parametrize(
+    ("tries", "charged", "possible", "elsewhere"),
+    [
+        (["ch_up"], False, 70, {}),
+        (["ch_other", "ch_up"], False, 70, {"ch_other": 70}),
+        (["ch_other", "ch_other"], False, 0, {"ch_other": 140}),
+        (["ch_other", "answered"], True, 0, {"ch_other": 70}),
+        (["ch_up", "answered"], True, 70, {}),
+        (["ch_other", "ch_up"], True, 0, {"ch_other": 70}),
+        (["unpriced", "ch_up"], False, 70, {"unpriced": 777}),
+    ],
+)
+def test_a_possible_cost_is_that_of_each_channel_at_the_price_of_the_model_that_was_tried(
+    tries: list[str], charged: bool, possible: int, elsewhere: dict[str, int]
+) -> None:
     """What is held is for the most expensive of the models that might have answered."""
     price = Price(model="m", input=Nanos(1_000_000), output=Nanos(2_000_000))
-    found = settled_call(price=price, attempts=[Attempt(channel=name, billed=True) for name in attempts])
+    found = settled_call(price=price, attempts=[Attempt(channel=name, billed=name != "answered") for name in tries])
+    found.begin_attempt(kit.route("up", "m"), "priority 0", 1)
+    billed = [(name, None if name == "unpriced" else price) for name in tries if name != "answered"]
+    found.result.billed = billed  # type: ignore[assignment]
     found.held = Nanos(777)
     found.need = CallNeed(input=10, capped=30, minimum=30, output=30, nanos=Nanos(777), least=Nanos(777))
-    assert record_of(found, 503, mono=101.0).possible == possible
+    if charged:
+        found.result.usage = USAGE
+    record = record_of(found, 503, mono=101.0)
+    assert (record.possible, record.possible_elsewhere) == (possible, elsewhere)
 
 
 def test_foreign_texts_are_made_harmless_and_short() -> None:

@@ -215,6 +215,35 @@ def test_months_are_exact_also_where_sums_are_by_day(tmp_path: Path, zone: str) 
     assert calls.sums("group", Millis(FOREVER - 1), Millis(FOREVER), "month").rows == {}
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+def test_what_earlier_tries_may_have_cost_is_of_their_channels(tmp_path: Path, sealed: bool) -> None:
+    calls = log_of(tmp_path, limit=600)
+    for number in range(4):
+        elsewhere = {"ch_lost": Nanos(70), "ch_0": Nanos(5)} if number % 2 else {}
+        calls.append([record(number, channel="ch_1", model="m", possible=Nanos(1), possible_elsewhere=elsewhere)])
+    if sealed:
+        seal(calls)
+    for since, lost in ((0, 140), (T0 + 2, 70)):
+        rows = calls.sums("channel", Millis(since), Millis(FOREVER), "").rows
+        assert {name: counts.possible for name, counts in rows.items()} == {
+            "ch_1": 4 - 2 * bool(since),
+            "ch_lost": lost,
+            "ch_0": lost // 14,
+        }
+        assert (rows["ch_lost"].calls, rows["ch_lost"].cost) == (0, 0)
+        whole = calls.sums("model", Millis(since), Millis(FOREVER), "").total.possible
+        assert whole == sum(counts.possible for counts in rows.values())
+
+
+def test_a_record_that_is_amended_takes_its_possible_costs_along(tmp_path: Path) -> None:
+    calls = log_of(tmp_path)
+    old = record(1, error="x" * 90, possible_elsewhere={"ch_lost": Nanos(70)})
+    calls.append([old])
+    assert calls.amend(old, record(1, error="", possible_elsewhere={"ch_lost": Nanos(8)}))
+    rows = calls.sums("channel", Millis(0), Millis(FOREVER), "").rows
+    assert rows["ch_lost"].possible == 8
+
+
 def test_a_series_by_the_hour_is_in_order(calls: CallLog) -> None:
     sums = sums_of(calls, "token", "hour")
     assert [bucket.start for bucket in sums.series] == sorted(bucket.start for bucket in sums.series)

@@ -146,7 +146,7 @@ class ChannelListing(TrendListing[ChannelRow]):
         card.row("24 h", *self._day(row))
         counts = f"{fmt.count_text(channel.calls, 'call')}, {fmt.count_text(channel.errors, 'error')}"
         maybe = (
-            f"; possibly billed for calls that ended here without an answer: {dollars(channel.possible_nanos)}"
+            f"; possibly billed upstream but not charged here: {dollars(channel.possible_nanos)}"
             if channel.possible_nanos
             else ""
         )
