@@ -15,7 +15,8 @@ from gateway.control.views import channel_view, channel_views, price_view
 from gateway.core.auth import new_id
 from gateway.core.model_prices import own_prices, prices_in_effect
 from gateway.core.offered_models import chosen_by_hand, fix_models
-from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, key_id
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, UpstreamModels, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
@@ -91,6 +92,9 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
     prices, unchanged = _commit(edits, old, changes, prices, edit_text("channel", old, channel), undone)
     if not {"key", "keys"}.isdisjoint(members(body)):
         edits.engine.health.clear(old.id)  # who gives the same key again says that it is good
+        listed = next((change.value for change in changes if change.table == "lists"), None)
+        if isinstance(listed, UpstreamModels) and listed.key_refused and not channel.keys:
+            edits.engine.health.failed(old.id, FailureKind.AUTH, listed.error)
         edits.engine.incident_watch.look()
     return msgspec.structs.replace(await _saved_view(edits, old.id, prices), unchanged=unchanged)
 

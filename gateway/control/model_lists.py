@@ -30,6 +30,8 @@ from gateway.upstream.vendors import vendor_of
 
 _log = logging.getLogger("tollkeeper")
 
+FORBIDDEN = 403
+"""A restricted key may be refused the list of models, and make calls."""
 ALL = ("*",)
 NAMED = 5
 """Models that a line of the log names at most."""
@@ -232,7 +234,8 @@ async def _fetch_list(
         if before is None and not stays:
             raise _no_list(channel, text, _CAUSE.get(exc.kind, "models"), busy=exc.code in _BUSY) from exc
         kept = before or UpstreamModels(channel=channel.id, time=Millis(0))
-        return channel, msgspec.structs.replace(kept, tried=edits.now, error=text)
+        refused = exc.kind is FailureKind.AUTH and exc.status != FORBIDDEN
+        return channel, msgspec.structs.replace(kept, tried=edits.now, error=text, key_refused=refused)
 
 
 async def _looked_for(

@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
-from gateway.control.model_lists import reason_of
+from gateway.control.model_lists import FORBIDDEN, reason_of
 from gateway.core.engine import Engine
 from gateway.domain.advice import advice
 from gateway.domain.call import FailureKind
@@ -34,8 +34,6 @@ TEXT_LIMIT = 300
 NO_MODELS = "no list of models: "
 NO_ANSWER = "the call failed: "
 
-FORBIDDEN = 403
-"""A restricted key may be refused the list of models, and make calls."""
 _FIELDS = {
     "messages": b'[{"role":"user","content":"Reply with the single word: ok"}]',
     "max_tokens": b"%d" % OUTPUT_CAP,

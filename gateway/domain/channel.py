@@ -300,3 +300,5 @@ class UpstreamModels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """When fetching the list last failed since then; 0: it did not."""
     error: str = ""
     """Why that failed."""
+    key_refused: bool = False
+    """It failed because the upstream does not accept the key."""

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.control.model_lists import HOUR_MS, RETRY_MS, due, refresh_due
+from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect, ServedModel, UpstreamModels
 from gateway.domain.errors import BadRequest, UpstreamError
 from gateway.domain.settings import Settings
@@ -344,3 +345,15 @@ async def test_a_refresh_forgets_nothing_of_a_channel_s_health(gateway: Gateway,
     await refresh_due(gateway.engine)
     assert names(gateway.engine.catalog.registry.channels[channel.id].models) == ["m", "n"]
     assert gateway.engine.health.state(channel).name == "cooling"
+
+
+async def test_a_new_key_that_the_upstream_refuses_at_once_needs_attention_at_once(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("/v1/models", lists("m"), fail(401), fail(503))
+    await owner.edit_channel("up", {"patterns": ["*"]})
+    saved = await owner.edit_channel("up", {"key": "sk-mistyped"})
+    assert (saved.state, "key" in saved.reason) == ("attention", True)
+    (one,) = await owner.incidents()
+    assert (one.kind, one.paused) == (FailureKind.AUTH, True)
+    assert (await owner.edit_channel("up", {"key": "sk-good"})).state == "ok"
