@@ -15,7 +15,7 @@ from gateway.commands.options import SOME, WholeNumber, json_option, now
 from gateway.commands.output import Columns, cells, out, out_json, out_pairs, table, terminal_width
 from gateway.commands.session import run
 from gateway.domain.call import CHAT_API
-from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why, request_like
+from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why, request_like, size_text
 from gateway.domain.errors import error_class
 from gateway.domain.human_values import pause_text
 from gateway.domain.money import brief_dollars, dollars
@@ -137,6 +137,8 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
     times = f" {formatting.multiplier(found.multiplier)}" if found.multiplier != 1_000_000 else ""
     priced = formatting.price_words(found.price, found.model, refused=found.refuses_unpriced)
     yield "price", priced + (times if found.price else "")
+    if found.hold_nanos is None and found.visible:
+        yield "size", f"{size_text(found)}; --prompt-tokens and --max-tokens say how large the call is"
     if found.hold_nanos is not None:
         size = found.hold_text + ("; the most of the model and its fallbacks" if found.fallbacks else "")
         yield "hold", f"{dollars(found.hold_nanos)} for {size}"

@@ -156,6 +156,12 @@ ASSUMED = "assumed:"
 """Begins what the call's record does not tell."""
 
 
+def size_text(why: Why) -> str:
+    """The size of a call that would not be admitted: ``1,000 input tokens, no limit of output``."""
+    most = "no limit of output" if why.max_tokens is None else f"at most {why.max_tokens:,} output tokens"
+    return f"{why.prompt_tokens:,} input tokens, {most}"
+
+
 def request_like(call: CallView) -> tuple[dict[str, Any], str]:
     """What to ask ``why`` for a request like this call's, and in words what that is and what is assumed."""
     wanted: dict[str, Any] = {"stream": True} if call.stream else {}

@@ -111,6 +111,15 @@ def test_a_call_is_explained_as_one_like_it_would_be_now() -> None:
     assert run("why", CALL.id, control=bare).err.endswith("that call had no token or no model\n")
 
 
+def test_a_refusal_says_of_what_size_the_call_would_be() -> None:
+    refused = replace(FOUND, works=False, status=429, code="insufficient_quota", hold_nanos=None, max_tokens=None)
+    out = run("why", "laptop", "gpt-4o", control=asked(refused)).out
+    assert "size           1,000 input tokens, no limit of output; --prompt-tokens and --max-tokens say" in out
+    assert "size " not in run("why", "laptop", "gpt-4o", control=asked(FOUND)).out
+    hidden = replace(refused, visible=False)
+    assert "size " not in run("why", "laptop", "gpt-4o", control=asked(hidden)).out
+
+
 def test_the_decision_and_its_reasons() -> None:
     ran = run("why", "laptop", "gpt-4o", control=asked(FOUND))
     assert ran.code == 0

@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from gateway.domain.diagnosis import ASSUMED, LimitView, Obstacle, PartyView, RouteView, Why, request_like
+from gateway.domain.diagnosis import ASSUMED, LimitView, Obstacle, PartyView, RouteView, Why, request_like, size_text
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
@@ -176,6 +176,8 @@ def why_text(found: Why, session: ConsoleSession, width: int) -> Content:
         *price_text(found.price, refused=found.refuses_unpriced),
         factor if found.multiplier != MILLION else "",
     )
+    if found.hold_nanos is None and found.visible:
+        card.row("size", size_text(found))
     if found.hold_nanos is not None:
         card.row("held", f"{dollars(found.hold_nanos)}", (f"   {found.hold_text}", "dim"))
     if found.sticky and sum(bool(route.place) for route in found.routes) > 1:

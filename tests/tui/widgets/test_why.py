@@ -242,3 +242,8 @@ def test_what_to_do_is_reported_once() -> None:
     found = replace(refused(), message=f"the budget of token 'tiny' has $0.01 left; {fix}", fix=fix)
     assert told(found).count("raises it") == 1
     assert "has $0.01 left\n" in told(found)
+
+
+def test_a_refusal_says_of_what_size_the_call_would_be() -> None:
+    text = told(replace(refused(), hold_nanos=None, prompt_tokens=1_000, max_tokens=None))
+    assert "1,000 input tokens, no limit of output" in text
