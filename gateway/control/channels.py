@@ -1,4 +1,7 @@
-"""Channels and their keys: add, edit, remove, list models, test, resume. Keys are never shown."""
+"""Channels and their keys: add, edit, remove, list models, test, resume. Keys are never shown.
+
+Long: the operations on one thing, one after another.
+"""
 
 from collections.abc import Sequence
 from typing import cast
@@ -8,7 +11,7 @@ from aiohttp import web
 
 from gateway.control import model_lists, validation, vendor_prices
 from gateway.control.edits import ConfigEdits, edit_text
-from gateway.control.probe import probe
+from gateway.control.probe import look_at_key, probe
 from gateway.control.request_bodies import fields, members, patch, require_fields
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views, price_view
@@ -347,14 +350,15 @@ class KeyBody(msgspec.Struct, frozen=True, kw_only=True):
 async def add_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/keys {key}: one more, the last in number."""
     channel, key = channel_of(edits, request), await _given_ref(request)
-    return await _keep(edits, channel, (*channel.all_keys, key), f"added a key to channel '{channel.name}'")
+    keys = (*channel.all_keys, key)
+    return await _keep(edits, channel, keys, f"added a key to channel '{channel.name}'", new=len(keys))
 
 
 async def replace_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """PATCH /channels/{ref}/keys/{number} {key}: another in its place."""
     channel, at, key = channel_of(edits, request), _place(edits, request), await _given_ref(request)
     keys = (*channel.all_keys[:at], key, *channel.all_keys[at + 1 :])
-    return await _keep(edits, channel, keys, f"replaced key {at + 1} of channel '{channel.name}'")
+    return await _keep(edits, channel, keys, f"replaced key {at + 1} of channel '{channel.name}'", new=at + 1)
 
 
 async def remove_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
@@ -391,10 +395,15 @@ def _place(edits: ConfigEdits, request: web.Request) -> int:
     return int(number) - 1
 
 
-async def _keep(edits: ConfigEdits, channel: Channel, keys: tuple[str, ...], sentence: str) -> ChannelView:
+async def _keep(
+    edits: ConfigEdits, channel: Channel, keys: tuple[str, ...], sentence: str, new: int = 0
+) -> ChannelView:
+    """Commit the keys. ``new``: the number of a new one, which is tried."""
     changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
     validation.channel(changed, edits.registry)
     edits.commit(
         sentence, f"the keys of channel '{channel.name}' are as before", Change("channels", channel.id, changed)
     )
+    if new:
+        await look_at_key(edits.engine, changed, new)
     return await view_of(edits, changed)

@@ -4,7 +4,9 @@ Both go to the channel directly, whatever its state, and nothing is booked. ``pr
 which are accepted; ``check_channel`` changes nothing. What the upstream bills for the call is part of the result.
 """
 
+import asyncio
 import secrets
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -29,6 +31,8 @@ from gateway.upstream.http.reachability import Reachability, Stage
 from gateway.upstream.overrides import apply_overrides
 
 OUTPUT_CAP = 16
+KEY_S = 5.0
+"""How long the answer about a new key is waited for."""
 BODY_LIMIT = 1 << 20
 TEXT_LIMIT = 300
 NO_MODELS = "no list of models: "
@@ -62,6 +66,15 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
         text = f"neither a call nor the list of models works: {failed}" if same else f"{text}; {listed}"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
     return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, TEXT_LIMIT), failed_keys=failed_keys)
+
+
+async def look_at_key(engine: Engine, channel: Channel, number: int) -> None:
+    """Ask the upstream whether it accepts a new key: one that it refuses needs attention at once."""
+    one = msgspec.structs.replace(channel, key=channel.all_keys[number - 1], keys=())
+    with suppress(TimeoutError):
+        async with asyncio.timeout(KEY_S):
+            await _list(engine, one, key_id(channel.id, number) if channel.keys else channel.id)
+    engine.incident_watch.look()
 
 
 def _served_model(channel: Channel, model: str) -> ServedModel | None:

@@ -357,3 +357,18 @@ async def test_a_new_key_that_the_upstream_refuses_at_once_needs_attention_at_on
     (one,) = await owner.incidents()
     assert (one.kind, one.paused) == (FailureKind.AUTH, True)
     assert (await owner.edit_channel("up", {"key": "sk-good"})).state == "ok"
+
+
+@pytest.mark.parametrize("way", ["added", "replaced"])
+async def test_a_new_key_among_several_is_tried(
+    owner: ControlClient, gateway: Gateway, provider: Provider, way: str
+) -> None:
+    provider.on("/v1/models", fail(401))
+    if way == "added":
+        view = await owner.add_key("up", "sk-mistyped")
+        assert [key.state for key in view.keys] == ["ok", "attention"]
+    else:
+        view = await owner.replace_key("up", 1, "sk-mistyped")
+        assert (view.state, [key.state for key in view.keys]) == ("attention", ["attention"])
+    provider.on("/v1/models", fail(503))
+    assert (await owner.replace_key("up", len(view.keys), "sk-good")).state == "ok"
