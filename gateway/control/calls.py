@@ -261,7 +261,7 @@ def _id_of(ref: str, find: Callable[[str], Token | Channel], prefix: str, names:
         removed = [key for key, name in names.items() if name == ref]
         if len(removed) == 1:
             return removed[0]
-        raise NotFound(f"{error.message}; to find the calls of a removed one, write {prefix}:NAME") from error
+        raise NotFound(f"{error.message}; to find calls under an earlier name, write {prefix}:NAME") from error
 
 
 def _running(engine: Engine, where: CallFilter, words: Query, before: str, now: Millis) -> Iterator[CallView]:

@@ -334,7 +334,7 @@ async def test_ended_calls_are_reached_by_their_number(owner: ControlClient, pas
 
 @pytest.mark.parametrize("noun", ["token", "channel"])
 async def test_a_name_that_nothing_has_is_reported_with_those_there_are(owner: ControlClient, noun: str) -> None:
-    with pytest.raises(NotFound, match=f"there is no {noun} 'nope'; .*removed"):
+    with pytest.raises(NotFound, match=f"there is no {noun} 'nope'; .*earlier name"):
         await owner.calls(**{noun: "nope"})
 
 
