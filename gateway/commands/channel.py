@@ -145,7 +145,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
 
 
 async def _add_with_all(client: ControlClient, body: options.Patch) -> tuple[SavedChannel, str]:
-    """Add a channel that offers every listed model as well as the mapped ones; returns a note if there is no list."""
+    """Add a channel that offers all listed models and the mapped ones. Without a list, a note says so."""
     try:
         return await client.add_channel({**body, "patterns": ["*"]}), ""
     except BadRequest as error:

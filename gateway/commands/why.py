@@ -1,6 +1,5 @@
 """``why``: what a call would get and by which rules, without making it."""
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from gateway.commands.exit_codes import Exit, Quit, exit_for
 from gateway.commands.options import SOME, WholeNumber, json_option, now
 from gateway.commands.output import Columns, cells, out, out_json, out_pairs, table, terminal_width
 from gateway.commands.session import run
-from gateway.domain.call import CHAT_API
+from gateway.domain.call import CHAT_API, is_call_id
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why, request_like, size_text
 from gateway.domain.errors import error_class
 from gateway.domain.human_values import pause_text
@@ -56,9 +55,6 @@ DROP = ("Running", "Weight", "Request", "Order", "First choice")
 """Columns that a narrow terminal does without, the first one first."""
 
 
-CALL_ID = re.compile(r"req_[0-9a-f]{26}")
-
-
 @click.command(
     cls=Command,
     examples=[
@@ -83,7 +79,7 @@ def why(token: str, model: str | None, *, as_json: bool, **given: Any) -> None:
     channels in the order they would be tried, with the reasons for skipping some. If the call would be rejected, the
     exit code is that of the call.
     """
-    if model is None and not CALL_ID.fullmatch(token):
+    if model is None and not is_call_id(token):
         raise click.UsageError("Missing argument 'MODEL'.", click.get_current_context())
 
     async def work(client: ControlClient) -> tuple[Why, str]:

@@ -12,7 +12,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.core.refusal_log import LONG_GAP_S
-from gateway.domain.call import Outcome, Record, Running, repeats
+from gateway.domain.call import Outcome, Record, Running, is_call_id, repeats
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.present_names import PresentNames, names_in, removed_names
@@ -21,7 +21,7 @@ from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallPage, CallView, call_view, running_view
-from gateway.store.calls import CallLog, count_older, is_id
+from gateway.store.calls import CallLog, count_older
 from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER
 
@@ -174,7 +174,7 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
 
 def _counted_text(recent: Iterable[Record], call_id: CallId) -> str:
     """With which calls this one is counted, as far as its time tells; only the first of alike refusals has its id."""
-    if not is_id(call_id):
+    if not is_call_id(call_id):
         return ""
     moment = int(call_id[4:16], 16)
     rows = [one.id for one in recent if 0 <= moment - one.ts <= LONG_GAP_S * 1000 and repeats(one.marks)]

@@ -28,13 +28,12 @@ def sums_of_groups(read: Read, span: Span, names: Mapping[str, Sequence[NameSpan
     whole, shares = read(span), name_shares(names)
     if not shares:
         return whole
-    everything = NameShare(0, FOREVER, "")
     rows: dict[str, Counts] = {}
     buckets: dict[tuple[int, str], Counts] = {}
     latency: LatencyTable = {}
     for name in {*whole.sums.rows, *whole.latency}:
-        for share in shares.get(name, [everything._replace(group=name)]):
-            part = whole if share[:2] == everything[:2] else _read_within(read, span, share)
+        for share in shares.get(name, [NameShare(0, FOREVER, name)]):
+            part = whole if (share.since, share.until) == (0, FOREVER) else _read_within(read, span, share)
             if part is None:
                 continue
             if name in part.sums.rows:

@@ -31,7 +31,6 @@ from gateway.upstream.vendors import vendor_of
 _log = logging.getLogger("tollkeeper")
 
 FORBIDDEN = 403
-"""A restricted key may be refused the list of models, and make calls."""
 ALL = ("*",)
 NAMED = 5
 """Models that a line of the log names at most."""
@@ -234,8 +233,7 @@ async def _fetch_list(
         if before is None and not stays:
             raise _no_list(channel, text, _CAUSE.get(exc.kind, "models"), busy=exc.code in _BUSY) from exc
         kept = before or UpstreamModels(channel=channel.id, time=Millis(0))
-        refused = exc.kind is FailureKind.AUTH and exc.status != FORBIDDEN
-        return channel, msgspec.structs.replace(kept, tried=edits.now, error=text, key_refused=refused)
+        return channel, msgspec.structs.replace(kept, tried=edits.now, error=text, key_refused=refuses_key(exc))
 
 
 async def _looked_for(
@@ -275,6 +273,11 @@ def _frozen(channel: Channel) -> Channel:
     """The built-in models are what they are."""
     models = tuple(msgspec.structs.replace(model, live=False) for model in channel.models)
     return msgspec.structs.replace(channel, models=models, patterns=())
+
+
+def refuses_key(error: UpstreamError) -> bool:
+    """Whether the upstream does not accept the key; one that must not list models may still make calls."""
+    return error.kind is FailureKind.AUTH and error.status != FORBIDDEN
 
 
 def reason_of(channel: Channel, error: UpstreamError) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
-from gateway.control.model_lists import FORBIDDEN, reason_of
+from gateway.control.model_lists import reason_of, refuses_key
 from gateway.core.engine import Engine
 from gateway.domain.advice import advice
 from gateway.domain.call import FailureKind
@@ -96,7 +96,7 @@ async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool,
         found = await engine.upstreams.fetch_models(channel)
     except UpstreamError as error:
         reason = reason_of(channel, error)
-        refused = error.kind is FailureKind.AUTH and error.status != FORBIDDEN
+        refused = refuses_key(error)
         if refused and _has_key(engine, channel, key):
             engine.health.failed(key, error.kind, reason)
         return False, refused, NO_MODELS + reason

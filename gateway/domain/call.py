@@ -1,5 +1,6 @@
 """Call: one client request from acceptance to settlement, its attempts, and the record that is kept of it."""
 
+import re
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
@@ -60,6 +61,10 @@ class FailureKind(StrEnum):
     NETWORK = "network"
     SLOW = "slow"
     CUT = "cut"
+
+
+is_call_id = re.compile(r"req_[0-9a-f]{26}").fullmatch
+"""Tells whether a text has the form of a call's id."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -28,13 +28,13 @@ from typing import Any, Literal, cast
 import msgspec
 
 from gateway.domain.budget import Window
-from gateway.domain.call import REFUSED, Record, Running
+from gateway.domain.call import REFUSED, Record, Running, is_call_id
 from gateway.domain.errors import InternalError
 from gateway.domain.group import Group
 from gateway.domain.group_names import NameSpan, name_spans
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
 from gateway.store import sums
-from gateway.store.calls import CallLog, is_id
+from gateway.store.calls import CallLog
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreError, Trouble, unavailable
 from gateway.store.files import reason
@@ -378,7 +378,7 @@ class Books:
 
     def open(self, call: Running) -> None:
         """Hold what a call may cost: one line on disk, then in memory. Raises Unavailable if it cannot be written."""
-        if call.id in self.running or not is_id(call.id):
+        if call.id in self.running or not is_call_id(call.id):
             raise InternalError(f"call {call.id!r} is already open, or its id is not valid")
         try:
             self._recorder.begin(call)

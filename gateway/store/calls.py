@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from gateway.domain.budget import Window, window_end, window_start
-from gateway.domain.call import Record
+from gateway.domain.call import Record, is_call_id
 from gateway.domain.query import EVERYTHING, CallOrder, Query
 from gateway.domain.settings import ExpiringRecords
 from gateway.domain.units import CallId, Millis
@@ -24,8 +24,6 @@ from gateway.store.search import CallFilter, LogSearch, SearchDeadline
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Bucket, Span, Step, Sums
 
-is_id = re.compile(r"req_[0-9a-f]{26}").fullmatch
-"""Tells whether a text has the form of a call's id."""
 _ID_IN_LINE = re.compile(rb'"id":"(req_[0-9a-f]{26})"')
 
 _encode = msgspec.json.Encoder().encode
@@ -217,7 +215,7 @@ class CallLog:
 
     def _locate(self, call_id: CallId) -> bytes | None:
         """The line of a call. Its id contains the time it began, so most segments need no look."""
-        if not is_id(call_id):
+        if not is_call_id(call_id):
             return None
         moment = int(call_id[4:16], 16)
         near: list[Segment] = []

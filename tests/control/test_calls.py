@@ -1,3 +1,8 @@
+"""Pages of the log, filters by names and words, and the hand that ends a running call.
+
+Long: all filters are tried on the same few calls.
+"""
+
 import asyncio
 from contextlib import aclosing
 from typing import Any

@@ -1,3 +1,8 @@
+"""The stream of events: what a watcher gets, when, and how much at once.
+
+Long: one stream carries all events, and each test needs it whole.
+"""
+
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
