@@ -14,7 +14,7 @@ from gateway.core.auth import digest
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry, Route
 from gateway.core.chooser import ChannelTickets
-from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, native_channels, need_of_plan
+from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, native_channels
 from gateway.core.engine import Engine
 from gateway.core.rate_scopes import RateScope
 from gateway.core.routing import Draw, RouteChoice, choose, place
@@ -22,7 +22,7 @@ from gateway.core.visibility import Visibility, unused_fallbacks, visibility_of
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
 from gateway.domain.channel import Channel
-from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, Why
+from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, UnusedFallback, Why
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable, UpstreamError
 from gateway.domain.group import Group
 from gateway.domain.price import Price
@@ -89,7 +89,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
     admitted = found.admission.hold_plan if found.admission is not None else None
     entry = found.admission.entry if found.admission is not None else catalog.visible(token).get(wanted.model)
     price = _price(found, entry, wanted.model, catalog)
-    need = need_of_plan(wanted, catalog, now)
+    need = found.need
     room = ChannelTickets(engine.limiter, need.rate_tokens if need is not None else 0)
     routes = list(_routes(engine, entry, found, room)) if entry is not None else []
     routes = _with_conversion(engine, wanted, [*routes, *_others(engine, wanted, {one.channel for one in routes})])
@@ -122,10 +122,26 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         available_nanos=engine.store.books.available(),
         parties=list(_parties(engine, token, group)),
         fallbacks=[other.name for other in entry.fallbacks] if entry is not None else [],
-        unused_fallbacks=unused_fallbacks(wanted.model, token, group, catalog),
+        unused_fallbacks=_unused_fallbacks(wanted, found, group, catalog),
         sticky=_is_sticky(wanted, group),
         routes=routes,
     )
+
+
+def _unused_fallbacks(wanted: PlannedCall, found: DryRun, group: Group, catalog: Catalog) -> list[UnusedFallback]:
+    """Those that may not answer the token at all, then those that too little is left for now."""
+    token, too_dear = wanted.token, found.admission.unaffordable if found.admission is not None else {}
+    return [
+        *unused_fallbacks(wanted.model, token, group, catalog),
+        *(
+            UnusedFallback(
+                model=model,
+                rule=f"too little is left for it: {error.state}",
+                fix=advice(error, token=token.name, group=group.name),
+            )
+            for model, error in too_dear.items()
+        ),
+    ]
 
 
 def _with_conversion(engine: Engine, wanted: PlannedCall, routes: list[RouteView]) -> list[RouteView]:

@@ -5,8 +5,9 @@ never holds money. A new rule is a check in ``admit`` or ``entry_for``, which th
 code of an error is also a row in ``docs/error_codes.py``.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import ceil
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,7 @@ from gateway.core.catalog import Catalog, ModelEntry, narrow_to_api
 from gateway.core.quota import (
     CallNeed,
     HoldPlan,
+    ModelNeed,
     MoneyBooks,
     Recall,
     most_of,
@@ -27,13 +29,15 @@ from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, Today, UsedToday
 from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.call import RequestSize
-from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound
+from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.patterns import near_names
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
 from gateway.inbound.api import InboundApi, InboundRequest
+
+_NONE_LEFT_OUT: Final[Mapping[str, QuotaExceeded]] = {}
 
 NAMED_MODELS = 12
 """How many visible models an error names."""
@@ -48,6 +52,8 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     gates: tuple[ConcurrencyGate, ...]
     full: ConcurrencyGate | None
     """The first of the gates that has no place now: the call may wait there."""
+    unaffordable: Mapping[str, QuotaExceeded] = {}
+    """The model's fallbacks that ``entry`` is without, as what is left does not pay for them, and why it does not."""
 
 
 def group_of(token: Token, catalog: Catalog) -> Group:
@@ -60,7 +66,7 @@ def group_of(token: Token, catalog: Catalog) -> Group:
 
 
 def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = nothing_recalled) -> Admission:
-    """Check visibility, price, rate limits and quota; changes nothing but the call's own price and need.
+    """Check visibility, price, rate limits and quota; changes nothing but the call's own price, need and fallbacks.
 
     Gates at which the call has a place already are not asked again.
     """
@@ -75,17 +81,55 @@ def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = noth
         )
         raise BadRequest(msg, code="model_price_missing", param="model")
     terms = catalog.scopes.get(context.token.id) or catalog.terms(context.token)
-    need = call.need = demand(call, entry, recall)
+    needs = call.needs or needs_by_model(call, entry, recall)
+    call.need = needs[0].need if len(needs) == 1 else most_of(needs, context.group.multiplier)
     try:
         if terms.bounds:
-            limiter.check(terms.bounds, need.rate_tokens)
-        plan = plan_hold(books, catalog.registry.account, context.group, context.token, need, now=context.visit.ts)
+            limiter.check(terms.bounds, call.need.rate_tokens)
+        plan, unaffordable = affordable_hold(call, needs, books)
     except GatewayError as error:
-        error.request_size = _size(context.request, need)
+        error.request_size = _size(context.request, call.need)
         raise
+    if entry.fallbacks:
+        call.limits.unaffordable = tuple(unaffordable)
+        kept = tuple(other for other in entry.fallbacks if other.name not in unaffordable)
+        entry = msgspec.structs.replace(entry, fallbacks=kept) if unaffordable else entry
     gates = terms.stream_gates if context.request.stream else terms.gates
     full = limiter.lines.full(gates, call.limits.gates) if gates else None
-    return Admission(entry, terms.bounds, plan, gates, full)
+    return Admission(entry, terms.bounds, plan, gates, full, unaffordable)
+
+
+def affordable_hold(
+    call: Call, needs: Sequence[ModelNeed], books: MoneyBooks
+) -> tuple[HoldPlan, Mapping[str, QuotaExceeded]]:
+    """The hold for a call; and the fallbacks that have to be left out for it, as what is left does not pay for them.
+
+    ``call.need`` becomes what the call needs without these. Raises QuotaExceeded if there is too little for the first
+    model.
+    """
+    try:
+        return _plan(call, call.need, books), _NONE_LEFT_OUT
+    except QuotaExceeded:
+        if len(needs) == 1:
+            raise
+    kept, refused = [needs[0]], dict[str, QuotaExceeded]()
+    call.need = kept[0].need
+    hold = _plan(call, call.need, books)
+    for one in needs[1:]:
+        both = most_of([*kept, one], call.context.group.multiplier)
+        try:
+            hold = _plan(call, both, books)
+        except QuotaExceeded as error:
+            refused[one.model] = error.with_traceback(None)  # its frames lead back to the call
+        else:
+            call.need = both
+            kept.append(one)
+    return hold, refused
+
+
+def _plan(call: Call, need: CallNeed, books: MoneyBooks) -> HoldPlan:
+    context = call.context
+    return plan_hold(books, context.catalog.registry.account, context.group, context.token, need, now=context.visit.ts)
 
 
 def _size(request: InboundRequest, need: CallNeed) -> RequestSize:
@@ -94,21 +138,19 @@ def _size(request: InboundRequest, need: CallNeed) -> RequestSize:
     return RequestSize(input=request.input_bound, max_output=output or None)
 
 
-def demand(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> CallNeed:
-    """What a call may use at most, whichever channel and model answers it."""
-    if call.demand is not None:
-        return call.demand
-    context, hold = call.context, call.context.token.hold_output
-    prices, multiplier = context.catalog.prices, context.group.multiplier
+def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> tuple[ModelNeed, ...]:
+    """What a call may use at most, at each of the models that may answer it: the requested one comes first."""
     if not entry.fallbacks:
-        price = prices.get(entry.name)
-        return need_of(context.request, entry.effects, price, multiplier, recall, hold_output=hold)
-    models = [model for model in (entry, *entry.fallbacks) if model.effects.offers]
-    needs = [
-        need_of(context.request, model.effects, prices.get(model.name), multiplier, recall, hold_output=hold)
-        for model in models
-    ]
-    return most_of(needs, [prices.get(m.name) for m in models], multiplier)
+        return (_need_at(call, entry, recall),)
+    return tuple(_need_at(call, model, recall) for model in (entry, *entry.fallbacks) if model.effects.offers)
+
+
+def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
+    context = call.context
+    price, multiplier, hold = context.catalog.price(model.name), context.group.multiplier, context.token.hold_output
+    return ModelNeed(
+        model.name, need_of(context.request, model.effects, price, multiplier, recall, hold_output=hold), price
+    )
 
 
 def entry_for(call: Call) -> ModelEntry:

@@ -14,7 +14,7 @@ from gateway.core.answer_headers import answer_headers
 from gateway.core.call_state import AttemptState, CallLimits, CallResult, Delivery
 from gateway.core.catalog import Catalog, Route
 from gateway.core.memory import AnswerShare
-from gateway.core.quota import CallNeed
+from gateway.core.quota import CallNeed, ModelNeed
 from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import GatewayError
 from gateway.domain.group import Group
@@ -111,21 +111,21 @@ class Call:
         "context",
         "conversation",
         "delivery",
-        "demand",
         "held",
         "held_tokens",
         "limits",
         "need",
+        "needs",
         "result",
         "running",
         "share",
         "task",
     )
 
-    demand: CallNeed | None
+    needs: tuple[ModelNeed, ...]
     """What it may use at most, if that was found out early: for a large request, because it takes a while."""
     need: CallNeed
-    """What it may use at most. Set when it is checked for admission."""
+    """What it may use at most, whichever model answers it. Set when it is checked for admission."""
     running: Running
     """What the books and the watchers know of it."""
     share: AnswerShare
@@ -137,7 +137,7 @@ class Call:
         self.limits = CallLimits()
         self.delivery = Delivery(context.visit.began)
         self.result = CallResult()
-        self.demand = None
+        self.needs = ()
         self.held = Nanos(0)
         self.held_tokens = 0
         self.conversation = b""

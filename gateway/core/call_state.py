@@ -63,6 +63,8 @@ class CallLimits(msgspec.Struct):
     """The same at a channel, until its attempt begins."""
     budget_warning: str = ""
     """The budgets of which most is spent."""
+    unaffordable: tuple[str, ...] = ()
+    """Fallbacks that may not answer, as what is left does not pay for them."""
     marks: tuple[str, ...] = ()
     """Marks for the record: of that warning, of a wait for a slot, of a conversation that stayed at its channel."""
 

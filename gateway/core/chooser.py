@@ -328,6 +328,8 @@ def _passed_marks(passed: Sequence[SkippedRoute], route: Route, entry: ModelEntr
 def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
     """Why nothing can be asked, channel by channel."""
     reasons = "; ".join(map(_skip_text, choice.passed)) or "it has no channel left"
+    if call.limits.unaffordable:
+        reasons += f"; {unaffordable_text(call.limits.unaffordable)}"
     model, group, token = call.context.request.model, call.context.group, call.context.token
     msg = (
         f"no channel can serve model '{plain(model)}' for group '{plain(group.name)}' now: {reasons}; "
@@ -342,6 +344,11 @@ def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
     error = NoChannel(msg, retry_after_s=choice.retry_s)
     error.skipped = tuple(dict.fromkeys(one.channel for one in choice.passed if one.rule in PAUSED_RULES))
     return error
+
+
+def unaffordable_text(models: Sequence[str]) -> str:
+    """That these fallbacks of a call are left out, and why."""
+    return "; ".join(f"fallback {plain(model, 80)}: too little money or tokens left for it" for model in models)
 
 
 def _skip_text(skipped: SkippedRoute) -> str:

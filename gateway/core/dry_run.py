@@ -9,11 +9,11 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.core.admission import Admission, admit, demand, entry_for, group_of
+from gateway.core.admission import Admission, admit, affordable_hold, entry_for, group_of, needs_by_model
 from gateway.core.auth import still, usable
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.catalog import Catalog, ModelEntry, Route
-from gateway.core.quota import CallNeed, MoneyBooks, plan_hold
+from gateway.core.quota import CallNeed, MoneyBooks, most_of
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import Draw, RouteChoice
 from gateway.domain.channel import Channel
@@ -73,6 +73,8 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     """None: it would not be admitted."""
     choice: RouteChoice | None
     """None: none would be asked. Without a route the call would wait for one."""
+    need: CallNeed | None = None
+    """What the call may use at most; None if it does not come so far that this is known."""
     poor: QuotaExceeded | None = None
     """The money is lacking, too: the refusal that the error hides."""
 
@@ -80,6 +82,7 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
 def dry_run(wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
     """Go the way of a call up to the point at which its hold would be written."""
     admission: Admission | None = None
+    call: Call | None = None
     try:
         usable(still(wanted.token, ways.catalog, now), now)
         ways.pressed()
@@ -91,32 +94,28 @@ def dry_run(wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
             ways.limiter.lines.open_ones((admission.full,))
         choice = _first(call, admission, ways)
     except GatewayError as error:
-        poor = None
-        if admission is None and not isinstance(error, QuotaExceeded):
-            poor = _poor(wanted, ways, now)
-        return DryRun(error=error, admission=admission, choice=None, poor=poor)
-    return DryRun(error=None, admission=admission, choice=choice)
+        if call is not None and admission is not None:
+            return DryRun(error=error, admission=admission, choice=None, need=call.need)
+        need, poor = _unmet_need(wanted, ways, now)
+        if isinstance(error, QuotaExceeded):
+            poor = None
+        return DryRun(error=error, admission=None, choice=None, need=need, poor=poor)
+    return DryRun(error=None, admission=admission, choice=choice, need=call.need)
 
 
-def _poor(wanted: PlannedCall, ways: DryRunState, now: Millis) -> QuotaExceeded | None:
-    """Whether there is too little money, for a call that fails before that is checked."""
+def _unmet_need(wanted: PlannedCall, ways: DryRunState, now: Millis) -> tuple[CallNeed | None, QuotaExceeded | None]:
+    """What a call needs that is not admitted; and whether there is too little money for it."""
     try:
         call = _call(wanted, ways.catalog, now)
-        entry = entry_for(call)
-        call.attempt.price = ways.catalog.price(wanted.model)
-        plan_hold(
-            ways.books,
-            ways.catalog.registry.account,
-            call.context.group,
-            call.context.token,
-            demand(call, entry),
-            now=now,
-        )
-    except QuotaExceeded as error:
-        return error
+        needs = needs_by_model(call, entry_for(call))
     except GatewayError:
-        return None
-    return None
+        return None, None
+    call.need = most_of(needs, call.context.group.multiplier)
+    try:
+        affordable_hold(call, needs, ways.books)
+    except QuotaExceeded as error:
+        return call.need, error
+    return call.need, None
 
 
 def _first(call: Call, admission: Admission, ways: DryRunState) -> RouteChoice:
@@ -128,15 +127,6 @@ def _first(call: Call, admission: Admission, ways: DryRunState) -> RouteChoice:
         except RateLimited:
             return ways.look(call, admission.entry, waited=True)
     return choice
-
-
-def need_of_plan(wanted: PlannedCall, catalog: Catalog, now: Millis) -> CallNeed | None:
-    """What the call may use at most; None if it does not come so far that this is known."""
-    try:
-        call = _call(wanted, catalog, now)
-        return demand(call, entry_for(call))
-    except GatewayError:
-        return None
 
 
 def native_channels(

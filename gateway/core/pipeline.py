@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from gateway.core.admission import Admission, admit, demand, entry_for, group_of, visible_name
+from gateway.core.admission import Admission, admit, entry_for, group_of, needs_by_model, visible_name
 from gateway.core.answer_headers import answer_headers, end_of_stream_facts, whole_answer_headers
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, identify, still, token_called, token_of, trusted_token
@@ -139,7 +139,7 @@ class Pipeline:
             group = catalog.registry.groups.get(token.group) or group_of(token, catalog)
             call = Call(CallContext(visit, request, client, catalog, token, group))
             if large:
-                await self._find_demand(call)
+                await self._find_needs(call)
             admission = admit(call, deps.limiter, deps.books, deps.attempts.recalled)
             first = deps.attempts.first(call, admission.entry)
             if admission.full is None and not first.gates:
@@ -165,11 +165,12 @@ class Pipeline:
         finally:
             deps.live.leave(call)
 
-    async def _find_demand(self, call: Call) -> None:
+    async def _find_needs(self, call: Call) -> None:
         """Find out in the worker what a large request may use. Raises GatewayError if it may no longer be admitted."""
         deps, context = self._deps, call.context
         entry = entry_for(call)
-        call.demand = await _beside(deps.worker, context.client, partial(demand, call, entry, deps.attempts.recalled))
+        work = partial(needs_by_model, call, entry, deps.attempts.recalled)
+        call.needs = await _beside(deps.worker, context.client, work)
         if self.closed is not None:
             raise self.closed
         still(context.token, deps.catalog(), context.visit.ts)

@@ -83,6 +83,14 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.input + min(self.capped, self.output)
 
 
+class ModelNeed(msgspec.Struct, frozen=True, gc=False):
+    """What a call may use at most if this model answers it."""
+
+    model: str
+    need: CallNeed
+    price: Price | None
+
+
 UNKNOWN_INPUT = 128_000
 """Tokens to hold for input that only the upstream knows, at a model whose context is not known."""
 
@@ -218,15 +226,20 @@ def affordable_output(need: CallNeed, held: int, held_tokens: int, price: Price 
     return max(0, bisect_right(steps, held, key=lambda out: highest_cost(price, need.input, out, multiplier)) - 1)
 
 
-def most_of(needs: Sequence[CallNeed], prices: Sequence[Price | None], multiplier: int) -> CallNeed:
-    """What a call needs if any of several models, with these prices, may answer it.
+def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
+    """What a call needs if any of these models may answer it.
 
     Each is reckoned with the longest input of all, as ``affordable_output`` does.
     """
-    longest, owner_limit = max(one.input for one in needs), any(one.owner_limit for one in needs)
+    if len(models) == 1:
+        return models[0].need
+    longest, owner_limit = max(one.need.input for one in models), any(one.need.owner_limit for one in models)
     needs = [
-        one if one.input == longest else _priced_need(longest, (one.capped, one.minimum, one.output), price, multiplier)
-        for one, price in zip(needs, prices, strict=True)
+        need
+        if need.input == longest
+        else _priced_need(longest, (need.capped, need.minimum, need.output), one.price, multiplier)
+        for one in models
+        for need in (one.need,)
     ]
     return CallNeed(
         input=longest,
@@ -349,7 +362,7 @@ def _nanos(rooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBook
     for room in rooms:
         if room.nanos is not None:
             if room.nanos <= 0 or need.least > room.nanos:
-                shortage = Shortage(token=token, held_output=need.minimum, needs=need.least)
+                shortage = _shortage(token, need, need.least)
                 raise quota_exceeded(room, shortage, books.running_in(room.scope))
             left = min(left, Nanos(room.nanos))
     return left
@@ -360,10 +373,15 @@ def _tokens(rooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBoo
     for room in rooms:
         if room.tokens is not None:
             if room.tokens <= 0 or least > room.tokens:
-                shortage = Shortage(token=token, held_output=need.minimum, needs=least, in_tokens=True)
+                shortage = _shortage(token, need, least, in_tokens=True)
                 raise quota_exceeded(room, shortage, books.running_in(room.scope))
             left = min(left, room.tokens)
     return left
+
+
+def _shortage(token: Token, need: CallNeed, least: int, *, in_tokens: bool = False) -> Shortage:
+    chosen = need.minimum if not need.capped else 0
+    return Shortage(token=token, held_output=need.minimum, needs=least, chosen_output=chosen, in_tokens=in_tokens)
 
 
 def _rooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:

@@ -61,6 +61,8 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     """Output tokens that it must hold for."""
     needs: int
     """Nano-dollars, or tokens."""
+    chosen_output: int
+    """Of ``held_output``, what no limit of the request asks for: the least that the gateway chooses itself."""
     in_tokens: bool = False
 
     def amount(self, number: int) -> str:
@@ -85,7 +87,8 @@ def quota_exceeded(room: Headroom, shortage: Shortage, running: Iterable[Running
     holders = sorted(filter(shortage.held_by, running), key=shortage.held_by, reverse=True)
     if shortage.needs <= left + sum(map(shortage.held_by, holders)):
         details[WHILE_HELD] = True
-    parts = [_state(room, shortage, left, holders)]
+    state = _state(room, shortage, left, holders)
+    parts = [state]
     if room.resets is not None:
         parts.append(f"it resets at {zoned_time(room.resets)}")
     parts.append(fix)
@@ -94,9 +97,13 @@ def quota_exceeded(room: Headroom, shortage: Shortage, running: Iterable[Running
         if shortage.token.temporary:
             edit += f", or for the next program 'tollkeeper run --hold-output {ADVISED_OUTPUT} -- PROGRAM'"
         parts.append(f"or hold less for each call than the {shortage.held_output} output tokens that it allows: {edit}")
+    if shortage.chosen_output and left > 0:
+        parts.append(f"or send it with an output limit: without one it must hold for {shortage.chosen_output} tokens")
     if shortage.token.temporary and room.whose == "token":
         parts.append("once its program has ended, give the next one more: 'tollkeeper run --budget AMOUNT -- PROGRAM'")
-    return QuotaExceeded("; ".join(parts), code=room.code, details=details)
+    error = QuotaExceeded("; ".join(parts), code=room.code, details=details)
+    error.state = state
+    return error
 
 
 def _state(room: Headroom, shortage: Shortage, left: int, holders: Sequence[Running]) -> str:

@@ -88,9 +88,9 @@ class GatewayError(Exception):
         self.retry_after_s = retry_after_s
         self.details: dict[str, object] = dict(details or {})
         self.readings: Readings = NO_READINGS
+        """The limits of who asked, where they are known."""
         self.request_size: RequestSize | None = None
         """Of the request, if the call was refused for its size."""
-        """The limits of who asked, where they are known."""
         self.facts: Mapping[str, str] = {}
         """What an answer's headers would report of the call's path, if it had one."""
 
@@ -174,6 +174,8 @@ class QuotaExceeded(GatewayError):
     other_codes = ("account_suspended", "group_quota_exceeded", "token_quota_exceeded")
     default_status = 429
     default_type = "insufficient_quota"
+    state: str = ""
+    """How much is left and how much is needed: the message's first sentence."""
 
     @property
     def transient(self) -> bool:

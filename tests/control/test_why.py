@@ -245,6 +245,37 @@ async def test_a_fallback_that_the_token_may_not_use_is_named_with_the_rule(
     assert found.unused_fallbacks[0].fix.startswith("'tollkeeper token edit laptop --models")
 
 
+async def test_a_fallback_that_too_little_is_left_for_is_named_and_the_call_works(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    gateway.price("claude", INPUT, OUTPUT)
+    gateway.group("default", fallbacks=(Fallback(model="m", to=("claude",)),))
+    gateway.channel("http://127.0.0.1:9", "claude", name="spare", dialect=Dialect.ANTHROPIC)
+    budget = Budget(window=Window.EVER, nanos=Nanos(1000 * (INPUT + OUTPUT) // 10**6))
+    gateway.token(budgets=(budget,))
+    found = await owner.why("laptop", "m")
+    assert (found.works, found.fallbacks, found.holds_rest) == (True, [], True)
+    assert found.hold_nanos == budget.nanos
+    (one,) = found.unused_fallbacks
+    assert one.model == "claude"
+    assert one.rule.startswith("too little is left for it: the budget of token 'laptop' has $")
+    assert one.fix == "'tollkeeper token edit laptop --budget ever=AMOUNT' raises it"
+    gateway.token(budgets=())
+    assert (await owner.why("laptop", "m")).fallbacks == ["claude"]
+
+
+async def test_what_hides_that_a_fallback_is_too_dear_does_not_make_the_money_short(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    """The next problem of a refused call is not the money if only its fallback cannot be paid."""
+    gateway.price("claude", INPUT, OUTPUT)
+    gateway.group("default", fallbacks=(Fallback(model="m", to=("claude",)),))
+    gateway.channel("http://127.0.0.1:9", "claude", name="spare", dialect=Dialect.ANTHROPIC)
+    gateway.token(budgets=(Budget(nanos=Nanos(1000 * (INPUT + OUTPUT) // 10**6)),), limits=Limits(tpm=1))
+    found = await owner.why("laptop", "m")
+    assert (found.code, found.then) == ("request_too_large_for_limit", None)
+
+
 async def test_a_fallback_without_a_price_is_named_where_those_are_refused(
     owner: ControlClient, gateway: Gateway
 ) -> None:

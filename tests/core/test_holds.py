@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gateway.core.admission import admit, demand, group_of, visible_entry
+from gateway.core.admission import admit, group_of, needs_by_model, visible_entry
 from gateway.core.attempts import Attempts
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.catalog import Catalog
@@ -15,6 +15,7 @@ from gateway.core.channel_health import ChannelHealth
 from gateway.core.chooser import ChannelLimits, Chooser, StickyRoutes
 from gateway.core.memory import AnswerMemory
 from gateway.core.preparation import Preparer, Worker
+from gateway.core.quota import most_of
 from gateway.core.ratelimit import Limiter, UsedToday
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter, record_of
@@ -162,25 +163,27 @@ class StorelessGateway(GenerousUpstream):
     async def spend(self, request: dict[str, Any], left: tuple[int, int]) -> Spending:
         """What was held for a call, and what it used. Raises GatewayError.
 
-        ``left``: percent of the money and of the tokens that are there between the least that the call needs, and all.
+        ``left``: percent of the money and of the tokens that are there between the least that the call needs at its
+        first model, and all that it may need at any.
         """
         visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
         asked = kit.ask(**request)
         token = kit.token()
         call = Call(CallContext(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
         call.share = AnswerMemory(Settings, ()).share()
-        need = demand(call, visible_entry("m", token, self.catalog), self.attempts.recalled)
-        money = Purse(max(1, between(need.least, need.nanos, left[0])))
-        tokens = between(need.input + need.minimum, need.input + need.output, left[1])
+        needs = needs_by_model(call, visible_entry("m", token, self.catalog), self.attempts.recalled)
+        first, need = needs[0].need, most_of(needs, call.context.group.multiplier)
+        money = Purse(max(1, between(first.least, need.nanos, left[0])))
+        tokens = between(first.input + first.minimum, need.input + need.output, left[1])
         limited = msgspec.structs.replace(token, budgets=(Budget(window=Window.EVER, tokens=tokens),))
         call.context = msgspec.structs.replace(call.context, token=limited)
         admission = admit(call, self.limiter, money, self.attempts.recalled)
-        first = self.attempts.first(call, admission.entry)
-        assert first.route is not None
+        choice = self.attempts.first(call, admission.entry)
+        assert choice.route is not None
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
-        call.begin_attempt(first.route, first.why, 1)
+        call.begin_attempt(choice.route, choice.why, 1)
         order = Order(fields=asked.fields, body=asked.body, model=asked.model)
-        got = await self.attempts.answer(call, admission.entry, order, first)
+        got = await self.attempts.answer(call, admission.entry, order, choice)
         assert isinstance(got, WholeAnswer)
         call.result.usage = self.meter.usage(call, got)
         assert call.result.usage.source is UsageSource.REPORTED

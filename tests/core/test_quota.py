@@ -279,6 +279,15 @@ def test_a_call_for_much_output_learns_how_to_hold_less() -> None:
     )
 
 
+def test_a_call_without_a_limit_learns_that_one_would_need_less() -> None:
+    effects = effects_of([(kit.channel(dialect=Dialect.ANTHROPIC), ServedModel(name="claude-opus-4-5"))])
+    claude = need_of(kit.ask(), effects, PRICE, MILLION)
+    said = "or send it with an output limit: without one it must hold for 1024 tokens"
+    assert refusal(Purse(claude.least - 1), claude).message.endswith(said)
+    for purse, lacking in ((Purse(0), claude), (Purse(100), need())):
+        assert "output limit" not in refusal(purse, lacking).message
+
+
 def test_the_budget_of_a_program_is_that_of_its_run() -> None:
     token = Token(id=TokenId("tok_1"), name="claude-x", group="home", digest="", hint="", budgets=(Budget(tokens=1),))
     found = []
