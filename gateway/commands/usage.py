@@ -1,5 +1,6 @@
 """``usage``: calls and their receipts, ``usage summary``: sums."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,8 @@ from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_summary import summary
 from gateway.commands.usage_tail import tail
-from gateway.domain.call import TOLD_MARKS, Outcome, outcome_text, passed_channels, request_size, wait_of
+from gateway.domain.call import TOLD_MARKS, Outcome, is_call_id, outcome_text, passed_channels, request_size, wait_of
+from gateway.domain.errors import NotFound
 from gateway.domain.human_values import brief_count, count_text, plural
 from gateway.domain.money import dollars
 from gateway.domain.query import CallOrder
@@ -38,6 +40,9 @@ SHOWN = 50
 SORTS = ("cost", "duration", "first", "speed", "input", "cached", "output", "tries")
 """The numbers of a call by which a list may be sorted."""
 NO_CALLS = "no calls yet; try: tollkeeper chat hello"
+_PART_OF_ID = re.compile(r"[0-9a-z_]{4,}")
+NAMED_IDS = 4
+"""Calls that are named if a part of an id fits several."""
 LAST = "last"
 """Instead of an id: the first call of the list."""
 
@@ -126,7 +131,8 @@ def _columns(calls: Sequence[CallView]) -> Columns[CallView]:
 def show_call(call_id: str, *, as_json: bool) -> None:
     """Show one call: how it went, how long such calls usually take, what was tried, what it cost and why.
 
-    Without ID, or with 'last', the call that began last, which 'usage list' shows first.
+    Without ID, or with 'last', the call that began last, which 'usage list' shows first. A part of an id is enough if
+    only one call has it.
     """
     if as_json:
         out_json(run(lambda client: _call(client, call_id)))
@@ -139,12 +145,31 @@ def show_call(call_id: str, *, as_json: bool) -> None:
 
 
 async def _call(client: ControlClient, call_id: str) -> CallView:
-    """The call with that id, or the one that began last. Raises NotFound or Quit."""
+    """The call with that id or the only one with it in its id, or the one that began last. Raises NotFound or Quit."""
     if call_id != LAST:
-        return await client.call(call_id)
+        try:
+            return await client.call(call_id)
+        except NotFound:
+            if (
+                is_call_id(call_id)
+                or not _PART_OF_ID.fullmatch(call_id)
+                or not (found := await _by_part(client, call_id))
+            ):
+                raise
+            return found
     if not (listed := await newest_calls(client, CallQuery(), 1)):
         raise Quit(NO_CALLS, Exit.NOT_FOUND)
     return await client.call(listed[0].id)
+
+
+async def _by_part(client: ControlClient, part: str) -> CallView | None:
+    """The only call that has this in its id, None if none has. Raises Quit of several."""
+    found = (await client.calls(words=f"id:{part}", limit=NAMED_IDS + 1)).calls
+    if len(found) > 1:
+        named = ", ".join(call.id for call in found[:NAMED_IDS])
+        more = " and more" if len(found) > NAMED_IDS else ""
+        raise Quit(f"several calls have '{part}' in their ids: {named}{more}", Exit.NOT_FOUND)
+    return await client.call(found[0].id) if found else None
 
 
 async def _earlier(client: ControlClient, call: CallView) -> str:

@@ -245,6 +245,19 @@ def test_the_last_call_is_shown_without_its_id() -> None:
     assert (ran.code, "no calls yet" in ran.err) == (Exit.NOT_FOUND, True)
 
 
+def test_a_part_of_an_id_is_enough_if_one_call_has_it() -> None:
+    one = CallPage(calls=[CALL])
+    control = Control({"GET /calls": one, URL: CALL, **USUAL})
+    assert run("usage", "show", CALL.id[-5:], control=control).out.startswith(f"id              {CALL.id}\n")
+    assert f"words=id%3A{CALL.id[-5:]}" in control.asked[1][0]
+    two = CallPage(calls=[CALL, replace(CALL, id="req_other")])
+    ran = run("usage", "show", "req_", control=Control({"GET /calls": two}))
+    assert ran.code == Exit.NOT_FOUND
+    assert ran.err.endswith(f"several calls have 'req_' in their ids: {CALL.id}, req_other\n")
+    none = run("usage", "show", "zzzz", control=Control({"GET /calls": CallPage(calls=[])}))
+    assert (none.code, "/calls/zzzz" in none.err) == (Exit.NOT_FOUND, True)
+
+
 def test_the_last_call_is_the_one_that_began_last() -> None:
     runs = replace(CALL, id="req_old", state="running", time_ms=Millis(CALL.time_ms - 60_000))
     control = {"GET /calls": CallPage(calls=[runs, CALL]), URL: CALL, **USUAL}
