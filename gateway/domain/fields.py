@@ -237,7 +237,7 @@ CHANNEL: Table = (
         name="timeouts",
         kind=Deadlines(),
         label="Timeouts, seconds",
-        help="connect, head, idle, comments or total, in seconds: head=60.",
+        help="connect, head, idle, comments or total, in seconds: head=60, or head=default.",
         option="--timeout",
         placeholder="default: connect=10 head=120 idle=300 comments=900 total=600",
         advanced=True,

@@ -51,7 +51,7 @@ def _pair(text: str, _now: Millis) -> tuple[str, str]:
 
 
 class Deadlines(Kind[Timeouts]):
-    """Seconds by name; what is not typed has its default."""
+    """Seconds by name, or ``default``; what is not typed has its default."""
 
     def options(self, field: Field) -> Sequence[Option]:
         return [
@@ -61,8 +61,7 @@ class Deadlines(Kind[Timeouts]):
         ]
 
     def change(self, field: Field, given: Mapping[str, Any], before: Timeouts) -> Any:
-        pairs = given.get(field.name)
-        if not pairs:
+        if not (pairs := given.get(field.name)):
             return msgspec.UNSET
         return self._with(before, {name: _seconds(name, text) for name, text in once(pairs, field.flags).items()})
 
@@ -97,12 +96,16 @@ class Deadlines(Kind[Timeouts]):
 
 
 def _seconds(name: str, text: str) -> float:
+    usual: float | None = getattr(Timeouts(), name, None)
+    if text == "default" and usual is not None:
+        return usual
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not 0 < seconds <= 86_400:
-        raise BadRequest(f"{name}: {text!r} is not a number of seconds up to 86400, as in head=60")
+        back = f"; {name}=default is {_brief(usual)}" if usual is not None else ""
+        raise BadRequest(f"{name}: {text!r} is not a number of seconds up to 86400, as in head=60{back}")
     return seconds
 
 

@@ -103,6 +103,16 @@ def test_a_timeout_loses_no_digit_and_defaults_are_not_typed() -> None:
     assert read("timeouts", "idle=30") == Timeouts(idle=30)
 
 
+def test_one_timeout_is_set_back_to_its_default() -> None:
+    kind = FIELDS["timeouts"].kind
+    given = {"timeouts": (("head", "default"),)}
+    assert kind.change(FIELDS["timeouts"], given, Timeouts(head=300, idle=5)) == Timeouts(idle=5)
+    with pytest.raises(BadRequest, match=r"head: 'none' is not .* as in head=60; head=default is 120"):
+        read("timeouts", "head=none")
+    with pytest.raises(BadRequest, match="hat: 'default' is not"):
+        read("timeouts", "hat=default")
+
+
 def test_fallbacks_hold_every_name() -> None:
     found = tuple(Fallback(model=one, to=tuple(ODD)) for one in ODD)
     assert read("fallbacks", *typed("fallbacks", found)) == found
