@@ -10,9 +10,9 @@ import msgspec
 
 from gateway.client import doctor_checks
 from gateway.client.control import ControlClient
-from gateway.client.doctor_checks import NO_SERVER, START, Case, CheckFailed, Concern, check_everything
+from gateway.client.doctor_checks import NO_SERVER, START, Case, CheckFailed, Concern
+from gateway.client.doctor_rounds import check_everything
 from gateway.domain.advice import advice
-from gateway.domain.call import CHAT_API
 from gateway.domain.errors import GatewayError
 from gateway.domain.text import plain, word
 from gateway.domain.views import Step
@@ -28,7 +28,7 @@ async def examine(
     key: str = "",
     token: str = "",
     model: str = "",
-    api: str = CHAT_API,
+    api: str = "",
     one_call: bool = False,
 ) -> AsyncIterator[Step]:
     """One Step a question, then one for each thing on the rounds.
@@ -42,12 +42,13 @@ async def examine(
 
 
 async def ask(
-    client: ControlClient, *, key: str = "", token: str = "", model: str = "", api: str = CHAT_API
+    client: ControlClient, *, key: str = "", token: str = "", model: str = "", api: str = ""
 ) -> AsyncIterator[Step]:
     """One Step a question.
 
     ``key`` is a client's key, or ``token`` the name of one; else the active token used last. ``model`` is what the
-    client asks for; else the first model that the token sees. ``api``: a name in ``TESTED``.
+    client asks for; else the first model that the token sees, one for embeddings only if there is no other. ``api``: a
+    name in ``TESTED``; else the one that the model is for.
     """
     case, failed = Case(client, key=key, token=token, model=model, api=api), False
     for name, question in QUESTIONS:

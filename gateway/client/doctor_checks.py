@@ -1,34 +1,34 @@
-"""The doctor's checks, in the order of a call's path, then every channel and this machine.
+"""The doctor's checks, in the order of a call's path.
 
 Four checks lead from a client's key to the channels that may answer it; the next three ask the gateway what it would do
-with the call that the last one makes, so nothing is judged here. The rest looks at every channel and at the machine:
-one bad result stops nothing. Only upstreams are contacted, to list their models, which is free.
+with the call that the last one makes, so nothing is judged here.
 """
 
-import asyncio
-import ipaddress
-import os
-import time
-from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
 from gateway.client.apps import used_last
 from gateway.client.control import ControlClient
-from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP, PublicApi, demand_serving, public_api
-from gateway.domain.addresses import CODES, address_advice, program
+from gateway.client.test_call import (
+    EMBEDDINGS,
+    INPUT_BOUND,
+    OUTPUT_CAP,
+    TESTED,
+    PublicApi,
+    api_for,
+    demand_serving,
+    public_api,
+)
 from gateway.domain.call import CHAT_API
-from gateway.domain.diagnosis import Checkup, LimitView, Obstacle, Why, left_text
-from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, error_class
+from gateway.domain.diagnosis import LimitView, Obstacle, Why, left_text
+from gateway.domain.errors import QuotaExceeded, RateLimited, error_class
 from gateway.domain.human_values import brief_multiplier, count_text
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.patterns import near_names
+from gateway.domain.patterns import is_embedding_model, near_names
 from gateway.domain.text import plain, word
-from gateway.domain.units import MILLION, Millis, Nanos
-from gateway.domain.views import CallView, Step, TokenView
+from gateway.domain.units import MILLION, Nanos
+from gateway.domain.views import TokenView
 
 START = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
 NO_SERVER = "server_gone"
@@ -56,13 +56,13 @@ class Concern(NamedTuple):
 class Case:
     """The later fields are filled by one question and used by the next."""
 
-    def __init__(self, client: ControlClient, *, key: str, token: str, model: str, api: str = CHAT_API) -> None:
+    def __init__(self, client: ControlClient, *, key: str, token: str, model: str, api: str = "") -> None:
         self.client = client
         self.key = key
         self.token_ref = token
         self.model = model
         self.api = api
-        """The API that the calls are made by."""
+        """The API that the calls are made by; empty until it is known which one the model is for."""
         self.door: PublicApi
         self.token: TokenView | None = None
         """None: the key was given, and none of the tokens looks like it."""
@@ -97,7 +97,7 @@ async def check_token(case: Case) -> str:
 async def check_model(case: Case) -> str:
     """Whether a channel serves that model, or a fallback answers instead."""
     models = {model.name: model for model in await case.client.models() if model.channels}
-    case.model = case.model or next(iter(case.sees or models), "")
+    case.model = case.model or _model_to_test(case, case.sees or list(models))
     if not case.model:
         fix = "add a channel: 'tollkeeper channel add NAME --base-url URL --key KEY'"
         raise _missing("there are no models at all", fix)
@@ -119,14 +119,29 @@ async def check_model(case: Case) -> str:
 
 async def check_group(case: Case) -> str:
     """Whether the token's group leads there, and how: what the gateway itself says of the call."""
-    who = case.token.id if case.token is not None else case.key
-    size = {"prompt_tokens": INPUT_BOUND, "max_tokens": OUTPUT_CAP}
-    api = case.api if case.api != CHAT_API else None
-    case.why = await case.client.why(who, case.model, stream=True, api=api, **size)
+    case.why = await _why(case, case.api or CHAT_API)
     if not case.why.visible:
         raise _missing(case.why.rule, case.why.fix)
+    if not case.api:
+        case.api = api_for(case.model, *(route.upstream_model for route in case.why.routes if route.place))
+        case.why = case.why if case.api == CHAT_API else await _why(case, case.api)
     way = " or ".join(dict.fromkeys(f"channel '{plain(route.channel)}'" for route in case.why.routes if route.place))
     return f"token '{plain(case.why.token)}' > group '{plain(case.why.group)}' > {way}"
+
+
+async def _why(case: Case, api: str) -> Why:
+    who, streams = case.token.id if case.token is not None else case.key, bool(TESTED[api].ends)
+    size = {"prompt_tokens": INPUT_BOUND} | ({"max_tokens": OUTPUT_CAP} if streams else {})
+    return await case.client.why(who, case.model, stream=streams, api=api if api != CHAT_API else None, **size)
+
+
+def _model_to_test(case: Case, names: list[str]) -> str:
+    """The first that is for the API, else the first of all. Empty if there are none."""
+    embeds = case.api == EMBEDDINGS
+    fit = [name for name in names if is_embedding_model(name) == embeds]
+    if embeds and names and not fit:
+        raise _missing("no model has the name of one that makes embeddings", "name the one to test: --model NAME")
+    return next(iter(fit or names), "")
 
 
 def _missing(text: str, fix: str) -> CheckFailed:
@@ -205,6 +220,9 @@ async def check_channels(case: Case) -> str:
 async def check_calls(case: Case) -> str:
     """Whether a plain and a streamed call get through."""
     whole = await case.client.call(await case.door.plain_call(case.model, case.api))
+    if not TESTED[case.api].ends:
+        by = f"by channel '{whole.channel}', for {dollars(whole.cost_nanos)}"
+        return f"a call for {case.api} took {whole.duration_ms} ms, {by}"
     took = f"a plain call took {whole.duration_ms} ms"
     try:
         call_id = await case.door.streamed_call(case.model, case.api)
@@ -230,171 +248,3 @@ def _ill(obstacle: Obstacle) -> CheckFailed:
 
 def _remaining_text(limit: LimitView) -> str:
     return f"{limit.left:,} of {count_text(limit.limit, _LIMITS.get(limit.name, plain(limit.name)))} left"
-
-
-DAY_MS = 86_400_000
-MOST_STRAYS = 200
-"""Records that are looked at of each kind of request that reached no API."""
-MOST_ADDRESSES = 5
-"""Of these, programs and addresses that are shown."""
-AT_ONCE = 8
-"""Channels that are looked at side by side."""
-CLOCK_MS = 60_000
-"""A clock that is wrong by more is a failure: certificates and budgets depend on it."""
-TEXT_LIMIT = 500
-
-
-async def check_everything(client: ControlClient, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Step]:
-    """One Step a channel, by name, then those of the machine. Without a server to ask there is one that is skipped."""
-    try:
-        status, channels = await client.status(), await client.channels()
-    except GatewayError as error:
-        yield Step(name="channels and machine", result="skipped", text=plain(error.message, TEXT_LIMIT))
-        return
-    ahead: dict[str, Millis] = {}
-    places = asyncio.Semaphore(AT_ONCE)
-    async with asyncio.TaskGroup() as group:
-        looks = [(c.name, group.create_task(_look(client, c.id, c.name, places))) for c in channels]
-        for name, look in looks:
-            found = await look
-            if found.ahead_ms is not None:
-                ahead[name] = found.ahead_ms
-            yield found.step
-    for step in await _machine_steps(client):
-        yield step
-    for step in await _addresses(client, status.address):
-        yield step
-    yield check_clock(ahead)
-    yield _failed_store(status.store_error) if status.store_error else await _store(client)
-    yield check_proxies(status.address, environ)
-
-
-async def _look(client: ControlClient, ref: str, name: str, places: asyncio.Semaphore) -> Checkup:
-    async with places:
-        try:
-            return await client.checkup(ref)
-        except GatewayError as error:
-            return Checkup(step=_error_step(f"channel {plain(name)}", error), ahead_ms=None)
-
-
-async def _machine_steps(client: ControlClient) -> list[Step]:
-    try:
-        return await client.machine()
-    except GatewayError as error:
-        return [_error_step("the machine", error)]
-
-
-async def _addresses(client: ControlClient, base: str) -> list[Step]:
-    """Requests of the last day that reached no API."""
-    since, calls = time.time_ns() // 1_000_000 - DAY_MS, list[CallView]()
-    try:
-        for code in CODES:
-            page = await client.calls(words=code, since=since, limit=MOST_STRAYS)
-            calls += [call for call in page.calls if call.code == code]
-    except GatewayError as error:
-        return [_error_step("the addresses", error)]
-    return check_addresses(calls, base)
-
-
-def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
-    """One Step for each program and request that reached no API, the newest first; those that need no answer aside."""
-    steps: dict[tuple[str, str, str], Step] = {}
-    counts: Counter[tuple[str, str, str]] = Counter()
-    for call in sorted(calls, key=lambda call: -call.time_ms):
-        method, _, path = call.request.partition(" ")
-        about = (call.app, call.code, call.request if call.code not in ("origin_not_allowed", "wrong_host") else "")
-        counts[about] += call.count
-        text, _, fix = call.error.partition("; permit it with ")
-        if call.code == "wrong_host":
-            text, _, fix = call.error.partition("; use ")
-        if call.code == "unknown_url":
-            fix, harmless = address_advice(path, base)
-            if harmless:
-                continue
-            text = "which does not exist here"
-        steps.setdefault(
-            about,
-            Step(
-                name="the addresses",
-                result="warning",
-                text=f"{program(call.app)} asked for {method} {path}, {text}",
-                fix=plain(fix, TEXT_LIMIT) or f"check the program's base URL: {base}",
-                code=call.code,
-                status=call.status,
-            ),
-        )
-    if not steps:
-        return [Step(name="the addresses", result="ok", text="no program asked for one that does not exist here")]
-    return [
-        msgspec.structs.replace(step, text=plain(f"{step.text} ({_times(counts[about])} in a day)", TEXT_LIMIT))
-        for about, step in list(steps.items())[:MOST_ADDRESSES]
-    ]
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
-
-
-def _failed_store(error: str) -> Step:
-    fix = "free disk space, or repair the disk: the store recovers as soon as it can write"
-    text = f"it has failed, and calls are rejected: {plain(error, TEXT_LIMIT)}"
-    return Step(name="the store", result="fail", text=text, fix=fix, code="store_unavailable", status=503)
-
-
-async def _store(client: ControlClient) -> Step:
-    try:
-        verdict = await client.verify()
-    except GatewayError as error:
-        return _error_step("the store", error)
-    if not verdict.equal or verdict.damage:
-        fix = "keep a copy of the data folder; 'tollkeeper verify' shows what is wrong"
-        text = plain(verdict.difference or "; ".join(verdict.damage), TEXT_LIMIT)
-        return Step(name="the store", result="fail", text=text, fix=fix, code="store_differs", status=500)
-    text = f"{dollars(verdict.cost_nanos)} for {count_text(verdict.calls, 'call')}; {verdict.checks:,} sums are right"
-    return Step(name="the store", result="ok", text=text)
-
-
-def check_clock(ahead: Mapping[str, int]) -> Step:
-    """Whether this machine's clock agrees with those of the upstreams that sent theirs: with the one nearest to it."""
-    if not ahead:
-        return Step(name="the clock", result="skipped", text="no upstream sent its time")
-    name = min(ahead, key=lambda name: abs(ahead[name]))
-    off = abs(ahead[name]) / 1000
-    if abs(ahead[name]) <= CLOCK_MS:
-        return Step(
-            name="the clock", result="ok", text=f"within {max(1, round(off))} s of the clock of channel {plain(name)}"
-        )
-    text = f"{off:,.0f} s {'ahead of' if ahead[name] > 0 else 'behind'} the clock of channel {plain(name)}"
-    return Step(name="the clock", result="fail", text=text, fix="set this machine's clock, or turn on NTP")
-
-
-def check_proxies(address: str, environ: Mapping[str, str]) -> Step:
-    """Whether programs started from here would send calls for this machine to a proxy instead."""
-    named = {name: environ.get(name, "") for name in environ if name.lower() in _PROXIES and environ.get(name)}
-    host = urlsplit(address).hostname or "127.0.0.1"
-    if not named:
-        return Step(name="the proxy variables", result="ok", text="none are set")
-    told = ", ".join(sorted(named))
-    if any(_spared(host, rule) for name in ("no_proxy", "NO_PROXY") for rule in environ.get(name, "").split(",")):
-        return Step(name="the proxy variables", result="ok", text=f"{told} is set, and NO_PROXY excludes {host}")
-    text = f"{told} is set and NO_PROXY does not exclude {host}: programs may send their calls and keys to the proxy"
-    return Step(name="the proxy variables", result="fail", text=text, fix="export NO_PROXY=127.0.0.1,localhost")
-
-
-_PROXIES = frozenset({"http_proxy", "all_proxy"})
-"""Variables that lead calls to ``http://`` addresses astray."""
-
-
-def _spared(host: str, rule: str) -> bool:
-    rule = rule.strip().lower().removeprefix(".")
-    if rule in ("*", host) or (rule and host.endswith("." + rule)):
-        return True
-    try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(rule, strict=False)
-    except ValueError:
-        return False
-
-
-def _error_step(name: str, error: GatewayError) -> Step:
-    text, status = plain(error.message, TEXT_LIMIT), error.http_status
-    return Step(name=name, result="fail", text=text, fix=START, code=error.code, status=status)

@@ -9,8 +9,10 @@ from gateway import __version__
 from gateway.client.http import Address, ClientRequest, HttpAnswer, exchange, request
 from gateway.client.request import error_of
 from gateway.domain.advice import WAIT_AND_START
+from gateway.domain.call import CHAT_API
 from gateway.domain.errors import GatewayError, Unavailable, UpstreamError
 from gateway.domain.human_values import count_text
+from gateway.domain.patterns import is_embedding_model
 from gateway.domain.views import Status
 
 Value = TypeVar("Value")
@@ -33,10 +35,11 @@ class TestedApi(msgspec.Struct, frozen=True, kw_only=True):
     """Without model and stream."""
     answer: str
     """The field of a whole answer that holds it."""
-    ends: frozenset[str]
-    """The last event of a good stream: its ``type``, or its data if that is not JSON."""
+    ends: frozenset[str] = frozenset()
+    """The last event of a good stream: its ``type``, or its data if that is not JSON. Empty: there are no streams."""
 
 
+EMBEDDINGS = "embeddings"
 _MESSAGES = [{"role": "user", "content": QUESTION}]
 
 TESTED = {
@@ -58,8 +61,14 @@ TESTED = {
         answer="output",
         ends=frozenset({"response.completed", "response.incomplete"}),
     ),
+    EMBEDDINGS: TestedApi(path="/embeddings", request={"input": QUESTION}, answer="data"),
 }
 """By the name of the API."""
+
+
+def api_for(*names: str) -> str:
+    """The API by which to test a model that is called so here and at its upstreams."""
+    return EMBEDDINGS if any(map(is_embedding_model, names)) else CHAT_API
 
 
 class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +92,12 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
         answer = await self.ask("GET", "/models")
         return [model.id for model in _read(answer.body, _ModelList).data]
 
-    async def plain_call(self, model: str, api: str = "chat") -> str:
+    async def usual_call(self, model: str) -> str:
+        """Call a model by the API that it is for, for a stream if there are any; the call's id."""
+        api = api_for(model)
+        return await (self.streamed_call(model, api) if TESTED[api].ends else self.plain_call(model, api))
+
+    async def plain_call(self, model: str, api: str = CHAT_API) -> str:
         """Call for a whole answer; the call's id."""
         tested = TESTED[api]
         answer = await self.ask("POST", tested.path, _question(tested, model, stream=False))
@@ -92,7 +106,7 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
             raise UpstreamError(msg, code="upstream_bad_response")
         return answer.headers.get("x-request-id", "")
 
-    async def streamed_call(self, model: str, api: str = "chat") -> str:
+    async def streamed_call(self, model: str, api: str = CHAT_API) -> str:
         """Call for a stream and read it to its proper end; the call's id."""
         tested = TESTED[api]
         ask = self._ask("POST", tested.path, _question(tested, model, stream=True))
@@ -133,7 +147,7 @@ def public_api(address: str, key: str = "") -> PublicApi:
 
 
 def _question(tested: TestedApi, model: str, *, stream: bool) -> bytes:
-    return msgspec.json.encode({"model": model, **tested.request, "stream": stream})
+    return msgspec.json.encode({"model": model, **tested.request} | ({"stream": stream} if tested.ends else {}))
 
 
 def _kind(line: bytes) -> str:

@@ -24,6 +24,8 @@ from gateway.commands.session import run
 from gateway.domain.advice import advice
 from gateway.domain.errors import GatewayError, InternalError, NotFound, Unavailable, UpstreamError
 from gateway.domain.human_values import brief_span, count_text
+from gateway.domain.patterns import is_embedding_model
+from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
 from gateway.domain.views import CallView
 
@@ -87,7 +89,7 @@ def chat(
     async def work(client: ControlClient) -> None:
         status = demand_serving(await client.status())
         way = public_api(status.address, await _key(client, token))
-        body: dict[str, Any] = {"model": model or await _usual_model(client, way), "messages": messages}
+        body: dict[str, Any] = {"model": model or await chat_model(client, way), "messages": messages}
         body |= {} if max_tokens is None else {"max_tokens": max_tokens}
         try:
             if as_json:
@@ -134,11 +136,19 @@ async def _usual_token(client: ControlClient) -> str:
     return min(usable, key=lambda token: token.created_ms).name
 
 
-async def _usual_model(client: ControlClient, way: PublicApi) -> str:
-    """The one called last among those that the token sees, else the first of them. Raises Quit if there is none."""
+async def chat_model(client: ControlClient, way: PublicApi) -> str:
+    """The one called last among those that the token sees, else the first of them.
+
+    Raises Quit if there is none, or if all are for embeddings.
+    """
     names = await way.models()
     if not names:
         raise Quit("the token sees no model; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
+    if all(map(is_embedding_model, names)):
+        seen = ", ".join(plain(name) for name in names[:5])
+        raise Quit(
+            f"the token sees only models for embeddings ({seen}); choose another --token or a --model", Exit.NOT_FOUND
+        )
     return (await usual_model(client, names)).model
 
 

@@ -15,7 +15,6 @@ from gateway.commands.exit_codes import Quit, exit_for
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import fit, out, out_json_list
 from gateway.commands.session import config, run
-from gateway.domain.call import CHAT_API
 from gateway.domain.errors import GatewayError, error_class
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
@@ -46,17 +45,22 @@ COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright
     "--model",
     shell_complete=MODELS,
     default="",
-    help="The model to test (default: the first that the token sees).",
+    help="The model to test (default: the first that the token sees, embedding models last).",
 )
-@click.option("--api", type=click.Choice(sorted(TESTED)), default=CHAT_API, help="The API of the test calls.")
+@click.option(
+    "--api",
+    type=click.Choice(sorted(TESTED)),
+    help="The API of the test calls (default: chat, of embedding models embeddings).",
+)
 @json_option
-def doctor(token: str | None, model: str, api: str, *, as_json: bool) -> None:
+def doctor(token: str | None, model: str, api: str | None, *, as_json: bool) -> None:
     """Find the first thing that keeps calls from working.
 
     It follows a call step by step (does the gateway answer, is the token accepted, does the model exist, does the
-    token's group include it, is there enough quota, is a channel ready), ends with two tiny real calls, and stops at
-    the first step that fails. Then it checks every channel (name, certificate, key; free of charge) and the machine:
-    port, folder, disk, clock, books, proxy variables. Every failed line says what to do.
+    token's group include it, is there enough quota, is a channel ready), ends with two tiny real calls (one if the
+    model is for embeddings), and stops at the first step that fails. Then it checks every channel (name, certificate,
+    key; free of charge) and the machine: port, folder, disk, clock, books, proxy variables. Every failed line says what
+    to do.
 
     With --token or --model, only that call decides the exit code; other problems are warnings.
     """
@@ -65,7 +69,7 @@ def doctor(token: str | None, model: str, api: str, *, as_json: bool) -> None:
 
     async def work(client: ControlClient) -> list[Step]:
         steps = []
-        asked = examine(client, key=key, token=name, model=model, api=api, one_call=bool(token or model))
+        asked = examine(client, key=key, token=name, model=model, api=api or "", one_call=bool(token or model))
         async for step in asked:
             steps.append(step)
             if not as_json:

@@ -5,7 +5,6 @@ which are accepted; ``check_channel`` changes nothing. What the upstream bills f
 """
 
 import asyncio
-import secrets
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -15,20 +14,23 @@ from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
 from gateway.control.model_lists import reason_of, refuses_key
+from gateway.core.auth import new_call_id
 from gateway.core.engine import Engine
 from gateway.domain.advice import advice
-from gateway.domain.call import FailureKind
+from gateway.domain.call import CHAT_API, FailureKind
 from gateway.domain.channel import Channel, Check, ServedModel, key_id
 from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import NotFound, UpstreamError
 from gateway.domain.human_values import count_text
 from gateway.domain.incidents import reason_text
+from gateway.domain.patterns import is_embedding_model
 from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId, Millis
 from gateway.domain.views import Step
-from gateway.upstream.adapter import Order, WholeAnswer
+from gateway.inbound.api import HttpRequest
+from gateway.upstream.adapter import WholeAnswer
+from gateway.upstream.dialects import adapter
 from gateway.upstream.http.reachability import Reachability, Stage
-from gateway.upstream.overrides import apply_overrides
 
 OUTPUT_CAP = 16
 KEY_S = 5.0
@@ -38,11 +40,8 @@ TEXT_LIMIT = 300
 NO_MODELS = "no list of models: "
 NO_ANSWER = "the call failed: "
 
-_FIELDS = {
-    "messages": b'[{"role":"user","content":"Reply with the single word: ok"}]',
-    "max_tokens": b"%d" % OUTPUT_CAP,
-    "stream": b"false",
-}
+_QUESTION = "Reply with the single word: ok"
+_CHAT = {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": OUTPUT_CAP, "stream": False}
 
 
 async def probe(engine: Engine, channel: Channel, model: str) -> Check:
@@ -149,17 +148,16 @@ async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[
 
 
 async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> WholeAnswer:
-    fields = {"model": msgspec.json.encode(served.name), **_FIELDS}
-    order = Order(
-        fields={name: msgspec.Raw(value) for name, value in fields.items()},
-        model=served.name,
-        answer_id=f"chatcmpl-{secrets.token_hex(12)}",
-        created=engine.now() // 1000,
-    )
-    if channel.overrides is not None:
-        order = apply_overrides(order, channel.overrides)
-    learned = engine.lessons.of(channel.id, served, engine.now())
-    return await engine.upstreams.complete(channel, order, served, learned, BODY_LIMIT)
+    """By the API that the model is for. Raises UpstreamError."""
+    embeds, now = is_embedding_model(served.upstream_name), engine.now()
+    api = engine.apis["embeddings" if embeds else CHAT_API]
+    body = msgspec.json.encode({"model": served.name, **({"input": _QUESTION} if embeds else _CHAT)})
+    request = api.parse(HttpRequest(body=body, target="", headers={}))
+    if api.selective and (obstacle := api.obstacle(request, channel)):
+        raise UpstreamError(f"it {obstacle}")
+    plan = api.plan(api.order(request, new_call_id(now), now), channel, adapter(channel.dialect), lacking=False)
+    learned = engine.lessons.of(channel.id, served, now)
+    return await engine.upstreams.complete(channel, plan.order, served, learned, BODY_LIMIT, plan.adapter)
 
 
 SOON_S = 7 * 86_400

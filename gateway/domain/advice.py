@@ -80,7 +80,8 @@ def advice(
     if error.message.endswith((WRONG_PATH_ADVICE, REDIRECT_ADVICE)):  # it says itself what to do
         return ""
     known = (find(error) for find in (_missing_model, _budget, _grant, _limit, _setting))
-    text = next(filter(None, known), _BY_CODE.get(error.code, ""))
+    unknown_there = error.code == "not_found" and error.details.get("channel")  # the upstream said so, of its own names
+    text = next(filter(None, known), "" if unknown_there else _BY_CODE.get(error.code, ""))
     if key := key or _message_of(error, "key"):
         text = text.replace("channel edit {channel} --key", f"channel key rotate {{channel}} {key} --key")
     return re.sub(r"\{(token|group|model|channel)\}", lambda place: names[place[1]], text)

@@ -14,6 +14,7 @@ from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
 from gateway.upstream.adapter import (
+    Adapter,
     AttemptFailed,
     LearnedRefusals,
     Memory,
@@ -76,10 +77,9 @@ class Upstreams:
         return await pool.send("POST", prepared, pool.head_s[stream])
 
     async def complete(
-        self, channel: Channel, order: Order, served: ServedModel, learned: LearnedRefusals, limit: int
+        self, channel: Channel, order: Order, served: ServedModel, learned: LearnedRefusals, limit: int, speaks: Adapter
     ) -> WholeAnswer:
-        """One plain call with an answer of at most ``limit`` bytes. Raises UpstreamError."""
-        speaks = adapter(channel.dialect)
+        """One plain call with an answer of at most ``limit`` bytes, as ``speaks`` puts it. Raises UpstreamError."""
         order = msgspec.structs.replace(order, screen=self.redaction.screen(channel))
         with self.redaction.errors_of(channel):
             reply = await self.send(channel, speaks.prepare(order, channel, served, learned), stream=False)

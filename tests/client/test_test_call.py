@@ -11,6 +11,8 @@ from tests.fakes.provider import Provider
 from tests.fakes.replies import chunk, cut, delta
 from tests.v1.test_every_api import upstream
 
+STREAMED = [name for name, tested in TESTED.items() if tested.ends]
+
 
 @pytest.fixture
 def front(gateway: Gateway, provider: Provider) -> PublicApi:
@@ -39,7 +41,7 @@ async def test_a_wrong_key_is_reported(gateway: Gateway) -> None:
         await public_api(gateway.base_url, "sk-tk-wrong").models()
 
 
-@pytest.mark.parametrize("api", TESTED)
+@pytest.mark.parametrize("api", STREAMED)
 async def test_in177_both_kinds_of_calls_give_their_id(front: PublicApi, gateway: Gateway, api: str) -> None:
     ids = [await front.plain_call("m", api), await front.streamed_call("m", api)]
     records = await gateway.settled(2)
@@ -47,18 +49,30 @@ async def test_in177_both_kinds_of_calls_give_their_id(front: PublicApi, gateway
     assert [(record.stream, record.api) for record in records] == [(False, api), (True, api)]
 
 
-@pytest.mark.parametrize("api", TESTED)
+@pytest.mark.parametrize("api", STREAMED)
 async def test_a_refused_call_raises(front: PublicApi, api: str) -> None:
     for ask in (front.plain_call, front.streamed_call):
         with pytest.raises(GatewayError, match="no-such-model"):
             await ask("no-such-model", api)
 
 
-@pytest.mark.parametrize("api", TESTED)
+@pytest.mark.parametrize("api", STREAMED)
 async def test_a_stream_that_breaks_raises_the_error_it_had(front: PublicApi, provider: Provider, api: str) -> None:
     provider.on("m", cut(chunk(delta("Hel"))))
     with pytest.raises(GatewayError, match="channel 'up'"):
         await front.streamed_call("m", api)
+
+
+@pytest.mark.parametrize(("model", "api", "stream"), [("text-embedding-m", "embeddings", False), ("m", "chat", True)])
+async def test_a_model_is_called_by_the_api_that_it_is_for(
+    gateway: Gateway, provider: Provider, model: str, api: str, *, stream: bool
+) -> None:
+    gateway.channel(provider.base_url, model)
+    provider.on(model, upstream())
+    call_id = await public_api(gateway.base_url, gateway.client.key).usual_call(model)
+    (record,) = await gateway.settled(1)
+    assert (record.id, record.api, record.stream) == (call_id, api, stream)
+    assert ("stream" in provider.last.json) == stream
 
 
 async def test_a_stream_without_its_end_is_not_an_answer() -> None:

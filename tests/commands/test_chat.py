@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from gateway.client.test_call import PublicApi, public_api
 from gateway.commands import formatting
-from gateway.commands.chat import print_receipt, print_stream, whole
-from gateway.commands.exit_codes import Exit
+from gateway.commands.chat import chat_model, print_receipt, print_stream, whole
+from gateway.commands.exit_codes import Exit, Quit
 from gateway.config import load
 from gateway.domain.errors import RateLimited, Unavailable, UpstreamError
 from gateway.domain.units import Millis
@@ -63,6 +63,14 @@ async def test_a_broken_stream_is_a_failure(provider: Provider, end: bytes) -> N
     provider.on("m", answer)
     with pytest.raises(UpstreamError, match="cut"):
         await print_stream(way(provider), {"model": "m"})
+
+
+async def test_a_token_that_sees_only_models_for_embeddings_learns_that_it_cannot_chat(provider: Provider) -> None:
+    names = [{"id": name, "object": "model"} for name in ("nomic-embed-text", "text-embedding-3-small")]
+    provider.on("/v1/models", reply({"object": "list", "data": names}))
+    async with Control({}).reach(load()) as client:
+        with pytest.raises(Quit, match=r"only models for embeddings \(nomic-embed-text, text-embedding-3-small\)"):
+            await chat_model(client, way(provider))
 
 
 async def test_an_answer_is_a_success_also_if_the_server_stops_right_after_it(

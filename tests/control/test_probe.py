@@ -6,13 +6,14 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.control.probe import probe
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect, key_id
+from gateway.domain.channel import Channel, Dialect, Overrides, key_id
 from gateway.domain.errors import NotFound
 from gateway.domain.units import ChannelId
 from gateway.domain.views import Step
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import choice, fail, reply, slam, whole
+from tests.v1.test_every_api import upstream
 
 LIST = reply({"object": "list", "data": [{"id": "m", "object": "model"}]})
 GOOD = reply(whole("m", choice("ok"), spent={"prompt_tokens": 14, "completion_tokens": 2, "total_tokens": 16}))
@@ -36,6 +37,29 @@ async def test_a_real_call_reports_its_tokens(gateway: Gateway, provider: Provid
     assert check.ok
     assert check.text.startswith("'m' answered with 14 input, 2 output tokens")
     assert provider.last.json["stream"] is False
+
+
+@pytest.mark.parametrize("name", ["text-embedding-m", "vectors=text-embedding-m"])
+async def test_a_model_for_embeddings_is_tested_by_them(gateway: Gateway, provider: Provider, name: str) -> None:
+    channel = gateway.channel(provider.base_url, name)
+    provider.on("/v1/models", LIST)
+    provider.on("text-embedding-m", upstream())
+    check = await probe(gateway.engine, channel, name.partition("=")[0])
+    assert (check.ok, "answered with 9 input, 0 output tokens" in check.text) == (True, True)
+    assert (provider.last.path, "stream" in provider.last.json) == ("/v1/embeddings", False)
+    assert gateway.records == []
+    other = gateway.channel(provider.base_url, "text-embedding-m", dialect=Dialect.ANTHROPIC)
+    text = (await probe(gateway.engine, other, "text-embedding-m")).text
+    assert text.startswith("the call failed: it speaks anthropic, which has no embeddings")
+
+
+async def test_the_owners_parameters_go_along(gateway: Gateway, provider: Provider) -> None:
+    channel = gateway.channel(provider.base_url, overrides=Overrides(system="be brief", set={"temperature": 0}))
+    provider.on("/v1/models", LIST)
+    provider.on("m", GOOD)
+    assert (await probe(gateway.engine, channel, "m")).ok
+    sent = provider.last.json
+    assert (sent["temperature"], sent["messages"][0]) == (0, {"role": "system", "content": "be brief"})
 
 
 async def test_the_call_is_not_booked(gateway: Gateway, channel: Channel) -> None:

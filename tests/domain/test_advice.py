@@ -1,7 +1,15 @@
 import pytest
 
 from gateway.domain.advice import REDIRECT_ADVICE, WRONG_PATH_ADVICE, advice
-from gateway.domain.errors import GatewayError, InvalidToken, NoChannel, QuotaExceeded, RateLimited, UpstreamError
+from gateway.domain.errors import (
+    GatewayError,
+    InvalidToken,
+    NoChannel,
+    NotFound,
+    QuotaExceeded,
+    RateLimited,
+    UpstreamError,
+)
 from gateway.domain.units import DOLLAR
 
 EXPIRED = InvalidToken("m", code="token_expired")
@@ -23,6 +31,11 @@ def test_an_error_that_says_what_to_check_has_none() -> None:
     assert advice(UpstreamError("m")).startswith("the fault is the upstream's")
     assert advice(UpstreamError("Something is wrong. Check the status page.")).startswith("the fault is the upstream's")
     assert advice(UpstreamError("not known (HTTP 404). Check the channel's base URL.")) == ""
+
+
+def test_what_an_upstream_does_not_find_is_none_of_our_names() -> None:
+    assert advice(NotFound("m")).startswith("'tollkeeper token list'")
+    assert advice(NotFound("m", details={"channel": "up"})) == ""
 
 
 def test_an_unknown_code_has_none() -> None:

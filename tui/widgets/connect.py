@@ -264,5 +264,5 @@ async def make_test_call(session: ConsoleSession, token: TokenView, model: str, 
     """The finished call; ``key`` if it is known, else a pass for the token. Raises the error of /v1."""
     client = session.client
     present = key or await client.token_pass(token.id)
-    call_id = await public_api(session.address, present).streamed_call(model)
+    call_id = await public_api(session.address, present).usual_call(model)
     return await client.call(call_id)

@@ -1,0 +1,192 @@
+"""The doctor's rounds: every channel and this machine are looked at, and one bad result stops nothing.
+
+Only upstreams are contacted, to list their models, which is free.
+"""
+
+import asyncio
+import ipaddress
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gateway.client.control import ControlClient
+from gateway.client.doctor_checks import START
+from gateway.domain.addresses import CODES, address_advice, program
+from gateway.domain.diagnosis import Checkup
+from gateway.domain.errors import GatewayError
+from gateway.domain.human_values import count_text
+from gateway.domain.money import dollars
+from gateway.domain.text import plain
+from gateway.domain.units import Millis
+from gateway.domain.views import CallView, Step
+
+DAY_MS = 86_400_000
+MOST_STRAYS = 200
+"""Records that are looked at of each kind of request that reached no API."""
+MOST_ADDRESSES = 5
+"""Of these, programs and addresses that are shown."""
+AT_ONCE = 8
+"""Channels that are looked at side by side."""
+CLOCK_MS = 60_000
+"""A clock that is wrong by more is a failure: certificates and budgets depend on it."""
+TEXT_LIMIT = 500
+
+
+async def check_everything(client: ControlClient, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Step]:
+    """One Step a channel, by name, then those of the machine. Without a server to ask there is one that is skipped."""
+    try:
+        status, channels = await client.status(), await client.channels()
+    except GatewayError as error:
+        yield Step(name="channels and machine", result="skipped", text=plain(error.message, TEXT_LIMIT))
+        return
+    ahead: dict[str, Millis] = {}
+    places = asyncio.Semaphore(AT_ONCE)
+    async with asyncio.TaskGroup() as group:
+        looks = [(c.name, group.create_task(_look(client, c.id, c.name, places))) for c in channels]
+        for name, look in looks:
+            found = await look
+            if found.ahead_ms is not None:
+                ahead[name] = found.ahead_ms
+            yield found.step
+    for step in await _machine_steps(client):
+        yield step
+    for step in await _addresses(client, status.address):
+        yield step
+    yield check_clock(ahead)
+    yield _failed_store(status.store_error) if status.store_error else await _store(client)
+    yield check_proxies(status.address, environ)
+
+
+async def _look(client: ControlClient, ref: str, name: str, places: asyncio.Semaphore) -> Checkup:
+    async with places:
+        try:
+            return await client.checkup(ref)
+        except GatewayError as error:
+            return Checkup(step=_error_step(f"channel {plain(name)}", error), ahead_ms=None)
+
+
+async def _machine_steps(client: ControlClient) -> list[Step]:
+    try:
+        return await client.machine()
+    except GatewayError as error:
+        return [_error_step("the machine", error)]
+
+
+async def _addresses(client: ControlClient, base: str) -> list[Step]:
+    """Requests of the last day that reached no API."""
+    since, calls = time.time_ns() // 1_000_000 - DAY_MS, list[CallView]()
+    try:
+        for code in CODES:
+            page = await client.calls(words=code, since=since, limit=MOST_STRAYS)
+            calls += [call for call in page.calls if call.code == code]
+    except GatewayError as error:
+        return [_error_step("the addresses", error)]
+    return check_addresses(calls, base)
+
+
+def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
+    """One Step for each program and request that reached no API, the newest first; those that need no answer aside."""
+    steps: dict[tuple[str, str, str], Step] = {}
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for call in sorted(calls, key=lambda call: -call.time_ms):
+        method, _, path = call.request.partition(" ")
+        about = (call.app, call.code, call.request if call.code not in ("origin_not_allowed", "wrong_host") else "")
+        counts[about] += call.count
+        text, _, fix = call.error.partition("; permit it with ")
+        if call.code == "wrong_host":
+            text, _, fix = call.error.partition("; use ")
+        if call.code == "unknown_url":
+            fix, harmless = address_advice(path, base)
+            if harmless:
+                continue
+            text = "which does not exist here"
+        steps.setdefault(
+            about,
+            Step(
+                name="the addresses",
+                result="warning",
+                text=f"{program(call.app)} asked for {method} {path}, {text}",
+                fix=plain(fix, TEXT_LIMIT) or f"check the program's base URL: {base}",
+                code=call.code,
+                status=call.status,
+            ),
+        )
+    if not steps:
+        return [Step(name="the addresses", result="ok", text="no program asked for one that does not exist here")]
+    return [
+        msgspec.structs.replace(step, text=plain(f"{step.text} ({_times(counts[about])} in a day)", TEXT_LIMIT))
+        for about, step in list(steps.items())[:MOST_ADDRESSES]
+    ]
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def _failed_store(error: str) -> Step:
+    fix = "free disk space, or repair the disk: the store recovers as soon as it can write"
+    text = f"it has failed, and calls are rejected: {plain(error, TEXT_LIMIT)}"
+    return Step(name="the store", result="fail", text=text, fix=fix, code="store_unavailable", status=503)
+
+
+async def _store(client: ControlClient) -> Step:
+    try:
+        verdict = await client.verify()
+    except GatewayError as error:
+        return _error_step("the store", error)
+    if not verdict.equal or verdict.damage:
+        fix = "keep a copy of the data folder; 'tollkeeper verify' shows what is wrong"
+        text = plain(verdict.difference or "; ".join(verdict.damage), TEXT_LIMIT)
+        return Step(name="the store", result="fail", text=text, fix=fix, code="store_differs", status=500)
+    text = f"{dollars(verdict.cost_nanos)} for {count_text(verdict.calls, 'call')}; {verdict.checks:,} sums are right"
+    return Step(name="the store", result="ok", text=text)
+
+
+def check_clock(ahead: Mapping[str, int]) -> Step:
+    """Whether this machine's clock agrees with those of the upstreams that sent theirs: with the one nearest to it."""
+    if not ahead:
+        return Step(name="the clock", result="skipped", text="no upstream sent its time")
+    name = min(ahead, key=lambda name: abs(ahead[name]))
+    off = abs(ahead[name]) / 1000
+    if abs(ahead[name]) <= CLOCK_MS:
+        return Step(
+            name="the clock", result="ok", text=f"within {max(1, round(off))} s of the clock of channel {plain(name)}"
+        )
+    text = f"{off:,.0f} s {'ahead of' if ahead[name] > 0 else 'behind'} the clock of channel {plain(name)}"
+    return Step(name="the clock", result="fail", text=text, fix="set this machine's clock, or turn on NTP")
+
+
+def check_proxies(address: str, environ: Mapping[str, str]) -> Step:
+    """Whether programs started from here would send calls for this machine to a proxy instead."""
+    named = {name: environ.get(name, "") for name in environ if name.lower() in _PROXIES and environ.get(name)}
+    host = urlsplit(address).hostname or "127.0.0.1"
+    if not named:
+        return Step(name="the proxy variables", result="ok", text="none are set")
+    told = ", ".join(sorted(named))
+    if any(_spared(host, rule) for name in ("no_proxy", "NO_PROXY") for rule in environ.get(name, "").split(",")):
+        return Step(name="the proxy variables", result="ok", text=f"{told} is set, and NO_PROXY excludes {host}")
+    text = f"{told} is set and NO_PROXY does not exclude {host}: programs may send their calls and keys to the proxy"
+    return Step(name="the proxy variables", result="fail", text=text, fix="export NO_PROXY=127.0.0.1,localhost")
+
+
+_PROXIES = frozenset({"http_proxy", "all_proxy"})
+"""Variables that lead calls to ``http://`` addresses astray."""
+
+
+def _spared(host: str, rule: str) -> bool:
+    rule = rule.strip().lower().removeprefix(".")
+    if rule in ("*", host) or (rule and host.endswith("." + rule)):
+        return True
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(rule, strict=False)
+    except ValueError:
+        return False
+
+
+def _error_step(name: str, error: GatewayError) -> Step:
+    text, status = plain(error.message, TEXT_LIMIT), error.http_status
+    return Step(name=name, result="fail", text=text, fix=START, code=error.code, status=status)

@@ -1,0 +1,65 @@
+"""The doctor tests a model for embeddings by a call for embeddings, and takes another one where it may choose."""
+
+import pytest
+
+from gateway.client.control import ControlClient
+from tests.client.examined import failure, steps
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import fail
+from tests.v1.test_every_api import upstream
+
+EMBEDDING = "nomic-embed-text"
+
+
+async def no_chat(exchange: Exchange) -> None:
+    """An upstream's model that makes embeddings only."""
+    good = exchange.path.endswith("/embeddings")
+    await (upstream() if good else fail(400, f"{EMBEDDING} does not support chat"))(exchange)
+
+
+@pytest.fixture(autouse=True)
+def embedding(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, EMBEDDING)
+    provider.on(EMBEDDING, no_chat)
+
+
+async def apis(gateway: Gateway, number: int) -> set[tuple[str, str]]:
+    return {(record.model, record.api or "chat") for record in await gateway.settled(number)}
+
+
+async def test_a_token_for_embeddings_is_tested_by_them(owner: ControlClient, gateway: Gateway) -> None:
+    found = await steps(owner)
+    assert {step.result for name, step in found.items() if name != "the quota is enough"} == {"ok"}
+    text = found["a real call works"].text
+    assert text.startswith("a call for embeddings took ")
+    assert text.endswith("by channel 'up', for $0.00")
+    assert await apis(gateway, 1) == {(EMBEDDING, "embeddings")}
+
+
+async def test_another_model_is_taken_if_it_sees_one(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel(provider.base_url, EMBEDDING, "z")
+    provider.on("z", upstream())
+    assert (await steps(owner))["the model exists"].text == "'z' is served by up"
+    assert await apis(gateway, 2) == {("z", "chat")}
+    assert (await steps(owner, api="embeddings"))["the model exists"].text == f"'{EMBEDDING}' is served by up"
+
+
+async def test_the_upstreams_name_of_a_model_tells_it_too(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    gateway.channel(provider.base_url, f"vectors={EMBEDDING}")
+    assert (await steps(owner, model="vectors"))["a real call works"].result == "ok"
+    assert await apis(gateway, 1) == {("vectors", "embeddings")}
+
+
+async def test_what_is_wished_is_done(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
+    step = await failure(owner, api="chat")
+    assert (step.name, "does not support chat" in step.text) == ("a real call works", True)
+    gateway.channel(provider.base_url, "z")
+    step = await failure(owner, api="embeddings")
+    assert (step.name, step.fix) == ("the model exists", "name the one to test: --model NAME")
+    provider.on("z", upstream())
+    assert (await steps(owner, api="embeddings", model="z"))["a real call works"].result == "ok"
