@@ -110,7 +110,7 @@ class Console(CrashReportingApp[ExitStatus]):
         """Why there is no server."""
         self.kept = msgspec.json.encode(session.lasting_state)
         """What was read or saved last."""
-        self._drawn = (-1, -1)
+        self._drawn = self._page_drawn = (-1, -1)
         for known in (*themes.THEMES, *session.preferences.themes):
             self.register_theme(known)
         self.theme = global_actions.shown_theme(session, theme or session.state.theme, colour=colour)
@@ -165,7 +165,7 @@ class Console(CrashReportingApp[ExitStatus]):
         footer = self.query_one(Footer)
         footer.actions = available_actions(self.page, self.session.preferences.keymap)
         footer.refresh()
-        self._drawn = (-1, -1)
+        self._drawn = self._page_drawn = (-1, -1)
         self.page.take_focus()
         self.renew()
 
@@ -187,12 +187,14 @@ class Console(CrashReportingApp[ExitStatus]):
         session = self.session
         stamp = (session.board.version, session.now() // (200 if session.board.calls.running else 1000))
         headers = self.query(Header)
-        if stamp == self._drawn or not headers:  # there is none any more while the console closes
+        if not headers:  # there is none any more while the console closes
             return
-        self._drawn = stamp
-        drop_outdated(self)
-        headers.first().renew()
-        if not self.screen.is_modal:
+        if stamp != self._drawn:
+            self._drawn = stamp
+            drop_outdated(self)
+            headers.first().renew()
+        if stamp != self._page_drawn and not self.screen.is_modal:
+            self._page_drawn = stamp
             self.page.renew()
 
     on_notify = keep_newest

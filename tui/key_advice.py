@@ -8,6 +8,7 @@ a command is left out: the cursor chooses it; what a command sets is named as th
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from textual.dom import DOMNode
 
@@ -109,7 +110,7 @@ def _entries(noun: str, options: Sequence[str]) -> list[str]:
     """What to enter in which field of the form, instead of options and their values."""
     labels = _labels(noun)
     found = []
-    for flag, value in zip(options, [*options[1:], ""], strict=True):
+    for flag, value in zip_longest(options, options[1:], fillvalue=""):
         if flag.startswith("--"):
             given = "" if value.startswith("--") else value
             label, name = labels.get(flag, ("", ""))

@@ -323,6 +323,22 @@ async def test_every_page_offers_the_actions_it_has_verbs_for() -> None:
         assert "entity.new" not in ids
 
 
+async def test_what_changed_below_a_dialog_is_drawn_as_soon_as_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not on the page before its next second: who acts at once acts on what was shown before."""
+    async with shown() as (app, pilot):
+        drawn: list[int] = []
+        monkeypatch.setattr(app.page, "renew", lambda: drawn.append(app.session.board.version))
+        await pilot.press("question_mark")
+        await until(app, pilot, lambda: app.screen.is_modal)
+        app.session.board.tables += 1
+        app.renew()
+        assert drawn == []
+        await pilot.press("escape")
+        await until(app, pilot, lambda: not app.screen.is_modal)
+        app.renew()
+        assert drawn[-1:] == [app.session.board.version]
+
+
 async def test_what_is_drawn_while_it_closes_is_drawn_no_more() -> None:
     async with shown() as (app, _):
         await app.query_one(Header).remove()

@@ -9,7 +9,7 @@ import pytest
 from gateway.domain.errors import BadRequest
 from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.views import Offer, Step
-from tests.house import ROOT
+from tests.house import ROOT, sources
 from tests.tui.owner import Owner, press, public, said, screen, shown, until
 from tests.tui.stage import call, console, words
 from tui.key_advice import key_advice
@@ -25,6 +25,8 @@ from tui.widgets.form import Form, FormField, FormPlan, Values
         ("'tollkeeper account set --status active' reactivates it", "space on page 6 (Account) reactivates it"),
         ("top up: 'tollkeeper account grant 10'", "top up: a on page 6 (Account)"),
         ("'tollkeeper token enable ci'", "space on page 2 (Tokens)"),
+        ("'tollkeeper token add NAME' creates one", "n on page 2 (Tokens) creates one"),
+        ("'tollkeeper token edit ci'", "e on page 2 (Tokens)"),
         ("'tollkeeper token edit 'my token' --expires 30d'", 'e on page 2 (Tokens), "Expires": 30d'),
         (
             "'tollkeeper token edit ci --budget ever=AMOUNT' raises it",
@@ -55,6 +57,14 @@ from tui.widgets.form import Form, FormField, FormPlan, Values
 )
 def test_commands_become_keys(told: str, read: str) -> None:
     assert key_advice(told, Keymap()) == read
+
+
+def test_every_command_that_is_advised_anywhere_can_be_read() -> None:
+    found = {text for source in sources() for text in re.findall(r"'tollkeeper [a-z][^'\n]*'", source.text)}
+    assert len(found) > 50
+    for text in found:
+        assert key_advice(text, Keymap())
+        assert key_advice(re.sub(r"\{[^}]*\}", "x", text), Keymap())
 
 
 def test_a_refused_calls_receipt_names_keys() -> None:

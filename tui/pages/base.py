@@ -5,9 +5,9 @@ coroutine: it then runs beside the screen, may ask (``await page.ask(...)``) and
 shown.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from inspect import iscoroutine
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from textual.containers import Vertical
 from textual.screen import ModalScreen
@@ -22,6 +22,12 @@ AnyPage = Any
 """A page as its actions take it: they are defined before the page's class, which lists them."""
 
 Verb = Callable[[AnyPage], Awaitable[None] | None]
+View = TypeVar("View")
+
+
+def latest(views: Iterable[View], shown: View, by: str = "id") -> View:
+    """The same entity as the server reported it last: a row of a table may be some tenths of a second old."""
+    return next((view for view in views if getattr(view, by) == getattr(shown, by)), shown)
 
 
 class ConsolePage(Vertical):

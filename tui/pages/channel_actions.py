@@ -1,6 +1,8 @@
 """Channel actions: create, edit, enable, delete, test, fetch models, resume, reorder, edit keys, and discover channels.
 
 Discovery finds local model servers and keys in the environment, and creates channels from them.
+
+Long: every verb of one page.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +19,7 @@ from tui import format as fmt
 from tui.cli_commands import cli_command
 from tui.entity_form import save_changes
 from tui.pages import channel_fields, marked
-from tui.pages.base import AnyPage, Verb
+from tui.pages.base import AnyPage, Verb, latest
 from tui.pages.channel_form import ChannelForm, warning
 from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
@@ -36,7 +38,7 @@ def selected_channel(page: AnyPage) -> ChannelView | None:
     row = page.table.current
     if row is None:
         toast(page, f"No channel selected. Press {page.session.key('entity.new')} to create one.")
-    return None if row is None else row.view
+    return None if row is None else latest(page.session.board.channels, row.view)
 
 
 async def new(page: AnyPage) -> None:
@@ -167,8 +169,10 @@ async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingVie
     if on == set(there):
         toast(page, "No changes.")
         return
-    view = await session.client.edit_channel(channel.id, channel_fields.offering_with(channel, listing, on).patch())
-    news = channel_fields.price_news(view.of_changed(channel))
+    before = await session.client.channel(channel.id)  # it may have changed since it was shown
+    on |= {model.upstream_name for model in before.models}.difference(there)
+    view = await session.client.edit_channel(channel.id, channel_fields.offering_with(before, listing, on).patch())
+    news = channel_fields.price_news(view.of_changed(before))
     page.report_change(f"{channel.name} now offers {fmt.count_text(len(view.models), 'model')}.", news)
 
 

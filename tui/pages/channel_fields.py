@@ -111,10 +111,11 @@ def offering_with(view: ChannelView, listing: ListingView, on: Collection[str]) 
     now, rows = offering_of(view), {one.name: one for one in listing.models}
     models = [one for one in now.models if one.upstream_name not in rows or one.upstream_name in on]
     kept_out = {pattern.removeprefix(NOT) for pattern in now.patterns if pattern.startswith(NOT)}
+    there = {one.upstream_name for one in models}
     models += [
         ServedModel(name=one.name, context=one.context, max_output=one.max_output, told=one.told)
         for one in listing.models
-        if one.name in on and not one.served and one.state != "gone" and one.name not in kept_out
+        if one.name in on and not one.served and one.state != "gone" and one.name not in kept_out | there
     ]
     selected = {one.name for one in listing.models if one.served and one.state != "gone"} if now.patterns else set()
     out = sorted(name for name in selected - set(on) if matches(name, view.patterns))

@@ -25,7 +25,7 @@ from tui.entity_form import save_changes
 from tui.glyphs import Glyphs
 from tui.listing import Column, PageListing, RowCache
 from tui.pages import list_page, marked
-from tui.pages.base import AnyPage, Verb
+from tui.pages.base import AnyPage, Verb, latest
 from tui.pages.group_form import group_form, no_channel, visible_models
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
@@ -264,7 +264,7 @@ def selected_group(page: AnyPage) -> GroupView | None:
     row = page.table.current
     if row is None:
         toast(page, f"No group selected. Press {page.session.key('entity.new')} to create one.")
-    return None if row is None else row.view
+    return None if row is None else latest(page.session.board.groups, row.view, by="name")
 
 
 async def new(page: AnyPage) -> None:

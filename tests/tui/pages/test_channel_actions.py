@@ -176,6 +176,32 @@ async def test_the_list_of_models_is_shown_as_a_difference() -> None:
         assert [model["name"] for model in patch["models"]] == ["claude-sonnet-4-5", "claude-opus-5"]
 
 
+async def test_what_changed_since_the_row_was_drawn_stays() -> None:
+    """Another console adds models while the list is shown."""
+    owner = Owner()
+    owner.listing = listing(listed("claude-sonnet-4-5"), listed("o3"), listed("late", served=False))
+    async with shown("channels", owner) as (app, pilot, _):
+        await press(app, pilot, "L", "space")
+        shown_one = owner.channels_now[0]
+        models = [ServedModel(name=name) for name in ("claude-sonnet-4-5", "o3", "late")]
+        owner.channels_now[0] = msgspec.structs.replace(shown_one, models=models)
+        await press(app, pilot, "enter")
+        (patch,) = [what[2] for what in owner.did if what[0] == "edit_channel"]
+        assert [model["name"] for model in patch["models"]] == ["o3", "late"]
+
+
+async def test_a_second_press_at_once_switches_back() -> None:
+    owner = Owner()
+    async with shown("channels", owner) as (app, pilot, _):
+        before = owner.channels_now[0].enabled
+        app.session.board.channels = [
+            msgspec.structs.replace(one, enabled=not before) if number == 0 else one
+            for number, one in enumerate(app.session.board.channels)
+        ]  # the row is not drawn yet
+        await press(app, pilot, "space")
+        assert owner.did == [("edit_channel", owner.channels_now[0].id, {"enabled": before})]
+
+
 async def test_taking_nothing_changes_nothing() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "L", "enter")
