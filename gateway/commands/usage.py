@@ -11,7 +11,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.call_filters import CallQuery, filter_options, first_calls, newest_calls, no_match, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import WholeNumber, json_option
+from gateway.commands.options import WholeNumber, json_option, now
 from gateway.commands.output import Columns, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
@@ -21,7 +21,7 @@ from gateway.domain.call import TOLD_MARKS, Outcome, is_call_id, outcome_text, p
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import brief_count, count_text, plural
 from gateway.domain.money import dollars
-from gateway.domain.query import CallOrder
+from gateway.domain.query import CallOrder, parse
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.text import plain
 from gateway.domain.views import CallView, SumRow
@@ -164,7 +164,9 @@ async def _call(client: ControlClient, call_id: str) -> CallView:
 
 async def _by_part(client: ControlClient, part: str) -> CallView | None:
     """The only call that has this in its id, None if none has. Raises Quit of several."""
-    found = (await client.calls(words=f"id:{part}", limit=NAMED_IDS + 1)).calls
+    wanted = CallQuery(query=parse(f"id:{part}", now()))
+    with ProgressLine() as progress:
+        found = await newest_calls(client, wanted, NAMED_IDS + 1, progress)
     if len(found) > 1:
         named = ", ".join(call.id for call in found[:NAMED_IDS])
         more = " and more" if len(found) > NAMED_IDS else ""

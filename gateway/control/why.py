@@ -121,7 +121,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         hold_output=token.hold_output,
         available_nanos=engine.store.books.available(),
         parties=list(_parties(engine, token, group)),
-        fallbacks=[other.name for other in entry.fallbacks] if entry is not None else [],
+        fallbacks=[other.name for other in entry.fallbacks if other.name not in found.unaffordable] if entry else [],
         unused_fallbacks=_unused_fallbacks(wanted, found, group, catalog),
         sticky=_is_sticky(wanted, group),
         routes=routes,
@@ -130,7 +130,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
 
 def _unused_fallbacks(wanted: PlannedCall, found: DryRun, group: Group, catalog: Catalog) -> list[UnusedFallback]:
     """Those that may not answer the token at all, then those that too little is left for now."""
-    token, too_dear = wanted.token, found.admission.unaffordable if found.admission is not None else {}
+    token = wanted.token
     return [
         *unused_fallbacks(wanted.model, token, group, catalog),
         *(
@@ -139,7 +139,7 @@ def _unused_fallbacks(wanted: PlannedCall, found: DryRun, group: Group, catalog:
                 rule=f"too little is left for it: {error.state}",
                 fix=advice(error, token=token.name, group=group.name),
             )
-            for model, error in too_dear.items()
+            for model, error in found.unaffordable.items()
         ),
     ]
 

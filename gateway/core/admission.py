@@ -6,6 +6,7 @@ code of an error is also a row in ``docs/error_codes.py``.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from math import ceil
 from typing import Final
 
@@ -19,6 +20,7 @@ from gateway.core.quota import (
     ModelNeed,
     MoneyBooks,
     Recall,
+    affordable_output,
     most_of,
     need_of,
     nothing_recalled,
@@ -31,6 +33,7 @@ from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.call import RequestSize
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded
 from gateway.domain.group import Group
+from gateway.domain.human_values import count_text
 from gateway.domain.patterns import near_names
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
@@ -104,32 +107,44 @@ def affordable_hold(
 ) -> tuple[HoldPlan, Mapping[str, QuotaExceeded]]:
     """The hold for a call; and the fallbacks that have to be left out for it, as what is left does not pay for them.
 
-    ``call.need`` becomes what the call needs without these. Raises QuotaExceeded if there is too little for the first
-    model.
+    ``call.need`` becomes what the call needs without these. Raises QuotaExceeded if there is too little for the model
+    that was requested, or for each that answers for a name without channels of its own.
     """
-    try:
-        return _plan(call, call.need, books), _NONE_LEFT_OUT
-    except QuotaExceeded:
-        if len(needs) == 1:
-            raise
-    kept, refused = [needs[0]], dict[str, QuotaExceeded]()
-    call.need = kept[0].need
-    hold = _plan(call, call.need, books)
-    for one in needs[1:]:
-        both = most_of([*kept, one], call.context.group.multiplier)
+    if len(needs) == 1:
+        return _plan(call, needs[0], call.need, books), _NONE_LEFT_OUT
+    with suppress(QuotaExceeded):
+        return _plan(call, needs[0], call.need, books), _NONE_LEFT_OUT
+    kept, refused, hold = list[ModelNeed](), dict[str, QuotaExceeded](), None
+    for one in needs:
+        need = most_of([*kept, one], call.context.group.multiplier)
         try:
-            hold = _plan(call, both, books)
+            hold = _plan(call, one, need, books)
         except QuotaExceeded as error:
             refused[one.model] = error.with_traceback(None)  # its frames lead back to the call
+            if one.model == call.context.request.model:
+                break
         else:
-            call.need = both
+            call.need = need
             kept.append(one)
+    if hold is None:
+        call.need = needs[0].need
+        raise refused[needs[0].model]
     return hold, refused
 
 
-def _plan(call: Call, need: CallNeed, books: MoneyBooks) -> HoldPlan:
+def _plan(call: Call, one: ModelNeed, need: CallNeed, books: MoneyBooks) -> HoldPlan:
+    """The hold for what a call needs at most. Raises QuotaExceeded, with the limit that this model could have."""
     context = call.context
-    return plan_hold(books, context.catalog.registry.account, context.group, context.token, need, now=context.visit.ts)
+    account, group = context.catalog.registry.account, context.group
+    try:
+        return plan_hold(books, account, group, context.token, need, now=context.visit.ts)
+    except QuotaExceeded as error:
+        nanos = need.nanos if error.left_nanos is None else error.left_nanos
+        tokens = need.input + need.output if error.left_tokens is None else error.left_tokens
+        limit = affordable_output(need, nanos, tokens, one.price, group.multiplier)
+        if limit and one.plain and context.request.plain and context.request.choices == 1:
+            error.message += f"; or send it with an output limit of at most {count_text(limit, 'token')}"
+        raise
 
 
 def _size(request: InboundRequest, need: CallNeed) -> RequestSize:
@@ -146,11 +161,10 @@ def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = nothing_recal
 
 
 def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
-    context = call.context
+    context, effects = call.context, model.effects
     price, multiplier, hold = context.catalog.price(model.name), context.group.multiplier, context.token.hold_output
-    return ModelNeed(
-        model.name, need_of(context.request, model.effects, price, multiplier, recall, hold_output=hold), price
-    )
+    need = need_of(context.request, effects, price, multiplier, recall, hold_output=hold)
+    return ModelNeed(model.name, need, price, effects.plain)
 
 
 def entry_for(call: Call) -> ModelEntry:

@@ -17,6 +17,7 @@ from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import NO_TRIAL, ChannelHealth
 from gateway.core.chooser import ChannelLimits, Chooser, no_channel, unaffordable_text
 from gateway.core.clock import Clock
+from gateway.core.group_policy import is_refused, is_too_long
 from gateway.core.memory import POCKET
 from gateway.core.preparation import Preparer
 from gateway.core.retry import NextStep, RetryState, fault_of
@@ -396,7 +397,8 @@ def _worst(call: Call, failures: list[UpstreamError]) -> UpstreamError:
     if len(failures) > 1:
         tries = "; ".join(f"{plain(a.channel)}: {a.status or a.kind}" for a in call.result.attempts)
         error.add(f" [attempts: {tries}]")
-    if call.limits.unaffordable and error.kind is not FailureKind.CLIENT and not call.delivery.content_sent:
+    helpless = call.delivery.content_sent or (is_refused(failures[-1]) and not is_too_long(failures[-1]))
+    if call.limits.unaffordable and not helpless:
         error.add(f" [{unaffordable_text(call.limits.unaffordable)}]")
     error.details["attempts"] = [
         {"channel": a.channel, "status": a.status, "class": a.kind or "", "ms": a.ms} for a in call.result.attempts

@@ -4,7 +4,7 @@ It is right because it takes the path of a real call through the same functions:
 first choice of a channel. Only the hold is not written and no upstream is called.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -77,6 +77,8 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     """What the call may use at most; None if it does not come so far that this is known."""
     poor: QuotaExceeded | None = None
     """The money is lacking, too: the refusal that the error hides."""
+    unaffordable: Mapping[str, QuotaExceeded] = {}
+    """The model's fallbacks that are left out, as what is left does not pay for them."""
 
 
 def dry_run(wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
@@ -95,27 +97,27 @@ def dry_run(wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
         choice = _first(call, admission, ways)
     except GatewayError as error:
         if call is not None and admission is not None:
-            return DryRun(error=error, admission=admission, choice=None, need=call.need)
-        need, poor = _unmet_need(wanted, ways, now)
-        if isinstance(error, QuotaExceeded):
-            poor = None
-        return DryRun(error=error, admission=None, choice=None, need=need, poor=poor)
-    return DryRun(error=None, admission=admission, choice=choice, need=call.need)
+            left_out = admission.unaffordable
+            return DryRun(error=error, admission=admission, choice=None, need=call.need, unaffordable=left_out)
+        return _refusal(error, wanted, ways, now)
+    left_out = admission.unaffordable
+    return DryRun(error=None, admission=admission, choice=choice, need=call.need, unaffordable=left_out)
 
 
-def _unmet_need(wanted: PlannedCall, ways: DryRunState, now: Millis) -> tuple[CallNeed | None, QuotaExceeded | None]:
-    """What a call needs that is not admitted; and whether there is too little money for it."""
+def _refusal(error: GatewayError, wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
+    """What is known of a call that is not admitted; also whether there is too little money for it."""
+    found = DryRun(error=error, admission=None, choice=None)
     try:
         call = _call(wanted, ways.catalog, now)
         needs = needs_by_model(call, entry_for(call))
     except GatewayError:
-        return None, None
+        return found
     call.need = most_of(needs, call.context.group.multiplier)
     try:
-        affordable_hold(call, needs, ways.books)
-    except QuotaExceeded as error:
-        return call.need, error
-    return call.need, None
+        _, left_out = affordable_hold(call, needs, ways.books)
+    except QuotaExceeded as poor:
+        return msgspec.structs.replace(found, need=call.need, poor=None if isinstance(error, QuotaExceeded) else poor)
+    return msgspec.structs.replace(found, need=call.need, unaffordable=left_out)
 
 
 def _first(call: Call, admission: Admission, ways: DryRunState) -> RouteChoice:

@@ -4,7 +4,8 @@ Both are worked out when the configuration changes. ``priority``: the highest fi
 tokens and one output token cost there: the upstream's own price, else the price of its name of the model, else the
 model's; local servers without a price are free. ``local``: servers of this machine and this network first, each only
 while it has no other call, unless its limits say otherwise. ``fastest``: as measured, which ``routing`` looks up. Equal
-ones are ordered by priority. A hold covers the most expensive fallback; charged is the price of the one that answered.
+ones are ordered by priority. A hold covers the most expensive fallback that can be paid; what is charged is the price
+of the one that answered.
 """
 
 import re
@@ -113,7 +114,17 @@ def models_after(model: str, fallbacks: Sequence[Fallback]) -> tuple[str, ...]:
 
 def helps(failure: UpstreamError, original: FallbackEntry, other: FallbackEntry) -> bool:
     """Whether another model may answer after such a failure: not if the request is at fault, unless it is too long."""
-    if failure.kind is not FailureKind.CLIENT or not failure.sent:
+    if not is_refused(failure):
         return True
     longer = other.context is not None and (original.context is None or other.context > original.context)
-    return longer and bool(_TOO_LONG.search(f"{failure.code} {failure.message}"))
+    return longer and is_too_long(failure)
+
+
+def is_refused(failure: UpstreamError) -> bool:
+    """Whether an upstream had the request and found a fault in it."""
+    return failure.kind is FailureKind.CLIENT and failure.sent
+
+
+def is_too_long(failure: UpstreamError) -> bool:
+    """Whether a request was refused for its length, as the upstream's words say."""
+    return bool(_TOO_LONG.search(f"{failure.code} {failure.message}"))

@@ -15,8 +15,8 @@ too small shortens answers but never lets more be spent than is held. Where no c
 smaller.
 
 Where the client names no cap, the hold is what a usual answer costs, or all that is left if that is less. Then the
-gateway puts a cap into the request: what the hold pays for (``affordable_output``). Where it must choose one anyway, as
-Anthropic's dialect does, that is at least ``LEAST_OUTPUT``, or the call is refused.
+gateway puts a cap into the request: what the hold pays for (``affordable_output``), one token at least. Where it must
+choose one anyway, as Anthropic's dialect does, that is at least ``LEAST_OUTPUT``. Else the call is refused.
 
 The owner of a token may have its calls hold less than their caps allow (``Token.hold_output``), for programs that
 always ask for far more than they use. Their caps go out unchanged, so such a call may cost more than its hold.
@@ -64,8 +64,8 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     capped: int
     """Output tokens that the caps of the request allow."""
     minimum: int
-    """Output tokens that the call is admitted for only if they can be paid: ``capped``, and the smallest cap that the
-    gateway chooses itself where the request has none."""
+    """Output tokens that the call is admitted for only if they can be paid: ``capped``, or the smallest cap that the
+    gateway chooses itself where the request has none: with none at all nothing would bound what is spent."""
     output: int
     """Output tokens that are held for if there is enough: more than ``capped`` where an answer has no cap."""
     nanos: Nanos
@@ -89,6 +89,8 @@ class ModelNeed(msgspec.Struct, frozen=True, gc=False):
     model: str
     need: CallNeed
     price: Price | None
+    plain: bool
+    """The limit that the client sends is the one that goes out; see ``ChannelEffects.plain``."""
 
 
 UNKNOWN_INPUT = 128_000
@@ -338,11 +340,16 @@ def plan_hold(
     if not budgets and (free or 0 < full <= books.available()):  # the usual case: there is enough, and nobody budgets
         return HoldPlan(full, need.input + need.output)
     rooms = list(_rooms(books, account, group, token, now=now))
-    return HoldPlan(
-        full if free else _nanos(rooms, token, need, books),
-        _tokens(rooms, token, need, books),
-        "; ".join(room.warning for room in rooms if room.warning),
-    )
+    try:
+        return HoldPlan(
+            full if free else _nanos(rooms, token, need, books),
+            _tokens(rooms, token, need, books),
+            "; ".join(room.warning for room in rooms if room.warning),
+        )
+    except QuotaExceeded as error:
+        error.left_nanos = min((room.nanos for room in rooms if room.nanos is not None), default=None)
+        error.left_tokens = min((room.tokens for room in rooms if room.tokens is not None), default=None)
+        raise
 
 
 def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Millis) -> int | None:
@@ -362,7 +369,7 @@ def _nanos(rooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBook
     for room in rooms:
         if room.nanos is not None:
             if room.nanos <= 0 or need.least > room.nanos:
-                shortage = _shortage(token, need, need.least)
+                shortage = Shortage(token=token, held_output=need.minimum, needs=need.least)
                 raise quota_exceeded(room, shortage, books.running_in(room.scope))
             left = min(left, Nanos(room.nanos))
     return left
@@ -373,15 +380,10 @@ def _tokens(rooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBoo
     for room in rooms:
         if room.tokens is not None:
             if room.tokens <= 0 or least > room.tokens:
-                shortage = _shortage(token, need, least, in_tokens=True)
+                shortage = Shortage(token=token, held_output=need.minimum, needs=least, in_tokens=True)
                 raise quota_exceeded(room, shortage, books.running_in(room.scope))
             left = min(left, room.tokens)
     return left
-
-
-def _shortage(token: Token, need: CallNeed, least: int, *, in_tokens: bool = False) -> Shortage:
-    chosen = need.minimum if not need.capped else 0
-    return Shortage(token=token, held_output=need.minimum, needs=least, chosen_output=chosen, in_tokens=in_tokens)
 
 
 def _rooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:

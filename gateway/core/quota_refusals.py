@@ -61,8 +61,6 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     """Output tokens that it must hold for."""
     needs: int
     """Nano-dollars, or tokens."""
-    chosen_output: int
-    """Of ``held_output``, what no limit of the request asks for: the least that the gateway chooses itself."""
     in_tokens: bool = False
 
     def amount(self, number: int) -> str:
@@ -97,8 +95,6 @@ def quota_exceeded(room: Headroom, shortage: Shortage, running: Iterable[Running
         if shortage.token.temporary:
             edit += f", or for the next program 'tollkeeper run --hold-output {ADVISED_OUTPUT} -- PROGRAM'"
         parts.append(f"or hold less for each call than the {shortage.held_output} output tokens that it allows: {edit}")
-    if shortage.chosen_output and left > 0:
-        parts.append(f"or send it with an output limit: without one it must hold for {shortage.chosen_output} tokens")
     if shortage.token.temporary and room.whose == "token":
         parts.append("once its program has ended, give the next one more: 'tollkeeper run --budget AMOUNT -- PROGRAM'")
     error = QuotaExceeded("; ".join(parts), code=room.code, details=details)

@@ -176,6 +176,10 @@ class QuotaExceeded(GatewayError):
     default_type = "insufficient_quota"
     state: str = ""
     """How much is left and how much is needed: the message's first sentence."""
+    left_nanos: int | None = None
+    """What the balance and all budgets of dollars leave."""
+    left_tokens: int | None = None
+    """What all budgets of tokens leave; None if there are none."""
 
     @property
     def transient(self) -> bool:

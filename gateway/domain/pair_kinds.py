@@ -96,7 +96,7 @@ class Deadlines(Kind[Timeouts]):
 
 
 def _seconds(name: str, text: str) -> float:
-    usual: float | None = getattr(Timeouts(), name, None)
+    usual: float | None = msgspec.structs.asdict(Timeouts()).get(name)
     if text == "default" and usual is not None:
         return usual
     try:

@@ -83,7 +83,7 @@ class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What to reckon with where nothing bounds the output: at least ``capped``."""
     choices: int = 1
     minimum: int = 0
-    """The smallest cap that the gateway chooses itself, where the request has none; 0: it chooses none."""
+    """The smallest cap that the gateway chooses itself, where the request has none, with what is not bounded by it."""
 
     @property
     def capped_total(self) -> int:
@@ -104,7 +104,7 @@ class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def limit_of(cap: int | None, *, expected: int = DEFAULT_OUTPUT, choices: int = 1, minimum: int = 0) -> OutputLimit:
     """The limit of a dialect in which one number bounds the whole output, thinking included."""
     if cap is None or cap < 1:
-        return OutputLimit(expected=expected, choices=choices, minimum=minimum)
+        return OutputLimit(expected=expected, choices=choices, minimum=max(1, minimum))
     return OutputLimit(capped=min(cap, MOST_TOKENS), choices=choices)
 
 
@@ -122,8 +122,14 @@ def read_limit(fields: Fields) -> OutputLimit:
     cap = max(found.caps, default=0)
     capped = min(cap + found.thinking + found.predicted, MOST_TOKENS) if cap else 0
     open_ended = not bounded or found.unbounded
-    expected = DEFAULT_OUTPUT + found.thinking + found.predicted if open_ended else 0
-    return OutputLimit(capped=capped, expected=min(expected, MOST_TOKENS), choices=found.choices)
+    beside = found.thinking + found.predicted
+    expected = DEFAULT_OUTPUT + beside if open_ended else 0
+    return OutputLimit(
+        capped=capped,
+        expected=min(expected, MOST_TOKENS),
+        choices=found.choices,
+        minimum=0 if cap else min(1 + beside, MOST_TOKENS),
+    )
 
 
 class _Meaning(Enum):

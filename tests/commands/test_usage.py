@@ -254,6 +254,8 @@ def test_a_part_of_an_id_is_enough_if_one_call_has_it() -> None:
     ran = run("usage", "show", "req_", control=Control({"GET /calls": two}))
     assert ran.code == Exit.NOT_FOUND
     assert ran.err.endswith(f"several calls have 'req_' in their ids: {CALL.id}, req_other\n")
+    late = iter([CallPage(calls=[], cursor="9"), CallPage(calls=[CALL], cursor="5"), CallPage(calls=[two.calls[1]])])
+    assert "several calls have" in run("usage", "show", "req_", control=Control({"GET /calls": late})).err
     none = run("usage", "show", "zzzz", control=Control({"GET /calls": CallPage(calls=[])}))
     assert (none.code, "/calls/zzzz" in none.err) == (Exit.NOT_FOUND, True)
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from gateway.core.quota import CallNeed, effects_of, need_of, with_limit
+from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import BadRequest, QuotaExceeded
 from gateway.domain.estimate import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
@@ -312,6 +313,30 @@ async def test_calls_with_two_caps_spend_no_more_than_there_is(rig: Rig) -> None
     assert rig.books.available() == DOLLAR // 50
     await rig.call(max_completion_tokens=1, max_tokens=1000)
     assert 0 <= rig.books.balance() < DOLLAR // 50
+
+
+@pytest.mark.parametrize(
+    ("left", "tokens", "fields"),
+    [
+        (16 * 2500 + 9_999, None, {}),
+        (16 * 2500 + 3 * 10_000 - 1, None, {"n": 3}),
+        (DOLLAR, 16, {}),
+        (16 * 2500 + 2000 * 10_000, None, {"thinking": {"budget_tokens": 2000}}),
+    ],
+)
+@pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.GEMINI])
+async def test_no_call_goes_out_without_a_cap_because_the_rest_does_not_pay_for_one(
+    dialect: Dialect, left: int, tokens: int | None, fields: dict[str, Any], rig: Rig
+) -> None:
+    rig.channel(dialect=dialect)
+    rig.change_token(budgets=() if tokens is None else (Budget(tokens=tokens),))
+    rig.grant(left - rig.books.available())
+    if dialect is Dialect.GEMINI and "thinking" in fields:  # it bounds thoughts and text together
+        fields = {}
+        rig.grant(16 * 2500 - rig.books.available())
+    with pytest.raises(QuotaExceeded):
+        await rig.call(**fields)
+    assert rig.upstreams.order == []
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,28 @@
 """A fallback that too little is left for is left out; the model that was requested is not refused because of it."""
 
+import asyncio
+import gc
 import json
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
 
+from gateway.core.quota import CallNeed, need_of
 from gateway.domain.budget import Budget
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect
+from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import NoChannel, QuotaExceeded, UpstreamError
 from gateway.domain.group import Fallback, Group
+from gateway.domain.limits import Limits
 from gateway.domain.units import DOLLAR, ChannelId, Nanos
 from tests.core import kit
-from tests.core.ends import FakeReply, error_body
+from tests.core.ends import FakeClient, FakeReply, error_body, whole
 from tests.core.generous import GenerousUpstream
 from tests.core.rig import Rig
+from tests.core.test_pipeline import until
 
 CENT = DOLLAR // 100
 LEFT_OUT = "fallback claude: too little money or tokens left for it"
@@ -73,6 +80,91 @@ async def test_a_budget_of_tokens_leaves_it_out_as_well(rig: Rig) -> None:
     assert rig.record.input + rig.record.output <= 500
 
 
+async def test_an_expensive_fallback_that_fits_is_kept_and_held_for(rig: Rig) -> None:
+    """The hold is that of the model at 15 dollars, and of its own input: it is what may be charged."""
+    three_models(rig, 2 * CENT, broken=("m",))
+    rig.put("groups", "home", Group(name="home", fallbacks=(Fallback(model="m", to=("claude", "middle", "small")),)))
+    made = rig.channel("middle", "middle")
+    rig.upstreams.on("middle", answer_of(rig, GenerousUpstream(), made))
+    rig.put("prices", "middle", msgspec.structs.replace(kit.PRICE, model="middle", output=Nanos(15 * DOLLAR)))
+    await rig.call(max_tokens=900)
+    assert rig.upstreams.order == ["m", "m", "middle"]
+    assert rig.record.held == 16 * 2500 + 900 * 15_000 >= rig.record.cost > 900 * 15_000
+
+
+async def test_of_an_alias_the_first_that_can_be_paid_answers(rig: Rig) -> None:
+    three_models(rig, CENT)
+    rig.put("groups", "home", Group(name="home", fallbacks=(Fallback(model="fast", to=("claude", "small")),)))
+    await rig.call("fast", max_tokens=900)
+    assert (rig.upstreams.order, rig.record.held) == (["small"], 16 * 2500 + 900 * 5_000)
+    with pytest.raises(QuotaExceeded, match=r"may need \$0\.07504; top up"):
+        await rig.call("fast", max_tokens=3000)
+
+
+async def test_what_was_left_out_before_a_wait_may_answer_after_it(rig: Rig) -> None:
+    three_models(rig, CENT, broken=("m", "small"))
+    rig.change_token(limits=Limits(concurrent=1))
+    gate = asyncio.Event()
+    good = rig.channel("good", "other")
+    rig.upstreams.on("good", lambda: FakeReply(gate, whole()))
+    first = rig.start("other", max_tokens=1)
+    await until(lambda: rig.upstreams.order == [good.name])
+    second = asyncio.get_running_loop().create_task(rig.run(kit.body(max_tokens=900), FakeClient()))
+    await until(lambda: len(rig.pipeline.waiting.all()) == 1)
+    rig.grant(DOLLAR)
+    gate.set()
+    await asyncio.gather(first, second)
+    assert rig.upstreams.order == ["good", "m", "m", "claude"]
+
+
+async def test_a_request_that_is_too_long_says_it_as_well(rig: Rig) -> None:
+    """A model with a longer context might have answered."""
+    three_models(rig, CENT)
+    body = error_body("maximum context length is 8000 tokens", code="context_length_exceeded")
+    rig.upstreams.on("m", lambda: FakeReply(body, status=400))
+    with pytest.raises(UpstreamError) as caught:
+        await rig.call()
+    assert caught.value.message.endswith(f" [{LEFT_OUT}]")
+
+
+async def test_nothing_of_such_a_call_stays_in_memory(rig: Rig) -> None:
+    three_models(rig, CENT)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            await rig.call(max_tokens=100)
+        await asyncio.sleep(0)
+        assert [one for one in gc.get_objects() if isinstance(one, QuotaExceeded)] == []
+    finally:
+        gc.enable()
+
+
+async def test_the_advised_limit_is_one_that_is_admitted(rig: Rig) -> None:
+    three_models(rig, CENT)
+    limit = (CENT - 16 * 2500) // 25_000
+    for cap in (None, limit + 1, 90_000):
+        with pytest.raises(QuotaExceeded) as caught:
+            await rig.call("claude", max_tokens=cap)
+        assert caught.value.message.endswith(f"; or send it with an output limit of at most {limit} tokens")
+    await rig.call("claude", max_tokens=limit)
+    assert CENT - 25_000 < rig.records[-1].held <= CENT
+
+
+@pytest.mark.parametrize(
+    "fields", [{"n": 2}, {"messages": [{"role": "user", "content": "x" * 13_000}]}, {"num_predict": 1}]
+)
+async def test_no_limit_is_advised_where_none_would_help(rig: Rig, fields: dict[str, Any]) -> None:
+    three_models(rig, CENT)
+    with pytest.raises(QuotaExceeded) as caught:
+        await rig.call("claude", **fields)
+    assert "output limit" not in caught.value.message
+    rig.channel("claude", "claude", dialect=Dialect.ANTHROPIC, overrides=Overrides(remove=("max_tokens",)))
+    with pytest.raises(QuotaExceeded) as caught:
+        await rig.call("claude", max_tokens=100)
+    assert "output limit" not in caught.value.message
+
+
 async def test_the_requested_model_itself_must_be_affordable(rig: Rig) -> None:
     """A cheaper one answers where no channel can, not where the money is short."""
     three_models(rig, CENT)
@@ -105,7 +197,16 @@ async def test_where_no_channel_is_left_it_is_among_the_reasons(rig: Rig) -> Non
         await rig.call()
 
 
-async def test_a_large_request_is_looked_at_alike(rig: Rig) -> None:
+async def test_a_large_request_is_looked_at_alike_beside_the_loop(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+
+    def noted(*args: Any, **fields: Any) -> CallNeed:
+        threads.append(threading.current_thread().name)
+        return need_of(*args, **fields)
+
+    monkeypatch.setattr("gateway.core.admission.need_of", noted)
     three_models(rig, 70 * CENT, broken=("m",))
     await rig.run(kit.body(messages=[{"role": "user", "content": "word " * 100_000}], max_tokens=25_000))
     assert rig.upstreams.order == ["m", "m", "small"]
+    assert len(threads) == 3
+    assert all(name.startswith("tollkeeper-large") for name in threads)

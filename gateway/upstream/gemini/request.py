@@ -330,7 +330,7 @@ def _chosen_cap(request: ChatFields, output_budget: int | None) -> int | None:
     """The limit that the hold pays for, where the client names none and the hold covers less than a usual answer."""
     if output_budget is None:
         return None
-    return max(1, output_budget // max(1, request.n or 1))
+    return max(1, output_budget // max(1, request.n or 1))  # the hold pays for one at least
 
 
 def _lower_cap(cap: int | None, served: ServedModel) -> int | None:
