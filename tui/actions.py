@@ -155,7 +155,7 @@ ACTIONS: tuple[Action, ...] = (
     _act("usage", "period", "p", "Period", "change the period: whole calendar days", "usage summary --since DATE"),
     _act("usage", "period_back", "P", "Period back", "change the period the other way", shown=False),
     _act("usage", "value", "v", "Value", "show cost, calls, tokens, errors, duration or first token", "usage summary"),
-    _act("usage", "by", "b", "By", "group by token, model, channel, group or app", "usage summary --by model"),
+    _act("usage", "by", "b", "By", "group by token, model, channel, group, app or API", "usage summary --by model"),
     _act("usage", "filter", "slash", "Filter", "sum up the calls that fit words, as on page 1", "usage summary WORDS"),
     _act("usage", "all", "escape", "All calls", "clear the filter", shown=False),
     _act("usage", "budget", "B", "Budget", "show the next budget against its limit", shown=False),

@@ -14,9 +14,9 @@ from gateway.commands.options import Patch, json_option, now
 from gateway.commands.output import cells, fit, out, out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.channel import Check, ServedModel
-from gateway.domain.human_values import brief_context, brief_span, count_text
+from gateway.domain.human_values import brief_context, brief_span, count_text, first_of
 from gateway.domain.money import dollars
-from gateway.domain.patterns import matches
+from gateway.domain.patterns import NOT, matches
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, SavedChannel
@@ -138,6 +138,7 @@ def _test_all(*, as_json: bool) -> None:
     examples=[
         "tollkeeper channel models openai --refresh",
         "tollkeeper channel models openai 'gpt-*' '!*-preview' --add",
+        "tollkeeper channel models openai gpt-4.1 --remove",
     ],
 )
 @click.argument("ref", metavar="NAME", shell_complete=CHANNELS)
@@ -145,43 +146,29 @@ def _test_all(*, as_json: bool) -> None:
 @click.option("--refresh", is_flag=True, help="Fetch the list now, even if the last one is recent.")
 @click.option("--add", is_flag=True, help="Add the listed models to the offered ones.")
 @click.option("--set", "replace", is_flag=True, help="Offer exactly the listed models.")
+@click.option("--remove", is_flag=True, help="Offer the models that PATTERNS name no longer.")
 @json_option
-def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, replace: bool, as_json: bool) -> None:
+def models(
+    ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, replace: bool, remove: bool, as_json: bool
+) -> None:
     """List the models of a channel's upstream, and which are new, gone or excluded. PATTERNS narrow the list."""
-    if add and replace:
-        raise click.UsageError("--add and --set exclude each other", click.get_current_context())
+    wish = _wish(patterns, add=add, set=replace, remove=remove)
 
     async def work(client: ControlClient) -> tuple[ListingView, list[ListedModel], ChannelView]:
         listing = await _listing(client, ref, refresh=refresh)
         found = [model for model in listing.models if matches(model.name, patterns)]
         view = await client.channel(ref)
-        if add or replace:
+        if wish in ("add", "set"):
             _demand_some(ref, listing, found, patterns)
             view = await client.edit_channel(view.id, _patch(view, found, replace=replace))
+        elif wish:
+            view = await client.edit_channel(view.id, patch_without(view, patterns))
         return listing, found, view
 
     listing, found, view = run(work)
-    now_served: dict[str, list[str]] = {}
-    for model in sorted(view.models, key=lambda model: model.name != model.upstream_name):
-        now_served.setdefault(model.upstream_name, []).append(model.name)
-    rows = [
-        UpstreamModel(
-            name=m.name,
-            context=m.known_context or m.context,
-            context_source=m.context_source,
-            served=m.name in now_served,
-            state="offered" if (add or replace) and m.name in now_served else m.state,
-            public=next(iter(now_served.get(m.name, [])), ""),
-            more_names=now_served.get(m.name, [])[1:],
-            input_nanos=m.told.input if m.told else None,
-            output_nanos=m.told.output if m.told else None,
-            listed_ms=listing.time_ms,
-            stale=listing.stale,
-            until_ms=next((until for n in now_served.get(m.name, []) if (until := view.missing_models.get(n))), None),
-        )
-        for m in found
-    ]
-    out_list(rows, COLUMNS, as_json=as_json, empty=f"channel '{ref}' lists no matching models")
+    rows = _rows(listing, found, view, changed=bool(wish))
+    if rows or as_json or wish != "remove":  # a name of one's own is not in the list
+        out_list(rows, COLUMNS, as_json=as_json, empty=f"channel '{ref}' lists no matching models")
     if listing.unnamed:
         left_out = count_text(listing.unnamed, "model")
         words(f"note: {left_out} left out: without a name, or with one that is too long or has control characters")
@@ -192,10 +179,74 @@ def models(ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, rep
     refused = bool(unpriced) and run(lambda client: client.settings()).refuse_unpriced
     for line in price_notes(view) if isinstance(view, SavedChannel) else unpriced_notes(unpriced, refused=refused):
         words(line)
-    if add or replace:
+    if wish:
         words(f"channel '{view.name}' now offers {count_text(len(view.models), 'model')}")
     if refresh and listing.error:
         raise Quit(f"channel '{ref}': the list could not be refreshed; the last good one stays in use", Exit.UPSTREAM)
+
+
+def _wish(patterns: Sequence[str], **options: bool) -> str:
+    """The one option that is given; empty if there is none. Raises UsageError."""
+    given = [name for name, on in options.items() if on]
+    if len(given) > 1:
+        raise click.UsageError("--add, --set and --remove exclude each other", click.get_current_context())
+    if given == ["remove"] and not patterns:
+        raise click.UsageError("--remove needs the models to remove: NAME PATTERNS", click.get_current_context())
+    return "".join(given)
+
+
+def _rows(listing: ListingView, found: list[ListedModel], view: ChannelView, *, changed: bool) -> list[UpstreamModel]:
+    now_served: dict[str, list[str]] = {}
+    for model in sorted(view.models, key=lambda model: model.name != model.upstream_name):
+        now_served.setdefault(model.upstream_name, []).append(model.name)
+    return [
+        UpstreamModel(
+            name=m.name,
+            context=m.known_context or m.context,
+            context_source=m.context_source,
+            served=m.name in now_served,
+            state=_state(m, changed=changed, served=m.name in now_served),
+            public=next(iter(now_served.get(m.name, [])), ""),
+            more_names=now_served.get(m.name, [])[1:],
+            input_nanos=m.told.input if m.told else None,
+            output_nanos=m.told.output if m.told else None,
+            listed_ms=listing.time_ms,
+            stale=listing.stale,
+            until_ms=next((until for n in now_served.get(m.name, []) if (until := view.missing_models.get(n))), None),
+        )
+        for m in found
+    ]
+
+
+def _state(model: ListedModel, *, changed: bool, served: bool) -> str:
+    """The state after the change, if there was one."""
+    if not changed or model.state == "gone":
+        return model.state
+    return "offered" if served else "kept_out" if model.served else model.state
+
+
+def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
+    """Takes models off a channel, by their names here or at the upstream. Raises Quit if there are none or no others.
+
+    What the channel's own patterns select is excluded by a pattern of its own.
+    """
+    removed = [one for one in view.models if matches(one.name, patterns) or matches(one.upstream_name, patterns)]
+    chosen, names = " ".join(map(word, patterns)), {one.name for one in removed}
+    if not removed:
+        offered = first_of([plain(one.name) for one in view.models], 12)
+        text = f"channel '{view.name}' offers no model that matches {chosen}; it offers {offered}; nothing was changed"
+        raise Quit(text, Exit.NOT_FOUND)
+    if len(removed) == len(view.models):
+        text = (
+            f"channel '{view.name}' offers nothing else; nothing was changed; to offer none: tollkeeper channel disable"
+        )
+        raise Quit(f"{text} {word(view.name)}", Exit.USAGE)
+    kept = [one for one in view.models if one.name not in names and not one.live]
+    left = {one.upstream_name for one in view.models if one.name not in names}
+    out = sorted({one.upstream_name for one in removed} - left) if view.patterns else []
+    excluded = [f"{NOT}{name}" for name in out if matches(name, view.patterns)]
+    fixed: Patch = {"patterns": [*view.patterns, *excluded]} if excluded else {}
+    return {"models": msgspec.to_builtins(kept)} | fixed
 
 
 def _demand_some(ref: str, listing: ListingView, found: list[ListedModel], patterns: tuple[str, ...]) -> None:

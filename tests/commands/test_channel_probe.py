@@ -13,6 +13,7 @@ from gateway.domain.channel import Check, ServedModel, UpstreamPrices
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView
+from gateway.domain.views import ChannelView
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, NOW
 
@@ -164,8 +165,45 @@ def test_models_are_replaced_and_keep_their_public_names() -> None:
     assert control.bodies == [{"models": [{"name": "fast", "upstream": "gpt-4o-mini"}]}]
 
 
-def test_adding_and_setting_exclude_each_other() -> None:
-    assert run("channel", "models", "x", "--add", "--set", control=answers()).code == Exit.USAGE
+@pytest.mark.parametrize("options", [("--add", "--set"), ("--remove", "--set", "o3"), ("--remove",)])
+def test_what_is_to_be_done_must_be_clear(options: tuple[str, ...]) -> None:
+    assert run("channel", "models", "x", *options, control=answers()).code == Exit.USAGE
+
+
+PATTERNED = replace(
+    CHANNEL,
+    models=(ServedModel(name="gpt-4o", live=True), ServedModel(name="gpt-5", live=True), ServedModel(name="own")),
+    patterns=("gpt-*",),
+)
+
+
+@pytest.mark.parametrize(
+    ("view", "pattern", "patch"),
+    [
+        (CHANNEL, "fast", {"models": [{"name": "gpt-4o"}]}),
+        (CHANNEL, "gpt-4o-mini", {"models": [{"name": "gpt-4o"}]}),
+        (PATTERNED, "gpt-4o", {"models": [{"name": "own"}], "patterns": ["gpt-*", "!gpt-4o"]}),
+        (PATTERNED, "own", {"models": []}),
+        (PATTERNED, "gpt-*", {"models": [{"name": "own"}], "patterns": ["gpt-*", "!gpt-4o", "!gpt-5"]}),
+    ],
+)
+def test_a_model_is_taken_off_a_channel_by_either_name(view: ChannelView, pattern: str, patch: dict[str, Any]) -> None:
+    control = Control({**answers().answers, "GET /channels/x": view})
+    ran = run("channel", "models", "x", pattern, "--remove", control=control)
+    assert ran.code == 0, ran.err
+    (body,) = control.bodies
+    names = [{"name": model["name"]} for model in body["models"]]
+    assert body | {"models": names} == patch
+    assert ran.err.endswith(f"channel '{view.name}' now offers 2 models\n")
+
+
+def test_what_cannot_be_taken_off_changes_nothing() -> None:
+    control = answers()
+    ran = run("channel", "models", "x", "nosuch", "--remove", control=control)
+    assert (ran.code, "offers no model that matches nosuch; it offers fast, gpt-4o;" in ran.err) == (3, True), ran.err
+    ran = run("channel", "models", "x", "*", "--remove", control=control)
+    assert (ran.code, "to offer none: tollkeeper channel disable" in ran.err) == (Exit.USAGE, True)
+    assert control.bodies == []
 
 
 @pytest.mark.parametrize("option", ["--add", "--set"])

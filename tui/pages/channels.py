@@ -175,6 +175,8 @@ class ChannelListing(TrendListing[ChannelRow]):
         return safe(f"{c.name} {c.dialect} {c.state} {c.base_url} {' '.join(c.groups)} {c.note} {models}", 20_000)
 
     def _row(self, channel: ChannelView) -> ChannelRow:
+        if channel.state == "cooling" and channel.until_ms is not None and channel.until_ms <= self.session.now():
+            channel = msgspec.structs.replace(channel, state="half_open", until_ms=None)  # nobody reports it
         left = fmt.countdown(self.session.now(), channel.until_ms) if channel.until_ms is not None else ""
         waits = self.trends.values(channel.id, _first_byte)
         return ChannelRow(channel, left, self.trends.totals.get(channel.id), tuple(waits))

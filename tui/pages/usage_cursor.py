@@ -113,7 +113,7 @@ def filter_words(
         words += [f"!{_word(by, row)}" for row in named]
     else:
         words += [_word(by, row) for row in named if row.key == series]
-    return " ".join(filter(None, [*words, more, *query.words]))
+    return " ".join(dict.fromkeys(filter(None, [*words, more, *query.words])))
 
 
 def _moment(ms: Millis) -> str:

@@ -125,6 +125,12 @@ def test_the_hint_is_the_key_of_what_helps(view: ChannelView, letter: str, does:
     assert f"retry in 1m00s, {letter} {does}" in detail(view)
 
 
+def test_a_pause_that_is_over_reads_as_one() -> None:
+    over = channel("a", state="cooling", reason="429", until_ms=Millis(NOW))
+    assert "retrying" in detail(over)
+    assert "retry in" not in detail(over)
+
+
 def test_the_channel_that_needs_attention_comes_before_one_that_is_paused() -> None:
     paused, refused = channel("a", state="cooling", reason="429"), channel("b", state="attention", reason="401")
     assert "b: 401" in listing(paused, refused).lead(120).plain

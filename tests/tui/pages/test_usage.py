@@ -352,6 +352,9 @@ def places(hourly: bool = False) -> Layout:
 
 def test_the_filter_of_a_bar_has_its_time_and_its_series() -> None:
     assert filter_words(places(), 1, None, "model") == "since:1970-01-06 until:1970-01-06"
+    same = parse("tok:key8 dur:>1s", Millis(0))
+    assert filter_words(places(), 1, "key8", "token", query=same).endswith(" tok:key8 dur:>1s")
+    assert filter_words(places(), 1, "key8", "token", query=same).count("tok:") == 1
     assert filter_words(places(), 1, "key8", "token", "st:err") == "since:1970-01-06 until:1970-01-06 tok:key8 st:err"
     hour = "since:1970-01-11T03:00 until:1970-01-11T04:00"
     assert filter_words(places(hourly=True), 3, "my model", "app") == f'{hour} app:"my model"'
