@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from time import monotonic
 from typing import Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
@@ -143,8 +143,8 @@ class UsagePage(ConsolePage):
         self._took_ms = 0
         self._trouble = ""
         """Why the last fetch failed."""
-        self._typed_at = 0.0
-        """When the filter was changed last, by the monotonic clock."""
+        self._typing: Timer | None = None
+        """Runs for a moment after each change of the filter; then it is searched for."""
 
     def compose(self) -> ComposeResult:
         yield LeadLine(self.renew)
@@ -163,7 +163,9 @@ class UsagePage(ConsolePage):
 
     def refetch(self) -> None:
         """Fetch again now."""
-        self._asked = None
+        timer, self._typing, self._asked = self._typing, None, None
+        if timer is not None:
+            timer.stop()
         self.renew()
 
     def renew(self) -> None:
@@ -294,7 +296,7 @@ class UsagePage(ConsolePage):
         calls = board.calls.total - len(board.calls.running)
         asked = (self.choice("period", list(PERIODS)), self.choice("by", DIMENSIONS), self.view.filter.strip())
         now, last = self.session.now(), self._asked
-        if self.complaint or monotonic() - self._typed_at < TYPING_S:
+        if self.complaint or self._typing is not None:
             return False
         pause = max(REFRESH_MS, PAUSE * self._took_ms)
         if last is not None and last[0] == asked and (now - last[1] < pause or calls == last[2]):
@@ -324,15 +326,16 @@ class UsagePage(ConsolePage):
         """What is typed is searched for a moment later."""
         if self.view.filter == event.value:
             return
-        self.view.filter, self._typed_at = event.value, monotonic()
+        self.view.filter = event.value
         self.complaint = _complaint(event.value, self.session)
-        self.set_timer(TYPING_S, self.renew)
+        if self._typing is not None:
+            self._typing.stop()
+        self._typing = self.set_timer(TYPING_S, self.refetch)
 
     def on_input_submitted(self) -> None:
-        self._typed_at = 0.0
         self.query_one(Input).display = bool(self.view.filter)
         self.take_focus()
-        self.renew()
+        self.refetch()
 
     async def on_click(self, event: events.Click) -> None:
         """Select a bar or a series; again: open its calls. A title of the table chooses the measure."""
