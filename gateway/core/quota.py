@@ -236,13 +236,7 @@ def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
     if len(models) == 1:
         return models[0].need
     longest, owner_limit = max(one.need.input for one in models), any(one.need.owner_limit for one in models)
-    needs = [
-        need
-        if need.input == longest
-        else _priced_need(longest, (need.capped, need.minimum, need.output), one.price, multiplier)
-        for one in models
-        for need in (one.need,)
-    ]
+    needs = [_with_input(one, longest, multiplier) for one in models]
     return CallNeed(
         input=longest,
         capped=max(one.capped for one in needs),
@@ -253,6 +247,13 @@ def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
         free=all(one.free for one in needs),
         owner_limit=owner_limit,
     )
+
+
+def _with_input(one: ModelNeed, tokens: int, multiplier: int) -> CallNeed:
+    need = one.need
+    if need.input == tokens:
+        return need
+    return _priced_need(tokens, (need.capped, need.minimum, need.output), one.price, multiplier)
 
 
 def _output(request: InboundRequest, effects: ChannelEffects) -> tuple[int, int, int]:
