@@ -35,8 +35,8 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         "keys",
         multiple=True,
         metavar="KEY",
-        help="The key, or env:NAME for an environment variable, or - to read it from stdin. Repeat for several keys; "
-        "they replace the current ones.",
+        help="The key, or env:NAME for a variable that the server has, or - to read it from stdin. Repeat for several "
+        "keys; they replace the current ones.",
     ),
     click.option(
         "--models",
@@ -180,7 +180,7 @@ def key_of(text: str) -> str:
     if not text.strip():
         raise click.BadParameter(f"the key is empty; nothing was changed; {NO_KEY}", param_hint="--key")
     if not text.startswith("env:"):
-        words("note: other programs on this machine can see command lines; prefer env:NAME, or - and stdin")
+        words("note: other programs on this machine can see command lines; prefer - and stdin, or env:NAME")
     return text
 
 

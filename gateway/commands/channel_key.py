@@ -31,7 +31,7 @@ KEY = click.option(
     metavar="KEY",
     default="-",
     show_default=True,
-    help="The key, or env:NAME for an environment variable, or - to read it from stdin.",
+    help="The key, or env:NAME for a variable that the server has, or - to read it from stdin.",
 )
 
 

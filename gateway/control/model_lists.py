@@ -307,8 +307,7 @@ def _no_list(channel: Channel, why: str, param: str = "models", *, busy: bool = 
     advice = "try again in a minute; " if busy else advice
     names = "without a list, name them: 'tollkeeper channel add NAME --models a,b,c'"
     return BadRequest(
-        f"channel '{channel.name}' returned no list of models: {why}"
-        + ("" if param == "key" else f"; {advice}{names}"),
+        f"no list of models from channel '{channel.name}': {why}" + ("" if param == "key" else f"; {advice}{names}"),
         code="no_model_list",
         param=param,
     )

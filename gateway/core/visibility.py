@@ -1,5 +1,7 @@
 """By which rule a token sees a model, or does not. It asks the same catalog that calls ask."""
 
+from collections.abc import Iterable, Iterator
+
 import msgspec
 
 from gateway.core.catalog import Catalog
@@ -66,45 +68,59 @@ def _pattern(model: str, patterns: tuple[str, ...]) -> str:
 
 def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
     """Why a name is hidden that only the group's fallbacks have: it must fit as other names must."""
-    for patterns, whose, command in (
-        (group.models, f"group '{plain(group.name)}' shows", f"group edit {word(group.name)}"),
-        (token.models, f"token '{plain(token.name)}' may use", f"token edit {word(token.name)}"),
-    ):
-        if not matches(model, patterns):
-            only = ", ".join(plain(pattern) for pattern in patterns)
-            rule = f"'{model}' is another name for its fallbacks, and {whose} only {only}, which it does not fit"
-            return Visibility(
-                visible=False, rule=rule, fix=f"'tollkeeper {command} --models ...' with it, or '*' for all"
-            )
-    rule = f"'{model}' is another name for its fallbacks, and none of them may answer this token"
+    alias = f"'{model}' is another name for its fallbacks"
+    if unfit := _unfit(model, token, group):
+        rules = " and ".join(rule for rule, _ in unfit)
+        return Visibility(visible=False, rule=f"{alias}, and {rules}, which it does not fit", fix=_fix_all(unfit))
+    rule = f"{alias}, and none of them may answer this token"
     return Visibility(visible=False, rule=rule, fix="see the fallbacks below")
 
 
 def _hidden_by(model: str, token: Token, group: Group, offering: list[Channel]) -> Visibility:
-    """The rules in the order in which the catalog applies them."""
-    token_name, group_name = plain(token.name), plain(group.name)
+    """All the rules that hide it, in the order in which the catalog applies them."""
     if not offering:
         fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
         return Visibility(visible=False, rule=f"no channel offers a model named '{model}'", fix=fix)
+    unfit = _unfit(model, token, group)
+    found = [
+        *_missing_channel(model, token, group, offering),
+        *((f"{rule}; '{model}' does not fit", fix) for rule, fix in unfit),
+    ]
+    return Visibility(visible=False, rule="; and ".join(rule for rule, _ in found), fix=_fix_all(found))
+
+
+def _missing_channel(model: str, token: Token, group: Group, offering: list[Channel]) -> Iterator[tuple[str, str]]:
+    """That no channel serves the group with the model, and what to do."""
     inside = [channel for channel in offering if group.name in channel.groups]
-    first = word((inside or offering)[0].name)
+    first, group_name = word((inside or offering)[0].name), plain(group.name)
     if not inside:
         by = ", ".join(plain(channel.name) for channel in offering)
         fix = f"'tollkeeper channel edit {first} --add-group {word(group.name)}'"
         if offering[0].groups:
             command = f"token edit {word(token.name)} --group {word(offering[0].groups[0])}"
             fix += f", or move the token: 'tollkeeper {command}'"
-        rule = f"token '{token_name}' is in group '{group_name}', for which no channel offers '{model}'; {by} does"
-        return Visibility(visible=False, rule=rule, fix=fix)
-    if not any(channel.enabled for channel in inside):
+        name = plain(token.name)
+        yield f"token '{name}' is in group '{group_name}', for which no channel offers '{model}'; {by} does", fix
+    elif not any(channel.enabled for channel in inside):
         rule = f"every channel that offers '{model}' to group '{group_name}' is switched off"
-        return Visibility(visible=False, rule=rule, fix=f"'tollkeeper channel enable {first}'")
-    if not matches(model, group.models):
-        shows = ", ".join(plain(pattern) for pattern in group.models)
-        fix = f"'tollkeeper group edit {word(group.name)} --models ...' with it, or '*' for all"
-        return Visibility(
-            visible=False, rule=f"group '{group_name}' shows only {shows}; '{model}' does not fit", fix=fix
+        yield rule, f"'tollkeeper channel enable {first}'"
+
+
+def _unfit(model: str, token: Token, group: Group) -> list[tuple[str, str]]:
+    """The patterns of group and token that leave a name out, and how to change them."""
+    owners = (
+        (group.models, f"group '{plain(group.name)}' shows", f"group edit {word(group.name)}"),
+        (token.models, f"token '{plain(token.name)}' may use", f"token edit {word(token.name)}"),
+    )
+    return [
+        (
+            f"{whose} only {', '.join(map(plain, patterns))}",
+            f"'tollkeeper {command} --models ...' with it, or '*' for all",
         )
-    may = ", ".join(plain(pattern) for pattern in token.models)
-    fix = f"'tollkeeper token edit {word(token.name)} --models ...' with it, or '*' for all"
-    return Visibility(visible=False, rule=f"token '{token_name}' may use only {may}; '{model}' does not fit", fix=fix)
+        for patterns, whose, command in owners
+        if not matches(model, patterns)
+    ]
+
+
+def _fix_all(found: Iterable[tuple[str, str]]) -> str:
+    return "; and ".join(fix for _, fix in found)

@@ -223,7 +223,8 @@ class OutputHold(Number):
     def show(self, value: int) -> str:
         if value:
             return f"{exact_count(value)} {plural(value, 'token')} of a call, even if its own limit is higher"
-        otherwise = f"{DEFAULT_OUTPUT} tokens (of Claude models up to their limit), or what the money left pays for"
+        claude = "of Claude models up to their limit, 1,024 at least"
+        otherwise = f"{DEFAULT_OUTPUT} tokens ({claude}), or what the money left pays for"
         return f"what a call's limit allows; without one {otherwise}"
 
 

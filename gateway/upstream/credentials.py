@@ -85,7 +85,9 @@ def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: 
         name = value.removeprefix(REFERENCE)
         value = environ.get(name, "")
         if not value:
-            why = f"the environment variable {name} is not set where the server runs; set it and restart"
+            why = f"the environment variable {name} is not set where the server runs"
+            why += ": set it there and start the server again"
+            why += ", or give the key itself: --key - reads it from stdin" if setting == "key" else ""
             raise _unusable(channel, why, {"setting": setting, "variable": name}, FailureKind.UNSET)
     value = value.strip()
     if not (value.isascii() and value.isprintable()):

@@ -130,7 +130,7 @@ def test_a_mapping_of_a_new_channel_is_in_addition_to_all_of_its_models() -> Non
 
 def test_without_a_list_a_new_channel_offers_what_is_mapped_and_says_so() -> None:
     mapped = replace(SAVED, name="c", models=(ServedModel(name="fast", upstream="llama"),))
-    missing = BadRequest("channel 'c' returned no list of models", code="no_model_list")
+    missing = BadRequest("no list of models from channel 'c'", code="no_model_list")
     control = Control({"POST /channels": iter((missing, mapped))})
     ran = run("channel", "add", "c", "--base-url", "http://127.0.0.1:9/v1", "--map", "fast=llama", control=control)
     assert ran.code == 0

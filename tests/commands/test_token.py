@@ -216,7 +216,10 @@ def test_a_token_says_how_long_its_budgets_last() -> None:
 
 @pytest.mark.parametrize(
     ("hold", "told"),
-    [(0, "without one 4096 tokens \\(of Claude models up to their limit\\), or what"), (8000, "8k tokens of a call")],
+    [
+        (0, "without one 4096 tokens \\(of Claude models up to their limit, 1,024 at least\\), or what"),
+        (8000, "8k tokens of a call"),
+    ],
 )
 def test_a_token_says_what_its_calls_hold(hold: int, told: str) -> None:
     token = msgspec.structs.replace(TOKEN, hold_output=hold)

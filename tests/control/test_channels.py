@@ -63,7 +63,7 @@ async def test_without_a_list_it_says_to_name_the_models(
     owner: ControlClient, provider: Provider, body: dict[str, object], script: object, wrong: str
 ) -> None:
     provider.on("/v1/models", script)  # type: ignore[arg-type]
-    with pytest.raises(BadRequest, match="returned no list of models") as caught:
+    with pytest.raises(BadRequest, match="no list of models from channel") as caught:
         await owner.add_channel(body)
     assert (caught.value.code, caught.value.param) == ("no_model_list", wrong)
     assert ("name them: 'tollkeeper channel add NAME --models a,b,c'" in caught.value.message) == (wrong != "key")

@@ -30,13 +30,24 @@ def test_what_is_visible_names_each_rule_that_let_it_through() -> None:
         ((channel("a", groups=("home",)),), {"models": ("x",)}, "may use only x", "token edit laptop --models"),
     ],
 )
-def test_what_is_hidden_names_the_first_rule_against_it(
+def test_what_is_hidden_names_the_rule_against_it(
     channels: tuple[Channel, ...], fields: dict[str, Any], rule: str, fix: str
 ) -> None:
     found = seen(*channels, **fields)
     assert not found.visible
     assert rule in found.rule
     assert fix in found.fix
+
+
+def test_what_several_rules_hide_names_them_all() -> None:
+    """Otherwise whoever follows the advice has the next one against it."""
+    found = seen(channel("a", groups=("work",)), shows=("x", "y"), models=("x",))
+    assert found.rule == (
+        "token 'laptop' is in group 'home', for which no channel offers 'm'; a does; "
+        "and group 'home' shows only x, y; 'm' does not fit; and token 'laptop' may use only x; 'm' does not fit"
+    )
+    commands = ("channel edit a --add-group home", "group edit home --models", "token edit laptop --models")
+    assert [command in found.fix for command in commands] == [True] * 3
 
 
 def test_a_stranger_s_name_is_made_harmless() -> None:
