@@ -82,25 +82,33 @@ CENT = DOLLAR // 100
 
 
 def _spent_text(nanos: int, places: int, limit: int) -> str:
-    """Rounded, but up to the limit only if that is reached: ``12.40``, ``0.04``, ``1250``; under a cent ``0.0004``."""
+    """Rounded, but up to the limit only if that is reached: ``12.40``, ``0.04``, ``1250``; under a cent ``0.0004``.
+
+    As fine as a limit under a dollar: ``0.053`` of ``0.055``.
+    """
     if nanos < CENT:
         return _limit_text(nanos)
-    places = 2 if nanos < DOLLAR else places
+    places = max(2, _decimals(limit)) if limit < DOLLAR else 2 if nanos < DOLLAR else places
     step = DOLLAR // 10**places
     number = (2 * nanos + step) // (2 * step) * step
     if nanos < limit <= number and limit < DOLLAR:  # a cent is much of it
-        return f"0.{nanos // (DOLLAR // 1000):03}"
-    if nanos < limit <= number:
+        places = max(3, places)
+        number = nanos // (DOLLAR // 10**places) * (DOLLAR // 10**places)
+    elif nanos < limit <= number:
         number = nanos // step * step
-    whole, cents = divmod(number // CENT, 100)
-    return f"{whole}.{cents:02}"[: len(str(whole)) + 1 + places].removesuffix(".")
+    return f"{number / DOLLAR:.{places}f}"
 
 
 def _limit_text(nanos: int) -> str:
-    """Without zeros at its end: ``20``, ``2.5``, ``0.50``, ``0.0004``."""
-    if 0 < nanos < CENT:
-        return f"{nanos / DOLLAR:.4f}".rstrip("0") if nanos >= DOLLAR // 10_000 else "<0.0001"
-    whole, cents = divmod(nanos // CENT, 100)
-    if not cents:
-        return f"{whole}"
-    return f"{whole}.{cents:02}" if not whole else f"{whole}.{cents:02}".rstrip("0")
+    """Without zeros at its end: ``20``, ``2.5``, ``0.50``, ``0.055``, ``0.0004``."""
+    if 0 < nanos < DOLLAR // 10_000:
+        return "<0.0001"
+    text = f"{nanos / DOLLAR:.{_decimals(nanos)}f}"
+    if nanos % DOLLAR:
+        text = text.rstrip("0").rstrip(".")
+    return f"{nanos / DOLLAR:.2f}" if nanos < DOLLAR and len(text) == len("0.5") else text
+
+
+def _decimals(nanos: int) -> int:
+    """How many an amount has, at most four."""
+    return next((places for places in range(4) if nanos % (DOLLAR // 10**places) == 0), 4)

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from gateway.client.control import ControlClient
 from gateway.client.doctor import QUESTIONS, examine
@@ -30,6 +31,24 @@ LABEL = 26
 def run(page: Any) -> None:
     """Ask all questions again."""
     page.examine()
+
+
+class NameField(ChoiceInput):
+    """A name to check. Once it is checked it is all selected: letters replace it, digits open the pages."""
+
+    kept = ""
+
+    def keep(self) -> None:
+        """What is there was checked."""
+        self.kept = self.value
+        self.select_all()
+
+    def on_key(self, event: events.Key) -> None:
+        """A digit leaves the field and is a key, while what is there is what was checked."""
+        if event.key.isdigit() and self.kept and self.value == self.kept and not self.selection.is_empty:
+            event.stop().prevent_default()
+            self.query_ancestor(ConsolePage).take_focus()
+            self.app.post_message(events.Key(event.key, event.character))
 
 
 class DoctorPage(ConsolePage):
@@ -148,10 +167,11 @@ class DoctorPage(ConsolePage):
         else:
             toast(self, "The checks are still running.")
 
-    def on_input_submitted(self) -> None:
-        """Run the checks. The field has asked what it had to: letters are keys again."""
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Run the checks. What is typed next is another name."""
         self.do(run)
-        self.take_focus()
+        if isinstance(event.input, NameField):
+            event.input.keep()
 
     def on_input_changed(self) -> None:
         """Results, also those to come, are of other names."""
@@ -189,4 +209,4 @@ class DoctorPage(ConsolePage):
 
 def _field(id_: str, otherwise: str) -> Combobox:
     """A field to choose a name in; ``otherwise``: what is used while it is empty."""
-    return Combobox(ChoiceInput("", (), only=True, many=False, placeholder=otherwise, id=id_))
+    return Combobox(NameField("", (), only=True, many=False, placeholder=otherwise, id=id_))

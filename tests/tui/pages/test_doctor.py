@@ -81,7 +81,19 @@ async def test_letters_typed_into_a_field_search_and_after_esc_they_are_keys() -
         assert app.page.id == "tokens"
 
 
-async def test_after_enter_ran_the_checks_letters_are_keys_again() -> None:
+async def test_after_enter_ran_the_checks_the_next_name_is_typed_over_it() -> None:
+    """A letter that was a key would do something else: u would undo the last change."""
+    owner = Owner()
+    async with public(owner), shown("doctor", owner) as (app, pilot, _):
+        await press(app, pilot, "tab", *"lapt", "enter", "enter")
+        await press(app, pilot, *"edu", "backspace", "enter", "enter")
+        assert " token     editor\n" in screen(app)
+        assert {did[0] for did in owner.did} == {"token_pass"}
+        await press(app, pilot, "escape", "2")
+        assert app.page.id == "tokens"
+
+
+async def test_after_enter_ran_the_checks_digits_open_pages() -> None:
     async with shown("doctor") as (app, pilot, _):
         await press(app, pilot, "tab", *"lapt", "enter", "enter")
         await press(app, pilot, "6")
