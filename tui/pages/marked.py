@@ -19,7 +19,7 @@ from tui import format as fmt
 from tui.pages.base import AnyPage, unmark
 from tui.text import safe
 from tui.widgets.choices import ChooseOne
-from tui.widgets.dialogs import UNCHANGED, Prompt, toast
+from tui.widgets.dialogs import UNCHANGED, Confirm, Prompt, toast
 
 NAMED = 12
 """Names in a confirmation."""
@@ -56,6 +56,8 @@ _ACTS: Mapping[str, tuple[str, str]] = {
     "delete": ("Delete", ""),
 }
 """How the menu names and explains what can be done."""
+_HARMLESS = ("enable", "add", "limits", "budgets")
+"""What ends nothing, and is undone in one step."""
 
 _UNPRICE = ("Remove", "the price")
 
@@ -107,7 +109,8 @@ async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
     verb = "Make free" if act == "free" else what.partition(" ")[0]
     count = _count_text(page, views)
     question = f"{what.replace('{}', count)}?"
-    if not await page.confirm(question, f"{_list_names(views)}\n\n{effect}".strip(), verb):
+    text = f"{_list_names(views)}\n\n{effect}".strip()
+    if not await page.ask(Confirm(question, text, verb, harmless=act in _HARMLESS)):
         return
     done = await page.session.client.batch(_KINDS[page.id].table, patches)
     unmark(page)

@@ -1,7 +1,7 @@
 """Dialogs: Confirm before something breaks, Prompt for one line, Busy while work runs, and toasts.
 
-Confirm says what will break; Cancel has the focus. A toast is a short message about what was just done, or why it
-failed; a state that lasts belongs into the header.
+Confirm says what will break; Cancel has the focus, unless nothing will. A toast is a short message about what was just
+done, or why it failed; a state that lasts belongs into the header.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -128,9 +128,13 @@ class Confirm(DialogScreen[bool]):
         Binding("left,right,h,l", "app.focus_next", show=False),
     ]
 
-    def __init__(self, question: str, breaks: str, verb: str, *, keep: str = "Cancel") -> None:
-        """``breaks`` says what will stop working; ``verb`` and ``keep`` are the labels of the buttons."""
+    def __init__(self, question: str, breaks: str, verb: str, *, keep: str = "Cancel", harmless: bool = False) -> None:
+        """``breaks`` says what will stop working; ``verb`` and ``keep`` are the labels of the buttons.
+
+        ``harmless``: nothing stops working, so the verb has the focus.
+        """
         super().__init__()
+        self._harmless = harmless
         self._question = question
         self._breaks = breaks
         self._verb = verb
@@ -143,10 +147,12 @@ class Confirm(DialogScreen[bool]):
                 yield Static(Content(safe_lines(self._breaks)))
             with Horizontal(classes="buttons"):
                 yield Button(self._keep, id="cancel", compact=True)
-                yield Button(Content(safe(self._verb)), id="do", variant="error", compact=True)
+                yield Button(
+                    Content(safe(self._verb)), id="do", variant="default" if self._harmless else "error", compact=True
+                )
 
     def on_mount(self) -> None:
-        self.query_one("#cancel").focus()
+        self.query_one("#do" if self._harmless else "#cancel").focus()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         self.dismiss(event.button.id == "do")

@@ -68,6 +68,23 @@ async def test_the_menu_changes_all_marked_rows(
         assert app.page.table.marks == set()  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("keys", "done"),
+    [
+        (["enter"], True),
+        (["j", "j", "j", "enter", "=rpm=60", "enter"], True),
+        (["j", "enter"], False),
+        (["k", "enter"], False),
+    ],
+    ids=["enable", "limit", "disable", "delete"],
+)
+async def test_enter_does_at_once_what_ends_nothing(keys: list[str], *, done: bool) -> None:
+    async with shown("tokens") as (app, pilot, owner):
+        await choose(app, pilot, *keys)
+        await press(app, pilot, "enter")
+        assert bool(owner.did) == done
+
+
 async def test_marked_channels_are_added_to_a_group_beside_their_others() -> None:
     async with shown("channels") as (app, pilot, owner):
         first, second = (app.page.source.row(at).view for at in (0, 1))  # type: ignore[attr-defined]
