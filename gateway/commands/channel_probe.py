@@ -83,7 +83,8 @@ def presets(*, as_json: bool) -> None:
     "--model",
     default="",
     shell_complete=MODELS,
-    help="Also make one tiny real call to this model, at its usual cost.",
+    help="Also make one tiny real call to this model. It goes to the upstream directly, which bills it; 'usage' and "
+    "budgets do not count it.",
 )
 @json_option
 def test(ref: str | None, model: str, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from gateway.control import model_lists, validation, vendor_prices
 from gateway.control.edits import ConfigEdits, edit_text
-from gateway.control.probe import look_at_key, probe
+from gateway.control.probe import CREDIT_UNKNOWN, look_at_key, probe
 from gateway.control.request_bodies import fields, members, patch, require_fields
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views, price_view
@@ -284,16 +284,20 @@ async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingVi
 async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     """POST /channels/{ref}/test {model?}: a free probe, and one tiny real call if a model is given.
 
-    The result is kept on the channel; a good one ends its rest. A key that is refused needs attention, as after a call.
+    The result is kept on the channel; a good one ends its rest, but only a call one for lack of credit. A key that is
+    refused needs attention, as after a call.
     """
     channel = channel_of(edits, request)
     asked = TestBody(**fields(await request.read(), TestBody, ("model",)))
-    check = await probe(edits.engine, channel, asked.model)
+    check, health = await probe(edits.engine, channel, asked.model), edits.engine.health
+    paused = check.ok and not asked.model and health.state_of(channel.id).no_credit
+    if paused:
+        check = msgspec.structs.replace(check, text=f"{check.text}; {CREDIT_UNKNOWN}")
     if (current := edits.registry.channels.get(channel.id)) is not None:
         edits.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
-        if check.ok:
+        if check.ok and not paused:
             # a key that is refused stays out of use, and so does a model that was not called now
-            edits.engine.health.clear(current.id, keys=False, models=_other_names(channel, asked.model))
+            health.clear(current.id, keys=False, models=_other_names(channel, asked.model))
     edits.engine.incident_watch.look()  # what it found began or ended now
     return check
 

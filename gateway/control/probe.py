@@ -39,6 +39,7 @@ BODY_LIMIT = 1 << 20
 TEXT_LIMIT = 300
 NO_MODELS = "no list of models: "
 NO_ANSWER = "the call failed: "
+CREDIT_UNKNOWN = "whether it has credit again only a call of a model shows, so it stays paused"
 
 _QUESTION = "Reply with the single word: ok"
 _CHAT = {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": OUTPUT_CAP, "stream": False}
@@ -51,8 +52,7 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     Raises NotFound if the channel does not serve the model.
     """
     served = _served_model(channel, model)
-    began = engine.clock.mono()
-    failed_keys = 0
+    began, whole, failed_keys = engine.clock.mono(), channel, 0
     if channel.keys:
         channel, ok, failed_keys, text = await _with_good_key(engine, channel)
     else:
@@ -60,6 +60,8 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     if served is not None:
         listed, began = text, engine.clock.mono()
         ok, text = await _call(engine, channel, served)
+        if ok and whole.keys:
+            engine.health.clear(key_id(whole.id, whole.all_keys.index(channel.key) + 1))  # also one without credit
         failed, unlisted = text.removeprefix(NO_ANSWER), listed.removeprefix(NO_MODELS)
         same = not ok and failed == unlisted
         text = f"neither a call nor the list of models works: {failed}" if same else f"{text}; {listed}"
@@ -123,9 +125,10 @@ async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, boo
         own = key_id(channel.id, number)
         ok, refuses, text = await _list(engine, one, own)
         if ok:
-            if _has_key(engine, one, own):
+            paused = engine.health.state_of(own).no_credit
+            if not paused and _has_key(engine, one, own):
                 engine.health.clear(own)
-            good.append((one, text))
+            good.append((one, f"{text}; {CREDIT_UNKNOWN}" if paused else text))
         else:
             bad.append(f"key {number}: {text}")
             refused |= {number} if refuses else set()

@@ -55,6 +55,8 @@ class HealthState(msgspec.Struct, frozen=True):
     reason: str = ""
     left_s: float = 0.0
     """Seconds of rest that are left; 0 if there is no end, or none needed."""
+    no_credit: bool = False
+    """It is for lack of credit, which no list of models shows to be over."""
 
 
 OK = HealthState("ok")
@@ -64,12 +66,13 @@ _OFF = HealthState("off")
 class _ChannelState:
     """What is remembered of one channel, or of one of its keys."""
 
-    __slots__ = ("attention", "in_a_row", "models", "outcomes", "reason", "steps", "trial", "until")
+    __slots__ = ("attention", "in_a_row", "models", "no_credit", "outcomes", "reason", "steps", "trial", "until")
 
     def __init__(self) -> None:
         self.until = 0.0
         self.reason = ""
         self.attention = False
+        self.no_credit = False
         self.in_a_row = 0
         self.steps = 0
         self.trial = False
@@ -114,7 +117,7 @@ class _ChannelState:
         """The later deadline always stays: a short rest never ends a long one."""
         most = max(LONGEST_S, OUT_OF_CREDIT_S) if seconds == OUT_OF_CREDIT_S else LONGEST_S
         self.until = max(self.until, now + min(max(seconds, 0.0), most))
-        self.reason = reason
+        self.reason, self.no_credit = reason, False
 
 
 class _Trial:
@@ -175,7 +178,8 @@ class ChannelHealth:
             return OK
         left = patient.until - self._mono()
         if left > 0:
-            return HealthState("attention" if patient.attention else "cooling", patient.reason, left)
+            name = "attention" if patient.attention else "cooling"
+            return HealthState(name, patient.reason, left, patient.no_credit)
         return HealthState("half_open", patient.reason) if patient.reason else OK
 
     def failed_last(self, one: ChannelId) -> bool:
@@ -231,6 +235,7 @@ class ChannelHealth:
         elif kind is FailureKind.QUOTA:
             patient.accepted(now)
             patient.rest(reason, retry_after_s or OUT_OF_CREDIT_S, now)
+            patient.no_credit = True
         elif kind is FailureKind.RATE:
             patient.accepted(now)
             patient.rest(reason, patient.step() if retry_after_s is None else retry_after_s, now)

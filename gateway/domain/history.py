@@ -154,15 +154,18 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def edited(self) -> str:
-        """What an edit of one thing changed: the field with its values, of several the fields; else empty."""
-        if len(self.differences) != 1 or self.differences[0].what != "changed":
+        """What an edit changed: the field with its values, of several the fields, and what else it did; else empty."""
+        changed = [one for one in self.differences if one.what == "changed"]
+        if not changed:
             return ""
-        fields = self.differences[0].fields
+        others = [f"{one.what} {one.noun} {one.name}" for one in self.differences if one.what != "changed"]
+        fields = changed[0].fields if len(changed) == 1 else []
         if len(fields) == 1 and fields[0].before + fields[0].after and self.kind == "change":
             before, after = fields[0].before or "default", fields[0].after or "default"
             before, after = where_they_differ(before, after, EDITED_CHARS)
-            return f"{fields[0].field}: {before} -> {after}"
-        return ", ".join(one.field for one in fields)
+            return "; ".join([f"{fields[0].field}: {before} -> {after}", *others])
+        names = dict.fromkeys(field.field for one in changed for field in one.fields)
+        return "; ".join([", ".join(names), *others])
 
 
 class UndoView(msgspec.Struct, frozen=True, kw_only=True):

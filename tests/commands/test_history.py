@@ -45,6 +45,18 @@ def test_the_history_is_a_table() -> None:
     assert "limits: default -> { rpm = 60 }" in line
 
 
+def test_an_edit_that_also_removed_something_says_both() -> None:
+    """A mapping to another model removes the list price of the name."""
+    gone = Difference(what="removed", noun="price", name="gpt-4.1", fields=[])
+    entry = replace(ENTRY, differences=[*ENTRY.differences, gone])
+    assert (
+        "limits: default -> { rpm = 60 }; removed price gpt-4.1"
+        in run("history", control=Control({"GET /history": [entry]})).out
+    )
+    both = replace(ENTRY, differences=[*ENTRY.differences, replace(ENTRY.differences[0], name="two")])
+    assert "  limits  " in run("history", control=Control({"GET /history": [both]})).out
+
+
 def test_of_a_long_value_before_an_edit_the_one_after_it_is_still_shown() -> None:
     held = FieldDifference(field="hold_output", before="what a call's limit allows, and more", after="800")
     entry = replace(ENTRY, differences=[replace(ENTRY.differences[0], fields=[held])])

@@ -53,6 +53,26 @@ async def test_a_model_for_embeddings_is_tested_by_them(gateway: Gateway, provid
     assert text.startswith("the call failed: it speaks anthropic, which has no embeddings")
 
 
+@pytest.mark.parametrize("keys", [[], ["sk-second-canary"]])
+async def test_only_a_good_call_ends_the_pause_for_lack_of_credit(
+    owner: ControlClient, gateway: Gateway, provider: Provider, keys: list[str]
+) -> None:
+    """Any account lists its models, also an empty one."""
+    await owner.edit_channel("up", {"key": "sk-upstream-canary", "keys": keys})
+    for name in ("ch_up#1", "ch_up#2") if keys else ("ch_up",):
+        gateway.engine.health.failed(ChannelId(name), FailureKind.QUOTA, "no credit", 600)
+    provider.on("/v1/models", LIST)
+    check = await owner.test_channel("up")
+    assert (check.ok, (await owner.channel("up")).state) == (True, "cooling")
+    assert "whether it has credit again only a call of a model shows, so it stays paused" in check.text
+    provider.on("m", fail(402))
+    assert not (await owner.test_channel("up", "m")).ok
+    assert (await owner.channel("up")).state == "cooling"
+    provider.on("m", GOOD)
+    assert (await owner.test_channel("up", "m")).ok
+    assert (await owner.channel("up")).state == "ok"
+
+
 async def test_the_owners_parameters_go_along(gateway: Gateway, provider: Provider) -> None:
     channel = gateway.channel(provider.base_url, overrides=Overrides(system="be brief", set={"temperature": 0}))
     provider.on("/v1/models", LIST)
