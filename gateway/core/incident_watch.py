@@ -113,8 +113,8 @@ class IncidentWatch:
         if self.serving:
             missing = {c.name: unset_text(self._variables.missing(c)) for c in channels if c.enabled}
             found.update_unset({name: text for name, text in missing.items() if text}, now)
+        found.update_keys(dict(self._key_states(channels)), now)  # first: what was the channel's may be a key's now
         found.update_channels(map(self._state_of, channels), now)
-        found.update_keys(dict(self._key_states(channels)), now)
         found.update_store(self._trouble(), now)
         if found.revision != self._saved[0] and self._clock.mono() - self._saved[1] >= SAVE_GAP_S:
             self.save()

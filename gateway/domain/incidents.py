@@ -249,6 +249,9 @@ class Incidents:
     def update_keys(self, states: Mapping[tuple[str, str], ChannelState], at: Millis) -> None:
         """Record the states of the keys of channels that have several, by channel and key; of others, nothing lasts."""
         for (_, key), state in states.items():
+            if (found := _under_other_number(self.newest(state.name), state, key)) is not None:
+                found.key = key
+                self._note(found)
             self._update_pause(state, key, at)
         for one in self._all:
             if one.key and one.paused and (one.channel, one.key) not in states:
@@ -368,6 +371,16 @@ class Incidents:
             return self._begin(channel=channel, key=key, kind=kind, status=status, began=at, last=at)
         found.kind, found.status = kind, status
         return found
+
+
+def _under_other_number(newest: Iterable[Incident], channel: ChannelState, key: str) -> Incident | None:
+    """The one that lasts under another number of a paused key, or of when the channel had only this key."""
+    lasting = [one for one in newest if one.paused and one.ended is None]
+    if channel.state not in PAUSED_STATES or any(one.key == key for one in lasting):
+        return None
+    (_, _, mask), reason = key.partition(" "), plain(channel.reason)
+    same = (one for one in lasting if one.reason == reason and (not one.key or one.key.endswith(f" {mask}")))
+    return next(same, None)
 
 
 def _same_cause(newest: Iterable[Incident], channel: ChannelState, key: str, now: Millis) -> dict[str, Any]:

@@ -344,6 +344,7 @@ async def test_a_rejected_key_stays_an_incident_under_another_number(
     await owner.remove_key("up", 1)
     (lasting,) = [one for one in await owner.incidents() if one.paused]
     assert (lasting.key, lasting.kind, lasting.status) == (f"{number - 1} {mask}", FailureKind.AUTH, 401)
+    assert lasting.id == rejected.id
     await owner.remove_key("up", 4 - number)
     (lasting,) = [one for one in await owner.incidents() if one.paused]
     assert (lasting.key, lasting.kind, lasting.status) == ("", FailureKind.AUTH, 401)
@@ -360,6 +361,9 @@ async def test_a_rejected_key_stays_an_incident_when_another_one_is_added(
     assert (await gateway.client.chat()).status == 200
     lasting = [one for one in await owner.incidents() if one.paused]
     assert [(one.key[:2], one.kind) for one in lasting] == [("1 ", FailureKind.AUTH)]
+    await owner.remove_key("up", 1)
+    (one,) = await owner.incidents()  # it is the same one all the time, and over now
+    assert (one.id, one.failures, one.ended is not None) == (lasting[0].id, 1, True)
 
 
 async def test_a_balance_that_is_used_up_is_an_incident_until_money_is_added(
