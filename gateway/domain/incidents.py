@@ -23,7 +23,7 @@ from gateway.domain.views import BudgetView, CallView
 QUIET_MS = 120_000
 """Failures further apart are two incidents."""
 REFUSING_MS = 600_000
-"""How long a budget counts as refusing after a call for which it was too small: smaller ones may fit."""
+"""How long a budget counts as refusing after a call for which it was too small, unless it pays for another one."""
 
 ENDED_BY_SUCCESS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, FailureKind.NETWORK})
 """Causes that a call which succeeds has disproved; rate limits, errors and the like come and go with calls between."""
@@ -85,6 +85,10 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     limit_nanos: Nanos | None = None
     """Of a budget: its amounts when it was last looked at; None if it does not limit them."""
     limit_tokens: int | None = None
+    used: int = 0
+    """Nano-dollars and tokens of a budget that were spent when it began, or refused a call last."""
+    answered: bool = False
+    """More was spent since then: it does not refuse every call."""
     paused: bool = False
     """It lasts: the channel is paused, the store rejects calls, or a variable is still not set."""
     ended: Millis | None = msgspec.field(name="ended_ms", default=None)
@@ -121,7 +125,8 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Whether a budget rejects calls: all of it is spent, or it was too small for one a while ago."""
         if not (self.budget and self.lasts(now)):
             return False
-        return self.reason == ALL_SPENT or (self.refused > 0 and now - self.last <= REFUSING_MS)
+        lately = self.refused > 0 and not self.answered and now - self.last <= REFUSING_MS
+        return self.reason == ALL_SPENT or lately
 
 
 class ChannelState(Protocol):
@@ -329,6 +334,8 @@ class Incidents:
                 self._note(one)
         for subject, budget in spent.items():
             known, reason, view = lasting.get(subject), _spent_text(budget.view), budget.view
+            if known is not None and _answers_again(known, budget):
+                self._note(known)
             if known is not None and known.refused and _was_raised(known, view):
                 known.ended = at  # what it refused is over, also if most of it is still spent
                 self._note(known)
@@ -548,6 +555,16 @@ def _was_raised(incident: Incident, budget: BudgetView) -> bool:
     return any(before is not None and (now is None or now > before) for before, now in pairs)
 
 
+def _answers_again(known: Incident, budget: SpentBudget) -> bool:
+    """Whether a call was answered since the last one that it refused, and that is new."""
+    use = budget.view.spent_nanos + budget.view.spent_tokens
+    new = not (budget.refused or known.answered) and use > known.used
+    if budget.refused:
+        known.used = use
+    known.answered = new or (known.answered and not budget.refused)
+    return new
+
+
 def _warning(subject: str, budget: SpentBudget) -> dict[str, Any]:
     """The fields of an incident that say whose budget it is, and how much of it is spent."""
     return {
@@ -558,6 +575,7 @@ def _warning(subject: str, budget: SpentBudget) -> dict[str, Any]:
         "until": budget.view.resets_at_ms,
         "limit_nanos": budget.view.nanos,
         "limit_tokens": budget.view.tokens,
+        "used": budget.view.spent_nanos + budget.view.spent_tokens,
     }
 
 

@@ -1,4 +1,7 @@
-"""Incidents are split by cause, told to watchers, and kept over restarts; nearly spent budgets are warned of once."""
+"""Incidents are split by cause, told to watchers, and kept over restarts; nearly spent budgets are warned of once.
+
+Long: what begins, changes and ends each kind of incident.
+"""
 
 import asyncio
 import logging
@@ -196,13 +199,25 @@ async def test_a_budget_that_is_too_small_for_a_call_is_an_incident_for_a_while_
         1,
     )
     assert one.refuses(gateway.engine.now())
-    assert (await client.chat(max_tokens=1)).status == 200
-    await gateway.settled(2)
     assert [one.ended for one in await owner.incidents() if one.budget] == [None]
     kept = gateway.engine.incident_watch.incidents.newest()[0]
     kept.last = Millis(kept.last - REFUSING_MS - 1)
     (one,) = [one for one in await owner.incidents() if one.budget]
     assert (one.ended is not None, one.refused) == (True, 1)
+
+
+async def test_a_budget_that_then_pays_for_a_smaller_call_is_not_refusing(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", speak())
+    gateway.price()
+    client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST * 10)),))
+    for number, (cap, refuses) in enumerate([(1_000, True), (1, False), (1_000, True)], start=1):
+        assert (await client.chat(max_tokens=cap)).status == (429 if refuses else 200)
+        await gateway.settled(number)
+        for _ in range(2):
+            found = [one.refuses(gateway.engine.now()) for one in await owner.incidents() if one.budget]
+            assert any(found) == refuses
 
 
 async def test_a_budget_that_was_too_small_and_is_raised_refuses_no_more(
