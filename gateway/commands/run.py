@@ -72,7 +72,7 @@ class ProgramSetup(msgspec.Struct, frozen=True, kw_only=True):
 @click.command(
     "run",
     cls=Command,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},  # options after the program are its own
     examples=[
         "tollkeeper run --budget 2 -- claude",
         "tollkeeper run --model qwen3:8b -- codex exec 'fix the failing test'",

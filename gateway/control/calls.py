@@ -17,7 +17,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.present_names import PresentNames, names_in, removed_names
 from gateway.domain.query import SORT_KEYS, CallOrder, Query, parse
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallPage, CallView, call_view, running_view
@@ -261,7 +261,8 @@ def _id_of(ref: str, find: Callable[[str], Token | Channel], prefix: str, names:
         removed = [key for key, name in names.items() if name == ref]
         if len(removed) == 1:
             return removed[0]
-        raise NotFound(f"{error.message}; to find calls under an earlier name, write {prefix}:NAME") from error
+        earlier = f"the filter word {prefix}:{word(ref)} finds calls under an earlier name, without the option"
+        raise NotFound(f"{error.message}; {earlier}") from error
 
 
 def _running(engine: Engine, where: CallFilter, words: Query, before: str, now: Millis) -> Iterator[CallView]:

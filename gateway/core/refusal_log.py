@@ -157,7 +157,8 @@ class Refusals:
         now, code = self._clock.mono(), error.code
         who = token.id if token is not None else ""
         model = "" if request is None else request.model
-        api = "" if code == "unknown_url" else visit.api.name
+        called = code != "unknown_url" and not visit.request.startswith("GET ")  # every call is a POST
+        api = visit.api.name if called else ""
         about = (who, code, api, visit.app, visit.request or model)
         flood = self._flood(who, code, now)
         refusal = _Refusal(

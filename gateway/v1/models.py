@@ -81,13 +81,18 @@ ALIAS = "claude/"
 """Before the name of any other; the Messages API knows the model by it."""
 
 
+def _token(engine: Engine, visit: CallOrigin) -> Token:
+    """The token of the client's key. Raises InvalidToken; its record names the request, as no model was called."""
+    return engine.pipeline.identify(msgspec.structs.replace(visit, request=f"GET {PATH}"))
+
+
 async def answer_models(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
     """GET /v1/models."""
     page, aliases = WHOLE_LIST, False
     if "anthropic-version" in request.headers:
         query, aliases = request.query, engine.catalog.registry.settings.list_for_claude
         page = ModelListPage(_limit(query.get("limit", "")), query.get("after_id", ""), query.get("before_id", ""))
-    body = listing(engine.pipeline.identify(visit), engine.catalog, page, aliases=aliases)
+    body = listing(_token(engine, visit), engine.catalog, page, aliases=aliases)
     return Response(body, headers=_account_note(engine.catalog))
 
 
@@ -95,7 +100,7 @@ async def answer_model(engine: Engine, request: web.BaseRequest, visit: CallOrig
     """GET /v1/models/{id}; the id may have slashes."""
     aliases = "anthropic-version" in request.headers and engine.catalog.registry.settings.list_for_claude
     name = visit.path[len(PATH) + 1 :]
-    return Response(one(name, engine.pipeline.identify(visit), engine.catalog, aliases=aliases))
+    return Response(one(name, _token(engine, visit), engine.catalog, aliases=aliases))
 
 
 def _account_note(catalog: Catalog) -> dict[str, str]:

@@ -77,6 +77,13 @@ def test_the_program_gets_variables_stdin_and_arguments_and_its_exit_code_is_our
     assert (ran.code, ran.out) == (7, f"{address} ['--model', 'x'] typed\n")
 
 
+def test_an_unknown_option_before_the_program_is_not_the_program() -> None:
+    ran = run("run", "--budgt", "2", "--", "true", control=Control({}))
+    assert ran.code == Exit.USAGE
+    assert "No such option '--budgt'" in ran.err
+    assert "--budget" in ran.err
+
+
 def test_its_calls_are_paid_with_a_token_that_then_expires(served: Served) -> None:
     ran = tollkeeper(served.home, "run", "--budget", "2", "--", sys.executable, "-c", CALL)
     (token,) = tokens(served)

@@ -14,6 +14,8 @@ from gateway.domain.price import Price
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from gateway.v1.models import ModelListPage, listing, one
 from tests.core import kit
+from tests.fakes.client import Client
+from tests.fakes.gateway import Gateway
 
 TOKEN = kit.token()
 
@@ -111,3 +113,13 @@ def test_a_model_that_is_not_seen_does_not_exist() -> None:
     with pytest.raises(NotFound) as caught:
         one("secret", TOKEN, catalog)
     assert caught.value.code == "model_not_found"
+
+
+async def test_a_list_that_is_refused_is_recorded_by_its_address(gateway: Gateway) -> None:
+    """No model was called by any API."""
+    for path in ("/v1/models", "/v1/models/m"):
+        answer = await Client(gateway.port, "sk-tk-wrong").ask("GET", path)
+        assert answer.status == 401
+    gateway.engine.pipeline.refusals.close()
+    record = gateway.records[0]
+    assert (record.request, record.api, record.model) == ("GET /v1/models", "", "")
