@@ -47,8 +47,8 @@ async def ask(
     """One Step a question.
 
     ``key`` is a client's key, or ``token`` the name of one; else the active token used last. ``model`` is what the
-    client asks for; else the first model that the token sees, one for embeddings only if there is no other. ``api``: a
-    name in ``TESTED``; else the one that the model is for.
+    client asks for; else the first model that the token sees; those for embeddings come last. ``api``: a name in
+    ``TESTED``; else the one that the model is for.
     """
     case, failed = Case(client, key=key, token=token, model=model, api=api), False
     for name, question in QUESTIONS:

@@ -36,7 +36,7 @@ class TestedApi(msgspec.Struct, frozen=True, kw_only=True):
     answer: str
     """The field of a whole answer that holds it."""
     ends: frozenset[str] = frozenset()
-    """The last event of a good stream: its ``type``, or its data if that is not JSON. Empty: there are no streams."""
+    """The last event of a good stream: its ``type``, or its data if that is not JSON. Empty: it does not stream."""
 
 
 EMBEDDINGS = "embeddings"

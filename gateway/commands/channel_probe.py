@@ -238,10 +238,8 @@ def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
         text = f"channel '{view.name}' offers no model that matches {chosen}; it offers {offered}; nothing was changed"
         raise Quit(text, Exit.NOT_FOUND)
     if len(removed) == len(view.models):
-        text = (
-            f"channel '{view.name}' offers nothing else; nothing was changed; to offer none: tollkeeper channel disable"
-        )
-        raise Quit(f"{text} {word(view.name)}", Exit.USAGE)
+        disable = f"to offer none: tollkeeper channel disable {word(view.name)}"
+        raise Quit(f"channel '{view.name}' offers nothing else; nothing was changed; {disable}", Exit.USAGE)
     kept = [one for one in view.models if one.name not in names and not one.live]
     left = {one.upstream_name for one in view.models if one.name not in names}
     out = sorted({one.upstream_name for one in removed} - left) if view.patterns else []

@@ -150,11 +150,7 @@ async def _call(client: ControlClient, call_id: str) -> CallView:
         try:
             return await client.call(call_id)
         except NotFound:
-            if (
-                is_call_id(call_id)
-                or not _PART_OF_ID.fullmatch(call_id)
-                or not (found := await _by_part(client, call_id))
-            ):
+            if (found := await _by_part(client, call_id)) is None:
                 raise
             return found
     if not (listed := await newest_calls(client, CallQuery(), 1)):
@@ -163,7 +159,9 @@ async def _call(client: ControlClient, call_id: str) -> CallView:
 
 
 async def _by_part(client: ControlClient, part: str) -> CallView | None:
-    """The only call that has this in its id, None if none has. Raises Quit of several."""
+    """The only call that has this in its id, None if none has or it cannot be a part of one. Raises Quit of several."""
+    if is_call_id(part) or not _PART_OF_ID.fullmatch(part):
+        return None
     wanted = CallQuery(query=parse(f"id:{part}", now()))
     with ProgressLine() as progress:
         found = await newest_calls(client, wanted, NAMED_IDS + 1, progress)

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from gateway.control import model_lists, validation, vendor_prices
 from gateway.control.edits import ConfigEdits, edit_text
-from gateway.control.probe import CREDIT_UNKNOWN, look_at_key, probe
+from gateway.control.probe import look_at_key, probe
 from gateway.control.request_bodies import fields, members, patch, require_fields
 from gateway.control.usage import tallies
 from gateway.control.views import channel_view, channel_views, price_view
@@ -291,8 +291,6 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     asked = TestBody(**fields(await request.read(), TestBody, ("model",)))
     check, health = await probe(edits.engine, channel, asked.model), edits.engine.health
     paused = check.ok and not asked.model and health.state_of(channel.id).no_credit
-    if paused:
-        check = msgspec.structs.replace(check, text=f"{check.text}; {CREDIT_UNKNOWN}")
     if (current := edits.registry.channels.get(channel.id)) is not None:
         edits.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
         if check.ok and not paused:

@@ -60,13 +60,22 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     if served is not None:
         listed, began = text, engine.clock.mono()
         ok, text = await _call(engine, channel, served)
-        if ok and whole.keys:
-            engine.health.clear(key_id(whole.id, whole.all_keys.index(channel.key) + 1))  # also one without credit
+        own = key_id(whole.id, whole.all_keys.index(channel.key) + 1) if whole.keys else whole.id
+        if ok and whole.keys and _has_key(engine, channel, own):
+            engine.health.clear(own)  # also one without credit
         failed, unlisted = text.removeprefix(NO_ANSWER), listed.removeprefix(NO_MODELS)
         same = not ok and failed == unlisted
         text = f"neither a call nor the list of models works: {failed}" if same else f"{text}; {listed}"
+    elif ok and any(engine.health.state_of(one).no_credit for one in _state_ids(whole)):
+        text += f"; {CREDIT_UNKNOWN}"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
     return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, TEXT_LIMIT), failed_keys=failed_keys)
+
+
+def _state_ids(channel: Channel) -> list[ChannelId]:
+    """Where the states of a channel or of its several keys are remembered."""
+    keys = [key_id(channel.id, number) for number in range(1, len(channel.all_keys) + 1)] if channel.keys else []
+    return keys or [channel.id]
 
 
 async def look_at_key(engine: Engine, channel: Channel, number: int) -> None:
@@ -125,10 +134,9 @@ async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, boo
         own = key_id(channel.id, number)
         ok, refuses, text = await _list(engine, one, own)
         if ok:
-            paused = engine.health.state_of(own).no_credit
-            if not paused and _has_key(engine, one, own):
+            if not engine.health.state_of(own).no_credit and _has_key(engine, one, own):
                 engine.health.clear(own)
-            good.append((one, f"{text}; {CREDIT_UNKNOWN}" if paused else text))
+            good.append((one, text))
         else:
             bad.append(f"key {number}: {text}")
             refused |= {number} if refuses else set()

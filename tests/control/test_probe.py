@@ -69,7 +69,8 @@ async def test_only_a_good_call_ends_the_pause_for_lack_of_credit(
     assert not (await owner.test_channel("up", "m")).ok
     assert (await owner.channel("up")).state == "cooling"
     provider.on("m", GOOD)
-    assert (await owner.test_channel("up", "m")).ok
+    check = await owner.test_channel("up", "m")
+    assert (check.ok, "stays paused" in check.text) == (True, False)
     assert (await owner.channel("up")).state == "ok"
 
 

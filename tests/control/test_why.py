@@ -245,12 +245,16 @@ async def test_a_fallback_that_the_token_may_not_use_is_named_with_the_rule(
     assert found.unused_fallbacks[0].fix.startswith("'tollkeeper token edit laptop --models")
 
 
-async def test_a_fallback_that_too_little_is_left_for_is_named_and_the_call_works(
-    owner: ControlClient, gateway: Gateway
-) -> None:
+def claude_may_answer(gateway: Gateway) -> None:
     gateway.price("claude", INPUT, OUTPUT)
     gateway.group("default", fallbacks=(Fallback(model="m", to=("claude",)),))
     gateway.channel("http://127.0.0.1:9", "claude", name="spare", dialect=Dialect.ANTHROPIC)
+
+
+async def test_a_fallback_that_too_little_is_left_for_is_named_and_the_call_works(
+    owner: ControlClient, gateway: Gateway
+) -> None:
+    claude_may_answer(gateway)
     budget = Budget(window=Window.EVER, nanos=Nanos(1000 * (INPUT + OUTPUT) // 10**6))
     gateway.token(budgets=(budget,))
     found = await owner.why("laptop", "m")
@@ -268,9 +272,7 @@ async def test_what_hides_that_a_fallback_is_too_dear_does_not_make_the_money_sh
     owner: ControlClient, gateway: Gateway
 ) -> None:
     """The next problem of a refused call is not the money if only its fallback cannot be paid."""
-    gateway.price("claude", INPUT, OUTPUT)
-    gateway.group("default", fallbacks=(Fallback(model="m", to=("claude",)),))
-    gateway.channel("http://127.0.0.1:9", "claude", name="spare", dialect=Dialect.ANTHROPIC)
+    claude_may_answer(gateway)
     gateway.token(budgets=(Budget(nanos=Nanos(1000 * (INPUT + OUTPUT) // 10**6)),), limits=Limits(tpm=1))
     found = await owner.why("laptop", "m")
     assert (found.code, found.then) == ("request_too_large_for_limit", None)
