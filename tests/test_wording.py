@@ -123,6 +123,13 @@ def test_names_of_tests_are_plain_english() -> None:
     assert found == [], advice()
 
 
+def test_docstrings_have_no_lone_surrogates() -> None:
+    """Python 3.13 refuses to compile one: what quotes such an escape must be a raw string."""
+    every = [*sources(), *files_in("tests"), *files_in("docs")]
+    found = [f"{source.path}: {text!r}" for source in every for text in _comments(source) if not _encodable(text)]
+    assert found == []
+
+
 def advice() -> str:
     """What to write instead."""
     return "\n".join(f"{phrase}  ->  {better}" for phrase, better in PHRASES.items())
@@ -141,6 +148,10 @@ def _texts(source: Source) -> Iterator[str]:
             yield " ".join(node.value.split())
         elif isinstance(node, ast.FunctionDef) and _is_command(node):
             yield " ".join((ast.get_docstring(node) or "").split())
+
+
+def _encodable(text: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _is_command(node: ast.FunctionDef) -> bool:

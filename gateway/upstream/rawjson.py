@@ -1,4 +1,4 @@
-"""JSON whose values are left as they were sent, and how many elements it has.
+r"""JSON whose values are left as they were sent, and how many elements it has.
 
 What is not looked at is thus passed on untouched: numbers, escapes, unknown fields. A lone surrogate escape such as
 ``\ud83d`` is legal JSON, but msgspec refuses it; such a value is read by the standard library and written again.
