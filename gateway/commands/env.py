@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from gateway.client.apps import APPS, PLACEHOLDER_KEY, AppTarget, Snippet, find_app, key_in, used_last
+from gateway.client.app import PLACEHOLDER_KEY, AppTarget, Snippet
+from gateway.client.apps import APPS, find_app, key_in, used_last
 from gateway.client.connect_card import KEY_VARIABLE, URL_VARIABLE, Shell, environment
 from gateway.client.control import ControlClient
 from gateway.client.model_choice import usual_model

@@ -19,7 +19,8 @@ from typing import Any
 import click
 import msgspec
 
-from gateway.client.apps import KEY_VARIABLE, App, Launch, app_of_program, find_app, generic_launch
+from gateway.client.app import KEY_VARIABLE, App, Launch
+from gateway.client.apps import app_of_program, find_app, generic_launch
 from gateway.client.control import ControlClient
 from gateway.client.model_choice import FormerRuns, usual_model
 from gateway.client.test_call import demand_serving

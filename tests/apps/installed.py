@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.apps import APPS, KEY_VARIABLE, AppTarget, Launch
+from gateway.client.app import KEY_VARIABLE, AppTarget, Launch
+from gateway.client.apps import APPS
 from tests.apps.scripted_agent import MODEL
 from tests.fakes.gateway import Gateway
 from tests.house import ROOT

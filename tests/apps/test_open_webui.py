@@ -11,7 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from gateway.client.apps import APPS, AppTarget
+from gateway.client.app import AppTarget
+from gateway.client.apps import APPS
 from gateway.domain.channel import Dialect
 from tests.apps.installed import RUN_S, driven, program
 from tests.apps.scripted_agent import INPUT, MODEL, OUTPUT, UPSTREAM_MODELS, ScriptedAgent, serve

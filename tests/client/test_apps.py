@@ -8,16 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.client.apps import (
-    APPS,
-    AppTarget,
-    Launch,
-    Snippet,
-    app_of_program,
-    find_app,
-    generic_launch,
-    key_in,
-)
+from gateway.client.app import AppTarget, Launch, Snippet
+from gateway.client.apps import APPS, app_of_program, find_app, generic_launch, key_in
 from gateway.client.connect_card import Shell
 from gateway.domain.errors import NotFound
 from tests.house import ROOT

@@ -16,7 +16,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from gateway.client.apps import APPS, AppTarget, Snippet
+from gateway.client.app import AppTarget, Snippet
+from gateway.client.apps import APPS
 from gateway.client.connect_card import Shell
 from gateway.client.model_choice import CallsBefore, best_model, choose_model
 from gateway.domain.errors import GatewayError

@@ -1,0 +1,223 @@
+"""Coding agents and editors: how each is pointed at the gateway."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gateway.client.app import (
+    CLAUDE,
+    HOME_NOTE,
+    KEY_VARIABLE,
+    App,
+    AppTarget,
+    Launch,
+    Snippet,
+    file_part,
+    json_text,
+    openai_variables,
+    own_key,
+    quote,
+    shell_part,
+)
+from gateway.domain.patterns import is_embedding_model
+
+CLAUDE_NAMES = frozenset({"best", "default", "haiku", "opus", "opusplan", "sonnet"})
+"""Claude Code has models of its own by these names, and does not send them."""
+
+
+def _claude_variables(target: AppTarget) -> dict[str, str]:
+    variables = {
+        "ANTHROPIC_BASE_URL": target.root,
+        "ANTHROPIC_AUTH_TOKEN": target.secret,
+        "ANTHROPIC_API_KEY": "",
+        "ANTHROPIC_MODEL": target.model,
+        "ANTHROPIC_DEFAULT_OPUS_MODEL": target.like("opus"),
+        "ANTHROPIC_DEFAULT_SONNET_MODEL": target.like("sonnet"),
+        "ANTHROPIC_DEFAULT_HAIKU_MODEL": target.like("haiku"),
+        "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }
+    if "claude" not in target.model:
+        variables["CLAUDE_CODE_ATTRIBUTION_HEADER"] = "0"  # only Anthropic keeps it out of the prompt and of its cache
+        if context := target.models.get(target.model):
+            variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(context)
+            variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(min(32_000, context // 4))
+    return variables
+
+
+def _claude(target: AppTarget) -> Sequence[Snippet]:
+    variables = _claude_variables(target)
+    return (
+        shell_part(variables),
+        file_part(f"or, to keep it: ~/.claude/settings.json ({HOME_NOTE})", json_text({"env": variables})),
+    )
+
+
+def _claude_launch(target: AppTarget, folder: Path) -> Launch:
+    # Variables of the user's own settings file would win over those of the environment, but not over this file's.
+    variables = _claude_variables(target)
+    file = {"settings.json": json_text({"env": variables})}
+    return Launch(
+        variables=variables,
+        files=file,
+        arguments=("--settings", str(folder / "settings.json")),
+        warning=f"Claude Code has a model of its own called '{target.model}' and calls that; give yours another name"
+        if target.model in CLAUDE_NAMES
+        else "",
+        note="That settings file is deleted now. To resume the session: tollkeeper run -- claude --resume ID",
+    )
+
+
+def _codex_provider(target: AppTarget) -> dict[str, str]:
+    return {
+        "name": '"Tollkeeper"',
+        "base_url": quote(target.base_url),
+        "env_key": f'"{KEY_VARIABLE}"',
+        "wire_api": '"responses"',
+        "request_max_retries": "0",
+        "stream_max_retries": "1",
+    }
+
+
+def _codex_settings(target: AppTarget) -> dict[str, str]:
+    settings = {"model": quote(target.model), "model_provider": '"tollkeeper"'}
+    context = target.models.get(target.model)
+    return settings | ({"model_context_window": str(context)} if context else {})
+
+
+def _codex(target: AppTarget) -> Sequence[Snippet]:
+    top = [f"{name} = {value}" for name, value in _codex_settings(target).items()]
+    table = [f"{name} = {value}" for name, value in _codex_provider(target).items()]
+    text = "\n".join([*top, "", "[model_providers.tollkeeper]", *table])
+    return file_part(f"~/.codex/config.toml ({HOME_NOTE})", text), own_key(target)
+
+
+def _codex_launch(target: AppTarget, _: Path) -> Launch:
+    table = {f"model_providers.tollkeeper.{name}": value for name, value in _codex_provider(target).items()}
+    pairs = [f"{name}={value}" for name, value in {**_codex_settings(target), **table}.items()]
+    return Launch(variables={KEY_VARIABLE: target.secret}, arguments=[part for pair in pairs for part in ("-c", pair)])
+
+
+def _opencode_config(target: AppTarget) -> dict[str, object]:
+    models: dict[str, object] = {
+        name: {"name": name} | ({"limit": {"context": context, "output": min(32_000, context // 2)}} if context else {})
+        for name, context in target.chat_models.items()
+    }
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "Tollkeeper",
+        "options": {"baseURL": target.base_url, "apiKey": f"{{env:{KEY_VARIABLE}}}"},
+        "models": models,
+    }
+    schema, model = "https://opencode.ai/config.json", f"tollkeeper/{target.model}"
+    return {"$schema": schema, "model": model, "small_model": model, "provider": {"tollkeeper": provider}}
+
+
+def _opencode(target: AppTarget) -> Sequence[Snippet]:
+    where = f"~/.config/opencode/opencode.json, or opencode.json in a project ({HOME_NOTE})"
+    return file_part(where, json_text(_opencode_config(target))), own_key(target)
+
+
+def _opencode_launch(target: AppTarget, _: Path) -> Launch:
+    config = msgspec.json.encode(_opencode_config(target)).decode()
+    return Launch(variables={KEY_VARIABLE: target.secret, "OPENCODE_CONFIG_CONTENT": config})
+
+
+def _qwen_variables(target: AppTarget) -> dict[str, str]:
+    return {**openai_variables(target), "OPENAI_MODEL": target.model}
+
+
+def _qwen(target: AppTarget) -> Sequence[Snippet]:
+    where = "then, if it was signed in elsewhere before, start it with"
+    return shell_part(_qwen_variables(target)), Snippet(where=where, text="qwen --auth-type openai")
+
+
+def _qwen_launch(target: AppTarget, folder: Path) -> Launch:
+    settings = {"security": {"auth": {"selectedType": "openai"}}}
+    path = {"QWEN_CODE_SYSTEM_SETTINGS_PATH": str(folder / "settings.json")}
+    return Launch(variables={**_qwen_variables(target), **path}, files={"settings.json": json_text(settings)})
+
+
+def _aider(target: AppTarget) -> Sequence[Snippet]:
+    model = f"openai/{target.model}"
+    lines = [f"openai-api-base: {quote(target.base_url)}", f"openai-api-key: {quote(target.secret)}"]
+    # These also win over a key in a configuration file or in a project's .env, which OPENAI_API_KEY would not.
+    variables = {
+        "AIDER_OPENAI_API_BASE": target.base_url,
+        "AIDER_OPENAI_API_KEY": target.secret,
+        "AIDER_MODEL": model,
+    }
+    text = "\n".join([*lines, f"model: {quote(model)}"])
+    return shell_part(variables), file_part(f"or, to keep it: ~/.aider.conf.yml ({HOME_NOTE})", text)
+
+
+def _continue_config(target: AppTarget, key: str) -> str:
+    head = "name: Tollkeeper\nversion: 1.0.0\nschema: v1\nmodels:\n"
+    names = [target.model, *(name for name in target.models if name != target.model)]
+    return head + "\n".join(
+        f"  - name: {quote(name)}\n    provider: openai\n    model: {quote(name)}\n"
+        f"    apiBase: {quote(target.base_url)}\n    apiKey: {key}\n    roles: [{_continue_roles(name)}]"
+        for name in names
+    )
+
+
+def _continue_roles(name: str) -> str:
+    return "embed" if is_embedding_model(name) else "chat, edit, apply"
+
+
+def _continue(target: AppTarget) -> Sequence[Snippet]:
+    text = _continue_config(target, quote(target.secret))
+    return (file_part(f"~/.continue/config.yaml ({HOME_NOTE})", text),)
+
+
+def _continue_launch(target: AppTarget, folder: Path) -> Launch:
+    text = _continue_config(target, f"${{{{ secrets.{KEY_VARIABLE} }}}}")
+    arguments = ("--config", str(folder / "config.yaml"))
+    return Launch(variables={KEY_VARIABLE: target.secret}, files={"config.yaml": text}, arguments=arguments)
+
+
+def _cline(target: AppTarget) -> Sequence[Snippet]:
+    text = (
+        f"API Provider: OpenAI Compatible\nBase URL: {target.base_url}\nAPI Key: {target.secret}\n"
+        f"Model ID: {target.model}"
+    )
+    return (Snippet(where="Cline's or Roo Code's panel > the gear", text=text),)
+
+
+def _zed(target: AppTarget) -> Sequence[Snippet]:
+    models = [
+        {"name": name, "display_name": name, "max_tokens": context or 128_000}
+        for name, context in target.chat_models.items()
+    ]
+    provider = {"api_url": target.base_url, "available_models": models}
+    default = {"default_model": {"provider": "Tollkeeper", "model": target.model}}
+    text = json_text({"language_models": {"openai_compatible": {"Tollkeeper": provider}}, "agent": default})
+    return (
+        file_part(r"~/.config/zed/settings.json (Windows: %APPDATA%\Zed\settings.json)", text),
+        Snippet(where="the key: command palette > agent: open settings > LLM Providers", text=target.secret),
+        shell_part({"TOLLKEEPER_API_KEY": target.secret}, "or, for the key, in the shell that starts it"),
+    )
+
+
+def _cursor(target: AppTarget) -> Sequence[Snippet]:
+    text = (
+        f"OpenAI API Key: {target.secret}\nOverride OpenAI Base URL: {target.base_url}\nAdd model: {target.model}\n"
+        "Cursor's own servers make the calls, so this address must be reachable from the internet over https."
+    )
+    return (Snippet(where="Cursor Settings > Models", text=text),)
+
+
+CODING_AGENTS: Mapping[str, App] = {
+    "claude": App(title="Claude Code", guide=_claude, programs=("claude",), launch=_claude_launch, family=CLAUDE),
+    "codex": App(title="Codex", guide=_codex, programs=("codex",), launch=_codex_launch, family=(r"gpt-\d",)),
+    "opencode": App(title="opencode", guide=_opencode, programs=("opencode",), launch=_opencode_launch),
+    "qwen-code": App(
+        title="Qwen Code", guide=_qwen, programs=("qwen",), launch=_qwen_launch, family=("qwen.*coder", "qwen")
+    ),
+    "aider": App(title="aider", guide=_aider, programs=("aider",)),
+    "continue": App(title="Continue", guide=_continue, programs=("cn",), launch=_continue_launch),
+    "zed": App(title="Zed", guide=_zed, programs=("zed", "zeditor")),
+    "cursor": App(title="Cursor", guide=_cursor, programs=("cursor",)),
+    "cline": App(title="Cline, Roo Code", guide=_cline),
+}
