@@ -20,7 +20,17 @@ import click
 from click.shell_completion import CompletionItem
 
 from gateway import __version__
-from gateway.commands.base import COMPLETE, HELP, HOME, HOST, PORT, address_options, home_option, no_such_command
+from gateway.commands.base import (
+    COMPLETE,
+    HELP,
+    HOME,
+    HOST,
+    PORT,
+    address_options,
+    home_option,
+    no_such_command,
+    refuse_repeated,
+)
 from gateway.commands.exit_codes import MEANINGS, PROGRAM, report
 from gateway.domain.errors import GatewayError
 
@@ -95,6 +105,10 @@ MEANT: Mapping[str, str] = {
 
 class LazyGroup(click.Group):
     """A group whose commands are loaded when they are called; its help needs none of them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        refuse_repeated(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

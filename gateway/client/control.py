@@ -253,7 +253,7 @@ class HistoryRequests(Caller):
     """The owner's changes, newest first, and how to undo them."""
 
     async def history(self, **filters: object) -> list[HistoryView]:
-        """Filters: kind, name, since, until (ms), limit, before (the number of an entry)."""
+        """Filters: kind, name (tuples, any may fit), since, until (ms), limit, before (an entry's number)."""
         return await self.get("/history", list[HistoryView], **filters)
 
     async def history_entry(self, number: int) -> HistoryView:
@@ -325,7 +325,8 @@ class ControlClient(
                     yield event
 
     async def calls(self, **filters: object) -> CallPage:
-        """Newest first. Filters: since, until (ms), token, group, model, channel, app, status, failed, outcome, words.
+        """Newest first. Filters: since, until (ms), status, failed, outcome, words, and tuples of which any may fit:
+        token, group, model, channel, app, api.
 
         Running calls come first unless ``before`` pages on; that is the cursor of the page before, or a call's id. A
         page may have less than ``limit`` calls although there is more: it is the last one if it has no cursor.
@@ -362,9 +363,9 @@ class ControlClient(
         path, patience_s = "/usage" + query_text(asked | picked), SEARCH_S if any(picked.values()) else 0
         return self.read(await self.send("GET", path, timeout_s=patience_s), Summary)
 
-    async def incidents(self, channel: str = "") -> list[Incident]:
-        """Newest first; of one channel if it is named."""
-        return await self.get("/incidents", list[Incident], channel=channel or None)
+    async def incidents(self, *channels: str) -> list[Incident]:
+        """Newest first; only those of these channels, if any are named."""
+        return await self.get("/incidents", list[Incident], channel=channels)
 
     async def verify(self) -> Verdict:
         """Recompute every balance and sum from the call log."""

@@ -132,8 +132,12 @@ def segment(text: str) -> str:
 
 
 def query_text(parameters: Mapping[str, object]) -> str:
-    """The query of a URL; parameters that are None or empty are left out. Raises BadRequest for what is not text."""
-    given = {name: _text(value) for name, value in parameters.items() if value is not None and value != ""}
+    """The query of a URL; parameters that are None or empty are left out, and those with several values repeated.
+
+    Raises BadRequest for what is not text.
+    """
+    values = {name: value if isinstance(value, tuple) else (value,) for name, value in parameters.items()}
+    given = [(name, _text(one)) for name, several in values.items() for one in several if one is not None and one != ""]
     try:
         return "?" + urlencode(given) if given else ""
     except UnicodeEncodeError as exc:

@@ -110,6 +110,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
+            refuse_repeated(self, ctx, args)
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             if meant := self._meant(error.option_name, ctx):
@@ -140,6 +141,18 @@ class Command(click.Command):
                 formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
 
+def refuse_repeated(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
+    """Raises UsageError for an option that takes one value and is given several times: click would take the last."""
+    if ctx.resilient_parsing:
+        return
+    _, _, order = command.make_parser(ctx).parse_args(list(args))
+    for param in order:
+        takes_one = isinstance(param, click.Option) and not (param.multiple or param.count)
+        if takes_one and order.count(param) > 1 and (param.secondary_opts or not getattr(param, "is_flag", False)):
+            name = " / ".join(max(names, key=len) for names in (param.opts, param.secondary_opts) if names)
+            raise click.UsageError(f"{name} is given {order.count(param)} times; it takes one value", ctx)
+
+
 def _check_text(value: object, param: click.Parameter, ctx: click.Context) -> None:
     """Raises BadParameter for bytes that are not UTF-8: Python carries them as halves of surrogate pairs."""
     if isinstance(value, tuple | list):
@@ -163,6 +176,7 @@ class Noun(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if self.bare and not ctx.resilient_parsing and self._names_no_command(args):
             args = [self.bare, *args]
+        refuse_repeated(self, ctx, args)
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -237,9 +251,9 @@ def home_option() -> click.Option:
 
 
 def _keep_as(key: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def keep(ctx: click.Context, _param: click.Parameter, value: object) -> None:
-        if value is not None:
-            ctx.meta[key] = value
+    def keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
+        if value is not None and ctx.meta.setdefault(key, value) != value:
+            raise click.UsageError(f"{param.opts[0]} is given twice: {ctx.meta[key]} and {value}; give it once", ctx)
 
     return keep
 

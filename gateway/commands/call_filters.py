@@ -17,7 +17,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.patterns import is_pattern
 from gateway.domain.present_names import PresentNames
-from gateway.domain.query import CallOrder, OneOf, Query, parse, shell_word
+from gateway.domain.query import AnyOf, CallOrder, OneOf, Query, parse, shell_word, words_for
 from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
@@ -29,16 +29,16 @@ PAGE = 500
 
 
 class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls: by options, each None if not given, and by words."""
+    """Which calls: by options, of whose values any may fit, and by words."""
 
-    token: str | None = None
-    """Name or id."""
-    group: str | None = None
-    model: str | None = None
-    channel: str | None = None
-    app: str | None = None
-    api: str | None = None
-    """Name of the inbound API."""
+    token: tuple[str, ...] = ()
+    """Names or ids."""
+    group: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    channel: tuple[str, ...] = ()
+    app: tuple[str, ...] = ()
+    api: tuple[str, ...] = ()
+    """Names of inbound APIs."""
     failed: bool | None = None
     query: Query = Query()
 
@@ -52,23 +52,24 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
     def by_names(self, names: PresentNames) -> Self:
         """The same pick with conditions instead of the names of tokens, groups and channels, to make here."""
         conditions = [*names.widened(self.query).conditions]
-        for field, ref, known in (("token_id", self.token, names.tokens), ("channel_id", self.channel, names.channels)):
-            if ref is not None:
-                conditions.append(OneOf(field, frozenset([ref, *(key for key, name in known.items() if name == ref)])))
-        if self.group is not None:
-            conditions.append(names.calls_of(self.group))
+        for field, refs, known in (
+            ("token_id", self.token, names.tokens),
+            ("channel_id", self.channel, names.channels),
+        ):
+            if refs:
+                ids = [key for key, name in known.items() if name in refs]
+                conditions.append(OneOf(field, frozenset([*refs, *ids])))
+        if self.group:
+            conditions.append(AnyOf(tuple(map(names.calls_of, self.group))))
         query = msgspec.structs.replace(self.query, conditions=tuple(conditions))
-        return msgspec.structs.replace(self, token=None, group=None, channel=None, query=query)
+        return msgspec.structs.replace(self, token=(), group=(), channel=(), query=query)
 
     def fits(self, call: CallView) -> bool:
         """The same pick, made here, once names are conditions."""
-        wanted = (
-            (self.model, call.model),
-            (self.app, call.app),
-            (self.api, call.api),
-            (self.failed, not 200 <= call.status < 300),
-        )
-        return all(asked in (None, there) for asked, there in wanted) and self.query.fits(call)
+        wanted = ((self.model, call.model), (self.app, call.app), (self.api, call.api))
+        if self.failed not in (None, not 200 <= call.status < 300):
+            return False
+        return all(not asked or there in asked for asked, there in wanted) and self.query.fits(call)
 
 
 def filter_options(command: F) -> F:
@@ -81,13 +82,12 @@ def filter_options(command: F) -> F:
 def wanted_of(given: dict[str, Any]) -> CallQuery:
     """The options by name as one value; raises BadRequest for a word that is not understood."""
     status = given.pop("status")
-    typed = [*given.pop("words"), *([f"st:{status}", "!st:running"] if status else [])]
-    if (answered := given.pop("answered_by")) is not None:
-        typed.append(_pattern_word("as", answered))
+    typed = [*given.pop("words"), *words_for("as", given.pop("answered_by"))]
+    typed += [*words_for("st", status), "!st:running"] if status else []
     for name, field in _PATTERN_FIELDS.items():
-        if is_pattern(value := given[name] or ""):
-            typed.append(_pattern_word(field, value))
-            given[name] = None
+        if any(map(is_pattern, given[name])):
+            typed += words_for(field, given[name])
+            given[name] = ()
     words = parse(" ".join(map(shell_word, typed)), now())
     since = _only(max, given.pop("since"), words.since)
     until = _only(min, given.pop("until"), words.until)
@@ -96,11 +96,6 @@ def wanted_of(given: dict[str, Any]) -> CallQuery:
         raise BadRequest(f"--until is before --since: nothing is from {began} to {ended}", param="until")
     failed = given.pop("errors") or None
     return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **given)
-
-
-def _pattern_word(field: str, pattern: str) -> str:
-    """The word of the filter for an option's value; ``!`` before it negates."""
-    return f"{'!' if pattern.startswith('!') else ''}{field}:{pattern.removeprefix('!')}"
 
 
 _PATTERN_FIELDS = {"token": "tok", "group": "grp", "model": "model", "channel": "ch", "app": "app", "api": "api"}
@@ -165,13 +160,14 @@ async def _page(client: ControlClient, progress: ProgressLine | None, **asked: o
 
 async def no_match(client: ControlClient, wanted: CallQuery) -> str:
     """The note for an empty result, with the probable reason."""
-    models = [] if wanted.model is None else [model.name for model in await client.models()]
-    if wanted == CallQuery(model=wanted.model) and wanted.model in models:
-        others = f"usage list --as {word(wanted.model or '')}"
+    models = [model.name for model in await client.models()] if wanted.model else []
+    missing = [name for name in wanted.model if name not in models]
+    if wanted == CallQuery(model=wanted.model) and wanted.model and not missing:
+        others = f"usage list {' '.join(f'--as {word(name)}' for name in wanted.model)}"
         return f"no matching calls; it may have answered calls for other names: tollkeeper {others}"
-    if wanted.model is None or wanted.model in models:
+    if not missing:
         return "no matching calls"
-    return f"no matching calls; no channel offers model '{wanted.model}' now: there are {', '.join(models) or 'none'}"
+    return f"no matching calls; no channel offers model '{missing[0]}' now: there are {', '.join(models) or 'none'}"
 
 
 def _only(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None:
@@ -185,23 +181,33 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--token",
         type=SOME,
+        multiple=True,
         shell_complete=TOKENS,
-        help="Calls with this token; as all names here also a pattern: 'ci-*'.",
+        help="Calls with this token; as all names here also a pattern, 'ci-*', or several: --token a --token b.",
     ),
-    click.option("--group", type=SOME, shell_complete=GROUPS, help="Calls in this group."),
-    click.option("--model", type=SOME, shell_complete=MODELS, help="Calls for this model."),
+    click.option("--group", type=SOME, multiple=True, shell_complete=GROUPS, help="Calls in this group."),
+    click.option("--model", type=SOME, multiple=True, shell_complete=MODELS, help="Calls for this model."),
     click.option(
         "--as",
         "answered_by",
         type=SOME,
+        multiple=True,
         metavar="MODEL",
         help="Calls that went to this model of an upstream, whatever model they asked for.",
     ),
-    click.option("--channel", type=SOME, shell_complete=CHANNELS, help="Calls answered by this channel."),
-    click.option("--app", type=SOME, help="Calls by this client program."),
-    click.option("--api", type=SOME, help="Calls of this API: chat, messages, responses, embeddings, ..."),
     click.option(
-        "--status", type=SOME, metavar="STATUS", help="Calls that ended with this HTTP status: 429, 4xx, '>=400'."
+        "--channel", type=SOME, multiple=True, shell_complete=CHANNELS, help="Calls answered by this channel."
+    ),
+    click.option("--app", type=SOME, multiple=True, help="Calls by this client program."),
+    click.option(
+        "--api", type=SOME, multiple=True, help="Calls of this API: chat, messages, responses, embeddings, ..."
+    ),
+    click.option(
+        "--status",
+        type=SOME,
+        multiple=True,
+        metavar="STATUS",
+        help="Calls that ended with this HTTP status: 429, 4xx, '>=400'.",
     ),
     click.option("--errors", is_flag=True, help="Calls that failed."),
     click.option(

@@ -51,8 +51,14 @@ def history() -> None:
         "tollkeeper history list --name ci --json",
     ],
 )
-@click.option("--kind", type=click.Choice(KINDS), help="Only changes of these.")
-@click.option("--name", metavar="NAME", help="Only changes of the token, group, channel or model with this name or id.")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only changes of these.")
+@click.option(
+    "--name",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="Only changes of the token, group, channel or model with this name or id.",
+)
 @click.option("--since", type=SINCE, metavar="WHEN", help="Only from then on: 2h, 7d, 2026-11-20.")
 @click.option("--until", type=UNTIL, metavar="WHEN", help="Only before then.")
 @click.option(
@@ -65,10 +71,16 @@ def history() -> None:
 )
 @json_option
 def list_history(
-    *, kind: str | None, name: str | None, since: Millis | None, until: Millis | None, limit: int, as_json: bool
+    *,
+    kinds: tuple[str, ...],
+    names: tuple[str, ...],
+    since: Millis | None,
+    until: Millis | None,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """List the changes, newest first."""
-    found = run(lambda client: client.history(kind=kind, name=name, since=since, until=until, limit=limit))
+    found = run(lambda client: client.history(kind=kinds, name=names, since=since, until=until, limit=limit))
     out_list(found, _COLUMNS, as_json=as_json, empty="no changes", drop=DROP)
     if len(found) == limit == SHOWN and not as_json:
         words(more_text(SHOWN, "changes"))

@@ -23,11 +23,13 @@ def incident() -> None:
 @incident.command(
     "list", examples=["tollkeeper incident list", "tollkeeper incident list --channel openai --since today"]
 )
-@click.option("--channel", default="", help="Only those of this channel.", shell_complete=CHANNELS)
+@click.option(
+    "--channel", "channels", multiple=True, help="Only those of this channel, or of several.", shell_complete=CHANNELS
+)
 @click.option("--since", type=SINCE, help="Only those that were not over before: 1h, 7d, 14:00, today, 2026-11-01.")
 @click.option("--limit", "-n", type=WholeNumber(min=1), metavar="N", help="At most so many, the newest (default: all).")
 @json_option
-def list_incidents(channel: str, since: Millis | None, limit: int | None, *, as_json: bool) -> None:
+def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int | None, *, as_json: bool) -> None:
     """List incidents, newest first. Each cause of a channel is an incident of its own; the last 200 are kept.
 
     An incident is over when a call succeeds after it, or two minutes after its last failure or the end of its channel's
@@ -39,7 +41,7 @@ def list_incidents(channel: str, since: Millis | None, limit: int | None, *, as_
     first at this one, and how many calls failed or were refused. Calls for which another channel was chosen at once, as
     this one was paused, are not counted.
     """
-    found = run(lambda client: client.incidents(channel))
+    found = run(lambda client: client.incidents(*channels))
     recent = [one for one in found if one.lasts(now()) or _end_of(one) >= (since or 0)]
     out_list(recent[:limit], COLUMNS, as_json=as_json, empty="no incidents", drop=DROP, below=BELOW)
 

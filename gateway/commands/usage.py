@@ -94,8 +94,10 @@ def list_calls(limit: int, sort: str | None, *, as_json: bool, **given: Any) -> 
     """List the calls that began last, the newest first, or those with the most of something.
 
     WORDS narrow the list, as in the console's filter.
-    Words: any text; tok: grp: ch: model: as: app: api: id: with * and ?; st:err st:ok st:4xx st:>=400;
+    Words: any text; tok: grp: ch: model: as: app: api: id: with * and ?, any of several as model:a,b;
+    st:err st:ok st:4xx st:>=400 st:429,5xx;
     dur: and ttft: as >5s; in: and out: as >10k; cost: as >0.01; since: and until:; ! negates.
+    An option with a name may be repeated: calls that fit any of its values are listed.
     """
     wanted = wanted_of(given)
 

@@ -117,12 +117,12 @@ async def _follow(client: ControlClient, feed: "EventFeed", *, as_json: bool, qu
 
 async def _check(client: ControlClient, wanted: CallQuery) -> None:
     """Raises NotFound for a name that no call to come can have."""
-    if wanted.token:
-        await client.token(wanted.token)
-    if wanted.group:
-        await client.group(wanted.group)
-    if wanted.channel:
-        await client.channel(wanted.channel)
+    for token in wanted.token:
+        await client.token(token)
+    for group in wanted.group:
+        await client.group(group)
+    for channel in wanted.channel:
+        await client.channel(channel)
 
 
 async def _events(client: ControlClient) -> AsyncGenerator[AnyEvent, None]:

@@ -82,8 +82,7 @@ def _settings_texts(changed: Sequence[FieldDifference]) -> tuple[str, str]:
 
 
 async def incidents(edits: ConfigEdits, request: web.Request) -> list[Incident]:
-    """GET /incidents[?channel=NAME]: newest first; those of budgets too."""
-    channel = query(request.query, {"channel": str}).get("channel", "")
-    if channel:
-        channel = edits.engine.catalog.channel(channel).name
-    return edits.engine.incident_watch.look().newest(channel)
+    """GET /incidents[?channel=NAME...]: newest first; those of budgets too."""
+    refs = query(request.query, {"channel": tuple}).get("channel", ())
+    names = {edits.engine.catalog.channel(ref).name for ref in refs}
+    return [one for one in edits.engine.incident_watch.look().newest() if not names or one.channel in names]

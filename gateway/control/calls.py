@@ -16,7 +16,7 @@ from gateway.domain.call import Outcome, Record, Running, is_call_id, repeats
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.present_names import PresentNames, names_in, removed_names
-from gateway.domain.query import SORT_KEYS, CallOrder, Query, parse
+from gateway.domain.query import SORT_KEYS, AnyOf, CallOrder, Condition, OneOf, Query, parse
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
@@ -36,15 +36,13 @@ SEARCH_S = 0.5
 
 _encode = msgspec.json.Encoder().encode
 
+PICKED_BY: dict[str, type] = dict.fromkeys(("token", "group", "model", "channel", "app", "api"), tuple)
+"""Parameters by which calls are picked; of several values of one, any may fit."""
+
 _PARAMETERS: dict[str, type] = {
+    **PICKED_BY,
     "since": int,
     "until": int,
-    "token": str,
-    "group": str,
-    "model": str,
-    "channel": str,
-    "app": str,
-    "api": str,
     "status": int,
     "outcome": str,
     "failed": bool,
@@ -220,19 +218,26 @@ def pick_calls(edits: ConfigEdits, asked: dict[str, Any]) -> tuple[CallFilter, Q
     """
     catalog, names = edits.engine.catalog, _present_names(edits.engine)
     words = names.widened(parse(asked.pop("words", ""), edits.now))
-    if ref := asked.get("token"):
-        asked["token"] = _id_of(ref, catalog.token, "tok", names.tokens)
-    if ref := asked.get("channel"):
-        asked["channel"] = _id_of(ref, catalog.channel, "ch", names.channels)
-    if (group := asked.get("group")) and group not in catalog.registry.groups:
-        there = f"there are: {', '.join(sorted(catalog.registry.groups))}"
-        other = "to find the calls of a removed or renamed one, write grp:NAME"
-        msg = f"there is no group '{plain(group, 64)}'; {there}; {other}"
-        raise NotFound(msg, param="group")
-    if group := asked.pop("group", ""):
-        words = msgspec.structs.replace(words, conditions=(*words.conditions, names.calls_of(group)))
-    if (api := asked.get("api")) and api not in edits.engine.apis:
-        raise BadRequest(f"unknown API '{plain(api, 40)}'; use one of {', '.join(edits.engine.apis)}", param="api")
+    picked = {name: asked.pop(name) for name in PICKED_BY if name in asked}
+    if "token" in picked:
+        picked["token"] = [_id_of(ref, catalog.token, "tok", names.tokens) for ref in picked["token"]]
+    if "channel" in picked:
+        picked["channel"] = [_id_of(ref, catalog.channel, "ch", names.channels) for ref in picked["channel"]]
+    for group in (groups := picked.pop("group", ())):
+        if group not in catalog.registry.groups:
+            there = f"there are: {', '.join(sorted(catalog.registry.groups))}"
+            other = "to find the calls of a removed or renamed one, write grp:NAME"
+            raise NotFound(f"there is no group '{plain(group, 64)}'; {there}; {other}", param="group")
+    for api in picked.get("api", ()):
+        if api not in edits.engine.apis:
+            raise BadRequest(f"unknown API '{plain(api, 40)}'; use one of {', '.join(edits.engine.apis)}", param="api")
+    conditions: list[Condition] = [AnyOf(tuple(map(names.calls_of, groups)))] if groups else []
+    for name, values in picked.items():
+        if len(values) == 1:
+            asked[name] = values[0]
+        else:
+            conditions.append(OneOf(f"{name}_id" if name in ("token", "channel") else name, frozenset(values)))
+    words = msgspec.structs.replace(words, conditions=(*words.conditions, *conditions))
     known = [outcome.value for outcome in Outcome]
     if asked.get("outcome", known[0]) not in known:
         raise BadRequest(f"outcome: must be one of {', '.join(known)}", param="outcome")

@@ -1,7 +1,7 @@
 """The history over HTTP: list it, undo, redo. What may surprise the owner is refused until it is confirmed."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 from aiohttp import web
@@ -49,11 +49,11 @@ class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_history(edits: ConfigEdits, request: web.Request) -> list[HistoryView]:
-    """GET /history?kind&name&since&until&limit&before: newest first; ``before`` is the number of an entry."""
-    types = {"kind": str, "name": str, "since": int, "until": int, "limit": int, "before": int}
+    """GET /history?kind&name&since&until&limit&before: newest first;  ``before`` is the number of an entry."""
+    types = {"kind": tuple, "name": tuple, "since": int, "until": int, "limit": int, "before": int}
     asked = query(request.query, types)
-    kind, limit = asked.get("kind", ""), asked.get("limit", PAGE)
-    if kind and kind not in KNOWN_KINDS:
+    kinds, names, limit = asked.get("kind", ()), asked.get("name", ()), asked.get("limit", PAGE)
+    if not set(kinds) <= set(KNOWN_KINDS):
         raise BadRequest(f"kind: must be one of {', '.join(KNOWN_KINDS)}", param="kind")
     if not 1 <= limit <= PAGE_LIMIT:
         raise BadRequest(f"limit: must be from 1 to {PAGE_LIMIT}", param="limit")
@@ -63,7 +63,7 @@ async def list_history(edits: ConfigEdits, request: web.Request) -> list[History
     found = [
         entry
         for entry in reversed(entries)
-        if since <= entry.time < until and entry.id < before and _concerns(entry, kind, asked.get("name", ""))
+        if since <= entry.time < until and entry.id < before and _concerns(entry, kinds, names)
     ]
     return [view_of(entry, entries, undone) for entry in found[:limit]]
 
@@ -119,11 +119,13 @@ def _number(request: web.Request) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 and int(text) else -1
 
 
-def _concerns(entry: HistoryEntry, kind: str, name: str) -> bool:
-    if not kind and not name:
+def _concerns(entry: HistoryEntry, kinds: Collection[str], names: Collection[str]) -> bool:
+    """Whether it changes something of one of these kinds with one of these names."""
+    if not kinds and not names:
         return True
     return any(
-        (not kind or NOUNS[change.table] == kind) and (not name or name in _names(change)) for change in entry.changes
+        (not kinds or NOUNS[change.table] in kinds) and (not names or not _names(change).isdisjoint(names))
+        for change in entry.changes
     )
 
 

@@ -66,9 +66,20 @@ def require_fields(data: bytes, *names: str) -> None:
 
 
 def query(given: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any]:
-    """The parameters of a URL, by name and type (``str``, ``int`` or ``bool``). Raises BadRequest."""
+    """The parameters of a URL, by name and type: ``str``, ``int`` or ``bool``, or ``tuple`` for texts of which there
+    may be several. Raises BadRequest.
+    """
     require_known(given, types)
-    return {name: _parameter(name, text, types[name]) for name, text in given.items() if text != ""}
+    found: dict[str, Any] = {}
+    for name in given:
+        texts = [text for key, text in given.items() if key == name and text != ""]
+        if types[name] is tuple:
+            found |= {name: tuple(dict.fromkeys(texts))} if texts else {}
+        elif len(texts) > 1:
+            raise BadRequest(f"'{name}' is given {len(texts)} times, but can have one value only", param=name)
+        elif texts:
+            found[name] = _parameter(name, texts[0], types[name])
+    return found
 
 
 def _parameter(name: str, text: str, wanted: type) -> object:

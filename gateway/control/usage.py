@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import msgspec
 from aiohttp import web
 
-from gateway.control.calls import pick_calls
+from gateway.control.calls import PICKED_BY, pick_calls
 from gateway.control.edits import ConfigEdits
 from gateway.control.group_sums import GroupSums, sums_of_groups
 from gateway.control.request_bodies import query
@@ -30,7 +30,8 @@ TOKEN_AND_MODEL: By = "token|model"
 
 _PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
 _PICKING: dict[str, type] = {
-    **dict.fromkeys(("token", "group", "model", "channel", "app", "api", "words"), str),
+    **PICKED_BY,
+    "words": str,
     "failed": bool,
 }
 """Parameters that pick calls."""

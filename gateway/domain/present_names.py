@@ -57,6 +57,8 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
     def _widened(self, condition: Condition) -> Condition:
         if isinstance(condition, Negation):
             return Negation(self._widened(condition.condition))
+        if isinstance(condition, AnyOf):
+            return AnyOf(tuple(map(self._widened, condition.conditions)))
         others = tuple(self._others(condition)) if isinstance(condition, PatternCondition) else ()
         return AnyOf((condition, *others)) if others else condition
 

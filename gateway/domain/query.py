@@ -16,13 +16,16 @@ and an unknown one is an error:
 ``since: until:``                       a moment: ``10m``, ``14:00``, ``2026-11-30``
 ======================================  ================================================================
 
+Several values with commas between them mean any of them: ``model:gpt-4o,o3``, ``st:429,5xx``. A comma inside double
+quotes is part of the value.
+
 ``cost>0.01``, ``status>=400``, ``model=gpt-4o`` and ``model!=gpt-4o`` are understood, too.
 
 A parsed word is a condition: a value, so that the store can derive from it what to search the bytes of its files for.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from operator import attrgetter
@@ -44,6 +47,8 @@ INFINITE = 1 << 62
 """More than any number of a call."""
 
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+')
+_VALUES = re.compile(r'(?:[^,"]|"[^"]*(?:"|$))*')
+"""The values of a word, between its commas."""
 _WITHOUT_COLON = re.compile(r"(!*)([A-Za-z]+)(!=|==?|>=|<=|>|<)([^=].*)", re.DOTALL)
 _COMPARISON = re.compile(r"(>=|<=|>|<|=|)(.*)", re.DOTALL)
 _NUMBERS: dict[str, tuple[str, Callable[[str], int]]] = {
@@ -268,16 +273,17 @@ class CallOrder(msgspec.Struct, frozen=True):
 
 def parse(text: str, now: Millis) -> Query:
     """The query of a line of words; raises BadRequest naming the word that is not understood."""
-    since, until = None, None
+    bounds: dict[str, Millis] = {}
     words: list[str] = []
     for word in map(_with_colon, _WORD.findall(text)):
         field, colon, value = word.partition(":")
-        if colon and field == "since":
-            since = past_of(_unquote(value), now)
-        elif colon and field == "until":
-            until = past_of(_unquote(value), now, end=True)
-        else:
+        if not colon or field not in ("since", "until"):
             words.append(word)
+        elif field in bounds:
+            raise BadRequest(f"{field}: is given twice; give it once")
+        else:
+            bounds[field] = past_of(_unquote(value), now, end=field == "until")
+    since, until = bounds.get("since"), bounds.get("until")
     return Query(since=since, until=until, words=tuple(words), conditions=tuple(_condition(word) for word in words))
 
 
@@ -312,13 +318,33 @@ def _with_colon(word: str) -> str:
     return f"{negations}{'!' if sign == '!=' else ''}{field}:{compared}{value}"
 
 
+def words_for(field: str, values: Collection[str]) -> list[str]:
+    """The words for calls whose field fits any of these values, and none of those that begin with ``!``."""
+    wanted = [_quoted(value) for value in values if not value.startswith("!")]
+    unwanted = [_quoted(value.removeprefix("!")) for value in values if value.startswith("!")]
+    return [*([f"{field}:{','.join(wanted)}"] if wanted else []), *(f"!{field}:{value}" for value in unwanted)]
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"' if "," in value or any(map(str.isspace, value)) else value
+
+
 def _condition(word: str) -> Condition:
     negations = len(word) - len(word.lstrip("!"))
     if negations == len(word):  # the last exclamation mark is what is looked for
         negations -= 1
     word = word[negations:]
-    condition = _plain_condition(word)
+    conditions = tuple(map(_plain_condition, _alternatives(word)))
+    condition = conditions[0] if len(conditions) == 1 else AnyOf(conditions)
     return Negation(condition) if negations % 2 else condition
+
+
+def _alternatives(word: str) -> list[str]:
+    """A word for each of the values between commas."""
+    field, _, quoted = word.partition(":")
+    name = _FULL_NAMES.get(field, field)
+    values = [value for value in _VALUES.findall(quoted) if value] if name in _PATTERNS or name == "st" else []
+    return [f"{name}:{value}" for value in values] or [word]
 
 
 def _plain_condition(word: str) -> Condition:

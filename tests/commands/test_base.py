@@ -51,6 +51,55 @@ def test_commands_are_listed_in_the_order_they_were_written() -> None:
     assert noun.list_commands(click.Context(noun)) == ["b", "a"]
 
 
+REPEATABLE = ("--home", "--host", "--port")
+"""Options of which another test sees how they are refused."""
+
+
+def single_options() -> Iterator[tuple[tuple[str, ...], click.Option]]:
+    for path, command in ALL.items():
+        for param in command.params:
+            if not isinstance(param, click.Option) or param.multiple or param.opts[0] in REPEATABLE:
+                continue
+            if param.secondary_opts or not param.is_flag:
+                yield path, param
+
+
+@pytest.mark.parametrize(("path", "option"), single_options(), ids=str)
+def test_an_option_that_takes_one_value_is_refused_when_it_is_repeated(
+    path: tuple[str, ...], option: click.Option
+) -> None:
+    given = [option.opts[0]] if option.is_flag else [option.opts[0], "1"]
+    ran = run(*path, *given, *given, control=Control({}))
+    assert (ran.code, "is given 2 times" in ran.err) == (Exit.USAGE, True)
+
+
+def test_a_flag_may_be_repeated() -> None:
+    assert run("token", "list", "--json", "--json", control=Control({"GET /tokens": []})).code == 0
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--home", "/a", "token", "list", "--home", "/b"),
+        ("token", "--home", "/a", "list", "--home", "/b"),
+        ("--home", "/a", "--home", "/b", "token", "list"),
+        ("--port", "1", "serve", "--port", "2"),
+    ],
+)
+def test_an_option_of_two_levels_is_refused_with_two_values(args: tuple[str, ...]) -> None:
+    ran = run(*args, control=Control({}))
+    assert (ran.code, "is given" in ran.err) == (Exit.USAGE, True)
+
+
+def test_the_same_home_at_two_levels_is_one() -> None:
+    assert run("--home", "/a", "token", "list", "--home", "/a", control=Control({"GET /tokens": []})).code == 0
+
+
+def test_what_follows_two_dashes_is_not_ours() -> None:
+    ran = run("run", "--", "true", "--model", "a", "--model", "b", control=Control({}))
+    assert "is given" not in ran.err
+
+
 def test_an_argument_that_is_not_utf8_is_refused_on_one_line() -> None:
     control = Control({})
     for args in (

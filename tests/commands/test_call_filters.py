@@ -14,7 +14,7 @@ from gateway.domain.query import parse
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage
 from tests.commands.runner import Control, run
-from tests.commands.samples import CALL, NOW
+from tests.commands.samples import CALL, NOW, SUMMARY
 
 
 def test_options_are_passed_on() -> None:
@@ -55,6 +55,41 @@ def test_an_option_takes_a_pattern(option: str, value: str, word: str) -> None:
     control = Control({"GET /calls": CallPage(calls=[CALL])})
     assert run("usage", "list", option, value, control=control).code == 0
     assert parse_qs(control.asked[0][0].partition("?")[2]) == {"limit": ["50"], "words": [word]}
+
+
+@pytest.mark.parametrize("command", ["list", "summary", "export"])
+def test_a_repeated_option_means_any_of_its_values(command: str) -> None:
+    control = Control({"GET /calls": CallPage(calls=[]), "GET /usage": SUMMARY})
+    run("usage", command, *("--token", "a", "--model", "m", "--token", "b", "--model", "n"), control=control)
+    asked = parse_qs(control.asked[0][0].partition("?")[2])
+    assert (asked["token"], asked["model"]) == (["a", "b"], ["m", "n"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--model", "gpt-*", "--model", "o3"), "model:gpt-*,o3"),
+        (("--model", "!gpt-*", "--model", "!o3"), "!model:gpt-* !model:o3"),
+        (("--model", "gpt-*", "--model", "!gpt-4*"), "model:gpt-* !model:gpt-4*"),
+        (("--token", "my *", "--token", "a,b"), 'tok:"my *","a,b"'),
+        (("--as", "gpt-5", "--as", "o3"), "as:gpt-5,o3"),
+        (("--status", "429", "--status", "5xx"), "st:429,5xx !st:running"),
+    ],
+)
+def test_repeated_patterns_become_one_word(options: tuple[str, ...], words: str) -> None:
+    control = Control({"GET /calls": CallPage(calls=[CALL])})
+    assert run("usage", "list", *options, control=control).code == 0
+    assert parse_qs(control.asked[0][0].partition("?")[2])["words"] == [words]
+
+
+def test_calls_that_are_followed_may_fit_any_of_several_values() -> None:
+    for wanted in (
+        CallQuery(token=("phone", CALL.token_id)),
+        CallQuery(group=("work", CALL.group)),
+        CallQuery(model=("other", CALL.model), app=("", CALL.app)),
+    ):
+        assert wanted.by_names(PresentNames()).fits(CALL)
+    assert not CallQuery(model=("other", "another")).fits(CALL)
 
 
 def test_a_call_that_ends_between_two_pages_is_listed_once() -> None:
@@ -163,9 +198,13 @@ def test_a_word_that_makes_no_sense_is_a_usage_error() -> None:
 def test_the_same_pick_can_be_made_without_the_server() -> None:
     names = PresentNames(tokens={"tok_1": "jupyter"}, groups={"home": [NameSpan("default", Millis(0), None)]})
     for token, group in (("tok_1", "home"), ("jupyter", "home")):
-        wanted = CallQuery(token=token, group=group, failed=None, query=parse("st:ok tok:jupyter grp:home", NOW))
+        wanted = CallQuery(token=(token,), group=(group,), failed=None, query=parse("st:ok tok:jupyter grp:home", NOW))
         assert wanted.by_names(names).fits(CALL)
-    for other in (CallQuery(token="phone"), CallQuery(group="default", channel="none"), CallQuery(channel="demo")):
+    for other in (
+        CallQuery(token=("phone",)),
+        CallQuery(group=("default",), channel=("none",)),
+        CallQuery(channel=("demo",)),
+    ):
         assert not other.by_names(names).fits(CALL)
     assert not CallQuery(failed=True).fits(CALL)
     assert not CallQuery(query=parse("st:500", NOW)).fits(CALL)

@@ -63,6 +63,12 @@ def test_as_many_as_wanted_are_listed() -> None:
     assert len(lines.splitlines()) == 2
 
 
+def test_incidents_of_several_channels_are_asked_for() -> None:
+    control = Control({"GET /incidents": []})
+    run("incident", "list", "--channel", "a", "--channel", "b", control=control)
+    assert control.asked == [("GET /incidents?channel=a&channel=b", None)]
+
+
 def test_since_leaves_out_what_was_over_before() -> None:
     began, last, ended = (Millis(NOW - ago) for ago in (90_000, 60_000, 30_000))
     over = replace(FAILED, id=1, paused=False, began=began, last=last, ended=ended)

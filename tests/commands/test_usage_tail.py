@@ -54,8 +54,8 @@ def test_names_find_the_calls_that_were_made_under_earlier_ones() -> None:
     renamed = [replace(TOKEN, id=CALL.token_id, name="jupyter")]
     group = replace(GROUP, name="home", name_spans=(NameSpan(CALL.group, Millis(0), None),))
     told = replace(snapshot(call(2), call(1)), tokens=renamed, groups=[group])
-    for words, token in (("tok:jupyter grp:home", None), ("", "jupyter"), ("grp:home", "jupyter")):
-        wanted = CallQuery(token=token, group="home", query=parse(words, NOW))
+    for words, token in (("tok:jupyter grp:home", ()), ("", ("jupyter",)), ("grp:home", ("jupyter",))):
+        wanted = CallQuery(token=token, group=("home",), query=parse(words, NOW))
         assert ids(EventFeed(wanted, 9).fresh(told)) == ["req_1", "req_2"]
     assert EventFeed(CallQuery(query=parse("!tok:jupyter", NOW)), 9).fresh(told) == []
     feed = EventFeed(CallQuery(query=parse("tok:later", NOW)), 9)
@@ -138,7 +138,7 @@ async def test_a_reader_that_was_abandoned_asks_again(monkeypatch: pytest.Monkey
 
 
 def test_only_what_was_requested_is_shown() -> None:
-    assert EventFeed(CallQuery(token="phone"), 10).fresh(snapshot(call(1))) == []
+    assert EventFeed(CallQuery(token=("phone",)), 10).fresh(snapshot(call(1))) == []
 
 
 def test_memory_is_bounded() -> None:

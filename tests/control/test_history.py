@@ -121,6 +121,10 @@ async def test_the_history_is_filtered_and_paged(console: ControlClient) -> None
     await console.edit_token("ci", {"note": "x"})
     assert [entry.text for entry in await console.history(kind="token")] == ["changed token 'ci'", "added token 'ci'"]
     assert [entry.text for entry in await console.history(name="friends")] == ["added group 'friends'"]
+    every = ["added group 'friends'", "changed token 'ci'", "added token 'ci'"]
+    assert {entry.text for entry in await console.history(name=("friends", "ci"))} == set(every)
+    assert {entry.text for entry in await console.history(kind=("group", "token"))} == set(every)
+    assert await console.history(kind=("group", "channel"), name=("ci", "nobody")) == []
     (newest,) = await console.history(limit=1)
     assert len(await console.history(before=newest.id)) == 2
     assert await console.history(since=newest.time_ms + 60_000) == []

@@ -37,6 +37,8 @@ async def test_each_cause_of_a_channel_is_an_incident_of_its_own(
     found = await owner.incidents()
     assert {(one.channel, one.status, one.failures) for one in found} == {("up", 500, 2), ("up", 429, 1)}
     assert [one.id for one in await owner.incidents("up")] == [one.id for one in found]
+    await owner.add_channel({"name": "well", "dialect": "mock"})
+    assert (await owner.incidents("well"), await owner.incidents("well", "up")) == ([], found)
     with pytest.raises(NotFound):
         await owner.incidents("nope")
 

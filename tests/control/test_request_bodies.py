@@ -2,6 +2,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from multidict import MultiDict
 
 from gateway.control.request_bodies import fields, members, patch, query, require_fields
 from gateway.domain.budget import Budget, Window
@@ -119,6 +120,16 @@ def test_parameters_of_a_url_get_their_types() -> None:
     given = {"since": "-5", "token": "x", "failed": "true", "app": ""}
     types: dict[str, type] = {"since": int, "token": str, "failed": bool, "app": str}
     assert query(given, types) == {"since": -5, "token": "x", "failed": True}
+
+
+def test_a_parameter_of_a_url_that_may_have_several_values_has_them_all() -> None:
+    given = MultiDict([("token", "a"), ("limit", "5"), ("token", "b"), ("token", "")])
+    assert query(given, {"token": tuple, "limit": int}) == {"token": ("a", "b"), "limit": 5}
+
+
+def test_another_parameter_that_is_repeated_is_refused() -> None:
+    with pytest.raises(BadRequest, match="'limit' is given 2 times"):
+        query(MultiDict([("limit", "5"), ("limit", "6")]), {"limit": int})
 
 
 @pytest.mark.parametrize("given", [{"since": "now"}, {"since": "1.5"}, {"failed": "maybe"}, {"other": "x"}])

@@ -72,6 +72,16 @@ def fits(words: str, call: CallView = CALL) -> bool:
         "until:1m",
         "!st:ok",
         "!claude st:err grp:home",
+        "tok:phone,laptop",
+        "model:gpt-*,*:30b",
+        "model=other,*:30b",
+        "tok:laptop,",
+        "st:ok,429",
+        "st:ok,err",
+        "id:999,012",
+        'app:curl,"my editor"',
+        "!tok:phone,tablet",
+        "token:phone,laptop grp:home,work",
     ],
 )
 def test_words_that_fit(words: str) -> None:
@@ -94,15 +104,28 @@ def test_words_that_fit(words: str) -> None:
         "!qwen",
         "qwen st:ok",
         "model:[q]*",
+        "tok:phone,tablet",
+        "!tok:phone,laptop",
+        "st:ok,5xx",
+        'tok:"phone,laptop"',
+        "tok:phone,laptop grp:work",
     ],
 )
 def test_words_that_do_not_fit(words: str) -> None:
     assert not fits(words)
 
 
-@pytest.mark.parametrize("words", ["st:>=x", "st:zzz", "st:9999", "dur:fast", "in:>-1", "cost:cheap", "since:soon"])
+@pytest.mark.parametrize(
+    "words", ["st:>=x", "st:zzz", "st:9999", "dur:fast", "in:>-1", "cost:cheap", "since:soon", "in:>1,000"]
+)
 def test_a_word_that_makes_no_sense_is_refused(words: str) -> None:
     with pytest.raises(BadRequest, match=words.partition(":")[2].lstrip(">=")):
+        parse(words, NOW)
+
+
+@pytest.mark.parametrize("words", ["since:1h since:2h", "until:1h qwen until:2h"])
+def test_a_bound_that_is_given_twice_is_refused(words: str) -> None:
+    with pytest.raises(BadRequest, match="is given twice"):
         parse(words, NOW)
 
 

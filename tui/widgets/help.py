@@ -29,6 +29,7 @@ FILTER = (
     ("claude", "in any field; all words must match"),
     ("!word", 'excludes; "two words" is a phrase'),
     ("tok: grp: ch:", "also model: app: api: id: with * and ?"),
+    ("model:o3,gpt-*", "any of these; so with st: and names"),
     ("as:gpt-4o", "calls that went to this model, asked for or not"),
     ("st:", "err, ok, running, waiting, an outcome, 4xx, 429, >=400"),
     ("dur: ttft:", ">5s, <=250ms"),
