@@ -97,14 +97,16 @@ class CallLog:
 
         The oldest kept is 1, the newest ``count``; numbers beyond them are passed over.
         """
-        skip = max(0, self.count - top)
+        with self.log.lock:
+            kept = [(segment, segment.n, segment.end) for segment in self.log.segments if not segment.gone]
+        skip = max(0, sum(n for _, n, _ in kept) - top)
         wanted = min(limit, top)
         records: list[Record] = []
-        for segment in reversed([one for one in self.log.segments if not one.gone]):
-            if skip >= segment.n:
-                skip -= segment.n
+        for segment, n, end in reversed(kept):
+            if skip >= n:
+                skip -= n
                 continue
-            for line in segment.newest_after(skip):
+            for line in segment.newest_after(skip, end):
                 if len(records) >= wanted:
                     return records
                 records.append(_decode(body_of(line)))
@@ -141,9 +143,7 @@ class CallLog:
         segments = self.log.segments[::-1]
         for step in LogSearch(where, query).steps(segments, below):
             for line in step.lines:
-                if not intact(line):
-                    step.segment.damaged = True
-                elif (number := id_of(line)) < below:
+                if intact(line) and (number := id_of(line)) < below:
                     records.append(_decode(body_of(line)))
                     if len(records) >= limit:
                         return _so_far(self.log.segments, records, number, records[-1].ts)
@@ -171,9 +171,7 @@ class CallLog:
         found: list[CallView] = []
         for step in LogSearch(where, query).steps(self.log.segments[::-1], below):
             for line in step.lines:
-                if not intact(line):
-                    step.segment.damaged = True
-                elif id_of(line) < below:
+                if intact(line) and id_of(line) < below:
                     found.append(call_view(_decode(body_of(line))))
                     patience.over()
             if len(found) > 2 * limit:

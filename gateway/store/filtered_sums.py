@@ -47,7 +47,6 @@ def filtered_sums(
     for step in LogSearch(selection.where, selection.query).steps(segments, FOREVER):
         for line in step.lines:
             if not intact(line):
-                step.segment.damaged = True
                 continue
             call = decode_entry(body_of(line))
             found.sums.add(call)

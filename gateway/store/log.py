@@ -25,7 +25,7 @@ from typing import NamedTuple
 from gateway.store import files
 from gateway.store.errors import StoreError
 from gateway.store.ledger import Ledger, check_complete
-from gateway.store.rollup import DAY, Countable
+from gateway.store.rollup import DAY, Countable, Rollup, SegmentSums
 from gateway.store.segment import EMPTY, Segment
 from gateway.store.tail import Mark, PartlyWritten, Tail, reseal, restore
 
@@ -94,6 +94,26 @@ class LogLine(NamedTuple):
 _data = attrgetter("data")
 
 
+class SegmentView(NamedTuple):
+    """A segment as it was at one moment, whatever is written to it afterwards."""
+
+    segment: Segment
+    n: int
+    last: int
+    """The newest document in it."""
+    sums: SegmentSums
+    end: int
+    """Bytes of the file that are never written again."""
+    unsynced: list[bytes]
+    """The lines behind them: these may be replaced in the file, or be written again."""
+
+
+def _view(segment: Segment, tail: Tail | None) -> SegmentView:
+    sums = segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums
+    end, unsynced = tail.safe_part() if tail else (segment.end, [])
+    return SegmentView(segment, segment.n, segment.last, sums, end, unsynced)
+
+
 class Log:
     """The folder ``usage``. The writer repairs what it finds when it opens, and says so in ``notes``.
 
@@ -121,8 +141,8 @@ class Log:
         """Takes what happens to the files while they grow, for the owner to know."""
         self.damage: list[str] = []
         """Those of the notes about calls whose cost may be in no sum."""
-        self._lock = threading.Lock()
-        """Between what ``append`` does and what ``sync`` does beside waiting for the disk."""
+        self.lock = threading.Lock()
+        """While it is held, no segment grows and no line is replaced; waiting for the disk happens without it."""
         self._sync_lock = threading.Lock()
         self._closed: list[Tail] = []
         self._tail: Tail | None = None
@@ -144,7 +164,7 @@ class Log:
         """
         if not self._writer:
             raise StoreError("this process only reads the store")
-        with self._lock:
+        with self.lock:
             tail, ts = self._tail, lines[0].call.ts
             if in_new_file or tail is None or ts >= self._day_end or tail.segment.end > self._limit:
                 tail = self._ready_tail(ts, in_new_file=in_new_file)
@@ -162,12 +182,17 @@ class Log:
 
     def amend(self, needle: bytes, remake: Callable[[bytes], bytes | None], old: Countable, new: Countable) -> bool:
         """Replace the line with the needle, which holds the old call; see ``Tail.amend``."""
-        with self._lock:
+        with self.lock:
             for tail in (self._tail, *self._closed):
                 if tail is not None and tail.amend(needle, remake):
                     tail.segment.recount(old, new)
                     return True
         return False
+
+    def views(self) -> list[SegmentView]:
+        """The segments as they are now. Needs the lock."""
+        growing = {tail.segment.name: tail for tail in (*self._closed, self._tail) if tail}
+        return [_view(segment, growing.get(segment.name)) for segment in self.segments]
 
     def refresh(self) -> None:
         """For a reader beside a writer: take in what was added since."""
@@ -186,7 +211,7 @@ class Log:
         A file whose sync failed is rewritten from memory; OSError if that fails, too.
         """
         with self._sync_lock:
-            with self._lock:
+            with self.lock:
                 due = [(tail, tail.mark()) for tail in (*self._closed, self._tail) if tail and tail.dirty]
                 made, last = self._files, self.last
             if made != self._files_safe:
@@ -215,7 +240,7 @@ class Log:
             except OSError:
                 self._wait_with_seal = SEAL_AGAIN
                 return
-            with self._lock:
+            with self.lock:
                 for tail, sums in zip(ready, sealed, strict=True):
                     tail.segment.sums = sums
                     self._closed.remove(tail)
@@ -237,11 +262,11 @@ class Log:
         try:
             tail.sync()
         except OSError as exc:
-            with self._lock:
+            with self.lock:
                 tail.rebuild()
             self.tell(f"the disk refused to sync {tail.segment.name} ({files.reason(exc)}); the file was rewritten")
         else:
-            with self._lock:
+            with self.lock:
                 tail.covered(mark)
 
     def _retain(self) -> None:
@@ -249,9 +274,11 @@ class Log:
         before = self._oldest()
         for segment in self.segments:
             if segment.name in self.ledger.sealed and not segment.gone and segment.t1 < before:
-                with suppress(OSError):  # the next time will do
+                segment.gone = True  # first: who finds no file then knows why
+                try:
                     segment.path.unlink(missing_ok=True)
-                    segment.gone = True
+                except OSError:
+                    segment.gone = False  # the next time will do
 
     def _ready_tail(self, ts: int, *, in_new_file: bool) -> Tail:
         tail = self._tail

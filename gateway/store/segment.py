@@ -1,6 +1,6 @@
 """Segment: one file of the call log, and what is known of it without reading it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,8 +33,6 @@ class Segment:
         self.sums: SegmentSums = sealed or Rollup()
         self.gone = False
         """The file was deleted for its age; its sums remain."""
-        self.damaged = False
-        """A line that is not as it was written was met while reading."""
         self.partial = sealed is not None and sealed.left is not None
         """Its file does not hold the calls its sums are of: damage took some, or all, after it was sealed."""
         self.foreign = False
@@ -68,31 +66,29 @@ class Segment:
 
         False if anything but these lines and the closing braces is there. Raises StoreTooNew.
         """
-        with self.path.open("rb") as file:
+        with files.open_to_read(self.path) as file:
             start = file.read(100)
-            self._check_format(start)
-            ours = start.startswith(HEAD)
-            fine = self._count(file, self.end if ours else 0)
+        self._check_format(start)
+        ours = start.startswith(HEAD)
+        fine = self._count(_written_lines(self.path, self.end if ours else 0))
+        with files.open_to_read(self.path) as file:
             file.seek(self.end)
             return fine and ours and file.read(len(TAIL) + 1) == TAIL
 
-    def _count(self, file: BinaryIO, at: int) -> bool:
-        """Read from an offset to the end of the file; whether nothing but new lines of ours stands before its end."""
-        fine, suspect, end = True, False, file.seek(at)
-        for raw in file:
-            line = raw.rstrip(b"\n")
-            comma, line = line.startswith(b","), line.removeprefix(b",")
-            if intact(line):
-                doc_id = id_of(line)
-                self.foreign = self.foreign or canonical(line) != line
-                fine = fine and not suspect and not self.foreign and comma == (self.n > 0) and doc_id > self.last
-                suspect, end = False, at + len(raw.rstrip(b"\n"))
-                if doc_id > self.last:  # ids only grow: an older one is a repeat
-                    self.observe(doc_id, decode_entry(body_of(line)))
-            elif line:
-                suspect = True  # the closing braces, or damage if an intact line follows
-            at += len(raw)
-        self.end = max(end, len(HEAD))
+    def _count(self, lines: Iterable[tuple[int, bytes]]) -> bool:
+        """Count the new ones of these lines, each with its offset; whether there are only new lines of ours."""
+        fine = True
+        for at, raw in lines:
+            line, comma = raw.removeprefix(b","), raw.startswith(b",")
+            if not intact(line):
+                fine = fine and not line
+                continue
+            doc_id = id_of(line)
+            self.foreign = self.foreign or canonical(line) != line
+            fine = fine and not self.foreign and comma == (self.n > 0) and doc_id > self.last
+            self.end = at + len(raw)
+            if doc_id > self.last:  # ids only grow: an older one is a repeat
+                self.observe(doc_id, decode_entry(body_of(line)))
         return fine
 
     def _check_format(self, start: bytes) -> None:
@@ -125,12 +121,15 @@ class Segment:
 
     def lines(self) -> Iterator[bytes]:
         """Its intact lines, oldest first."""
-        for block in self._blocks():
-            for line in split(block):
-                if intact(line):
-                    yield line
-                elif line:
-                    self.damaged = True
+        with suppress(FileNotFoundError):
+            yield from filter(intact, self.every_line(self.end))
+
+    def every_line(self, end: int) -> Iterator[bytes]:
+        """Its lines up to an offset at which one ends, oldest first, the damaged ones too.
+
+        What is appended while they are read does not matter. Raises FileNotFoundError at once.
+        """
+        return _lines_up_to(files.open_to_read(self.path), end)
 
     def newest(self, needles: list[bytes]) -> Iterator[bytes]:
         """Its intact lines that hold every needle, newest first; nothing is decoded."""
@@ -142,15 +141,12 @@ class Segment:
                 end = block.find(b"\n", hit, stop)
                 line = block[start : stop if end < 0 else end].removeprefix(b",")
                 stop = start - 1 if start else 0
-                if all(needle in line for needle in needles):
-                    if intact(line):
-                        yield line
-                    else:
-                        self.damaged = True
+                if all(needle in line for needle in needles) and intact(line):
+                    yield line
 
-    def newest_after(self, skip: int) -> Iterator[bytes]:
-        """Its intact lines, newest first, without the newest ``skip``: those are counted, not looked at."""
-        for block in self.blocks():
+    def newest_after(self, skip: int, end: int) -> Iterator[bytes]:
+        """Its intact lines up to an offset, newest first, without the newest ``skip``: those are counted only."""
+        for block in self.blocks(end=end):
             held = block.count(CRC)
             if skip >= held:
                 skip -= held
@@ -159,13 +155,14 @@ class Segment:
             yield from reversed(lines[: max(0, len(lines) - skip)])
             skip = 0
 
-    def blocks(self, below: int | None = None) -> Iterator[bytes]:
+    def blocks(self, below: int | None = None, end: int | None = None) -> Iterator[bytes]:
         """Its lines in blocks, newest first: all of them, or those with smaller ids than ``below`` and a few more.
 
-        Nothing if the file is gone.
+        ``end`` is the offset up to which they are read, by default the present one. Nothing if the file is gone.
         """
+        end = self.end if end is None else end  # once: behind it, lines may be half written
         try:
-            file = self.path.open("rb")
+            file = files.open_to_read(self.path)
         except FileNotFoundError:
             return
         with file:
@@ -173,7 +170,7 @@ class Segment:
                 file.seek(0)
                 yield foreign_lines(file.read())
                 return
-            stop = self.end if below is None else self._end_of(below, file)
+            stop = end if below is None else _end_of(below, file, end)
             size, fetched = (BLOCK + 1) // 2, stop
             while stop > len(HEAD):
                 start = max(len(HEAD), stop - size)
@@ -192,35 +189,59 @@ class Segment:
                 yield b"\n".join(map(_canonical, split(block))) if self.foreign else block
                 stop, size = start - 1, BLOCK
 
-    def _end_of(self, below: int, file: BinaryIO) -> int:
-        """An offset behind all lines with smaller ids, and at most some blocks behind the last of them."""
-        low, high = len(HEAD), self.end
-        while high - low > BLOCK:
-            middle = (low + high) // 2
-            found = _first_id(file, middle, high)
-            if found is not None and found[0] < below:
-                low = found[1]
-            else:
-                high = middle
-        file.seek(high)
-        return min(self.end, high + len(file.readline().rstrip(b"\n"))) if high < self.end else high
 
-    def _blocks(self) -> Iterator[bytes]:
-        """Its lines in blocks, oldest first."""
-        try:
-            file = self.path.open("rb")
-        except FileNotFoundError:
+def _written_lines(path: Path, at: int) -> Iterator[tuple[int, bytes]]:
+    """The lines behind an offset up to the last intact one, each with its offset.
+
+    Another process may append while they are read: what was read early is then not what is there now. But what stands
+    before an intact line was written before it. So from the first doubtful line on, all is read once more.
+    """
+    doubtful, stop = -1, -1
+    with files.open_to_read(path) as file:
+        file.seek(at)
+        for raw in file:
+            line = raw.rstrip(b"\n")
+            good = not line or intact(line.removeprefix(b","))
+            if good and doubtful < 0:
+                yield at, line
+            elif doubtful < 0:
+                doubtful = at
+            elif good and line:
+                stop = at + len(line)
+            at += len(raw)
+    if stop >= 0:
+        with files.open_to_read(path) as file:
+            file.seek(doubtful)
+            for line in file.read(stop - doubtful).split(b"\n"):
+                yield doubtful, line
+                doubtful += len(line) + 1
+
+
+def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
+    with file:
+        if file.read(len(HEAD)) != HEAD:
+            file.seek(0)
+            yield from split(foreign_lines(file.read()))
             return
-        with file:
-            if file.read(len(HEAD)) != HEAD:
-                file.seek(0)
-                yield foreign_lines(file.read())
+        while (left := end - file.tell()) > 0:
+            block = file.read(min(BLOCK, left))
+            if not block:
                 return
-            while (left := self.end - file.tell()) > 0:
-                block = file.read(min(BLOCK, left))
-                if not block:
-                    return
-                yield block + (file.readline() if left > len(block) else b"")
+            yield from filter(None, split(block + (file.readline() if left > len(block) else b"")))
+
+
+def _end_of(below: int, file: BinaryIO, end: int) -> int:
+    """An offset behind all lines with smaller ids, and at most some blocks behind the last of them."""
+    low, high = len(HEAD), end
+    while high - low > BLOCK:
+        middle = (low + high) // 2
+        found = _first_id(file, middle, high)
+        if found is not None and found[0] < below:
+            low = found[1]
+        else:
+            high = middle
+    file.seek(high)
+    return min(end, high + len(file.readline().rstrip(b"\n"))) if high < end else high
 
 
 def _first_id(file: BinaryIO, start: int, stop: int) -> tuple[int, int] | None:

@@ -104,6 +104,10 @@ class Tail:
             return True
         return False
 
+    def safe_part(self) -> tuple[int, list[bytes]]:
+        """Where the lines end that are safe from a power cut, and the lines behind them."""
+        return self._synced, list(self._unsynced)
+
     def mark(self) -> Mark:
         """What a sync that begins now will cover."""
         return Mark(len(self._unsynced), self.segment.end, self._amended)
@@ -135,7 +139,7 @@ class Tail:
 
     def rebuild(self) -> None:
         """Rewrite the file, with a sync of its own: what was safe from the old file, the rest from memory."""
-        safe = self._safe_part()
+        safe = self._safe_bytes()
         lines = join(self._unsynced, first=self._synced == len(HEAD)) if self._unsynced else b""
         old, self._fd = self._fd, -1
         try:
@@ -155,7 +159,7 @@ class Tail:
         if self._fd >= 0:
             os.close(self._fd)
 
-    def _safe_part(self) -> bytes:
+    def _safe_bytes(self) -> bytes:
         if self._fd >= 0 and hasattr(os, "pread"):
             safe = os.pread(self._fd, self._synced, 0)
         else:

@@ -4,32 +4,25 @@
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from gateway.domain.call import Record
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import Verdict
 from gateway.store.books import ACCOUNT, DIMENSION, Scope, SpentAmounts
-from gateway.store.files import body_of, id_of
-from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, SealedSegment, SegmentSums, by_day
-from gateway.store.segment import Segment, decode_entry
+from gateway.store.files import body_of, id_of, intact
+from gateway.store.log import SegmentView
+from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, SealedSegment, by_day
+from gateway.store.segment import decode_entry
 from gateway.store.store import Store
 from gateway.store.sums import total
-
-
-class VerifiedPart(NamedTuple):
-    """A segment as it was when the snapshot was taken: to be read up to the document ``last``."""
-
-    segment: Segment
-    n: int
-    last: int
-    sums: SegmentSums
 
 
 class BooksSnapshot(NamedTuple):
     """What the gateway has."""
 
-    parts: list[VerifiedPart]
+    parts: list[SegmentView]
     backlog: list[Record]
     counters: list[tuple[Scope, Millis, SpentAmounts]]
     granted: Nanos
@@ -49,11 +42,8 @@ def take(store: Store) -> BooksSnapshot:
     """The present state, by value."""
     books = store.books
     balance = books.balance()
-    parts = []
-    with books.counters.lock:
-        for segment in store.calls.log.segments:
-            sums = segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums
-            parts.append(VerifiedPart(segment, segment.n, segment.last, sums))
+    with books.counters.lock, store.calls.log.lock:
+        parts = store.calls.log.views()
         backlog, last = books.counters.backlog(), store.calls.log.last
     damage = list(store.calls.log.damage)
     return BooksSnapshot(parts, backlog, books.counters.known(), store.entities.granted, balance, damage, last)
@@ -103,18 +93,19 @@ class _Audit:
         balance = self._snapshot.granted - self.cost
         yield from self._same("the balance", self._snapshot.balance, balance)
 
-    def _part(self, part: VerifiedPart) -> Iterator[str]:
+    def _part(self, part: SegmentView) -> Iterator[str]:
         """A segment against its file, unless that is gone or damaged: then the sums are all there is."""
-        name = part.segment.name
-        if part.segment.gone or part.segment.partial:
+        lines = _lines(part)
+        if lines is None:
             self._believe(part)
             return
+        name, damaged = part.segment.name, False
         fresh, count, last, gaps = Rollup(), 0, 0, list[str]()
-        for line in part.segment.lines():
-            doc_id = id_of(line)
-            if doc_id > part.last:
-                break
-            call = decode_entry(body_of(line))
+        for line in lines:
+            if not intact(line):
+                damaged = True
+                continue
+            doc_id, call = id_of(line), decode_entry(body_of(line))
             fresh.add(call)
             count += 1
             yield from self._call(call, call.id)
@@ -125,7 +116,7 @@ class _Audit:
         if count == part.n:  # else calls are missing that the sums know
             self.damage += gaps
         self._next = max(self._next, part.last + 1)
-        if part.segment.damaged:
+        if damaged:
             yield f"{name}: its content differs from what was written; its sums stay as they were"
         yield from self._same(f"{name}: number of calls", part.n, count)
         if isinstance(part.sums, SealedSegment):
@@ -163,7 +154,7 @@ class _Audit:
             missing = f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
             self.damage.append(f"{missing} missing from the end, and what they cost is in no sum")
 
-    def _believe(self, part: VerifiedPart) -> None:
+    def _believe(self, part: SegmentView) -> None:
         """The sums of a segment, without its calls."""
         segment = part.segment
         self.damage += self._before(segment.name, segment.first, segment.last)
@@ -186,6 +177,19 @@ class _Audit:
         self.checks += 1
         if kept != found:
             yield f"{what}{_difference(kept, found)}"
+
+
+def _lines(part: SegmentView) -> Iterator[bytes] | None:
+    """The lines to check: those of the file that are never written again, and the others as they are in memory.
+
+    None if there is no file to check.
+    """
+    if part.segment.partial:
+        return None
+    try:
+        return chain(part.segment.every_line(part.end), part.unsynced)
+    except FileNotFoundError:
+        return None if part.segment.gone else iter(part.unsynced)
 
 
 def _difference(kept: object, found: object) -> str:

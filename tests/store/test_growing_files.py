@@ -1,0 +1,200 @@
+"""Readers of files that grow: what is written while they read is neither seen half nor taken for damage."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from gateway.domain.units import Millis
+from gateway.store.calls import CallLog
+from gateway.store.files import id_of
+from gateway.store.log import Log
+from gateway.store.search import CallFilter, SearchDeadline
+from gateway.store.store import Store
+from gateway.store.verify import check, take, verify
+from tests.house import amount
+from tests.store.samples import T0, grant, log_of, record, running, seal, settle, store_of
+
+
+@pytest.fixture
+def store(home: Path) -> Iterator[Store]:
+    opened = store_of(home)
+    grant(opened)
+    for i in range(20):
+        settle(opened, i)
+    opened.books.sync()
+    yield opened
+    with suppress(Exception):
+        opened.close()
+
+
+def test_lines_that_are_appended_while_others_are_read_are_not_among_them(tmp_path: Path) -> None:
+    calls = log_of(tmp_path, 40)
+    lines = calls.log.segments[0].lines()
+    found = [id_of(line) for line in islice(lines, 3)]
+    calls.append([record(i) for i in range(40, 80)])
+    found += [id_of(line) for line in lines]
+    assert found == list(range(1, 41))
+
+
+@pytest.mark.parametrize("whole", [CallFilter(), CallFilter(since=Millis(T0 + 2))], ids=["all", "a span"])
+def test_a_search_finds_each_call_once_whatever_is_appended_meanwhile(tmp_path: Path, whole: CallFilter) -> None:
+    calls = log_of(tmp_path, 40)
+    patience = _Appending(calls, 40)
+    found = calls.search(whole, limit=99, patience=patience).records
+    assert [one.id for one in found] == [record(i).id for i in range(39, -1 if whole == CallFilter() else 1, -1)]
+
+
+class _Appending(SearchDeadline):
+    """A call ends at every look at the clock."""
+
+    def __init__(self, calls: CallLog, number: int) -> None:
+        super().__init__()
+        self._calls, self._next = calls, number
+
+    def over(self) -> bool:
+        self._calls.append([record(self._next)])
+        self._next += 1
+        return False
+
+
+def test_a_page_by_numbers_is_of_one_moment(tmp_path: Path) -> None:
+    calls = log_of(tmp_path)
+    ended, faults = threading.Event(), []
+
+    def read() -> None:
+        while not ended.is_set():
+            count = calls.count
+            if (page := calls.numbered(count, 3)) and page[0].id != record(count - 1).id:
+                faults.append((count, page[0].id))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for i in range(amount(1500, 10_000)):
+        calls.append([record(i)])
+    ended.set()
+    reader.join()
+    assert faults == []
+
+
+def _append(store: Store) -> None:
+    for i in range(20, 40):
+        settle(store, i)
+
+
+def _sync_and_append(store: Store) -> None:
+    _append(store)
+    store.books.sync()
+    settle(store, 40)
+
+
+def _replace(store: Store) -> None:
+    """A record that is not safe yet is replaced: its answer was withheld."""
+    assert store.calls.amend(store.calls.newest(1)[0], record(20, status=503, cost=0, error="withheld"))
+
+
+def _tear(store: Store) -> None:
+    """The disk takes half of a record that replaces another one."""
+    path = store.calls.log.segments[-1].path
+    data = path.read_bytes()
+    path.write_bytes(data[:-60] + b"x" * 30 + data[-30:])
+
+
+def _rebuild(store: Store) -> None:
+    """A sync failed: the file is written again from memory."""
+    path = store.calls.log.segments[-1].path
+    path.unlink()
+    store.books.sync()
+    assert path.exists()
+
+
+def _seal(store: Store) -> None:
+    store.calls.append([record(21, ts=T0 + 100 * 86_400_000)], in_new_file=True)
+    seal(store.calls)
+
+
+def _expire(store: Store) -> None:
+    _seal(store)
+    store.calls.log._oldest = lambda: T0 + 50 * 86_400_000  # noqa: SLF001 - time goes on
+    store.calls.append([record(22, ts=T0 + 101 * 86_400_000)], in_new_file=True)
+    seal(store.calls)
+    assert store.calls.log.segments[0].gone
+    assert not store.calls.log.segments[0].path.exists()
+
+
+CHANGES = (_append, _sync_and_append, _replace, _tear, _rebuild, _seal, _expire)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=[change.__name__.strip("_") for change in CHANGES])
+def test_what_happens_to_the_files_after_a_snapshot_does_not_change_the_verdict(
+    store: Store, change: Callable[[Store], None]
+) -> None:
+    settle(store, 20)
+    snapshot = take(store)
+    change(store)
+    verdict = check(snapshot)
+    assert (verdict.difference, verdict.damage, verdict.calls) == ("", [], 21)
+
+
+def test_a_check_beside_running_calls_finds_no_difference(home: Path) -> None:
+    store = store_of(home, sync_s=0.001, segment_bytes=200_000)
+    grant(store)
+    ended, found = threading.Event(), []
+    snapshots = [take(store)]
+
+    def audit() -> None:
+        while not ended.is_set():
+            found.append(check(snapshots[-1]).difference)
+
+    auditor = threading.Thread(target=audit)
+    auditor.start()
+    until = time.monotonic() + amount(3, 20)
+    i = 0
+    while time.monotonic() < until:
+        store.books.open(running(i))
+        store.books.settle(record(i))
+        i += 1
+        if i % 50 == 0:
+            snapshots[:] = [take(store)]
+    ended.set()
+    auditor.join()
+    assert set(found) == {""}
+    assert verify(store).equal
+    store.close()
+
+
+def test_real_damage_is_found_by_every_check_until_it_is_repaired(store: Store) -> None:
+    path = store.calls.log.segments[0].path
+    good = path.read_bytes()
+    path.write_bytes(good.replace(b'"cost":1003', b'"cost":1004'))
+    assert [verify(store).difference for _ in range(2)] == [
+        f"{path.name}: its content differs from what was written; its sums stay as they were"
+    ] * 2
+    path.write_bytes(good)
+    assert verify(store).difference == ""
+
+
+def test_another_process_that_reads_misses_no_call_that_is_written_meanwhile(tmp_path: Path) -> None:
+    """Its buffer may hold the closing braces that a new line has replaced since."""
+    writer = log_of(tmp_path, 1)
+    ended, faults = threading.Event(), []
+    reader = CallLog(Log(tmp_path, writer=False))
+
+    def read() -> None:
+        while not ended.is_set():
+            reader.log.refresh()
+            if reader.count != reader.log.last:
+                faults.append((reader.count, reader.log.last))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for i in range(1, amount(6_000, 40_000)):
+        writer.append([record(i)])
+    ended.set()
+    thread.join()
+    reader.log.refresh()
+    assert (faults[:1], reader.count) == ([], writer.count)
