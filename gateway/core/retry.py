@@ -140,6 +140,8 @@ MORE_KEYS = 5
 """Attempts that are not counted, because another key of the same channel may do."""
 PAUSE_MS = 500
 """The backoff before a channel is tried again; up to as much again is added by chance."""
+CAPACITY = 498
+"""The status with which Groq says that it has no capacity left at this moment."""
 WAIT_S = 5.0
 """A channel that says it is free within this time is waited for."""
 
@@ -280,7 +282,7 @@ def _pause_s(failure: UpstreamError, *, opened: bool) -> float | None:
         return None
     if failure.kind is FailureKind.RATE:
         return retry_after
-    broke = failure.kind is FailureKind.SERVER and not 300 <= failure.status < 500
+    broke = failure.kind is FailureKind.SERVER and (failure.status == CAPACITY or not 300 <= failure.status < 500)
     unreached = failure.kind is FailureKind.NETWORK and not failure.sent
     return max(PAUSE_MS / 1000, retry_after or 0.0) if (broke or unreached) and not opened else None
 

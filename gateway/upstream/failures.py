@@ -64,7 +64,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.MISSING, frozenset({400, 404}), _NO_MODEL),
     (FailureKind.SERVER, frozenset({404}), _NO_PATH),
     (FailureKind.CLIENT, frozenset({404}), _REQUEST),
-    (FailureKind.RATE, frozenset({429, 529}), None),
+    (FailureKind.RATE, frozenset({429}), None),
     (FailureKind.SLOW, _SLOW, None),
     (FailureKind.CLIENT, _CLIENT, None),
 )

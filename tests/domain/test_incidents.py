@@ -70,8 +70,11 @@ def test_the_apis_of_the_failed_calls_are_reported_if_there_are_others_than_the_
 
 
 def test_a_vendor_that_is_overloaded_has_not_limited_a_rate() -> None:
-    busy = Incident(id=1, channel="a", kind=FailureKind.RATE, status=529, began=NOW, last=NOW)
-    assert [cause_text(one) for one in (busy, replace(busy, status=429))] == ["overloaded", "rate-limited"]
+    busy = Incident(id=1, channel="a", kind=FailureKind.SERVER, status=529, began=NOW, last=NOW)
+    assert [cause_text(one) for one in (busy, replace(busy, kind=FailureKind.RATE, status=429))] == [
+        "overloaded",
+        "rate-limited",
+    ]
 
 
 def test_a_call_that_nobody_answered_is_lost_once_however_often_it_was_tried() -> None:

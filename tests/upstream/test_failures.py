@@ -71,7 +71,7 @@ CLASSES = [
     (504, None, K.SLOW, "upstream_timeout"),
     (520, None, K.SERVER, "upstream_error"),
     (524, None, K.SLOW, "upstream_timeout"),
-    (529, None, K.RATE, "upstream_overloaded"),
+    (529, None, K.SERVER, "upstream_overloaded"),
     (302, None, K.SERVER, "upstream_error"),
     (405, None, K.SERVER, "upstream_error"),
     (999, None, K.SERVER, "upstream_error"),

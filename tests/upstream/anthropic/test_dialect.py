@@ -29,7 +29,7 @@ NEXT = {
 
 def test_it_is_an_adapter() -> None:
     dialect: Adapter = AnthropicDialect(Signatures())
-    assert dialect.failure(channel(), 529, {}, b"").kind is FailureKind.RATE
+    assert dialect.failure(channel(), 529, {}, b"").kind is FailureKind.SERVER
 
 
 def test_thoughts_of_an_answer_come_back_in_the_next_request() -> None:

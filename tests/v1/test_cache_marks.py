@@ -1,0 +1,82 @@
+"""Prompts that are translated for a channel of dialect anthropic are marked for the cache, wherever the channel is."""
+
+import json
+
+import pytest
+
+from gateway.control.usage import Tallies
+from gateway.control.views import channel_view
+from gateway.domain.channel import Dialect
+from tests.fakes.gateway import Gateway
+from tests.fakes.messages import speak_messages
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import Doc, dumps, reply
+from tests.v1.test_messages import post
+
+LONG = "word " * 1000
+SAID = [
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": "Hello"},
+    {"role": "user", "content": "Go on"},
+]
+CALLS: dict[str, Doc] = {
+    "/v1/chat/completions": {"model": "m", "messages": [{"role": "system", "content": LONG}, *SAID]},
+    "/v1/responses": {"model": "m", "instructions": LONG, "input": SAID},
+    "/api/chat": {"model": "m", "messages": [{"role": "system", "content": LONG}, *SAID], "stream": False},
+}
+
+
+def marks(body: Doc) -> int:
+    return json.dumps(body).count('"cache_control"')
+
+
+async def refuse_marks(exchange: Exchange) -> None:
+    """A relay that rejects marks."""
+    error = {"type": "invalid_request_error", "message": "system.0.cache_control: Extra inputs are not permitted"}
+    refusal = reply({"type": "error", "error": error}, status=400)
+    await (refusal if marks(exchange.json) else speak_messages())(exchange)
+
+
+@pytest.mark.parametrize("path", CALLS)
+async def test_a_relay_without_a_preset_gets_marks(gateway: Gateway, provider: Provider, path: str) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", speak_messages())
+    assert (await post(gateway, CALLS[path], path=path)).status == 200
+    assert marks(provider.last.json) == 3
+
+
+async def test_none_if_the_owner_says_so(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC, cache_marks=False)
+    provider.on("m", speak_messages())
+    await post(gateway, CALLS["/v1/chat/completions"], path="/v1/chat/completions")
+    assert marks(provider.last.json) == 0
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("path", CALLS)
+async def test_a_relay_that_refuses_marks_answers_all_the_same_and_is_shown_so(
+    gateway: Gateway, provider: Provider, path: str, *, strict: bool
+) -> None:
+    channel = gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC, strict=strict)
+    provider.on("m", refuse_marks)
+    answers = [await post(gateway, CALLS[path], path=path) for _ in range(2)]
+    assert [answer.status for answer in answers] == [200, 200]
+    assert [bool(marks(one.json)) for one in provider.exchanges] == [True, False, False]
+    assert channel_view(gateway.engine, channel, Tallies({}, {})).marks_refused
+
+
+async def test_marks_of_the_client_go_with_the_others_and_are_named(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", refuse_marks)
+    part = {"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}
+    body = {"model": "m", "messages": [{"role": "user", "content": [part]}]}
+    answer = await post(gateway, body, path="/v1/chat/completions")
+    assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, "cache_control")
+
+
+async def test_a_messages_request_passes_as_it_came(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    provider.on("m", speak_messages())
+    body = dumps({"model": "m", "max_tokens": 9, "system": LONG, "messages": SAID})
+    await post(gateway, body)
+    assert provider.last.body == body
