@@ -370,6 +370,7 @@ def _print(view: ChannelView) -> None:
             ("patterns", ", ".join(view.patterns)),
             ("listed", f"{formatting.moment(view.listed_ms)} {view.list_error}".strip()),
             *details(CHANNEL, view, "name", *([] if view.dialect is Dialect.ANTHROPIC else ["cache_marks"])),
+            ("cache marks", "refused by the upstream: none is sent for an hour" if view.marks_refused else ""),
             ("in flight", f"{view.in_flight}, {view.waiting} waiting" if view.waiting else str(view.in_flight)),
             ("calls, errors", f"{view.calls}, {view.errors}"),
             ("spent", dollars(view.spent_nanos)),

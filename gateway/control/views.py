@@ -35,6 +35,8 @@ from gateway.domain.views import (
 )
 from gateway.store.books import Scope
 from gateway.store.rollup import Counts
+from gateway.upstream.anthropic.request import marks_cache
+from gateway.upstream.learned_params import NOTHING
 
 
 def account_view(engine: Engine) -> AccountView:
@@ -151,11 +153,17 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         listed_ms=(listed.time or None) if listed else None,
         list_error=listed.error if listed else "",
         missing_variables=tuple(engine.upstreams.variables.missing(channel)),
+        marks_refused=_marks_refused(engine, channel),
         missing_models={
             name: Millis(engine.now() + round(left_s * 1000))
             for name, left_s in engine.health.missing(channel.id).items()
         },
     )
+
+
+def _marks_refused(engine: Engine, channel: Channel) -> bool:
+    learned = [engine.lessons.of(channel.id, served, engine.now()) for served in channel.models]
+    return marks_cache(channel, NOTHING) and not all(marks_cache(channel, one) for one in learned)
 
 
 def _copy_fields(entity: msgspec.Struct, fields: type[msgspec.Struct], *but: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from gateway.core.routing import Draw, RouteChoice, choose, place
 from gateway.core.visibility import Visibility, unused_fallbacks, visibility_of
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, UnusedFallback, Why
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable, UpstreamError
 from gateway.domain.group import Group
@@ -31,8 +31,8 @@ from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
 from gateway.domain.views import conversion
 from gateway.inbound.chat.api import MAX_OUTPUT
+from gateway.upstream.anthropic.request import marks_cache
 from gateway.upstream.credentials import unset_text
-from gateway.upstream.dialects import marks_cache
 
 PROMPT_TOKENS = 1000
 """Input tokens of the imagined call, by default."""
@@ -316,6 +316,7 @@ def _outside(channel: Channel, offered: str, wanted: PlannedCall) -> str:
 
 def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: str) -> RouteView:
     state = engine.channel_state(channel)
+    served = ServedModel(name=model, upstream=offered)
     return RouteView(
         channel=channel.name,
         model=model,
@@ -329,7 +330,7 @@ def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: s
         until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
         in_flight=engine.health.in_flight(channel.id),
         passed=passed or unset_text(engine.upstreams.variables.blocking(channel)),
-        cache_marks=marks_cache(channel),
+        cache_marks=marks_cache(channel, engine.lessons.of(channel.id, served, engine.now())),
         conversion="",
         last_resort=False,
     )

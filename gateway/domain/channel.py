@@ -247,7 +247,7 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     finish_abandoned: bool = True
     """When the client of a plain call goes away: finish it and book the true usage (True) or cancel it (False)."""
     cache_marks: bool = True
-    """Mark prompts for the vendor's cache where the client sets no marks, if the preset says that it wants them."""
+    """Mark prompts for the vendor's cache where the client sets no marks. It counts in Anthropic's dialect."""
     options: dict[str, str | int | float | bool] = {}
     """Options of the ``mock`` dialect."""
     known_prices: bool = True

@@ -296,7 +296,7 @@ CHANNEL: Table = (
         name="cache_marks",
         kind=Flag("mark what Anthropic may cache", "only as the client marks it"),
         label="Prompt cache",
-        help="Whether prompts get cache marks that their client did not set, where the preset wants them: Anthropic.",
+        help="Whether prompts that are translated for Anthropic get cache marks that their client did not set.",
         option="--cache-marks/--no-cache-marks",
         advanced=True,
     ),

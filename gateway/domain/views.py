@@ -146,6 +146,8 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     """Why that list could not be refreshed."""
     missing_variables: tuple[str, ...] = ()
     """Environment variables that its keys, headers or proxy refer to, and that are not set where the server runs."""
+    marks_refused: bool = False
+    """Its upstream refused marks for the prompt cache in the last hour, so requests go without."""
     missing_models: dict[str, Millis] = msgspec.field(default_factory=dict)
     """Models of which its upstream said that it does not have them, and when each is tried again; of what it does not
     have by one API alone it is ``NAME by API``.

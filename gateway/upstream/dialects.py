@@ -39,8 +39,6 @@ class DialectParts(msgspec.Struct, frozen=True, kw_only=True):
     """The largest output of a model, if the vendor's models are in a table here; None: unknown."""
     remembers: Callable[[Channel], bool] = _never
     """Whether requests may get back what the vendor wants to see again with calls of tools."""
-    marks_cache: Callable[[Channel], bool] = _never
-    """Whether requests get marks for the vendor's prompt cache."""
     listing: Callable[[], ModelListing] = PlainModelListing
     base_url: str = ""
     """Where the vendor lives that alone speaks it; empty: many do, or nobody outside."""
@@ -55,7 +53,6 @@ _PARTS = {
         output_limit=lambda fields, _, served: anthropic.output_limit(fields, served),
         model_limit=lambda model: anthropic_row(model).max_output,
         remembers=lambda _: True,
-        marks_cache=anthropic.marks_cache,
         listing=AnthropicListing,
         base_url=ANTHROPIC.base_url,
     ),
@@ -97,11 +94,6 @@ def model_limit(dialect: Dialect, upstream_model: str) -> int | None:
 def remembers(channel: Channel) -> bool:
     """Whether requests to a channel may get back what the vendor wants to see again with calls of tools."""
     return _PARTS[channel.dialect].remembers(channel)
-
-
-def marks_cache(channel: Channel) -> bool:
-    """Whether requests to a channel get marks for the vendor's prompt cache where the client sets none."""
-    return _PARTS[channel.dialect].marks_cache(channel)
 
 
 def vendor_url(dialect: Dialect) -> str:

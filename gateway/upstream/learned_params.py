@@ -5,7 +5,7 @@ So a call is saved by leaving them out.
 
 import msgspec
 
-from gateway.domain.channel import Channel, ServedModel, TokenLimitField
+from gateway.domain.channel import Channel, Dialect, ServedModel, TokenLimitField
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.adapter import Failure, LearnedRefusals, Order
 from gateway.upstream.vendors import vendor_of
@@ -17,6 +17,9 @@ NEVER_DROPPED = frozenset(
     {"model", "messages", "tools", "response_format", "stream", "input", "dimensions", "prompt", "suffix"}
 )
 """Without these the answer would be another one."""
+
+ADDED = {Dialect.OPENAI: "stream_options", Dialect.ANTHROPIC: "cache_control"}
+"""The field that the gateway adds to requests, by the channel's dialect."""
 
 _OTHER_LIMIT = {
     "max_tokens": TokenLimitField.MAX_COMPLETION_TOKENS,
@@ -47,14 +50,15 @@ class LearnedParams:
     def learn(self, channel: Channel, served: ServedModel, order: Order, failure: Failure, now: Millis) -> bool:
         """Whether the same channel should be asked once more, because this time something is left out or lower.
 
-        A strict channel loses nothing that the client sent; the ``stream_options`` of our own are always left out.
+        A strict channel loses nothing that the client sent; what the gateway added is always left out.
         Upstreams that check a whole request name all they refuse: all of it is learned at once.
         """
         before = after = self.of(channel.id, served, now)
         for parameter in failure.parameters:
             name = _client_name(parameter, channel)
-            ours = name == "stream_options" and name not in order.fields and order.stream
-            if (channel.strict and not ours) or name in NEVER_DROPPED or not (ours or _was_sent(name, order)):
+            added = name == ADDED.get(channel.dialect) and (order.stream or name != "stream_options")
+            ours = added and not _is_anywhere(name, order)
+            if (channel.strict and not ours) or name in NEVER_DROPPED or not (added or _was_sent(name, order)):
                 continue
             after = _with(after, name)
         fixed = channel.strict and _was_sent("max_tokens", order)
@@ -88,6 +92,12 @@ def _client_name(parameter: str, channel: Channel) -> str:
     """What the client calls a parameter that the upstream names."""
     renamed = {there: here for here, there in vendor_of(channel.preset, channel.base_url).rename}
     return renamed.get(parameter, parameter)
+
+
+def _is_anywhere(name: str, order: Order) -> bool:
+    """Whether the client's request has a field of this name at any depth."""
+    key = f'"{name}"'.encode()
+    return name in order.fields or any(key in bytes(value) for value in order.fields.values())
 
 
 def _was_sent(name: str, order: Order) -> bool:

@@ -83,8 +83,6 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of tool calls must be nine letters and digits."""
     reasoning_back: bool = False
     """It refuses tool calls that come back without the ``reasoning_content`` that came before them."""
-    cache_marks: bool = False
-    """In Anthropic's dialect: it caches prompts where they are marked, and only there."""
     heeds_tool_choice: bool = True
     """In Anthropic's dialect: the model calls the tool that a request demands, and none if it forbids that."""
 
@@ -142,7 +140,6 @@ ANTHROPIC = Vendor(
     base_url="https://api.anthropic.com/v1",
     key_variable="ANTHROPIC_API_KEY",
     hosts=("api.anthropic.com",),
-    cache_marks=True,
     responses=False,
 )
 """The place of the vendor's own dialect and of OpenAI's."""

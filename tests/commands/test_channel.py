@@ -121,6 +121,12 @@ def test_a_model_that_the_upstream_does_not_have_is_named_in_list_and_details() 
         assert "the upstream does not have o3; retry in 8m" in run("channel", *words, control=control).out
 
 
+@pytest.mark.parametrize(("refused", "shown"), [(False, 0), (True, 1)])
+def test_an_upstream_that_refuses_cache_marks_is_shown_so(*, refused: bool, shown: int) -> None:
+    control = Control({"GET /channels/x": replace(CHANNEL, marks_refused=refused)})
+    assert run("channel", "show", "x", control=control).out.count("refused by the upstream: none is sent") == shown
+
+
 def test_a_mapping_of_a_new_channel_is_in_addition_to_all_of_its_models() -> None:
     control = Control({"POST /channels": SAVED, "GET /presets": []})
     run("channel", "add", "c", "--preset", "openai", "--key", "env:X", "--map", "best=gpt-4o", control=control)

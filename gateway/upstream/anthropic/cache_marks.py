@@ -9,7 +9,8 @@ completions set none, so they would pay the full price for the whole conversatio
   blocks from a mark, and a turn may have more.
 
 Writing to the cache costs more than plain input, usually a quarter, so a question that stands alone, without tools, is
-not marked at its end: nobody may ever go on from there. A client that sets a mark itself is left alone.
+not marked at its end: nobody may ever go on from there. A client that sets a mark itself is left alone. An upstream
+that refuses marks gets none for an hour, also none of the client's: see ``learned_params``.
 """
 
 from collections.abc import Iterable
@@ -17,6 +18,8 @@ from typing import Any
 
 Block = dict[str, Any]
 
+FIELD = "cache_control"
+"""The field of a block that is a mark."""
 LEAST_BYTES = 2048
 """Of a request. The vendor caches nothing below 1,024 tokens, for some models 4,096: a shorter one needs no marks."""
 
@@ -27,16 +30,24 @@ def mark(body: Block) -> None:
     """Set the marks in the body of a request, unless the client has set one."""
     tools, system, messages = body.get("tools", []), body.get("system", []), body["messages"]
     said = [block for message in messages for block in message["content"]]
-    if "cache_control" in body or _marked([*tools, *system, *said]):
+    if FIELD in body or _marked([*tools, *system, *said]):
         return
     ends = [blocks[-1] for blocks in (tools, system) if blocks]
     if tools or any(message["role"] == "assistant" for message in messages):
         asked = [message["content"][-1] for message in messages if message["role"] == "user"]
         ends += asked[-2:]
     for block in ends:
-        block["cache_control"] = _MARK
+        block[FIELD] = _MARK
+
+
+def remove(body: Block) -> bool:
+    """Remove all marks from the body of a request; whether there were any."""
+    said = [block for message in body["messages"] for block in message["content"]]
+    blocks = [body, *body.get("tools", []), *body.get("system", []), *said]
+    found = [block.pop(FIELD) for block in blocks if isinstance(block, dict) and FIELD in block]
+    return bool(found)
 
 
 def _marked(blocks: Iterable[Any]) -> bool:
     """Whether one of the blocks has a mark. Thoughts may be bytes as they came: they cannot have any."""
-    return any(isinstance(block, dict) and "cache_control" in block for block in blocks)
+    return any(isinstance(block, dict) and FIELD in block for block in blocks)

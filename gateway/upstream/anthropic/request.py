@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
@@ -28,7 +28,6 @@ from gateway.upstream.translate.request import (
     unsupported_param,
 )
 from gateway.upstream.translate.tool_names import Signatures
-from gateway.upstream.vendors import vendor_of
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 """Tokens to think with. They count towards ``max_tokens`` and must stay below it."""
@@ -121,7 +120,10 @@ def prepare(
         raise refusal_of(channel, fault) from fault
     if order.stream:
         body["stream"] = True
-    if marks_cache(channel) and (order.long.mark or _size(fields) >= cache_marks.LEAST_BYTES):
+    if cache_marks.FIELD in learned.dropped:
+        if cache_marks.remove(body):
+            dropped.append(cache_marks.FIELD)
+    elif marks_cache(channel, learned) and (order.long.mark or _size(fields) >= cache_marks.LEAST_BYTES):
         cache_marks.mark(body)
     return PreparedRequest(
         url=endpoint(root(channel), "/v1/messages"),
@@ -136,9 +138,10 @@ def _size(fields: Fields) -> int:
     return sum(len(memoryview(value)) for value in fields.values())
 
 
-def marks_cache(channel: Channel) -> bool:
+def marks_cache(channel: Channel, learned: LearnedRefusals) -> bool:
     """Whether requests to this channel get marks for the vendor's prompt cache where the client sets none."""
-    return channel.cache_marks and vendor_of(channel.preset, channel.base_url).cache_marks
+    wanted = channel.dialect is Dialect.ANTHROPIC and channel.cache_marks
+    return wanted and cache_marks.FIELD not in learned.dropped
 
 
 def output_limit(fields: Fields, served: ServedModel) -> OutputLimit:

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from gateway.domain.channel import Dialect, ServedModel
+from gateway.upstream.adapter import LearnedRefusals
 from gateway.upstream.anthropic.request import marks_cache, prepare
-from gateway.upstream.dialects import marks_cache as marks
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import call, function
@@ -19,7 +19,7 @@ SYSTEM = {"role": "system", "content": LONG}
 ASKED = {"role": "user", "content": "Find the bug."}
 TOOLS = [function("read"), function("write")]
 EPHEMERAL = {"type": "ephemeral"}
-UP = channel("https://h", preset="anthropic")
+UP = channel("https://h", preset="anthropic", dialect=Dialect.ANTHROPIC)
 
 
 def _sent(*messages: Any, model: str = "claude-sonnet-4-5", up: Any = UP, **fields: Any) -> Any:
@@ -137,15 +137,27 @@ def test_thoughts_are_never_marked_and_a_prefill_is_not() -> None:
     [
         (UP, True),
         (channel("https://api.anthropic.com"), True),
+        (channel("https://relay.example"), True),
+        (channel("http://127.0.0.1:11434", preset="ollama"), True),
+        (channel("https://relay.example", preset="plain"), True),
         (msgspec.structs.replace(UP, cache_marks=False), False),
-        (channel("https://relay.example"), False),
+        (channel("https://relay.example", cache_marks=False), False),
     ],
 )
-def test_the_preset_wants_marks_and_the_channel_can_refuse_them(up: Any, *, expected: bool) -> None:
+def test_every_channel_of_the_dialect_gets_marks_unless_its_owner_switches_them_off(up: Any, *, expected: bool) -> None:
     up = msgspec.structs.replace(up, dialect=Dialect.ANTHROPIC)
-    assert (marks_cache(up), marks(up)) == (expected, expected)
+    assert marks_cache(up, NOTHING) is expected
     assert bool(_marked(_sent(SYSTEM, ASKED, tools=TOOLS, up=up))) is expected
 
 
 def test_the_openai_surface_of_the_vendor_gets_none() -> None:
-    assert not marks(channel("https://api.anthropic.com"))
+    assert not marks_cache(channel("https://api.anthropic.com"), NOTHING)
+
+
+def test_an_upstream_that_refuses_marks_gets_none_and_none_of_the_clients() -> None:
+    refused = LearnedRefusals(dropped=("cache_control",))
+    marked = {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": EPHEMERAL}]}
+    body = {"model": "m", "messages": [SYSTEM, marked], "tools": TOOLS}
+    prepared = prepare(order(body), UP, ServedModel(name="m", upstream="claude-sonnet-4-5"), refused, Signatures())
+    assert (_marked(json.loads(prepared.body)), prepared.dropped) == ([], ("cache_control",))
+    assert not marks_cache(UP, refused)

@@ -35,7 +35,7 @@ def _failure(status: int, kind: str, message: str = "It broke.", **more: Any) ->
         (429, "rate_limit_error", "Slow down.", FailureKind.RATE, "upstream_rate_limited"),
         (500, "api_error", "Oops.", FailureKind.SERVER, "upstream_error"),
         (504, "timeout_error", "Too slow.", FailureKind.SLOW, "upstream_timeout"),
-        (529, "overloaded_error", "Overloaded", FailureKind.RATE, "upstream_overloaded"),
+        (529, "overloaded_error", "Overloaded", FailureKind.SERVER, "upstream_overloaded"),
     ],
 )
 def test_every_error(status: int, kind: str, message: str, expected: FailureKind, code: str) -> None:
@@ -84,3 +84,25 @@ def test_refused_parameters_have_the_clients_names(message: str, parameters: tup
 
 def test_an_unknown_error_inside_is_the_upstreams_own() -> None:
     assert failure_inside(WITH_KEY, _body("new_error")).kind is FailureKind.SERVER
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "expected"),
+    [
+        (400, "messages.0.content.0.text.cache_control: Extra inputs are not permitted", True),
+        (400, "tools.0.custom.cache_control: Extra inputs are not permitted", True),
+        (400, 'json: unknown field "cache_control"', True),
+        (422, "Unexpected keyword argument 'cache_control'", True),
+        (400, "Malformed input request: extraneous key [cache_control] is not permitted, please reformat", True),
+        (400, "cache_control is not supported for this model", True),
+        (400, "This model does not support prompt caching", True),
+        (400, "Your request did not allow prompt caching", True),
+        (400, "prompt caching is not enabled for this account", True),
+        (400, "A maximum of 4 blocks with cache_control may be provided. Found 5.", False),
+        (400, "messages.0.content.0.text: cache_control cannot be set for empty text blocks", False),
+        (400, "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block", False),
+        (500, "cache_control is not supported", False),
+    ],
+)
+def test_a_refusal_of_cache_marks_is_known_from_a_wrong_mark(status: int, message: str, *, expected: bool) -> None:
+    assert ("cache_control" in _failure(status, "invalid_request_error", message).parameters) is expected
