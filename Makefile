@@ -71,7 +71,7 @@ lock: $(BIN)/python ## pin the requirements of pyproject.toml (UPGRADE=--upgrade
 	compile --constraint requirements.txt --extra dev --extra build --output-file requirements-dev.txt
 
 clean: ## remove the virtual environment and every cache
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
