@@ -22,6 +22,8 @@ quotes is part of the value.
 ``cost>0.01``, ``status>=400``, ``model=gpt-4o`` and ``model!=gpt-4o`` are understood, too.
 
 A parsed word is a condition: a value, so that the store can derive from it what to search the bytes of its files for.
+
+Long: every kind of word, what it means and how it is written are read together.
 """
 
 import re
@@ -320,12 +322,12 @@ def _with_colon(word: str) -> str:
 
 def words_for(field: str, values: Collection[str]) -> list[str]:
     """The words for calls whose field fits any of these values, and none of those that begin with ``!``."""
-    wanted = [_quoted(value) for value in values if not value.startswith("!")]
-    unwanted = [_quoted(value.removeprefix("!")) for value in values if value.startswith("!")]
+    wanted = [_in_quotes(value) for value in values if not value.startswith("!")]
+    unwanted = [_in_quotes(value.removeprefix("!")) for value in values if value.startswith("!")]
     return [*([f"{field}:{','.join(wanted)}"] if wanted else []), *(f"!{field}:{value}" for value in unwanted)]
 
 
-def _quoted(value: str) -> str:
+def _in_quotes(value: str) -> str:
     return f'"{value}"' if "," in value or any(map(str.isspace, value)) else value
 
 

@@ -63,7 +63,7 @@ def test_as_many_as_wanted_are_listed() -> None:
     assert len(lines.splitlines()) == 2
 
 
-def test_incidents_of_several_channels_are_asked_for() -> None:
+def test_incidents_of_several_channels_are_requested() -> None:
     control = Control({"GET /incidents": []})
     run("incident", "list", "--channel", "a", "--channel", "b", control=control)
     assert control.asked == [("GET /incidents?channel=a&channel=b", None)]
