@@ -79,6 +79,8 @@ class CallOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Name of the token that is used where no key is sent; empty: one is required."""
     path: str = ""
     """The request's, as the table of endpoints spells it."""
+    model: str = ""
+    """The model that the path names, as those of Azure's clients do; it counts instead of the body's."""
     request: str = ""
     """Method and path, for the record of a request that reaches no API."""
     key: str

@@ -158,8 +158,9 @@ class Pipeline:
         deps.live.enter(call)
         try:
             await self._answer(call, admission, first)
-        except UpstreamError as error:
-            if visit.api.repeats_blindly:
+        except GatewayError as error:
+            error.recorded = True
+            if visit.api.repeats_blindly and isinstance(error, UpstreamError):
                 self._failures.note(token.id, received.body, error)
             raise
         finally:

@@ -154,10 +154,11 @@ class Refusals:
 
     def note(self, visit: CallOrigin, error: GatewayError, token: Token | None, request: InboundRequest | None) -> None:
         """Record a refusal; it costs nothing and holds nothing."""
+        error.recorded = True
         now, code = self._clock.mono(), error.code
         who = token.id if token is not None else ""
         model = "" if request is None else request.model
-        called = code != "unknown_url" and not visit.request.startswith("GET ")  # every call is a POST
+        called = code != "unknown_url" and (not visit.request or visit.request.startswith("POST "))
         api = visit.api.name if called else ""
         about = (who, code, api, visit.app, visit.request or model)
         flood = self._flood(who, code, now)

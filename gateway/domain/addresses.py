@@ -1,4 +1,4 @@
-"""Addresses: what to say about a request for a path that does not exist here, and how much of it may be recorded.
+"""Addresses: other spellings of a path, what to say about one that does not exist here, and what may be recorded of it.
 
 Programs ask for what their vendor has and this gateway has not, or were given a base URL that is not quite right. The
 user sees "404" in the program, if that; the advice says what it means.
@@ -29,10 +29,17 @@ class _Advice(msgspec.Struct, frozen=True):
     """``{base}``: the base URL of /v1, ``{root}``: the same without ``/v1``."""
     harmless: bool = False
     """The program works without it."""
+    foreign: bool = False
+    """It is another vendor's API, also where its paths look like paths of this gateway."""
 
 
-def _row(pattern: str, text: str, *, harmless: bool = False) -> _Advice:
-    return _Advice(re.compile(pattern), text, harmless)
+def _row(pattern: str, text: str, *, harmless: bool = False, foreign: bool = False) -> _Advice:
+    return _Advice(re.compile(pattern), text, harmless, foreign)
+
+
+def _foreign(pattern: str, owner: str) -> _Advice:
+    advice = "choose an OpenAI-compatible provider in the program, with the base URL {base}"
+    return _row(pattern, f"this is {owner}'s API: {advice}", foreign=True)
 
 
 _ROWS: Final = (
@@ -51,14 +58,11 @@ _ROWS: Final = (
         "this API is " + _VENDOR_ONLY,
     ),
     _row(r"/complete", "this API is obsolete: have the program use /v1/messages"),
-    _row(
-        r"/(?:v1beta\d*|v1alpha)/.*|/models/[^/]+:(?:\w+)",
-        "this is Gemini's API: choose an OpenAI-compatible provider in the program, with the base URL {base}",
-    ),
-    _row(
-        r"/api/(?:tags|show|chat|generate|embed|embeddings|ps|version|pull)",
-        "this is Ollama's API: choose an OpenAI-compatible provider in the program, with the base URL {base}",
-    ),
+    _foreign(r"(?:/v\d\w*)?/projects/.*|/publishers/.*", "Vertex AI"),
+    _foreign(r"/(?:v\d(?:beta|alpha)\d*)/.*|(?:/v\d)?/(?:models|tunedModels)/.+:(?:[a-z]+[A-Z]\w*|predict)", "Gemini"),
+    _foreign(r"/model/.+/(?:converse|converse-stream|invoke|invoke-with-response-stream)", "Bedrock"),
+    _foreign(r"/v2/(?:chat|embed|rerank)", "Cohere"),
+    _foreign(r"/api/(?:tags|show|chat|generate|embed|embeddings|ps|version|pull|create|copy|delete|push)", "Ollama"),
     _row(
         r"/(?:me|organizations|usage|dashboard|credits|key|account)(?:/.*)?|/api/(?:claude_cli|claude_code|oauth|"
         r"event_logging|organizations|hello|eval)(?:/.*)?|/(?:\.well-known|oauth|authorize|register|token)(?:/.*)?",
@@ -91,14 +95,42 @@ PROGRAMS: Final = {
 """Names by what the programs call themselves; others are shown as they are."""
 
 
+_SLASHES: Final = re.compile("//+")
+_ROOTS: Final = re.compile(r"^(?:/v1)*/(?:v1beta/openai|openai|anthropic)(?=/)")
+"""Where other vendors have the paths of OpenAI's or Anthropic's API: Azure, Groq, Gemini, Foundry."""
+_DEPLOYMENT: Final = re.compile(
+    r"(?:/v1)*/(?:deployments|engines)/(.+?)"
+    r"(/(?:chat/completions|completions|embeddings|responses|messages|(?:images|audio)/.+))"
+)
+
+
+def standard_path(path: str) -> tuple[str, str]:
+    """The path as it is in OpenAI's and Anthropic's own APIs, and the model that it names; empty if it names none.
+
+    Azure's clients write ``/openai/deployments/MODEL/chat/completions`` and ``/openai/v1/chat/completions``.
+    """
+    inner = _ROOTS.sub("", _SLASHES.sub("/", path), count=1)
+    found = _DEPLOYMENT.fullmatch(inner.rstrip("/"))
+    return (found[2], found[1]) if found is not None else (inner, "")
+
+
 def address_advice(path: str, base: str) -> tuple[str, bool]:
     """What to do about a request for this path, and whether nothing needs to be done. ``base``: URL of /v1."""
-    inner = re.sub(r"^(?:/v1)+(?=/)", "", re.sub("//+", "/", path).rstrip("/")) or "/"
-    root = base.removesuffix("/v1")
-    for row in _ROWS:
-        if row.pattern.fullmatch(inner):
-            return row.text.replace("{base}", base).replace("{root}", root), row.harmless
-    return f"check the program's base URL: it is {base} here, or {root} for Anthropic's", False
+    row = _row_of(path)
+    text = "check the program's base URL: it is {base} here, or {root} for Anthropic's" if row is None else row.text
+    told = text.replace("{base}", base).replace("{root}", base.removesuffix("/v1"))
+    return told, row is not None and row.harmless
+
+
+def is_foreign(path: str) -> bool:
+    """Whether the path belongs to another vendor's API."""
+    row = _row_of(path)
+    return row is not None and row.foreign
+
+
+def _row_of(path: str) -> _Advice | None:
+    inner = re.sub(r"^(?:/v1)+(?=/)", "", standard_path(path)[0].rstrip("/")) or "/"
+    return next((row for row in _ROWS if row.pattern.fullmatch(inner)), None)
 
 
 def recorded_request(method: str, path: str) -> str:

@@ -93,6 +93,8 @@ class GatewayError(Exception):
         """Of the request, if the call was refused for its size."""
         self.facts: Mapping[str, str] = {}
         """What an answer's headers would report of the call's path, if it had one."""
+        self.recorded = False
+        """The owner sees it already: a refusal or a call was recorded with it."""
 
     @property
     def http_status(self) -> int:

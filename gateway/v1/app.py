@@ -15,13 +15,13 @@ from aiohttp import hdrs, web
 from gateway.core.auth import new_call_id, token_of
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
-from gateway.domain.addresses import address_advice, recorded_request
+from gateway.domain.addresses import address_advice, is_foreign, recorded_request
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound, RequestRefused
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import InboundApi
-from gateway.v1.endpoints import EXACT, EndpointRow, Handler, api_of, existing, find
+from gateway.v1.endpoints import EXACT, EndpointRow, Handler, api_of, existing, find, methods_of
 from gateway.web import error_responses
 from gateway.web.auth_throttle import AuthThrottle
 from gateway.web.connection import is_own
@@ -54,23 +54,23 @@ class Surface:
         engine = self._engine
         began, ts = engine.clock.mono(), engine.clock.wall()
         call = new_call_id(ts)
-        path = request.path
+        path, model = request.path, ""
         endpoint = EXACT.get(path)
         if endpoint is None:
-            endpoint, path = find(_without_key(path))
+            endpoint, path, model = find(_without_key(path))
         api = (endpoint and endpoint.api) or api_of(endpoint, request.headers)
         visit = None
         try:
             handler = self._admitted(request, endpoint, path)
             key = self._key(request) if endpoint is not None and endpoint.keyed else ""
             trusted = self._trusted(request, path) if engine.catalog.registry.settings.ollama_token else ""
-            visit = _visit(request, api, call, (ts, began), path, (key, trusted))
+            visit = _visit(request, api, call, (ts, began), (path, model), (key, trusted))
             response = await handler(engine, request, visit)
         except GatewayError as error:
             if isinstance(error, InvalidToken):
                 self._throttle.failed(request.remote or "")
-            if visit is None:
-                self._record(request, _visit(request, api, call, (ts, began), path), error)
+            if not error.recorded:
+                self._record(request, visit or _visit(request, api, call, (ts, began), (path, model)), error)
             response = _error_response(error, call, api)
         except ConnectionError:
             raise
@@ -120,30 +120,30 @@ class Surface:
             check_origin(headers[hdrs.ORIGIN], settings)
             if request.method == "OPTIONS":
                 return _answer_preflight
-        if endpoint is None or not endpoint.handlers:
-            advice, _ = address_advice(path, self._engine.address)
-            asked = f"{plain(request.method, 20)} {plain(path, 80)}"
-            raise NotFound(f"there is no {asked} here: {advice}. The paths are: {existing()}", code="unknown_url")
-        if self._keyless and path == "/" and request.method in endpoint.handlers:
-            return _answer_ollama_probe
-        handler = endpoint.handlers.get(request.method)
-        if handler is None:
-            allow = ", ".join(endpoint.handlers)
-            msg = f"{plain(request.method, 20)} is not allowed here; use {allow}"
-            if path == "/":
-                advice, _ = address_advice(path, self._engine.address)
-                msg = f"there is no {plain(request.method, 20)} / here: {advice}. The paths are: {existing()}"
-            raise BadRequest(msg, code="method_not_allowed", details={"allow": allow})
+        handlers = endpoint.handlers if endpoint is not None else {}
+        handler = handlers.get("GET" if request.method == "HEAD" else request.method)
+        if handler is None or endpoint is None:
+            raise self._nothing_there(plain(request.method, 20), endpoint, path)
         if request.method != "POST":
             _no_body(request)
-        return handler
+        return _answer_ollama_probe if self._keyless and path == "/" else handler
+
+    def _nothing_there(self, method: str, endpoint: EndpointRow | None, path: str) -> GatewayError:
+        """Why nothing answers a request, and what to do."""
+        advice, _ = address_advice(path, self._engine.address)
+        msg = f"there is no {method} {plain(path, 80)} here: {advice}. The paths are: {existing()}"
+        if endpoint is None or not endpoint.handlers or is_foreign(path):
+            return NotFound(msg, code="unknown_url")
+        if path != "/":
+            msg = f"{method} is not allowed here; use {', '.join(endpoint.handlers)}"
+        return BadRequest(msg, code="method_not_allowed", details={"allow": ", ".join(methods_of(endpoint))})
 
     def _record(self, request: web.BaseRequest, visit: CallOrigin, error: GatewayError) -> None:
-        """Have the owner see a request that reached no API: its program shows hardly more than that it failed."""
+        """Record a failed request that is not a call: its program shows little more than that it failed."""
         engine, token = self._engine, None
-        if error.code in ("unknown_url", "method_not_allowed"):
-            with suppress(GatewayError):
-                token = token_of(self._key(request), engine.catalog, engine.passes, engine.now())
+        with suppress(GatewayError):
+            known = visit.key or error.code not in ("unknown_url", "method_not_allowed")
+            token = token_of(visit.key if known else self._key(request), engine.catalog, engine.passes, engine.now())
         asked = recorded_request(request.method, visit.path)
         engine.pipeline.refuse(msgspec.structs.replace(visit, request=asked), error, token)
 
@@ -165,14 +165,15 @@ def _visit(
     api: InboundApi,
     call: CallId,
     when: tuple[Millis, float],
-    path: str,
+    place: tuple[str, str],
     credentials: tuple[str, str] = ("", ""),
 ) -> CallOrigin:
     headers = request.headers
     return CallOrigin(
         id=call,
         api=api,
-        path=path,
+        path=place[0],
+        model=place[1],
         key=credentials[0],
         trusted=credentials[1],
         app=_app_of(headers),

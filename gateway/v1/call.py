@@ -16,7 +16,9 @@ from gateway.domain.long_strings import Buffer
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.inbound.json_body import BOM
 from gateway.inbound.stream_rules import StreamCheck
+from gateway.upstream import rawjson
 from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection
@@ -180,6 +182,14 @@ class CheckedClient(HttpClient):
             _log.warning("call %s: the stream of %s is out of order: %s", self._call, self._api.name, fault)
 
 
+def _with_model(body: bytes, model: str) -> bytes:
+    """The body with this model; unchanged if it is not a JSON object."""
+    try:
+        return rawjson.encode({**rawjson.fields(body.removeprefix(BOM)), "model": model})
+    except ValueError:
+        return body
+
+
 Shortcut = Callable[[Token, bytes], Response | None]
 """The answer to a body that needs no upstream; None if it needs one. Raises GatewayError."""
 
@@ -196,6 +206,8 @@ async def answer_call(
             check_json(request)
             engine.pressure.check(visit.began)
             body = await read_body(request, share)
+            if visit.model:
+                body = _with_model(body, visit.model)
             if shortcut is not None and (found := shortcut(token, body)) is not None:
                 return found
         except GatewayError as error:

@@ -2,11 +2,10 @@
 
 ``ENDPOINTS`` has one row for each path. A row whose path ends with a slash stands for every path below it that has no
 row of its own. ``find`` is lenient about how a path is spelled, because programs are configured with base URLs of all
-kinds: with and without ``/v1``, with it twice, with doubled and trailing slashes. Such requests are served in place and
-never redirected: clients that look for models take a redirect for a failure.
+kinds: with and without ``/v1``, with it twice, with doubled and trailing slashes, in Azure's forms. Such requests are
+served in place and never redirected: clients that look for models take a redirect for a failure.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 import msgspec
@@ -14,6 +13,7 @@ from aiohttp import web
 
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
+from gateway.domain.addresses import standard_path
 from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.completions.api import COMPLETIONS
@@ -26,7 +26,7 @@ from gateway.v1.count_tokens import answer_count_tokens
 from gateway.v1.health import answer_front_page, answer_health
 from gateway.v1.models import answer_model, answer_models
 from gateway.v1.ollama import answer_generation, answer_ps, answer_pull, answer_show, answer_tags, answer_version
-from gateway.v1.responses import answer_input_tokens, answer_kept_response, answer_upgrade
+from gateway.v1.responses import answer_input_tokens, answer_upgrade
 from gateway.web.response import Response
 
 Handler = Callable[[Engine, web.BaseRequest, CallOrigin], Awaitable[web.StreamResponse | Response]]
@@ -39,8 +39,8 @@ class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """As it is in ``CallOrigin.path``, however the client spelled it; below a prefix row that is the whole path."""
     handlers: Mapping[str, Handler] = {}
-    """By method. Other methods get a 405; if there is no handler at all, the path is as unknown as one without a row,
-    but its error is that of ``api``."""
+    """By method; that of GET also answers HEAD. Other methods get a 405; if there is no handler at all, the path is as
+    unknown as one without a row, but its error is that of ``api``."""
     api: InboundApi | None = None
     """Whose errors it answers with. None: the request's headers decide (``HEADER_APIS``)."""
     keyed: bool = True
@@ -63,12 +63,7 @@ ENDPOINTS: tuple[EndpointRow, ...] = (
         hidden=frozenset({"GET"}),
     ),
     EndpointRow(path="/v1/responses/input_tokens", handlers={"POST": answer_input_tokens}, api=RESPONSES),
-    EndpointRow(
-        path="/v1/responses/",
-        handlers=dict.fromkeys(("GET", "DELETE", "POST"), answer_kept_response),
-        api=RESPONSES,
-        hidden=frozenset({"GET", "DELETE", "POST"}),
-    ),
+    EndpointRow(path="/v1/responses/", api=RESPONSES),
     EndpointRow(path="/v1/embeddings", handlers={"POST": answer_call}, api=EMBEDDINGS),
     EndpointRow(path="/v1/messages", handlers={"POST": answer_call}, api=MESSAGES),
     EndpointRow(path="/v1/messages/count_tokens", handlers={"POST": answer_count_tokens}, api=MESSAGES),
@@ -77,15 +72,15 @@ ENDPOINTS: tuple[EndpointRow, ...] = (
     EndpointRow(path="/api/generate", handlers={"POST": answer_generation}, api=OLLAMA_GENERATE),
     EndpointRow(path="/api/embed", handlers={"POST": answer_call}, api=OLLAMA_EMBED),
     EndpointRow(path="/api/embeddings", handlers={"POST": answer_call}, api=OLLAMA_EMBEDDINGS),
-    EndpointRow(path="/api/tags", handlers={"GET": answer_tags, "HEAD": answer_tags}, api=OLLAMA_CHAT),
-    EndpointRow(path="/api/version", handlers={"GET": answer_version, "HEAD": answer_version}, api=OLLAMA_CHAT),
-    EndpointRow(path="/api/ps", handlers={"GET": answer_ps, "HEAD": answer_ps}, api=OLLAMA_CHAT),
+    EndpointRow(path="/api/tags", handlers={"GET": answer_tags}, api=OLLAMA_CHAT),
+    EndpointRow(path="/api/version", handlers={"GET": answer_version}, api=OLLAMA_CHAT),
+    EndpointRow(path="/api/ps", handlers={"GET": answer_ps}, api=OLLAMA_CHAT),
     EndpointRow(path="/api/show", handlers={"POST": answer_show}, api=OLLAMA_CHAT),
     EndpointRow(path="/api/pull", handlers={"POST": answer_pull}, api=OLLAMA_CHAT),
     EndpointRow(path="/api/", api=OLLAMA_CHAT),
-    EndpointRow(path="/v1/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
-    EndpointRow(path="/health", handlers={"GET": answer_health, "HEAD": answer_health}, keyed=False),
-    EndpointRow(path="/", handlers={"GET": answer_front_page, "HEAD": answer_front_page}, keyed=False),
+    EndpointRow(path="/v1/health", handlers={"GET": answer_health}, keyed=False),
+    EndpointRow(path="/health", handlers={"GET": answer_health}, keyed=False),
+    EndpointRow(path="/", handlers={"GET": answer_front_page}, keyed=False),
 )
 
 HEADER_APIS: tuple[tuple[str, InboundApi], ...] = (("anthropic-version", MESSAGES),)
@@ -99,23 +94,30 @@ APIS: dict[str, InboundApi] = {row.api.name: row.api for row in ENDPOINTS if row
 """All of them by name, chat completions first."""
 EXACT: dict[str, EndpointRow] = {row.path: row for row in ENDPOINTS if row not in PREFIXES}
 
-_SLASHES = re.compile("//+")
 
+def find(path: str) -> tuple[EndpointRow | None, str, str]:
+    """The endpoint of a path, the path as ``EndpointRow.path`` spells it, and the model that it names, as Azure's do.
 
-def find(path: str) -> tuple[EndpointRow | None, str]:
-    """The endpoint of a path, and the path as ``Endpoint.path`` spells it; None and the path if there is none."""
+    None and the path as it is if there is no endpoint.
+    """
     found = EXACT.get(path)
     if found is not None:
-        return found, path
-    spellings = tuple(_spellings(path))
+        return found, path, ""
+    standard, model = standard_path(path)
+    spellings = tuple(_spellings(standard))
     for spelling in spellings:
         if (found := EXACT.get(spelling)) is not None:
-            return found, spelling
+            return found, spelling, model
     for spelling in spellings:
         for row in PREFIXES:
             if spelling.startswith(row.path):
-                return row, spelling
-    return None, path
+                return row, spelling, model
+    return None, path, ""
+
+
+def methods_of(endpoint: EndpointRow) -> tuple[str, ...]:
+    """The methods that are answered there."""
+    return tuple(name for method in endpoint.handlers for name in ((method, "HEAD") if method == "GET" else (method,)))
 
 
 def api_of(endpoint: EndpointRow | None, headers: Mapping[str, str]) -> InboundApi:
@@ -131,13 +133,13 @@ def existing() -> str:
         f"{method} {row.label or row.path}"
         for row in ENDPOINTS
         for method in row.handlers
-        if method not in ("HEAD", *row.hidden) and row.path not in ("/", "/health")
+        if method not in row.hidden and row.path not in ("/", "/health")
     )
 
 
 def _spellings(path: str) -> Iterator[str]:
     """How the table may spell this path."""
-    clean = _SLASHES.sub("/", path).rstrip("/") or "/"
+    clean = path.rstrip("/") or "/"
     while clean.startswith("/v1/v1/") or clean == "/v1/v1":
         clean = clean[3:]
     yield clean

@@ -1,6 +1,4 @@
-"""What is below ``/v1/responses`` beside the call itself.
-
-The gateway keeps no response, so there is none to fetch, cancel or delete. Codex tries a WebSocket first if its
+"""What belongs to ``/v1/responses`` beside the call itself. Codex tries a WebSocket first if its
 configuration says that there are any: status 426 makes it go on with POST at once, any other only after many tries.
 """
 
@@ -14,7 +12,7 @@ from gateway.core.admission import visible_entry
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
-from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.errors import BadRequest
 from gateway.inbound.api import LARGE, HttpRequest
 from gateway.inbound.responses.api import RESPONSES
 from gateway.web.request import check_json, read_body
@@ -34,13 +32,6 @@ async def answer_upgrade(_engine: Engine, request: web.BaseRequest, _visit: Call
         raise BadRequest("GET is not allowed here; use POST", code="method_not_allowed", details={"allow": "POST"})
     msg = "responses are not sent over a WebSocket here; use POST"
     raise BadRequest(msg, code="websocket_not_supported")
-
-
-async def answer_kept_response(engine: Engine, _request: web.BaseRequest, visit: CallOrigin) -> Response:
-    """Everything about a response that was made before."""
-    engine.pipeline.identify(visit)
-    msg = "responses are not kept here, so there is none to fetch, cancel, compact or delete"
-    raise NotFound(msg, code="not_found")
 
 
 async def answer_input_tokens(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.domain.addresses import LONGEST, address_advice, program, recorded_request
+from gateway.domain.addresses import LONGEST, address_advice, is_foreign, program, recorded_request, standard_path
 
 BASE = "http://127.0.0.1:8655/v1"
 
@@ -26,10 +26,16 @@ BASE = "http://127.0.0.1:8655/v1"
         ("/models/gemini-2.5-pro:streamGenerateContent", "Gemini's API"),
         ("/api/tags", "Ollama's API"),
         ("/v1/api/chat", "Ollama's API"),
-        ("/anthropic/v1/messages", "a part too much: set it to http://127.0.0.1:8655/v1, or to http://127.0.0.1:8655 "),
-        ("/openai/v1/chat/completions", "a part too much"),
+        ("/proxy/v1/messages", "a part too much: set it to http://127.0.0.1:8655/v1, or to http://127.0.0.1:8655 "),
         ("/api/v1/models", "a part too much"),
-        ("/openai/deployments/gpt-4o/chat/completions", "a part too much"),
+        ("/v1/openai/deployments/gpt-4o/images/generations", "this API is not supported"),
+        ("/openai/v1/audio/speech", "this API is not supported"),
+        ("/openai/v1/files", "which a vendor keeps"),
+        ("/v1/projects/p/locations/l/publishers/google/models/gemini-2.5-pro:generateContent", "Vertex AI's API"),
+        ("/projects/p/locations/l/publishers/anthropic/models/claude:streamRawPredict", "Vertex AI's API"),
+        ("/model/anthropic.claude-v2/invoke-with-response-stream", "Bedrock's API"),
+        ("/v2/chat", "Cohere's API"),
+        ("/api/create", "Ollama's API"),
         ("/nothing/like/it", f"check the program's base URL: it is {BASE} here"),
         ("/", f"check the program's base URL: it is {BASE} here"),
     ],
@@ -38,6 +44,34 @@ def test_the_advice_fits_the_address(path: str, words: str) -> None:
     text, harmless = address_advice(path, BASE)
     assert words in text
     assert not harmless
+
+
+@pytest.mark.parametrize(
+    ("path", "standard", "model"),
+    [
+        ("/openai/deployments/gpt-4o/chat/completions", "/chat/completions", "gpt-4o"),
+        ("/openai/deployments/gpt-4o/chat/completions/", "/chat/completions", "gpt-4o"),
+        ("/v1/openai/deployments/gpt-4o/embeddings", "/embeddings", "gpt-4o"),
+        ("/v1/deployments/chat/completions", "/completions", "chat"),
+        ("/deployments/openai/gpt-oss:20b/responses", "/responses", "openai/gpt-oss:20b"),
+        ("/v1/engines/davinci/completions", "/completions", "davinci"),
+        ("/openai/v1/chat/completions", "/v1/chat/completions", ""),
+        ("/openai/responses", "/responses", ""),
+        ("/openai/v1/models/gpt-4o", "/v1/models/gpt-4o", ""),
+        ("//anthropic//v1/messages", "/v1/messages", ""),
+        ("/v1beta/openai/chat/completions", "/chat/completions", ""),
+        ("/v1/models/openai/gpt-oss", "/v1/models/openai/gpt-oss", ""),
+        ("/openai/deployments", "/deployments", ""),
+        ("/v1/chat/completions", "/v1/chat/completions", ""),
+    ],
+)
+def test_other_vendors_paths_are_other_ways_to_the_same_calls(path: str, standard: str, model: str) -> None:
+    assert standard_path(path) == (standard, model)
+
+
+@pytest.mark.parametrize("path", ["/v1/models/qwen3:8b", "/v1/models/ft:gpt-4o:org::id", "/v1/responses/r", "/api/x"])
+def test_a_models_tag_is_not_geminis_api(path: str) -> None:
+    assert not is_foreign(path)
 
 
 @pytest.mark.parametrize(

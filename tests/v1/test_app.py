@@ -42,9 +42,11 @@ async def ask(gateway: Gateway, method: str, path: str, **headers: str | None) -
         ("DELETE", "/health", 405, "GET, HEAD"),
         ("GET", "/v1/models", 200, ""),
         ("GET", "/v1/models?limit=1", 200, ""),
-        ("HEAD", "/v1/models", 405, "GET"),
+        ("HEAD", "/v1/models", 200, ""),
         ("GET", "/v1/models/m", 200, ""),
-        ("DELETE", "/v1/models/m", 405, "GET"),
+        ("HEAD", "/v1/models/m", 200, ""),
+        ("HEAD", "/v1/models/other", 404, ""),
+        ("DELETE", "/v1/models/m", 405, "GET, HEAD"),
         ("GET", "/v1/models/other", 404, ""),
         ("GET", "/v1/models/", 200, ""),
         ("GET", "/v1/modelsx", 404, ""),
@@ -90,6 +92,32 @@ async def test_a_wrong_path_names_what_exists(gateway: Gateway) -> None:
     assert answer.refusal == (404, "unknown_url", None)
     assert "POST /v1/chat/completions" in answer.error["message"]
     assert answer.error["message"].isprintable()
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/health", "/v1/models", "/openai/models?api-version=1", "/v1/models/m", "/api/tags", "/api/version"]
+)
+async def test_head_says_what_get_says_without_the_body(gateway: Gateway, path: str) -> None:
+    got, head = await ask(gateway, "GET", path), await ask(gateway, "HEAD", path)
+    names = ("content-type", "content-length")
+    assert (head.status, [head.head.get(name) for name in names]) == (200, [got.head.get(name) for name in names])
+    assert (head.body, int(head.head.get("content-length"))) == (b"", len(got.body))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/models/x:generateContent",
+        "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse",
+        "/v1alpha/models/x:countTokens",
+        "/models/x:embedContent",
+        "/v1/tunedModels/x:generateContent",
+    ],
+)
+async def test_geminis_paths_are_named_as_such(gateway: Gateway, path: str) -> None:
+    answer = await ask(gateway, "POST", path)
+    assert answer.refusal == (404, "unknown_url", None)
+    assert "this is Gemini's API: choose an OpenAI-compatible provider" in answer.error["message"]
 
 
 @pytest.mark.parametrize("path", ["/chat/completions", "/v1/v1/chat/completions/", "//v1//chat/completions?beta=true"])
@@ -326,6 +354,15 @@ async def test_a_request_for_what_does_not_exist_is_recorded_with_advice(gateway
         ("POST", CHAT, {"origin": "https://evil.example"}, "origin_not_allowed", ""),
         ("POST", CHAT, {"host": "gateway.lan"}, "wrong_host", ""),
         ("GET", "/v1/models", {"authorization": "Basic wrong"}, "invalid_api_key", ""),
+        ("GET", "/v1/models/other", {}, "model_not_found", "laptop"),
+        ("HEAD", "/v1/models/other", {}, "model_not_found", "laptop"),
+        ("GET", "/v1/responses", {}, "method_not_allowed", "laptop"),
+        ("GET", "/v1/responses", {"upgrade": "websocket"}, "websocket_not_supported", "laptop"),
+        ("GET", "/v1/responses/resp_1", {}, "unknown_url", "laptop"),
+        ("DELETE", "/v1/responses/resp_1", {}, "unknown_url", "laptop"),
+        ("POST", "/v1/models/x:generateContent", {}, "unknown_url", "laptop"),
+        ("POST", "/v1/messages/count_tokens", {"content-type": "text/plain"}, "unsupported_media_type", "laptop"),
+        ("POST", "/api/show", {}, "invalid_type", "laptop"),
     ],
 )
 async def test_whatever_reaches_no_api_is_recorded_once(
@@ -353,6 +390,13 @@ async def test_a_flood_of_wrong_addresses_is_cheap_and_counted(gateway: Gateway)
     await until(lambda: len(gateway.records) + repeated(gateway) >= 300)
     assert len(gateway.records) < 30
     assert len(gateway.records) + repeated(gateway) == 300
+
+
+async def test_a_flood_of_refused_upgrades_is_cheap_and_counted(gateway: Gateway) -> None:
+    for _ in range(100):
+        await ask(gateway, "GET", "/v1/responses", upgrade="websocket")
+    await until(lambda: len(gateway.records) + repeated(gateway) >= 100)
+    assert (len(gateway.records) < 10, len(gateway.records) + repeated(gateway)) == (True, 100)
 
 
 def repeated(gateway: Gateway) -> int:

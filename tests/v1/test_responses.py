@@ -28,7 +28,7 @@ async def test_in87_a_websocket_is_refused_at_once(gateway: Gateway) -> None:
 )
 async def test_in84_responses_are_not_kept(gateway: Gateway, method: str, path: str) -> None:
     answer = await gateway.client.ask(method, path)
-    assert (answer.status, answer.error["code"]) == (404, "not_found")
+    assert (answer.status, answer.error["code"]) == (404, "unknown_url")
     assert "not kept here" in answer.error["message"]
 
 
