@@ -217,7 +217,7 @@ async def test_b18_a_query_changes_nothing(gateway: Gateway, path: str) -> None:
 
 
 async def test_b18_head_is_answered_without_a_body(gateway: Gateway) -> None:
-    for path, status in (("/health", 200), ("/", 200), ("/v1/models", 405), ("/nope", 404)):
+    for path, status in (("/health", 200), ("/", 200), ("/v1/models", 200), ("/nope", 404)):
         peer = await gateway.client.connect()
         await peer.write(gateway.client.request("HEAD", path))
         answer = await read_answer(peer, bodyless=True)
