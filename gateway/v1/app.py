@@ -201,7 +201,7 @@ def _share(origin: str, response: Response, settings: Settings) -> None:
 def _error_response(error: GatewayError, call: str, api: InboundApi) -> Response:
     status, headers, body = error_responses.answer(error, call, api)
     response = Response(body, status=status, headers=headers)
-    if status in (408, 413, 417) or error.code == "out_of_memory":
+    if status in (408, 413, 417) or error.code in ("out_of_memory", "transfer_encoding"):
         response.keep_alive = False
     return response
 

@@ -77,6 +77,8 @@ class HttpClient:
             response.force_close()  # without chunks its end is that of the connection
         self.response = response
         await response.prepare(self._request)
+        if isinstance(connection := self._request.protocol, Connection):
+            connection.sign = self._api.keep_alive
         if not more:
             self._request.writer.send_headers()
 
@@ -133,7 +135,7 @@ class HttpClient:
         self.on_gone = None  # it leads back here: a ring would keep the call's body until the garbage collector looks
         connection = self._request.protocol
         if isinstance(connection, Connection):
-            connection.on_lost = None
+            connection.on_lost, connection.sign = None, b""
 
     def _headers(self, headers: dict[str, str]) -> dict[str, str]:
         for name in self._api.id_headers:

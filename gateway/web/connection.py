@@ -12,11 +12,12 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http import StreamWriter
 from aiohttp.http_exceptions import InvalidHeader, InvalidURLError, LineTooLong
 from aiohttp.web_protocol import RequestHandler
 
@@ -25,6 +26,7 @@ from gateway.domain.settings import Settings
 from gateway.domain.units import CallId
 from gateway.web.error_responses import answer
 from gateway.web.response import Response
+from gateway.web.silence import Silence
 
 
 @lru_cache(maxsize=256)
@@ -120,6 +122,8 @@ WRITE_S = 30.0
 """A client that takes nothing of what waits for it for so long is left."""
 WRITE_BUFFER = 32 << 10
 """Bytes that may wait for a client before who writes to it waits, too. The system keeps some more."""
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
 LOOK_S = 1.0
 """Between two looks at what waits."""
 
@@ -127,10 +131,14 @@ LOOK_S = 1.0
 class Connection(RequestHandler):
     """One client's connection."""
 
-    __slots__ = ("_address", "_counted", "_crowd", "_look", "_new_id", "leaving", "on_lost")
+    __slots__ = ("_address", "_counted", "_crowd", "_look", "_new_id", "_silence", "leaving", "on_lost", "sign")
 
     leaving: bool
     """It ends behind the answer that is being given, which says so."""
+    sign: bytes
+    """What may be sent between two events of the stream that is being sent, and means nothing."""
+    _silence: Silence | None
+    """The client sends no more."""
     on_lost: Callable[[], None] | None
     """Called once when the connection is lost while a request is handled."""
     _look: asyncio.TimerHandle | None
@@ -146,13 +154,30 @@ class Connection(RequestHandler):
         self._counted = True
         self._new_id = new_id
         self.leaving = False
-        self.on_lost = self._look = None
+        self.sign = b""
+        self.on_lost = self._look = self._silence = None
+
+    @property
+    def last(self) -> bool:
+        """Whether nothing comes behind the request that is being handled."""
+        return self.leaving or (self._silence is not None and not self._messages)
+
+    @property
+    def _idle(self) -> bool:
+        waits = self._request_count == 0 or (self._waiter is not None and not self._waiter.done())
+        return waits and not self._messages
+
+    @property
+    def _incomplete(self) -> bool:
+        """Whether something is missing of what has been asked for."""
+        current = self._current_request
+        payloads = [payload for _, payload in self._messages] + ([] if current is None else [current.content])
+        return not all(payload.is_eof() for payload in payloads)
 
     def leave(self) -> None:
         """Close it if no answer is owed on it. An answer on its way still arrives."""
         self.leaving = True
-        idle = self._request_count == 0 or (self._waiter is not None and not self._waiter.done())
-        if idle and not self._messages:
+        if self._idle:
             self.force_close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -171,11 +196,26 @@ class Connection(RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Notify the handler."""
         self._look_away()
+        if self._silence is not None:
+            self._silence.end()
+            self._silence = None
         self.forget()
         super().connection_lost(exc)
         if self.on_lost is not None:
             told, self.on_lost = self.on_lost, None
             told()
+
+    def eof_received(self) -> bool:  # type: ignore[override] # aiohttp's says None, and closes
+        """The client sends no more: it has closed, or it still reads. Nobody can tell until something is sent to it.
+
+        Whole requests are answered; what is incomplete is not.
+        """
+        if self._idle or self._incomplete:
+            return False
+        if self._silence is None and self.transport is not None:
+            over = partial(lambda self: self._idle or self._incomplete, self)
+            self._silence = Silence(self._loop, self.transport, partial(_filler, self), over)
+        return True
 
     def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - aiohttp's
         """Asked for behind every body, twice: where nothing was paused nothing is to be resumed, nor parsed again."""
@@ -237,7 +277,19 @@ class GatewayRequest(web.BaseRequest):
     @property
     def keep_alive(self) -> bool:
         """Whether the connection stays open behind the answer."""
-        return not (self._message.should_close or self._protocol.leaving)
+        return not (self._message.should_close or self._protocol.last)
+
+
+def _filler(connection: Connection) -> bytes:
+    """What its client ignores in the place that the answer has reached: an interim answer, or a sign of life."""
+    request = connection._current_request  # noqa: SLF001 - aiohttp's
+    if request is None:
+        return b""
+    writer, sign = request.writer, connection.sign
+    if not writer.output_size:
+        return CONTINUE if request.version >= (1, 1) else b""
+    chunked = isinstance(writer, StreamWriter) and writer.chunked
+    return b"%x\r\n%b\r\n" % (len(sign), sign) if sign and chunked else sign
 
 
 def _bound_unsent(transport: asyncio.BaseTransport) -> None:

@@ -6,6 +6,7 @@ from aiohttp import hdrs, web
 
 from gateway.core.memory import Share
 from gateway.domain.errors import BadRequest, InvalidToken, RequestRefused, TooLarge
+from gateway.web.connection import CONTINUE
 
 MAX_BODY = 32 << 20
 """Bytes of a request body."""
@@ -35,6 +36,8 @@ def check_head(request: web.BaseRequest) -> None:
     coding = headers.get(hdrs.TRANSFER_ENCODING)
     if coding is not None and coding.strip().lower() != "chunked":
         raise BadRequest("the only supported transfer coding is 'chunked'", code="transfer_encoding")
+    if coding is not None and request.version < (1, 1):  # who knows 1.0 alone sees the end of the body elsewhere
+        raise BadRequest("HTTP/1.0 has no Transfer-Encoding: send a Content-Length", code="transfer_encoding")
     if len(headers.getall(hdrs.HOST, ())) > 1:
         raise BadRequest("there is more than one Host header", code="wrong_host")
 
@@ -136,7 +139,7 @@ def _deadline(began: float, size: int) -> float:
 
 
 async def _continue(request: web.BaseRequest) -> None:
-    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    await request.writer.write(CONTINUE)
     request.writer.output_size = 0
 
 

@@ -144,6 +144,7 @@ class Response:
         else:
             transport.write(self._begin(request))
         self.sent = True
+        request.writer.output_size += self._size or 1  # so that nothing else goes out before it
 
     def replace(self, request: web.BaseRequest, body: bytes, *, status: int, headers: dict[str, str]) -> None:
         """Send this in the loop's next turn, instead of what was to be sent then. It goes out in one piece."""

@@ -4,6 +4,8 @@ The vectors are those of the public advisories against HTTP servers. Whatever is
 or a closed connection, never a bug and never a call.
 """
 
+from contextlib import suppress
+
 import pytest
 
 from tests.conformance.shapes import error_faults
@@ -54,6 +56,13 @@ VECTORS: dict[str, bytes] = {
     "gzip, chunked": post(b"Transfer-Encoding: gzip, chunked\r\n", body=CHUNKS),
     "two codings": post(CHUNKED, CHUNKED, body=CHUNKS),
     "tab before chunked": post(b"Transfer-Encoding:\x0bchunked\r\n", body=CHUNKS),
+    "folded coding": post(b"Transfer-Encoding:\r\n chunked\r\n", body=CHUNKS),
+    "folded length": post(b"Content-Length:\r\n %d\r\n" % len(CHAT)),
+    "chunked twice": post(b"Transfer-Encoding: chunked, chunked\r\n", body=CHUNKS),
+    "empty coding": post(b"Transfer-Encoding:\r\n", body=CHUNKS),
+    "chunks in 1.0": post(CHUNKED, body=CHUNKS).replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "chunks in 1.0, kept": post(CHUNKED, b"Connection: keep-alive\r\n", body=CHUNKS).replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "chunks and length in 1.0": post(CHUNKED, LENGTH, body=CHUNKS).replace(b"HTTP/1.1", b"HTTP/1.0"),
     "blank before colon": get(b"X-A : b\r\n"),
     "coding blank colon": post(b"Transfer-Encoding : chunked\r\n", body=CHUNKS),
     "bare cr": get(b"X-A: b\rc\r\n"),
@@ -97,6 +106,9 @@ VECTORS: dict[str, bytes] = {
 }
 """Requests that must not be answered as if they were good."""
 
+DOUBTFUL = [name for name, data in VECTORS.items() if (b"oding" in data or b"Length" in data) and name != "body on get"]
+"""Those with a body whose end two readers may see in different places."""
+
 
 @pytest.mark.parametrize("name", VECTORS)
 async def test_b24_doubtful_http_is_refused(gateway: Gateway, provider: Provider, name: str) -> None:
@@ -106,6 +118,29 @@ async def test_b24_doubtful_http_is_refused(gateway: Gateway, provider: Provider
         assert 400 <= answer.status < 500 or answer.status == 505
         assert error_faults(answer.json) == []
     assert (await gateway.client.get("/health")).status == 200
+
+
+@pytest.mark.parametrize("name", DOUBTFUL)
+async def test_behind_a_body_whose_end_is_in_doubt_nothing_is_taken_for_a_request(gateway: Gateway, name: str) -> None:
+    """Another reader of the same bytes may see that request elsewhere, or none."""
+    peer = await gateway.client.connect()
+    await peer.write(_filled(gateway, VECTORS[name]))
+    await peer.write(gateway.client.request("GET", "/v1/models"))
+    statuses = []
+    with suppress(Gone, TimeoutError):
+        while True:
+            statuses.append((await read_answer(peer, patience_s=0.5)).status)
+    peer.reset()
+    assert 200 not in statuses
+
+
+async def test_http_1_0_with_a_length_may_keep_its_connection(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak(), speak())
+    kept = post(LENGTH, b"Connection: keep-alive\r\n").replace(b"HTTP/1.1", b"HTTP/1.0")
+    peer = await gateway.client.connect()
+    await peer.write(_filled(gateway, kept) * 2)
+    assert [(await read_answer(peer)).text for _ in range(2)] == ["Hello", "Hello"]
+    peer.close()
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ class Waiting:
         return web.Response(body=b"{}")
 
 
-@pytest.mark.parametrize("how", ["close", "reset", "half_close"])
+@pytest.mark.parametrize("how", ["close", "reset"])
 async def test_a_handler_learns_when_its_client_is_gone_and_continues(how: str) -> None:
     waiting = Waiting()
     async with opened(waiting) as (client, _):

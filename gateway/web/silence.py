@@ -1,0 +1,60 @@
+"""Silence: a client has said that it sends no more. Either it has closed its connection, or it still reads.
+
+Both look the same until something is sent to it: only the system of a closed one answers with a reset. So after a
+moment something is sent that a client ignores, and then the state of the socket is looked at, because nothing is read
+any more that would report the reset. Answers that are quick are not preceded by anything.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+PROBE_S = 0.25
+"""How long a client that sends no more is believed to be there."""
+SETTLE_S = 0.05
+"""Between two looks soon afterwards."""
+LOOK_S = 1.0
+"""Between two looks later on, when nothing more is sent for their sake."""
+
+
+class Silence:
+    """Closes the connection when the client has left or gets no more answers."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: asyncio.Transport,
+        filler: Callable[[], bytes],
+        over: Callable[[], bool],
+    ) -> None:
+        """``filler``: what the client ignores at present; ``over``: whether no answer is owed to it."""
+        self._loop, self._transport, self._filler, self._over = loop, transport, filler, over
+        self._since = loop.time()
+        self._probed = False
+        self._next = loop.call_later(PROBE_S, self._look)
+
+    def end(self) -> None:
+        """The connection is closed."""
+        self._next.cancel()
+
+    def _look(self) -> None:
+        if self._transport.is_closing():
+            return
+        if self._over():
+            self._transport.close()  # behind what is still to be sent
+        elif _is_reset(self._transport):
+            self._transport.abort()
+        else:
+            if not self._probed:
+                self._probed = True
+                self._transport.write(self._filler())
+            soon = self._loop.time() - self._since < LOOK_S
+            self._next = self._loop.call_later(SETTLE_S if soon else LOOK_S, self._look)
+
+
+def _is_reset(transport: asyncio.BaseTransport) -> bool:
+    sock = transport.get_extra_info("socket")
+    try:
+        return sock is not None and bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+    except OSError:
+        return True
