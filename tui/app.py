@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -202,6 +203,7 @@ class Console(CrashReportingApp[ExitStatus]):
     on_console_feed_starting = global_actions.note_start
 
     def on_console_feed_connected(self, event: ConsoleFeed.Connected) -> None:
+        event.attached.client.confirm = partial(global_actions.confirm_revival, self)
         self.session.attach(event.attached.client, started_here=event.attached.started_here)
 
     def on_console_feed_events_ready(self) -> None:

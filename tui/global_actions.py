@@ -2,7 +2,7 @@
 
 import importlib
 import os
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -92,6 +92,11 @@ def available_actions(page: ConsolePage, keymap: Keymap) -> list[Action]:
 async def undo(app: Console) -> None:
     """Undo the last change; ask first if it was made elsewhere, or if what it removes was used."""
     await changes.undo_change(app)
+
+
+async def confirm_revival(app: Console, reasons: Sequence[str]) -> bool:
+    """Ask whether a key or token may work again."""
+    return bool(await app.push_screen_wait(Confirm("Let it work again?", "\n".join(reasons), "Let it work")))
 
 
 def history(app: Console) -> None:

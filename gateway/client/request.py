@@ -1,20 +1,21 @@
 """Caller: one typed request to the control surface. Answers become views, refusals become our errors again."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from gateway.client.http import TIMEOUT_S, Address, ClientRequest, HttpAnswer, request
-from gateway.domain.errors import BadRequest, GatewayError, InternalError, error_class
-from gateway.domain.history import SOURCE_HEADER, ChangeSource
+from gateway.domain.errors import BadRequest, Conflict, GatewayError, InternalError, error_class
+from gateway.domain.history import ACCEPT_HEADER, NOTHING_CHANGED, REVIVES_KEY, SOURCE_HEADER, ChangeSource
 from gateway.domain.text import plain
 from gateway.runfile import Endpoint
 
 Value = TypeVar("Value")
 Body = msgspec.Struct | dict[str, Any]
+Confirm = Callable[[Sequence[str]], Awaitable[bool]]
 
 
 class Caller:
@@ -26,6 +27,8 @@ class Caller:
         self.source = source
         self.place = Address(socket=endpoint.socket, host=endpoint.host, port=endpoint.port)
         self._timeout_s = timeout_s
+        self.confirm: Confirm | None = None
+        """Asks the owner whether a key or token may work again, with the reasons to ask; None: the request fails."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -58,14 +61,29 @@ class Caller:
 
         Raises what the server refused it with, or Unavailable.
         """
-        answer = await request(self.place, self.ask(method, path, body), timeout_s=timeout_s or self._timeout_s)
+        try:
+            return await self.send_once(method, path, body, timeout_s=timeout_s)
+        except Conflict as error:
+            if error.code != REVIVES_KEY or self.confirm is None:
+                raise
+            if not await self.confirm(msgspec.convert(error.details["reasons"], list[str])):
+                raise Conflict(NOTHING_CHANGED, code="declined") from error
+        return await self.send_once(method, path, body, timeout_s=timeout_s, accepts=REVIVES_KEY)
+
+    async def send_once(
+        self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0, accepts: str = ""
+    ) -> HttpAnswer:
+        """The same without a question. ``accepts``: the code of the one that the owner has answered with yes."""
+        asked = self.ask(method, path, body, accepts=accepts)
+        answer = await request(self.place, asked, timeout_s=timeout_s or self._timeout_s)
         if not 200 <= answer.status < 300:
             raise error_of(answer.status, answer.body)
         return answer
 
-    def ask(self, method: str, path: str, body: Body | None = None) -> ClientRequest:
+    def ask(self, method: str, path: str, body: Body | None = None, *, accepts: str = "") -> ClientRequest:
         """The request with its secret."""
         headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}
+        headers |= {ACCEPT_HEADER: accepts} if accepts else {}
         if self.source is not None:
             headers[SOURCE_HEADER] = self.source.header()
         return ClientRequest(

@@ -21,7 +21,7 @@ from gateway.commands.channel_fields import (
 from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
-from gateway.commands.options import confirm, json_option, yes_option
+from gateway.commands.options import accept_option, confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.channel import ChannelFields, Dialect
@@ -181,6 +181,7 @@ async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
 @dialect_option("Another wire format; if it is at another address, give --base-url too.")
 @channel_options()
 @group_options
+@accept_option
 @json_option
 def edit_channel(
     refs: tuple[str, ...],

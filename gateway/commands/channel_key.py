@@ -8,7 +8,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun, former_name
 from gateway.commands.channel_fields import key_of, warn_of_unset
 from gateway.commands.completion import CHANNELS
-from gateway.commands.options import WholeNumber, confirm, json_option, yes_option
+from gateway.commands.options import WholeNumber, accept_option, confirm, json_option, yes_option
 from gateway.commands.output import out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
@@ -52,6 +52,7 @@ def list_keys(ref: str, *, as_json: bool) -> None:
 @key.command("add", examples=["tollkeeper channel key add openai --key env:OPENAI_KEY_2"])
 @REF
 @KEY
+@accept_option
 @json_option
 def add_key(ref: str, *, key: str, as_json: bool) -> None:
     """Add a key to a channel."""
@@ -63,6 +64,7 @@ def add_key(ref: str, *, key: str, as_json: bool) -> None:
 @REF
 @NUMBER
 @KEY
+@accept_option
 @json_option
 def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
     """Replace a key."""

@@ -106,6 +106,17 @@ RENAMING: ParsedText[tuple[str, str]] = ParsedText("public=upstream", renaming)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; field names are stable.")
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+ACCEPTED = "tollkeeper.accepted"
+"""Key of the context's notes for ``--yes`` of commands that ask only if a key or token would work again."""
+
+
+def _accept(ctx: click.Context, _param: click.Parameter, given: bool) -> None:  # noqa: FBT001 - click calls it
+    ctx.meta[ACCEPTED] = given
+
+
+accept_option = click.option(
+    "--yes", "-y", is_flag=True, expose_value=False, callback=_accept, help="Use a key again that was replaced."
+)
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -5,7 +5,7 @@ the same home, under the same lock, and asked in the same way.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,9 +19,12 @@ from gateway.client.launch import look
 from gateway.client.request import terminal_name
 from gateway.commands.base import HOME, HOST, PORT
 from gateway.commands.exit_codes import Exit, Quit
+from gateway.commands.options import ACCEPTED, confirm
+from gateway.commands.output import words
 from gateway.config import Config, is_home, load
 from gateway.domain.errors import GatewayError
 from gateway.domain.history import ChangeSource
+from gateway.domain.text import plain
 from gateway.runfile import Endpoint
 
 T = TypeVar("T")
@@ -78,9 +81,19 @@ def run(
 
     async def main() -> T:
         async with session.reach(where, listen=listen, running=running, create=create, needs_data=needs_data) as client:
+            client.confirm = _confirm
             return await work(client)
 
     return asyncio.run(main())
+
+
+async def _confirm(reasons: Sequence[str]) -> bool:
+    """Ask whether a key or token may work again. Raises Quit unless the answer is yes."""
+    for reason in reasons:
+        words(plain(reason, 400))
+    context = click.get_current_context()
+    confirm("Let it work again?", yes=bool(context.params.get("yes") or context.meta.get(ACCEPTED)))
+    return True
 
 
 def _source() -> ChangeSource:

@@ -31,7 +31,7 @@ from gateway.control import (
 from gateway.control.edits import ConfigEdits
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, TooLarge
-from gateway.domain.history import SOURCE_HEADER, source_of
+from gateway.domain.history import ACCEPT_HEADER, SOURCE_HEADER, source_of
 from gateway.domain.text import plain
 from gateway.web.error_responses import answer
 
@@ -142,7 +142,8 @@ def control_runner(app: web.Application) -> web.AppRunner:
 
 def _bind(handler: Handler, edits: ConfigEdits) -> WebHandler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        result = await handler(edits.by(source_of(request.headers.get(SOURCE_HEADER, ""))), request)
+        source = source_of(request.headers.get(SOURCE_HEADER, ""))
+        result = await handler(edits.by(source, request.headers.get(ACCEPT_HEADER, "")), request)
         if isinstance(result, web.StreamResponse):
             return result
         return web.Response(body=msgspec.json.encode(result), content_type="application/json")

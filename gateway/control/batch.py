@@ -10,6 +10,7 @@ from gateway.control import channels, groups, prices, tokens
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, members, require_fields
 from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.history import REVIVES_KEY
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
@@ -60,9 +61,7 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     given: list[ChannelId] = []
     changes: dict[tuple[str, str], Change] = {}
     for one in asked.edits:
-        patch = None if bytes(one.patch) == b"null" else bytes(one.patch)
-        if patch is not None and "name" in members(patch):
-            raise BadRequest("name: cannot be changed for several at once", param="name")
+        patch = _fields_of(one)
         name, planned = await _PLANNERS[asked.kind](plan, one.ref, patch)
         plan = plan.after(planned)  # what the next one gets may depend on it
         names.append(name)
@@ -77,10 +76,21 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     if edits.registry is not before:
         raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
     done, undone = _sentences(asked, names)
+    if asked.kind == "tokens":
+        edits.accepts = REVIVES_KEY  # who enables tokens means just that
     made = edits.commit("; ".join([done, *filter(None, ends)]), undone, *changes.values())
     for key in given:
         edits.engine.health.clear(key)  # who gives the same key again says that it is good
     return made
+
+
+def _fields_of(edit: BatchEdit) -> bytes | None:
+    """The fields of an edit; None if it removes. Raises BadRequest for a name."""
+    if bytes(edit.patch) == b"null":
+        return None
+    if "name" in members(bytes(edit.patch)):
+        raise BadRequest("name: cannot be changed for several at once", param="name")
+    return bytes(edit.patch)
 
 
 def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:

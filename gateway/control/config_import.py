@@ -20,7 +20,7 @@ from gateway.control.foreign_config import add_known_prices, merge_document, tra
 from gateway.control.model_lists import separate_patterns
 from gateway.control.request_bodies import fields, require_fields
 from gateway.control.tokens import default_group
-from gateway.core.auth import digest, hint, new_id, new_key
+from gateway.core.auth import new_id, new_key
 from gateway.core.config_export import export_text, form, notes, restore_secrets
 from gateway.core.offered_models import offered_models
 from gateway.domain.channel import Channel
@@ -29,6 +29,7 @@ from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, Fi
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.group import Group, begin_of
 from gateway.domain.human_values import count_text
+from gateway.domain.key_owners import digest, hint
 from gateway.domain.price import Price
 from gateway.domain.registry import Change, Entity, Registry, Table, with_change
 from gateway.domain.text import mask, plain, word

@@ -14,15 +14,18 @@ from gateway.domain.errors import Conflict, NotFound, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.history import (
     NOTHING_CHANGED,
+    REVIVES_KEY,
     ChangeSource,
     HistoryEntry,
     HistoryKind,
     UndoView,
+    disabled_since,
     kind_of,
     redone_entry,
     undone_entries,
     view_of,
 )
+from gateway.domain.key_owners import revivals
 from gateway.domain.registry import Change, Registry, with_change, with_changes
 from gateway.domain.settings import ExpiringRecords
 from gateway.domain.text import plain
@@ -42,13 +45,15 @@ class ConfigEdits:
         self.summing = asyncio.Semaphore()
         """The same for filtered sums: they look at all that there is, so the searches would wait long for them."""
         self.source = ChangeSource()
+        self.accepts = ""
+        """The code of the question that the owner has answered with yes."""
         self.planned: Registry | None = None
         """The configuration as it would be, while several changes are planned."""
 
-    def by(self, source: ChangeSource) -> Self:
-        """The same for one request, whose changes are this source's."""
+    def by(self, source: ChangeSource, accepts: str = "") -> Self:
+        """The same for one request, whose changes are this source's; ``accepts``: see there."""
         edits = copy(self)
-        edits.source = source
+        edits.source, edits.accepts = source, accepts
         return edits
 
     def after(self, changes: Iterable[Change]) -> Self:
@@ -82,8 +87,10 @@ class ConfigEdits:
         """Make the changes, all or none, and add them to the history.
 
         ``done`` says what was changed, ``undone`` what is so once that is undone. Raises Unavailable if they cannot be
-        written. What ``tollkeeper run`` does with the token of its program is bookkeeping, and not in the history. If
-        everything is already so, nothing is written: an undo is for a change that made a difference.
+        written, and Conflict ``revives_key`` if a key or token would work again and the owner was not asked yet.
+
+        What ``tollkeeper run`` does with the token of its program is bookkeeping, and not in the history. If everything
+        is already so, nothing is written: an undo is for a change that made a difference.
         """
         if self.source.runs_program:
             self.change(*changes)
@@ -92,6 +99,8 @@ class ConfigEdits:
         for change in changes:
             if change.value is not None or change_history.entity_of(after, change.table, change.key) is not None:
                 after = with_change(after, change)
+        if reasons := [] if self.accepts == REVIVES_KEY else self.revivals(changes, after):
+            raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
         kept = change_history.changes_of(changes, before, after, history.seal)
         if not (kept or undoes):
             return {"done": NOTHING_CHANGED}
@@ -118,6 +127,10 @@ class ConfigEdits:
             history.discard(entry.id)
             raise
         return {"done": done}
+
+    def revivals(self, changes: Iterable[Change], after: Registry) -> list[str]:
+        """Which keys and tokens work again once changes are made."""
+        return revivals(changes, self.registry, after, self.now, disabled_since(self.history))
 
     def change(self, *changes: Change, entry: int = 0) -> None:
         """Make changes; without an entry they are the gateway's own. Raises Unavailable if they cannot be written."""
@@ -179,6 +192,7 @@ class ConfigEdits:
 
     def undo(self, entry: HistoryEntry, plan: change_history.UndoPlan) -> UndoView:
         """Undo an entry, as a change of its own."""
+        self.accepts = REVIVES_KEY  # the owner has confirmed it
         kind: HistoryKind = "redo" if kind_of(entry, self.history) == "undo" else "undo"
         root = self._root(entry)
         done = f"{'redid' if kind == 'redo' else 'undid'} change {root.id}: {root.done}"

@@ -36,7 +36,7 @@ PAGE_LIMIT = 1000
 _DIMENSIONS: dict[Table, Dimension] = {"tokens": "token", "channels": "channel", "groups": "group", "prices": "model"}
 """How calls name what a table has."""
 
-KNOWN_KINDS = tuple(noun for table, noun in NOUNS.items() if table != "lists")
+KNOWN_KINDS = tuple(noun for table, noun in NOUNS.items() if table not in ("lists", "retired"))
 
 
 class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +137,7 @@ def _names(change: EntityChange) -> set[str]:
 
 async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> list[str]:
     """Why the owner should be asked first."""
-    reasons = []
+    reasons = edits.revivals(plan.changes, plan.registry)
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
     if expiring.records:
         days = count_text(plan.registry.settings.keep_days, "day")

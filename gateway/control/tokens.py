@@ -11,9 +11,11 @@ from gateway.control import validation
 from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.request_bodies import patch, require_fields
 from gateway.control.views import token_view, token_views
-from gateway.core.auth import digest, hint, new_id, new_key
+from gateway.core.auth import new_id, new_key
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, Conflict, Unavailable
+from gateway.domain.history import REVIVES_KEY
+from gateway.domain.key_owners import digest, hint
 from gateway.domain.registry import Change, Registry
 from gateway.domain.token import Token, TokenFields
 from gateway.domain.units import Millis, TokenId
@@ -61,6 +63,7 @@ async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
     """PATCH /tokens/{ref}."""
     old, body = _token_of(edits, request), await request.read()
     token, changes = _edit_changes(edits, old, body)
+    edits.accepts = REVIVES_KEY  # who enables a token, or lets it expire later, means just that
     edits.commit(edit_text("token", old, token), f"token '{old.name}' is as before", *changes)
     return token_view(edits.engine, edits.registry.tokens[old.id])
 

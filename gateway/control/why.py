@@ -10,7 +10,6 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, price_view
 from gateway.core.admission import group_of
-from gateway.core.auth import digest
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry, Route
 from gateway.core.chooser import ChannelTickets
@@ -25,6 +24,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, UnusedFallback, Why
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable, UpstreamError
 from gateway.domain.group import Group
+from gateway.domain.key_owners import digest
 from gateway.domain.price import Price
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token

@@ -1,6 +1,5 @@
 """Keys and ids: how they are issued, and which token a client's key belongs to."""
 
-import hashlib
 import secrets
 import string
 from functools import lru_cache
@@ -9,6 +8,7 @@ from random import Random
 from gateway.core.catalog import Catalog
 from gateway.domain.errors import InvalidToken
 from gateway.domain.human_values import zoned_time
+from gateway.domain.key_owners import digest
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import CallId, Millis, TokenId
@@ -35,18 +35,8 @@ def new_key() -> str:
     return PREFIX + "".join(secrets.choice(_BASE62) for _ in range(KEY_LENGTH - len(PREFIX)))
 
 
-def digest(key: str) -> str:
-    """What is kept of a key. Plain SHA-256 is right for 256 random bits; a slow hash would only cost every call."""
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
-
-
 _recalled_digest = lru_cache(maxsize=256)(digest)
 """Of the last keys of our form, in memory alone: nearly every call comes with one of a few."""
-
-
-def hint(key: str) -> str:
-    """What of a key may be shown."""
-    return f"{key[:10]}…{key[-4:]}"
 
 
 PASS_MS = 60_000

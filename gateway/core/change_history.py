@@ -24,7 +24,7 @@ from gateway.domain.history import EntityChange, Fields, HistoryEntry, undone_en
 from gateway.domain.money import dollars
 from gateway.domain.price import Price
 from gateway.domain.quoting import names_text
-from gateway.domain.registry import Change, Entity, Registry, Table, with_change
+from gateway.domain.registry import Change, Entity, Registry, RetiredKey, Table, with_change
 from gateway.domain.settings import Settings
 from gateway.domain.text import mask, plain
 from gateway.domain.token import Token
@@ -42,6 +42,7 @@ KINDS: Mapping[Table, type[Entity]] = {
     "prices": Price,
     "grants": Grant,
     "lists": UpstreamModels,
+    "retired": RetiredKey,
 }
 NOUNS: Mapping[Table, str] = {
     "account": "account",
@@ -52,6 +53,7 @@ NOUNS: Mapping[Table, str] = {
     "prices": "price",
     "grants": "grant",
     "lists": "model list",
+    "retired": "key",
 }
 """What people call an entity of a table."""
 

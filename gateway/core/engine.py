@@ -33,7 +33,8 @@ from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
 from gateway.domain.channel import Channel, key_id
 from gateway.domain.errors import Unavailable
-from gateway.domain.registry import Change
+from gateway.domain.key_owners import retirements
+from gateway.domain.registry import Change, with_changes
 from gateway.domain.units import CallId, ChannelId, Millis, TokenId
 from gateway.domain.views import Status
 from gateway.inbound.api import InboundApi
@@ -138,7 +139,9 @@ class Engine:
         self.pipeline.refusals.catch_up()
         if self.bus.noteworthy:
             self.incident_watch.look()  # at what went wrong with the budgets that there were
-        before = self.catalog.registry.channels
+        registry = self.catalog.registry
+        before = registry.channels
+        changes = [*changes, *retirements(changes, registry, with_changes(registry, changes), self.now())]
         inverse = self.store.entities.apply(changes, entry)
         self.catalog = Catalog(self.store.entities.registry)
         self.upstreams.redaction.adopt(self.catalog.registry.channels)

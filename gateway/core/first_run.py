@@ -4,10 +4,10 @@ The account with ten dollars, the group ``default``, the channel ``demo`` of dia
 the server starts without any token, a first token.
 """
 
-from gateway.core.auth import digest, hint
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.group import Group
+from gateway.domain.key_owners import digest, hint
 from gateway.domain.price import Price
 from gateway.domain.registry import Change, Registry
 from gateway.domain.token import Token

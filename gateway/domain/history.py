@@ -21,6 +21,12 @@ from gateway.domain.units import Millis
 SOURCE_HEADER = "X-Tollkeeper-Source"
 """With it a front end says who makes a change."""
 
+ACCEPT_HEADER = "X-Tollkeeper-Accept"
+"""With it a front end says which question the owner has answered with yes, by its code."""
+
+REVIVES_KEY = "revives_key"
+"""The code of the question whether a key or token may work again."""
+
 WORD_LIMIT = 60
 """Characters of each part of a source."""
 
@@ -187,6 +193,16 @@ class UndoDoubt(msgspec.Struct, frozen=True):
 
     entry: HistoryView
     reasons: list[str]
+
+
+def disabled_since(entries: Iterable[HistoryEntry]) -> dict[str, Millis]:
+    """When tokens were disabled last, by id. ``entries``: oldest first."""
+    return {
+        change.key: entry.time
+        for entry in entries
+        for change in entry.changes
+        if change.table == "tokens" and change.after is not None and change.after.get("enabled") is False
+    }
 
 
 def undone_entries(entries: Iterable[HistoryEntry]) -> dict[int, int]:

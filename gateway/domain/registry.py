@@ -11,7 +11,24 @@ from gateway.domain.group import Group
 from gateway.domain.price import Price
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
-from gateway.domain.units import ChannelId, Nanos, TokenId
+from gateway.domain.units import ChannelId, Millis, Nanos, TokenId
+
+
+class RetiredKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A key of a token or a channel that was replaced, or that went with its owner; of it only this is kept."""
+
+    digest: str
+    """SHA-256 of the whole key, 64 hex digits."""
+    hint: str
+    """The part of the key that may be shown."""
+    noun: Literal["token", "channel"]
+    owner: str
+    """Id of the token or channel."""
+    name: str
+    """What that was called then."""
+    since: Millis
+    removed: bool = False
+    """Whether the owner was removed."""
 
 
 class Registry(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +43,8 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
     grants: dict[str, Grant]
     lists: dict[ChannelId, UpstreamModels] = {}
     """The models that the channels' upstreams list."""
+    retired: dict[str, RetiredKey] = {}
+    """Keys that worked once, by their digests."""
 
     @property
     def granted(self) -> Nanos:
@@ -33,15 +52,15 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
         return Nanos(sum(g.nanos for g in self.grants.values()))
 
 
-Table = Literal["account", "settings", "tokens", "groups", "channels", "prices", "grants", "lists"]
-Entity = Account | Settings | Token | Group | Channel | Price | Grant | UpstreamModels
+Table = Literal["account", "settings", "tokens", "groups", "channels", "prices", "grants", "lists", "retired"]
+Entity = Account | Settings | Token | Group | Channel | Price | Grant | UpstreamModels | RetiredKey
 
 
 class Change(msgspec.Struct, frozen=True):
     """Put (``value``) or delete (``value`` None) the entity ``key`` of a table.
 
-    Keys: tokens, channels and grants by id, lists by the channel's id, groups by name, prices by model, account and
-    settings by ``""``.
+    Keys: tokens, channels and grants by id, retired keys by digest, lists by the channel's id, groups by name, prices
+    by model, account and settings by ``""``.
     """
 
     table: Table

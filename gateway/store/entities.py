@@ -17,7 +17,7 @@ from gateway.domain.channel import Channel, UpstreamModels
 from gateway.domain.errors import InternalError
 from gateway.domain.group import Group
 from gateway.domain.price import Price
-from gateway.domain.registry import Change, Entity, Registry, Table
+from gateway.domain.registry import Change, Entity, Registry, RetiredKey, Table
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.store import files
@@ -33,6 +33,7 @@ _KINDS: dict[Table, tuple[type[Entity], str]] = {
     "prices": (Price, "model"),
     "grants": (Grant, "id"),
     "lists": (UpstreamModels, "channel"),
+    "retired": (RetiredKey, "digest"),
 }
 """Table to the type of its entities and the field that is their key; the first two hold one entity each."""
 

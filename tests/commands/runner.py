@@ -72,7 +72,9 @@ class _Client(ControlClient):
         super().__init__(Endpoint(instance="test", secret="test"))
         self._control = control
 
-    async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 30) -> HttpAnswer:
+    async def send_once(
+        self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 30, accepts: str = ""
+    ) -> HttpAnswer:
         self._control.asked.append((f"{method} {path}", msgspec.to_builtins(body)))
         found = self._control.answers.get(f"{method} {path.partition('?')[0]}", NotFound(f"nothing at {path}"))
         if isinstance(found, Iterator):

@@ -4,6 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
+from gateway.domain.errors import Conflict
+from gateway.domain.history import REVIVES_KEY
+from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.views import KeyView
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, NOW
@@ -96,3 +99,27 @@ def test_a_channel_and_a_key_are_resumed_also_by_the_former_name(verb: str) -> N
 
 def test_the_former_name_is_hidden() -> None:
     assert " clear " not in run("channel", "--help").out + run("channel", "key", "--help").out
+
+
+SAVED = SavedChannel(**{name: getattr(CHANNEL, name) for name in CHANNEL.__struct_fields__}, new_prices=(), unpriced=())
+REVIVES = Conflict(
+    "old", code=REVIVES_KEY, details={"reasons": ["The old key …abcd of channel 'openai' is used again."]}
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "route"),
+    [
+        (("channel", "key", "add", "openai", "--key", "sk-old"), "POST /channels/openai/keys"),
+        (("channel", "key", "rotate", "openai", "1", "--key", "sk-old"), "PATCH /channels/openai/keys/1"),
+        (("channel", "edit", "openai", "--key", "sk-old"), f"PATCH /channels/{CHANNEL.id}"),
+    ],
+)
+def test_a_replaced_key_is_used_again_only_with_yes(command: tuple[str, ...], route: str) -> None:
+    def control() -> Control:
+        return Control({"GET /channels/openai": CHANNEL, route: iter([REVIVES, SAVED])})
+
+    ran = run(*command, control=control())
+    assert (ran.code, "The old key …abcd of channel 'openai' is used again." in ran.err) == (Exit.USAGE, True)
+    assert "add --yes" in ran.err
+    assert run(*command, "--yes", control=control()).code == Exit.OK

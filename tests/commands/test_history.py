@@ -146,7 +146,7 @@ def test_it_is_the_same_with_a_server_and_without_one(tmp_path: Path) -> None:
         assert entry["text"] == "added token 'ci'"
         assert tollkeeper(home, "undo").out.startswith("Undone: token 'ci' is removed (change 1: added token 'ci', ")
     assert [one["kind"] for one in tollkeeper(home, "history", "--json").json] == ["undo", "change"]
-    assert tollkeeper(home, "redo").out.startswith("Redone: added token 'ci' (change 1: ")
+    assert tollkeeper(home, "redo", "--yes").out.startswith("Redone: added token 'ci' (change 1: ")
     assert tollkeeper(home, "undo").out.startswith("Undone: token 'ci' is removed (change 1: added token 'ci', ")
 
 

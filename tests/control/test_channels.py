@@ -386,7 +386,7 @@ async def test_a_channel_is_given_several_at_once(owner: ControlClient) -> None:
     view = await owner.edit_channel("up", {"key": FIRST, "keys": [SECOND, THIRD]})
     assert [one.number for one in view.keys] == [1, 2, 3]
     assert (view.key, view.state) == ("…6789", "ok")
-    await owner.undo()
+    await owner.undo(accept=True)
     assert len((await owner.channel("up")).keys) == 1
 
 
@@ -438,7 +438,7 @@ async def test_a_refused_key_stays_refused_whatever_number_it_has(owner: Control
     assert [one.state for one in (await owner.remove_key("up", 2)).keys] == ["attention", "cooling"]
     alone = await owner.remove_key("up", 1)
     assert ([one.state for one in alone.keys], alone.state) == (["cooling"], "cooling")
-    assert [one.state for one in (await owner.replace_key("up", 1, FIRST)).keys] == ["ok"]
+    assert [one.state for one in (await owner.replace_key("up", 1, "sk-fourth-canary-0123456789")).keys] == ["ok"]
 
 
 async def test_the_only_key_is_as_well_as_its_channel(owner: ControlClient, gateway: Gateway) -> None:

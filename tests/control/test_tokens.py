@@ -155,7 +155,7 @@ async def test_removing_the_token_of_ollama_s_port_says_that_the_port_is_closed(
     (newest,) = await owner.history(limit=1)
     assert newest.text == "removed token 'apps': Ollama's port 27998, which used it, is closed"
     assert (await owner.settings()).ollama_port == 0
-    await owner.undo()
+    await owner.undo(accept=True)
     assert (await owner.settings()).ollama_port == 27_998
 
 

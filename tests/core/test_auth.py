@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from gateway.core import auth
-from gateway.core.auth import PASS_MS, Passes, digest, identify, new_key
+from gateway.core.auth import PASS_MS, Passes, identify, new_key
 from gateway.domain.errors import InvalidToken
+from gateway.domain.key_owners import digest
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, TokenId
 from tests.core.clocks import NOON

@@ -2,10 +2,11 @@
 
 import pytest
 
-from gateway.core.auth import digest, new_key
+from gateway.core.auth import new_key
 from gateway.core.catalog import Catalog
 from gateway.core.first_run import DEMO_MODELS, FIRST_GRANT, beginnings, first_token, is_fresh
 from gateway.domain.channel import Dialect
+from gateway.domain.key_owners import digest
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis
 from tests.core.kit import channel, registry, token

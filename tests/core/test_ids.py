@@ -3,7 +3,8 @@
 import hashlib
 import re
 
-from gateway.core.auth import digest, hint, new_call_id, new_id, new_key
+from gateway.core.auth import new_call_id, new_id, new_key
+from gateway.domain.key_owners import digest, hint
 from gateway.domain.units import Millis
 
 

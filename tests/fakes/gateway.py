@@ -11,7 +11,7 @@ from unittest.mock import patch
 import msgspec
 
 from gateway.config import Config
-from gateway.core.auth import digest, hint, new_id, new_key
+from gateway.core.auth import new_id, new_key
 from gateway.core.clock import Clock
 from gateway.core.engine import Engine
 from gateway.core.live_calls import CallDeadlines
@@ -20,6 +20,7 @@ from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.group import Group
+from gateway.domain.key_owners import digest, hint
 from gateway.domain.price import Price
 from gateway.domain.registry import Change
 from gateway.domain.settings import Settings

@@ -14,7 +14,7 @@ from gateway.domain.errors import InternalError, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, Tier
-from gateway.domain.registry import Change, Entity
+from gateway.domain.registry import Change, Entity, RetiredKey
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, Nanos
@@ -54,6 +54,9 @@ ALL: list[Change] = [
         "lists",
         "ch_1",
         UpstreamModels(channel=ChannelId("ch_1"), time=Millis(5), models=(ServedModel(name="m"),), new=("m",)),
+    ),
+    Change(
+        "retired", "d1", RetiredKey(digest="d1", hint="a…b", noun="token", owner="tok_1", name="a", since=Millis(1))
     ),
     Change("grants", "g1", Grant(id="g1", nanos=Nanos(10**15), time=Millis(1))),
 ]

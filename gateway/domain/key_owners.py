@@ -1,0 +1,206 @@
+"""Key owners: whose a key is or was. Keys that worked once are remembered by their SHA-256, for searches and warnings.
+
+A handle stands for a key where the key itself must not be: the part of it that may be shown, and the beginning of its
+SHA-256. Searches replace a pasted key by its handle at once; every search finds the owner by it.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from gateway.domain.channel import Channel
+from gateway.domain.human_values import brief_span, local_time
+from gateway.domain.registry import Change, Registry, RetiredKey
+from gateway.domain.text import mask, plain
+from gateway.domain.token import PREFIX, Token, TokenState, state_of
+from gateway.domain.units import ChannelId, Millis, TokenId
+
+KEPT = 1_000
+"""Keys that worked once: the newest are remembered."""
+REFERENCE = "env:"
+
+_TOKEN_KEY = re.compile(rf"{PREFIX}[0-9A-Za-z]{{43}}(?![0-9A-Za-z])")
+_VENDOR_KEY = re.compile(
+    r"(?<![0-9A-Za-z])(?:(?:sk|pk|rk|key|gsk|xai|hf|nvapi|pplx|csk|fw|tgp|r8|ghp|github_pat)[-_]|AIza)"
+    r"[0-9A-Za-z_.-]{16,}"
+)
+"""How keys of tokens and of vendors look."""
+_HANDLE = re.compile(r"(\S*…\S*)#[0-9a-f]{8}")
+
+
+def digest(key: str) -> str:
+    """What is kept of a key. Plain SHA-256 is right for 256 random bits; a slow hash would only cost every call."""
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def hint(key: str) -> str:
+    """What of a token's key may be shown."""
+    return f"{key[:10]}…{key[-4:]}"
+
+
+def handle(shown: str, key_digest: str) -> str:
+    """The handle of a key, of which ``shown`` may be seen."""
+    return f"{shown}#{key_digest[:8]}"
+
+
+def without_keys(text: str) -> str:
+    """The text with a handle instead of each key."""
+
+    def replaced(found: re.Match[str]) -> str:
+        key = found[0]
+        return handle(hint(key) if key.startswith(PREFIX) else mask(key), digest(key))
+
+    return _VENDOR_KEY.sub(replaced, _TOKEN_KEY.sub(replaced, text)) if len(text) > 16 else text
+
+
+def handles_in(text: str) -> list[str]:
+    """The handles that a text contains."""
+    return [found[0].lstrip("\"'(").rpartition(":")[2] for found in _HANDLE.finditer(text)]
+
+
+def shown_part(text: str) -> str:
+    """The part of a handle that is shown of its key; empty if the text is not a handle."""
+    found = _HANDLE.fullmatch(text)
+    return found[1] if found else ""
+
+
+class KeyOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose a key is or was."""
+
+    noun: Literal["token", "channel"]
+    id: str
+    name: str
+    handle: str
+    since: Millis | None = None
+    """Since when it is refused; None: it is in use."""
+    removed: bool = False
+    """Its owner was removed; else it was replaced."""
+
+    def has(self, ref: str) -> bool:
+        """Whether this is the handle of the key, or the part that is shown of a token's key."""
+        return ref == self.handle or (self.noun == "token" and ref == shown_part(self.handle))
+
+    def text(self, now: Millis) -> str:
+        """``sk-tk-abcd…wxyz was the key of token 'ci' until 2026-11-25 20:26 (2d ago), when it was replaced``."""
+        key, owner = shown_part(self.handle), f"the key of {self.noun} '{plain(self.name)}'"
+        if self.since is None:
+            return f"{key} is {owner}"
+        what = f"the {self.noun} was removed" if self.removed else "it was replaced"
+        return f"{key} was {owner} until {since_text(self.since, now)}, when {what}"
+
+
+def since_text(since: Millis, now: Millis) -> str:
+    """``2026-11-25 20:26:31 (2d ago)``."""
+    passed = "just now" if now - since < 1_000 else f"{brief_span(max(0, now - since))} ago"
+    return f"{local_time(since)} ({passed})"
+
+
+def owners_of(registry: Registry) -> Iterator[KeyOwner]:
+    """Of every key that is known, those in use first."""
+    for token in registry.tokens.values():
+        yield KeyOwner(noun="token", id=token.id, name=token.name, handle=handle(token.hint, token.digest))
+    for channel in registry.channels.values():
+        for key in _secrets(channel):
+            yield KeyOwner(noun="channel", id=channel.id, name=channel.name, handle=handle(mask(key), digest(key)))
+    for one in sorted(registry.retired.values(), key=lambda one: -one.since):
+        yield owner_of_retired(one, registry)
+
+
+def owner_of_retired(key: RetiredKey, registry: Registry) -> KeyOwner:
+    """The owner of a key that no longer works, by its present name."""
+    there = registry.tokens.get(TokenId(key.owner)) or registry.channels.get(ChannelId(key.owner))
+    return KeyOwner(
+        noun=key.noun,
+        id=key.owner,
+        name=key.name if there is None else there.name,
+        handle=handle(key.hint, key.digest),
+        since=key.since,
+        removed=key.removed or there is None,
+    )
+
+
+def find_owner(registry: Registry, ref: str) -> KeyOwner | None:
+    """Whose key a handle stands for, or the shown part of a token's key alone; None if it is not known."""
+    if "…" not in ref:
+        return None
+    return next((one for one in owners_of(registry) if one.has(ref)), None)
+
+
+def retirements(changes: Iterable[Change], before: Registry, after: Registry, now: Millis) -> list[Change]:
+    """What changes of tokens and channels make of the keys that worked once: more, and those fewer that work again."""
+    edited = dict.fromkeys((one.table, one.key) for one in changes if one.table in ("tokens", "channels"))
+    had = [key for table, id_ in edited for key in _keys(getattr(before, table).get(id_), now)]
+    has = {key.digest for table, id_ in edited for key in _keys(getattr(after, table).get(id_), now)}
+    there = after.tokens.keys() | after.channels.keys()
+    gone = [msgspec.structs.replace(key, removed=key.owner not in there) for key in had if key.digest not in has]
+    again = [Change("retired", one, None) for one in has if one in before.retired]
+    kept = sorted(before.retired.values(), key=lambda one: one.since)
+    over = kept[: max(0, len(kept) + len(gone) - KEPT)] if gone else []
+    dropped = [Change("retired", one.digest, None) for one in over if one.digest not in has]
+    return [*again, *dropped, *(Change("retired", key.digest, key) for key in gone)]
+
+
+def _keys(entity: Token | Channel | None, now: Millis) -> Iterator[RetiredKey]:
+    """The keys of a token or channel, as they are remembered once they no longer work; none of a program's token."""
+    if isinstance(entity, Token) and not entity.temporary:
+        yield RetiredKey(
+            digest=entity.digest, hint=entity.hint, noun="token", owner=entity.id, name=entity.name, since=now
+        )
+    elif isinstance(entity, Channel):
+        for key in _secrets(entity):
+            yield RetiredKey(
+                digest=digest(key), hint=mask(key), noun="channel", owner=entity.id, name=entity.name, since=now
+            )
+
+
+def _secrets(channel: Channel) -> list[str]:
+    return [key for key in channel.all_keys if not key.startswith(REFERENCE)]
+
+
+def revivals(
+    changes: Iterable[Change], before: Registry, after: Registry, now: Millis, disabled: dict[str, Millis]
+) -> list[str]:
+    """What a change makes work again: keys that were replaced, and tokens that were removed, disabled or expired.
+
+    ``disabled``: since when tokens are, by id, as far as it is known.
+    """
+    found: list[str] = []
+    for table, id_ in dict.fromkeys((change.table, change.key) for change in changes):
+        if table == "tokens":
+            found += _token_revivals(id_, before, after, now, disabled)
+        elif table == "channels":
+            found += _channel_revivals(id_, before, after, now)
+    return found
+
+
+def _token_revivals(
+    id_: str, before: Registry, after: Registry, now: Millis, disabled: dict[str, Millis]
+) -> Iterator[str]:
+    old, new = (registry.tokens.get(TokenId(id_)) for registry in (before, after))
+    if new is None or state_of(new, now) is not TokenState.ACTIVE:
+        return
+    name, retired = plain(new.name), before.retired.get(new.digest)
+    if retired is not None and (old is None or old.digest != new.digest):
+        since = since_text(retired.since, now)
+        if old is None:
+            yield f"Token '{name}' was removed {since}; its key {retired.hint} works again."
+        else:
+            yield f"The old key {retired.hint} of token '{name}' works again; it was replaced {since}."
+    elif old is not None and (state := state_of(old, now)) is not TokenState.ACTIVE:
+        began = old.expires if state is TokenState.EXPIRED else disabled.get(id_)
+        when = "" if began is None else f" since {since_text(began, now)}"
+        yield f"Token '{name}' has been {state.value}{when}; its key {new.hint} works again."
+
+
+def _channel_revivals(id_: str, before: Registry, after: Registry, now: Millis) -> Iterator[str]:
+    channel = after.channels.get(ChannelId(id_))
+    if channel is None:
+        return
+    for key in _secrets(channel):
+        retired = before.retired.get(digest(key))
+        if retired is not None and retired.owner == id_ and not retired.removed:
+            since = since_text(retired.since, now)
+            yield f"The old key {mask(key)} of channel '{plain(channel.name)}' is used again; it was replaced {since}."
