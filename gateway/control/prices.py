@@ -17,6 +17,7 @@ from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
 from gateway.core.model_prices import LIKE, in_order, set_by_owner
 from gateway.core.price_change import change_of, differs, guard_of
+from gateway.core.quota import known_limit
 from gateway.core.routing import place
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, NotFound
@@ -211,7 +212,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
         told=next((model.told for model in listed if model.told), None),
         context=catalog.context(known, context),
         context_source=catalog.context_source(known, context),
-        max_output=None if target is None else catalog.longest_answer(known, target.effects.max_output),
+        max_output=None if target is None else target.max_output,
         groups=list(entries),
         fallbacks={group: [other.name for other in entry.fallbacks] for group, entry in entries.items()},
         tokens=sorted(
@@ -261,7 +262,7 @@ def _model_route(engine: Engine, channel: Channel, served: ServedModel) -> Model
         limits=channel.limits,
         context=engine.catalog.context(served.name, served.context),
         context_source=engine.catalog.context_source(served.name, served.context),
-        max_output=engine.catalog.longest_answer(served.name, served.max_output),
+        max_output=known_limit(channel, next(one for one in channel.models if one.name == served.name)),
     )
 
 

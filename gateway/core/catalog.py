@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.core.group_policy import Offer, Rank, models_after, rank_offers
 from gateway.core.model_prices import prices_in_effect
-from gateway.core.quota import NO_EFFECTS, ChannelEffects, effects_of, with_limit
+from gateway.core.quota import NO_EFFECTS, ChannelEffects, effects_of, known_limit, with_limit
 from gateway.core.rate_scopes import (
     CallScopes,
     ConcurrencyGate,
@@ -80,6 +80,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What its channels, without those of its fallbacks, make of a call's input and output."""
     told: UpstreamPrices | None = None
     """The price at the first channel whose upstream publishes one."""
+    max_output: int | None = None
+    """The largest of its channels' own output limits; None: it is not known of all of them."""
 
 
 WILD = frozenset("*?")
@@ -130,11 +132,6 @@ class Catalog:
         """What a model costs this token: the price, times the multiplier of its group."""
         price, group = self.price_shown(entry), self.registry.groups.get(token.group)
         return price if price is None or group is None else multiply(price, group.multiplier)
-
-    def longest_answer(self, name: str, bound: int | None) -> int | None:
-        """What of a bound of a model's output is known to be its limit: the price list's context is none."""
-        price = self.price(name)
-        return None if price is not None and bound == price.context else bound
 
     def context(self, name: str, listed: int | None) -> int | None:
         """A model's context: what its upstream lists, else what the price list says."""
@@ -214,6 +211,7 @@ def answering(entry: ModelEntry) -> ModelEntry:
 
 def _group_models(group: Group, registry: Registry, priced: Container[str]) -> dict[str, ModelEntry]:
     offers: dict[str, list[tuple[Channel, ServedModel]]] = {}
+    limits: dict[str, list[int | None]] = {}
     ways: dict[ChannelId, _ChannelRoute] = {}
     for channel in registry.channels.values():
         if channel.enabled and group.name in channel.groups:
@@ -223,14 +221,21 @@ def _group_models(group: Group, registry: Registry, priced: Container[str]) -> d
                     price = registry.prices.get(served.name) or registry.prices.get(served.upstream_name)
                     offer = (channel, with_limit(channel, served, price))
                     offers.setdefault(served.name, []).append(offer)
+                    limits.setdefault(served.name, []).append(known_limit(channel, served))
     entries = {}
     for name in sorted(offers):
         order = rank_offers(group.policy, offers[name], registry)
-        entries[name] = _entry(name, [_route(offer, rank, ways[offer[0].id]) for offer, rank in order])
+        entry = _entry(name, [_route(offer, rank, ways[offer[0].id]) for offer, rank in order])
+        entries[name] = msgspec.structs.replace(entry, max_output=_largest(limits[name]))
     if not group.fallbacks:
         return entries
     refuse = registry.settings.refuse_unpriced
     return _with_fallbacks(entries, group, {name for name in entries if not refuse or name in priced})
+
+
+def _largest(limits: Sequence[int | None]) -> int | None:
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if len(known) == len(limits) else None
 
 
 def _with_fallbacks(entries: dict[str, ModelEntry], group: Group, usable: Container[str]) -> dict[str, ModelEntry]:

@@ -154,10 +154,14 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
     )
 
 
+def known_limit(channel: Channel, served: ServedModel) -> int | None:
+    """The model's own output limit, as far as the upstream's list or a vendor's table tells."""
+    return served.max_output or model_limit(channel.dialect, served.upstream_name)
+
+
 def with_limit(channel: Channel, served: ServedModel, price: Price | None) -> ServedModel:
-    """The model with its own output limit, as far as the upstream's list, a vendor's table or the price list tells."""
-    limit = served.max_output or model_limit(channel.dialect, served.upstream_name)
-    limit = limit or (price.context if price is not None else None)
+    """The model with a bound of its output: its own limit where that is known, else the context, listed or priced."""
+    limit = known_limit(channel, served) or served.context or (price.context if price is not None else None)
     return served if limit == served.max_output else msgspec.structs.replace(served, max_output=limit)
 
 

@@ -17,8 +17,8 @@ MODELS_LIMIT = 5000
 
 _CONTEXT = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx_train", "n_ctx")
 """OpenRouter and Together, vLLM, Groq, LM Studio and Mistral, llama.cpp."""
-_MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens", *_CONTEXT[:4])
-"""Groq, relays; else the context. llama.cpp's is not meant: ``n_ctx_train`` is not the context it runs with."""
+_MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens")
+"""Groq, relays; OpenRouter has it in ``top_provider``."""
 
 _PRICES = (
     ("prompt", "completion", "input_cache_read", "input_cache_write", MILLION),
@@ -56,13 +56,12 @@ def _read_model(entry: Any) -> ServedModel | None:
     name = name.removeprefix("models/")
     created = entry.get("created")
     seconds = created if type(created) is int and 0 < created < 10_000_000_000 else 0
-    meta = entry.get("meta")
-    holders = (entry, meta if isinstance(meta, dict) else {})
+    meta, provider = (found if isinstance(found := entry.get(name), dict) else {} for name in ("meta", "top_provider"))
     return ServedModel(
         name=name,
         created=Millis(seconds * 1000),
-        context=_size(holders, _CONTEXT),
-        max_output=_size((entry,), _MAX_OUTPUT),
+        context=_size((entry, meta), _CONTEXT),
+        max_output=_size((entry, provider), _MAX_OUTPUT),
         told=_reported_prices(entry),
     )
 

@@ -161,7 +161,7 @@ def _model(name: str, entry: ModelEntry, token: Token, catalog: Catalog) -> Mode
         display_name=entry.name,
         created_at=datetime.fromtimestamp(entry.created // 1000, UTC).isoformat().replace("+00:00", "Z"),
         max_input_tokens=context,
-        max_tokens=catalog.longest_answer(target.name, target.effects.max_output),
+        max_tokens=target.max_output,
         context_length=context or msgspec.UNSET,
         pricing=msgspec.UNSET if price is None else Pricing(number(price.input), number(price.output)),
     )

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from gateway.core.admission import visible_entry
 from gateway.core.call import CallOrigin
-from gateway.core.catalog import Catalog, ModelEntry
+from gateway.core.catalog import Catalog, ModelEntry, answering
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
 from gateway.domain.errors import BadRequest, NotFound
@@ -30,8 +30,6 @@ VERSION = "0.18.3"
 2026-11-22."""
 SMALL = 4 << 10
 """Bytes of a body that may be one without a prompt."""
-USUAL_CONTEXT = 128_000
-"""Tokens of a model whose context is not known: without a number clients take a much smaller one."""
 _SEES = re.compile(
     r"gpt-4o|gpt-4\.1|gpt-[5-9]|^o[134]|claude|gemini|llava|vision|pixtral|[-_.]vl|vl[-_.:]|gemma-?3|llama-?4|grok-[4-9]"
 )
@@ -63,7 +61,8 @@ async def answer_show(engine: Engine, request: web.BaseRequest, visit: CallOrigi
     """POST /api/show: what one model can do."""
     token = engine.pipeline.identify(visit)
     entry = entry_named(_model_of(await _body(engine, request)), token, engine.catalog)
-    context = entry.context or USUAL_CONTEXT
+    target = answering(entry)
+    context = engine.catalog.context(target.name, target.context)
     return _json(
         {
             "modelfile": "",
@@ -73,7 +72,7 @@ async def answer_show(engine: Engine, request: web.BaseRequest, visit: CallOrigi
             "model_info": {
                 "general.architecture": "tk",
                 "general.basename": entry.name,
-                "tk.context_length": context,
+                **({"tk.context_length": context} if context else {}),
             },
             "capabilities": capabilities(entry.name),
             "modified_at": _moment(entry.created),

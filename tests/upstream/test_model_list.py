@@ -19,7 +19,7 @@ def test_reads_names_times_and_contexts_in_order() -> None:
     data = [{"id": "b", "created": 1_700_000_000}, {"id": "a", "context_length": 8192, "owned_by": "x"}]
     assert _read({"object": "list", "data": data}) == [
         ServedModel(name="b", created=Millis(1_700_000_000_000)),
-        ServedModel(name="a", context=8192, max_output=8192),
+        ServedModel(name="a", context=8192),
     ]
 
 
@@ -41,7 +41,7 @@ def test_geminis_prefix_is_left_out() -> None:
 
 @pytest.mark.parametrize("name", ["max_model_len", "context_window", "max_context_length"])
 def test_the_context_has_many_names(name: str) -> None:
-    assert _read({"data": [{"id": "m", name: 5}]}) == [ServedModel(name="m", context=5, max_output=5)]
+    assert _read({"data": [{"id": "m", name: 5}]}) == [ServedModel(name="m", context=5)]
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,15 @@ def test_the_context_has_many_names(name: str) -> None:
     [
         ({"max_completion_tokens": 3, "context_window": 9}, 3),
         ({"max_output_tokens": 3}, 3),
+        ({"context_length": 9, "top_provider": {"context_length": 9, "max_completion_tokens": 4}}, 4),
+        ({"context_length": 9, "top_provider": {"max_completion_tokens": None}}, None),
+        ({"context_length": 9}, None),
+        ({"context_window": 9}, None),
         ({"meta": {"n_ctx_train": 9}}, None),
         ({"n_ctx": 9}, None),
     ],
 )
-def test_the_output_limit_is_the_models_own_or_its_context_but_not_that_of_its_training(
-    entry: dict[str, object], limit: int | None
-) -> None:
+def test_the_output_limit_is_the_models_own_and_never_its_context(entry: dict[str, object], limit: int | None) -> None:
     found = _read({"data": [{"id": "m", **entry}]})
     assert found is not None
     assert found[0].max_output == limit

@@ -126,7 +126,7 @@ async def test_a_change_that_is_none_for_the_connection_keeps_it(upstreams: Upst
     assert provider.last.reused
 
 
-B = ServedModel(name="b", context=5, max_output=5)
+B = ServedModel(name="b", context=5)
 
 
 async def test_models_are_listed(upstreams: Upstreams, provider: Provider) -> None:

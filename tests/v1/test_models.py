@@ -61,6 +61,20 @@ def test_the_context_in_the_price_list_is_not_given_as_the_longest_answer() -> N
 
 
 @pytest.mark.parametrize(
+    ("served", "expected"),
+    [
+        (ServedModel(name="x"), (None, None)),
+        (ServedModel(name="x", context=32_768), (32_768, None)),
+        (ServedModel(name="x", context=32_768, max_output=8_192), (32_768, 8_192)),
+        (ServedModel(name="x", context=32_768, max_output=32_768), (32_768, 32_768)),
+    ],
+)
+def test_limits_are_those_that_the_upstream_lists(served: ServedModel, expected: tuple[int | None, int | None]) -> None:
+    (model,) = listed(offered(msgspec.structs.replace(up("x"), models=(served,)), prices=()))
+    assert (model["max_input_tokens"], model["max_tokens"]) == expected
+
+
+@pytest.mark.parametrize(
     ("page", "names", "more"),
     [
         (ModelListPage(2), ["a", "b"], True),
