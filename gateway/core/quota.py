@@ -36,21 +36,28 @@ from gateway.domain.budget import Budget, budget_name, window_end, window_start
 from gateway.domain.call import Running
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.errors import QuotaExceeded
-from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, BOUND_TOOLS_TOKENS, result_names_bound, tool_calls_bound
 from gateway.domain.group import Group
+from gateway.domain.media_size import NO_MEDIA
 from gateway.domain.price import Price, highest_cost
+from gateway.domain.prompt_size import (
+    BOUND_BYTES_PER_TOKEN,
+    BOUND_TOOLS_TOKENS,
+    SCHEMAS,
+    result_names_bound,
+    tool_calls_bound,
+)
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from gateway.inbound.api import InboundRequest
-from gateway.upstream.dialects import model_limit, output_limit, remembers
-from gateway.upstream.output_limit import STANDARD_FIELDS
-from gateway.upstream.overrides import with_parameters
+from gateway.upstream.dialects import chat_limit, model_limit, output_limit, remembers
+from gateway.upstream.output_limit import CHAT_CONTENT, STANDARD_FIELDS
 
-_READ = ("tools", "functions", "response_format")
-"""Standard parameters that the model reads as input."""
 _QUIET = STANDARD_FIELDS - {"max_completion_tokens", "max_tokens", "n", "reasoning_effort"}
 """Parameters that change nothing about the length of the output."""
 
+
+_EFFORTS = frozenset({"reasoning_effort", "reasoning"})
+"""Fields that say how hard to think."""
 
 _SUSPENDED: Final = AccountStatus.SUSPENDED
 """Python looks a member of an enumeration up slowly: here it is done once."""
@@ -143,7 +150,7 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
     return ChannelEffects(
         offers=found,
         added_input=max(map(_added_input, edits), default=0),
-        plain=all(_QUIET.issuperset((*each.set, *each.default, *each.remove)) for each in edits),
+        plain=all(map(_is_quiet, edits)),
         max_output=max(known) if known and len(known) == len(limits) else None,
         uncapped=max((limit.expected for limit in uncapped), default=0),
         minimum=max((limit.minimum for limit in uncapped), default=0),
@@ -187,6 +194,8 @@ def need_of(
         tokens += result_names_bound(request.conversation)
     if effects.remembers:
         tokens += recall(request.conversation)
+    if request.media is not NO_MEDIA:
+        tokens += max([request.media.bound(served.upstream_name) for _, served in effects.offers], default=0)
     output = _output(request, effects)
     if not hold_output:
         return _priced_need(tokens, output, price, multiplier)
@@ -262,30 +271,39 @@ def _with_input(one: ModelNeed, tokens: int, multiplier: int) -> CallNeed:
 
 def _output(request: InboundRequest, effects: ChannelEffects) -> tuple[int, int, int]:
     """Output tokens of all choices: what the caps allow, what must be affordable, and what to hold for."""
-    rule = request.output_rule or output_limit
-    given = request.fields if request.output_fields is None else request.output_fields
     if request.plain and effects.plain:
         cap = request.output_cap
         if cap is not None:
             total = request.choices * (cap if effects.max_output is None else min(cap, effects.max_output))
             return total, total, total
-        if not effects.effort_counts or "reasoning_effort" not in given:
-            return 0, request.choices * effects.minimum, request.choices * effects.uncapped
-    capped = minimum = output = 0
-    for channel, served in effects.offers:
-        edits = channel.overrides
-        fields = given if edits is None else with_parameters(given, edits)
-        limit = rule(fields, channel, served)
-        capped, output = max(capped, limit.capped_total), max(output, limit.total)
-        minimum = max(minimum, limit.minimum_total)
-    return capped, minimum, output
+        if not effects.effort_counts or _EFFORTS.isdisjoint(request.fields):
+            least = max(effects.minimum, request.least_cap)
+            return 0, request.choices * least, request.choices * effects.uncapped
+    rule = request.output_rule or chat_limit
+    limits = [rule(request.fields, channel, served) for channel, served in effects.offers]
+    capped = max([limit.capped_total for limit in limits], default=0)
+    minimum = max([limit.minimum_total for limit in limits], default=0)
+    output = max([limit.total for limit in limits], default=0)
+    return capped, max(minimum, min(request.least_cap, output)), output
+
+
+def _is_quiet(overrides: Overrides) -> bool:
+    """Whether what an owner sets has no bearing on the length of the output."""
+    given = [*overrides.set.items(), *overrides.default.items()]
+    return _QUIET.issuperset(overrides.remove) and all(
+        name in _QUIET and (name in CHAT_CONTENT or not _has_names(value)) for name, value in given
+    )
+
+
+def _has_names(value: object) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(_has_names, value)))
 
 
 def _added_input(overrides: Overrides) -> int:
     parameters: Mapping[str, object] = {**overrides.default, **overrides.set}
-    read = [value for name, value in parameters.items() if name in _READ or name not in STANDARD_FIELDS]
-    size = len(overrides.system.encode()) + sum(len(msgspec.json.encode(value)) for value in read)
-    tools = BOUND_TOOLS_TOKENS if any(name in parameters for name in _READ) else 0
+    texts = [value for value in parameters.values() if isinstance(value, str | list | dict)]
+    size = len(overrides.system.encode()) + sum(len(msgspec.json.encode(text)) for text in texts)
+    tools = BOUND_TOOLS_TOKENS if any(name in parameters for name in SCHEMAS) else 0
     return -(-size // BOUND_BYTES_PER_TOKEN) + tools
 
 

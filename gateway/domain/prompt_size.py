@@ -1,43 +1,58 @@
-"""How many input tokens a request has, for APIs other than chat completions: a bound for the hold, and an estimate.
+"""How many input tokens a request has, whatever its API: a bound for the hold, and an estimate.
 
-Every string is text, except in the objects that an API has for media and for sealed reasoning, recognized by their
-``type``. Media count as in ``estimate``. Sealed reasoning (a signature, encrypted content) counts an eighth of a token
-for each byte: vendors bill the reasoning that they find in it. What a tool was called with is text whatever it is.
+Every string is text, whatever its field is called, except in the objects that APIs have for media and for sealed
+reasoning. The bound of text is a third of its bytes; media count by ``media_size``. Sealed reasoning (a signature,
+encrypted content) counts an eighth of a token for each byte: vendors bill the reasoning that they find in it. What a
+tool was called with is text whatever it is.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from gateway.domain import estimate
-from gateway.domain.estimate import (
-    BOUND_BYTES_PER_TOKEN,
-    BOUND_FETCHED_TOKENS,
-    BOUND_LEAST,
-    BOUND_MEDIA_BYTES_PER_TOKEN,
-    BOUND_MEDIA_TOKENS,
-    BOUND_TOOLS_TOKENS,
-    CALL_TOKENS,
-    IMAGE_TOKENS,
-    MEDIA_BYTES_PER_TOKEN,
-    MESSAGE_TOKENS,
-)
+from gateway.domain.json_text import opened_json, plain_escapes, refuse_repeated
 from gateway.domain.long_strings import NOTHING_LONG, STEP, LongStrings, holds
+from gateway.domain.media_size import NO_MEDIA, PromptMedia, count_pages
 
+IMAGE_TOKENS = 800
+MEDIA_BYTES_PER_TOKEN = 100
+"""Of the base64 text of audio and documents, for an estimate."""
+MESSAGE_TOKENS = 4
+"""What every message costs beside its text; a call costs three more."""
+CALL_TOKENS = 3
 SEAL_BYTES_PER_TOKEN = 8
 
-_SIGNS = (
-    b'"base64"',
-    b'"thinking"',
-    b'"redacted_thinking"',
-    b'"reasoning"',
-    b'"input_',
-    b'"url"',
-    b'"file_id"',
+BOUND_BYTES_PER_TOKEN = 3
+BOUND_BYTES_PER_NUMBER = 2
+"""Of a text that is given as its tokens: a digit and a comma."""
+BOUND_TOOLS_TOKENS = 600
+"""What vendors add to the prompt about tools as such; Anthropic up to 530, and also where it has to be given a form."""
+BOUND_TOOL_TOKENS = 60
+"""Of a tool that is made up: a name, and a schema without arguments."""
+BOUND_NAME_TOKENS = 22
+"""Of a function's name where a dialect puts it beside a result: 64 characters, at three a token."""
+BOUND_LEAST = 16
+
+SCHEMAS = ("tools", "functions", "response_format")
+"""Fields of a chat that the model reads beside the messages."""
+_INPUTS = ("input", "prompt", "suffix")
+"""Fields that it reads instead of messages, in requests of other kinds."""
+CHAT_SIGNS = (b"data:", b'"image_url"', b'"video_url"', b'"input_audio"', b'"file"', b"\\u00")
+MESSAGES_SIGNS = (b"data:", b'"source"', b'"signature"', b'"redacted_thinking"', b"\\u00")
+RESPONSES_SIGNS = (
+    b"data:",
+    b'"input_image"',
+    b'"input_file"',
+    b'"input_audio"',
+    b'_url"',
+    b'"encrypted_content"',
     b"\\u00",
 )
-"""A text without any of these has neither media nor seals."""
+"""What a conversation of each API has in it if there are media or seals in it. Long words are found fastest."""
+_SIGNS = tuple({*CHAT_SIGNS, *MESSAGES_SIGNS, *RESPONSES_SIGNS, b'"data"', b'"file_'})
 _SEALS = {
     "thinking": "signature",
     "redacted_thinking": "data",
@@ -45,134 +60,271 @@ _SEALS = {
     "compaction": "encrypted_content",
 }
 """Types of objects with a seal, and where it is."""
-_MEDIA = {"base64": "data", "input_image": "image_url", "input_file": "file_data", "input_audio": "data", "url": "url"}
-"""Types of objects with a medium, and where it is."""
+_DATA = frozenset({"data", "file_data"})
+"""Where objects carry base64 text without a ``data:`` in front."""
+_PICTURES = frozenset({"image", "image_url", "input_image", "video_url"})
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-_LABELS = frozenset({"role", "type", "id", "tool_use_id", "call_id", "media_type", "status"})
+_LABELS = frozenset(
+    {"role", "type", "id", "tool_call_id", "tool_use_id", "call_id", "media_type", "status", "detail", "format"}
+)
 """What no model reads as text."""
+_SHORT = 256
+"""A text under a name for data that is no longer than this, or is not base64, is counted as text."""
+_NUMBERS = re.compile(rb"\[\s*-?[0-9]")
+_TOOL_CALLS = (b'"tool_calls"', b'"function_call"', b'"tool_use"')
+_TOOL_RESULTS = (b'"tool_call_id"', b'"tool_use_id"', b'"call_id"')
 
 
-class PromptParts(msgspec.Struct):
-    """What the values of a request hold."""
+class InputBound(msgspec.Struct, frozen=True, gc=False):
+    """The most input of a request."""
 
-    long: LongStrings
-    texts: list[str] = []
-    images: int = 0
-    media: int = 0
-    media_bytes: int = 0
-    """Of the base64 text of documents and sounds."""
-    fetched: int = 0
-    """Documents that are not in the request."""
-    sealed_bytes: int = 0
-    left_out: int = 0
-    """Bytes of JSON that are not text: media, images and seals."""
-    keys: int = 0
-    """Of all objects."""
+    tokens: int
+    """Of its texts."""
+    media: PromptMedia = NO_MEDIA
 
 
 def bound_of(
-    values: Sequence[msgspec.Raw], schemas: Sequence[msgspec.Raw] = (), long: LongStrings = NOTHING_LONG
-) -> int:
-    """Tokens to hold for the input: a third of its bytes, at least 16; media and seals by themselves.
+    read: Iterable[msgspec.Raw],
+    schemas: Iterable[msgspec.Raw] = (),
+    others: Iterable[msgspec.Raw] = (),
+    long: LongStrings = NOTHING_LONG,
+    signs: Iterable[bytes] = _SIGNS,
+) -> InputBound:
+    """What to hold for the input of a request whose fields these are: at least 16 tokens.
 
-    ``schemas``: tools and forms of the answer, which vendors explain in words of their own. Raises BadRequest if there
-    are media or seals and a key comes twice in an object.
+    ``schemas``: tools and forms of the answer, which vendors explain in words of their own. ``others``: fields that an
+    upstream may show to the model; arrays of numbers in them may be texts. ``signs``: what ``read`` has in it if there
+    are media. Raises BadRequest if there may be some and a key comes twice in an object: upstreams may read the one or
+    the other.
     """
-    size = sum(len(memoryview(value)) + long.hidden(value) for value in (*values, *schemas))
-    tokens = BOUND_TOOLS_TOKENS if schemas else 0
-    special = [value for value in values if _has_sign(bytes(value))]
+    given, shown, forms = [*read], [*others], [*schemas]
+    size = sum([len(memoryview(value)) for value in given + shown + forms])
+    if long.mark:
+        size += sum(long.hidden(value) for value in given + shown + forms)
+    tokens = BOUND_TOOLS_TOKENS if forms else 0
+    if shown:
+        numbers = [value for value in shown if _NUMBERS.search(bytes(value))]
+        tokens += sum(len(memoryview(value)) // BOUND_BYTES_PER_NUMBER for value in numbers)
+    media = NO_MEDIA
+    special = [value for value in given if _has_sign(bytes(value), signs)]
+    if shown:
+        special += [value for value in shown if _has_sign(bytes(value), _SIGNS)]
     if special:
         parts = read_prompt(special, long)
-        if parts.left_out:
-            estimate.refuse_repeated(parts.keys, *special)
+        refuse_repeated(parts.keys, *special)
         size -= parts.left_out
-        tokens += BOUND_FETCHED_TOKENS * parts.fetched
-        tokens += BOUND_MEDIA_TOKENS * parts.images - (-parts.sealed_bytes // SEAL_BYTES_PER_TOKEN)
-        tokens += max(BOUND_MEDIA_TOKENS * parts.media, parts.media_bytes // BOUND_MEDIA_BYTES_PER_TOKEN)
-    return max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + tokens)
+        tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
+        media = parts.media
+    return InputBound(max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), media)
 
 
-def _has_sign(text: bytes) -> bool:
+def _has_sign(text: bytes, signs: Iterable[bytes]) -> bool:
+    if text[:9] == b'[{"role":' and text.find(b"[", 1) < 0:  # messages whose contents are all texts
+        return False
     if len(text) <= STEP:
-        return any(sign in text for sign in _SIGNS)
-    return any(holds(text, sign) for sign in _SIGNS)
+        return any([sign in text for sign in signs])  # noqa: C419 - a list is quicker for so few
+    return any(holds(text, sign) for sign in signs)
+
+
+def prompt_tokens(fields: Mapping[str, msgspec.Raw], long: LongStrings = NOTHING_LONG) -> int:
+    """About how many tokens a chat has: messages, tools and form of the answer; or a request with other texts.
+
+    ``fields`` are the request's top-level values. Images count a flat 800, audio and documents by their size.
+    """
+    messages = opened_json(fields["messages"]) if "messages" in fields else None
+    schemas = [fields[name] for name in SCHEMAS if name in fields]
+    if isinstance(messages, list):
+        return _estimate([messages], schemas, len(messages), long) + CALL_TOKENS
+    given = [opened_json(fields[name]) for name in _INPUTS if name in fields]
+    called = CALL_TOKENS if "messages" in fields else 0
+    return _estimate(given, schemas, 0, long) + sum(map(count_tokens, given)) + called
 
 
 def tokens_of(
     values: Iterable[msgspec.Raw], schemas: Iterable[msgspec.Raw], messages: int, long: LongStrings = NOTHING_LONG
 ) -> int:
     """About how many tokens the input has. ``schemas`` are read as they are written: tools, the form of the answer."""
-    parts = read_prompt(values, long)
+    return _estimate(map(opened_json, values), schemas, messages, long) + CALL_TOKENS
+
+
+def _estimate(values: Iterable[Any], schemas: Iterable[msgspec.Raw], messages: int, long: LongStrings) -> int:
+    parts = PromptParts(long, texts=[])
+    _read(values, parts)
     parts.texts += [bytes(schema).decode("utf-8", "replace") for schema in schemas]
     return (
         estimate.estimate_all(parts.texts, long)
-        + IMAGE_TOKENS * parts.images
-        + parts.media_bytes // MEDIA_BYTES_PER_TOKEN
+        + IMAGE_TOKENS * parts.pictures
+        + (parts.document_bytes + parts.sound_bytes + parts.film_bytes) // MEDIA_BYTES_PER_TOKEN
         + parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
         + MESSAGE_TOKENS * messages
-        + CALL_TOKENS
     )
 
 
+def count_tokens(given: Any) -> int:
+    """How many numbers there are in an array, or in arrays in it: a text may be given as its tokens."""
+    if not isinstance(given, list):
+        return 0
+    return sum(len(item) if isinstance(item, list) else type(item) is int for item in given)
+
+
+class PromptParts(msgspec.Struct):
+    """What the values of a request hold. Bytes are those of base64 text."""
+
+    long: LongStrings
+    """What is missing in the texts."""
+    texts: list[str] = []
+    pictures: int = 0
+    picture_bytes: int = 0
+    pages: int = 0
+    """Of all documents."""
+    document_bytes: int = 0
+    sound_bytes: int = 0
+    film_bytes: int = 0
+    fetched: int = 0
+    """Documents that are not in the request."""
+    sealed_bytes: int = 0
+    left_out: int = 0
+    """Bytes of JSON that are not text: media and seals."""
+    keys: int = 0
+    """Of all objects."""
+
+    @property
+    def media(self) -> PromptMedia:
+        """What is not text."""
+        return PromptMedia(
+            pictures=self.pictures,
+            picture_bytes=self.picture_bytes,
+            pages=self.pages,
+            sound_bytes=self.sound_bytes,
+            film_bytes=self.film_bytes,
+            fetched=self.fetched,
+        )
+
+
 def read_prompt(values: Iterable[msgspec.Raw], long: LongStrings = NOTHING_LONG) -> PromptParts:
-    """The texts in these values, and what else there is. Iterative: requests may be nested deeply."""
+    """The texts in these values, and what else there is."""
     parts = PromptParts(long, texts=[])
-    stack: list[tuple[Any, bool]] = [(estimate.opened_json(value), False) for value in values][::-1]
-    while stack:
-        item, called = stack.pop()
-        if isinstance(item, str):
-            parts.texts.append(item)
-        elif isinstance(item, list):
-            stack.extend((element, called) for element in reversed(item))
-        elif isinstance(item, dict):
-            parts.keys += len(item)
-            left_out = "" if called else _special(item, parts)
-            parts.fetched += not called and _is_fetched(item)
-            input_of = not called and str(item.get("type")) in _CALLS
-            stack.extend(
-                (item[name], called or (input_of and name == "input"))
-                for name in reversed(item)
-                if name != left_out and (called or name not in _LABELS)
-            )
+    _read(map(opened_json, values), parts)
     return parts
 
 
-def _is_fetched(item: dict[str, Any]) -> bool:
-    """Whether an object stands for a document that the vendor has or fetches."""
-    if item.get("type") == "input_file":
-        return isinstance(item.get("file_url") or item.get("file_id"), str)
-    source = item.get("source")
-    return item.get("type") == "document" and isinstance(source, dict) and source.get("type") in ("url", "file")
+def _read(values: Iterable[Any], parts: PromptParts) -> None:
+    """Iterative: requests may be nested deeply."""
+    stack: list[tuple[str, Any, bool]] = [("", value, False) for value in values][::-1]
+    while stack:
+        key, item, called = stack.pop()
+        if isinstance(item, str):
+            parts.texts.append(item)
+        elif isinstance(item, list):
+            stack.extend([(key, element, called) for element in reversed(item)])
+        elif isinstance(item, dict):
+            parts.keys += len(item)
+            left_out = () if called else _special(item, key, parts)
+            kind = item.get("type")
+            kind = kind if isinstance(kind, str) else ""
+            for name in reversed(item):
+                if name not in left_out and (called or name not in _LABELS):
+                    place = kind if name == "source" else name
+                    stack.append((place, item[name], called or (name == "input" and kind in _CALLS)))
 
 
-def _special(item: dict[str, Any], parts: PromptParts) -> str:
-    """The field of an object that is a medium or a seal, counted; empty if there is none."""
+def _special(item: dict[str, Any], key: str, parts: PromptParts) -> list[str]:
+    """The fields of an object that are media, addresses of such, or seals, counted.
+
+    ``key`` is the object's own name; that of a source is the type of its holder.
+    """
     kind = item.get("type")
-    if not isinstance(kind, str):
-        return ""
-    if isinstance(text := item.get(name := _SEALS.get(kind, "")), str):
-        size = len(text) + parts.long.hidden(text)
-        parts.sealed_bytes += size
-        parts.left_out += size
-        return name
-    if not isinstance(text := item.get(name := _MEDIA.get(kind, "")), str):
-        return ""
-    return name if _is_medium(text, str(item.get("media_type", "")), parts) else ""
+    kind = kind if isinstance(kind, str) else ""
+    sealed, found = _SEALS.get(kind), []
+    for name, text in item.items():
+        if not isinstance(text, str):
+            continue
+        if name == sealed:
+            size = len(text) + parts.long.hidden(text)
+            parts.sealed_bytes += size
+            parts.left_out += size
+            found.append(name)
+        elif _is_data(name, text, kind, parts.long):
+            if _add_medium(text, _media_type(text, item, key), parts):
+                found.append(name)
+        elif _add_address(name, text, (key, kind), parts):
+            found.append(name)
+    return found
 
 
-def _is_medium(text: str, media_type: str, parts: PromptParts) -> bool:
-    if text.startswith(("http://", "https://")):
-        parts.images += 1
-        return False
-    if text.startswith("data:"):
-        media_type = text[5:].partition(";")[0]
-    if media_type.startswith("text/"):
-        return False
-    size = len(text) + parts.long.hidden(text)
-    parts.left_out += size
-    if media_type.startswith("image/"):
-        parts.images += 1
+def _add_address(name: str, text: str, places: tuple[str, str], parts: PromptParts) -> bool:
+    """Whether a field says where a picture or a document is. ``places``: the object's name and type."""
+    key, kind = places
+    picture = name in _PICTURES or not _PICTURES.isdisjoint(places)
+    if name in ("file_id", "file_url"):
+        found = True
     else:
-        parts.media += 1
-        parts.media_bytes += size
+        found = text.startswith(("http://", "https://")) and (picture or (name == "url" and kind == "url"))
+    if found and (picture or (name == "url" and key != "document")):
+        parts.pictures += 1
+    elif found:
+        parts.fetched += 1
+    return found
+
+
+def _is_data(name: str, text: str, kind: str, long: LongStrings) -> bool:
+    if text.startswith("data:") and ";base64," in text[:_SHORT]:
+        return True
+    return name in _DATA and (kind == "base64" or (len(text) > _SHORT and _may_be_base64(long.parts(text))))
+
+
+def _media_type(text: str, item: dict[str, Any], key: str) -> str:
+    """Of base64 text; empty: it does not say what it is."""
+    if text.startswith("data:"):
+        return text[len("data:") : _SHORT].partition(";")[0].lower()
+    given, name = item.get("media_type"), item.get("filename")
+    if isinstance(given, str):
+        return given.lower()
+    if isinstance(name, str) and name.lower().endswith(".pdf"):
+        return "application/pdf"
+    return "audio/" if key == "input_audio" or isinstance(item.get("format"), str) else ""
+
+
+def _add_medium(text: str, media_type: str, parts: PromptParts) -> bool:
+    """Whether it is one: what is not known may be a document that is nothing but text."""
+    size = len(text) + parts.long.hidden(text)
+    if media_type.startswith("image/"):
+        parts.pictures += 1
+        parts.picture_bytes += size
+    elif media_type.startswith("audio/"):
+        parts.sound_bytes += size
+    elif media_type.startswith("video/"):
+        parts.film_bytes += size
+    elif media_type == "application/pdf":
+        parts.document_bytes += size
+        parts.pages += count_pages(part.encode() if isinstance(part, str) else part for part in parts.long.parts(text))
+    else:
+        return False
+    parts.left_out += size
     return True
+
+
+def _may_be_base64(parts: list[str | memoryview]) -> bool:
+    """Of a text in pieces. Of missing ones it is enough that an escape may stand for something else."""
+    for part in parts:
+        for start in range(0, len(part), STEP):
+            piece = part[start : start + STEP + 1]
+            if not isinstance(piece, str):
+                piece = bytes(piece).decode("ascii", "replace").replace("\\u", " ")
+            if " " in piece or not piece.isascii():
+                return False
+    return True
+
+
+def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
+    """Tokens to hold for tools that are made up for the calls in the messages; texts that speak of such count too."""
+    messages = plain_escapes(fields.get("messages", b""))
+    if not any(holds(messages, name) for name in _TOOL_CALLS):
+        return 0
+    return BOUND_TOOLS_TOKENS + BOUND_TOOL_TOKENS * messages.count(b'"name"')
+
+
+def result_names_bound(fields: Mapping[str, msgspec.Raw]) -> int:
+    """Tokens to hold for the names of functions that are sent with the results of their calls."""
+    messages = plain_escapes(fields.get("messages", b""))
+    return BOUND_NAME_TOKENS * sum(messages.count(name) for name in _TOOL_RESULTS)

@@ -25,8 +25,9 @@ import msgspec
 
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
-from gateway.domain.estimate import prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
+from gateway.domain.media_size import NO_MEDIA, PromptMedia
+from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.json_body import Fields
 from gateway.inbound.stream_rules import Rules
@@ -41,7 +42,7 @@ ANSWER_LIMIT = 64 << 20
 """Bytes of a plain answer, decompressed."""
 
 OutputRule = Callable[[Fields, Channel, ServedModel], OutputLimit]
-"""The most output that a request allows as it goes out to a channel."""
+"""The most output that a request allows as it goes out to a channel, with the parameters of the channel's owner."""
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -72,8 +73,12 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The client's own limit of output tokens per choice."""
     plain: bool
     """``output_cap`` and ``choices`` alone bear on the length of the output."""
+    least_cap: int = 1
+    """The smallest limit that the API lets a request have."""
     input_bound: int
-    """Upper estimate of the input tokens, for the hold."""
+    """Upper estimate of the input tokens, for the hold, without media."""
+    media: PromptMedia = NO_MEDIA
+    """What is not text; how many tokens it is depends on the model."""
     remote_input: bool = False
     """Input tokens come on top that only the upstream knows: a part of the conversation is kept there."""
     long: LongStrings = NOTHING_LONG
@@ -82,11 +87,9 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Estimate of the input tokens, of a large request alone: it takes a while. Work on such a request is done beside
     the event loop."""
     output_rule: OutputRule | None = None
-    """None: that of the channel's dialect for chat completions."""
+    """None: that of the channel's dialect for chat completions (``dialects.chat_limit``)."""
     turns: str = "messages"
     """The field that holds the conversation."""
-    output_fields: Fields | None = None
-    """What bears on the length of the output, in the words of chat completions; None: those are ``fields``."""
     session: str = ""
     """The client's own name of the conversation; empty: it gave none."""
     kept_id: str = ""

@@ -19,6 +19,7 @@ from gateway.upstream.model_list import ModelListing, PlainModelListing
 from gateway.upstream.openai import dialect as openai
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.output_limit import OutputLimit
+from gateway.upstream.overrides import with_parameters
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.tool_names import Signatures
 from gateway.upstream.vendors import ANTHROPIC, GEMINI
@@ -84,6 +85,12 @@ def adapter(dialect: Dialect) -> Adapter:
 def output_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
     """See ``DialectParts``."""
     return _PARTS[channel.dialect].output_limit(fields, channel, served)
+
+
+def chat_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
+    """The same for a chat as the client sent it."""
+    edits = channel.overrides
+    return output_limit(fields if edits is None else with_parameters(fields, edits), channel, served)
 
 
 def model_limit(dialect: Dialect, upstream_model: str) -> int | None:

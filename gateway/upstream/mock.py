@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.estimate import estimate, prompt_tokens
+from gateway.domain.estimate import estimate
+from gateway.domain.prompt_size import prompt_tokens
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Memory, PreparedRequest, SignsOfLife
 from gateway.upstream.failures import bad_response, too_slow

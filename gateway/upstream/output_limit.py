@@ -3,24 +3,31 @@
 A hold must cover whatever an upstream may make of the caps it receives, so they are read generously:
 
 - every cap counts, under any name that vendors and model servers use and at any depth; of several the largest
-- a budget for thinking comes on top of the cap, because some vendors count it apart
+- numbers of answers multiply, under any name and at any depth, as do arrays of prompts
+- a budget for thinking comes on top of the cap, because some vendors count it apart; not so in APIs whose cap is known
+  to bound both (``thinks_within``)
 - predicted output comes on top as well: what the model does not use of it is billed as output
 - two readings of the same bytes must not differ: an object with the same name twice is refused
-- a cap under another name than OpenAI's two bounds nothing, for an upstream may not know it, but may be obeyed
+- a cap under another name than the API's own bounds nothing, for an upstream may not know it, but may be obeyed
+- one that says that there is no limit leaves nothing to choose: what a usual answer needs must be affordable
 
-Each dialect says what of a client's request goes out at all (``dialects.output_limit``).
+Each inbound API says what of a client's request goes out to a channel that speaks it (``InboundRequest.output_rule``),
+and each dialect what goes out of a chat (``dialects.output_limit``). The conversation is not looked at: nothing that
+the model reads is a limit.
 """
 
 import math
 import re
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, refuse_repeated
+from gateway.domain.json_text import refuse_repeated
 from gateway.domain.limits import DEFAULT_OUTPUT
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import Fields
 
@@ -41,18 +48,27 @@ STANDARD_FIELDS = frozenset(
 )
 """Fields whose meaning is known: of these only ``CAPS`` and ``n`` bear on the output's length."""
 
+CHAT_CONTENT = frozenset({"model", "messages", "tools", "functions", "response_format", "tool_choice", "function_call"})
+"""Fields of a chat that the model reads."""
+
 MOST_TOKENS = 10**9
 """No cap is taken for more: nobody has such an answer, and sums stay within 64 bits."""
 MOST_CHOICES = 128
+"""That a client may ask for."""
 
+FEW_NAMES = 100
+"""Names in a request that are looked at one by one."""
 MOST_NAMES = 1000
 """Different names of limits in one request; nobody has so many, and the event loop waits while they are read."""
 
-_WORDS = ("token", "predict", "budget", "max", "min", "best", "num", "count", "len", "limit", "sample", "choice")
+_WORDS = (
+    *("token", "predict", "budget", "max", "min", "best", "num", "count", "len", "limit", "sample", "choice", "amount"),
+    *("completion", "output", "candidate", "sequence", "generation", "prompt", "input", "batch", "request", "instance"),
+)
 """A name must have one of these to be looked at closely; ``n`` needs none."""
 _CAP = re.compile(
-    r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|.*(len|completion|response|answer|reply))"
-    r"|(gen|generat|output|completion|response|answer|reply).*(len|limit|max)"
+    r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|decode|.*(len|completion|response|answer|reply))"
+    r"|(gen|generat|output|completion|response|answer|reply).*(len|limit|max)|amountgen"
 )
 """In names without underscores: ``max_new_tokens``, ``num_predict``, ``maxOutputTokens``, ``max_length``."""
 _THINKING = re.compile(r"budget|think|reason", re.IGNORECASE)
@@ -63,15 +79,22 @@ _SCHEMA = frozenset({"maxLength", "minLength"})
 _NUMBERS = frozenset({int, float, str})
 """Types of values that may be numbers: some are written in digits."""
 _HOLDERS = frozenset({dict, list})
+_BESIDE = frozenset({"prediction"})
+"""Fields whose length counts as output."""
+_SMALL = 4 << 10
+_PROMISE = re.compile(rb'\\u|"n"|' + "|".join(_WORDS).encode(), re.IGNORECASE)
+"""What a JSON text has in it if there is a name of a limit in it."""
 _DIGITS = 400
 """Characters of a number in a text; the longest float that is written out has fewer."""
 _CHOICES = frozenset(
     {
         *("n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"),
         *("numsamples", "nsamples", "samplecount", "numchoices", "nchoices", "choicecount", "numsequences"),
-        *("numcandidates", "numoutputs", "noutputs", "ncompletions"),
+        *("numcandidates", "ncandidates", "numoutputs", "noutputs", "ncompletions", "ngenerations", "nsequences"),
     }
 )
+_BATCHES = frozenset({"prompt", "prompts", "input", "inputs", "requests", "instances", "batch"})
+"""Arrays of which each item is answered."""
 
 
 class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -108,28 +131,44 @@ def limit_of(cap: int | None, *, expected: int = DEFAULT_OUTPUT, choices: int = 
     return OutputLimit(capped=min(cap, MOST_TOKENS), choices=choices)
 
 
-def read_limit(fields: Fields) -> OutputLimit:
-    """The limit of a request in OpenAI's words, with whatever vendors have added to them."""
-    found = _Findings()
-    bounded = False
-    for name in CAPS:
-        value = rawjson.maybe(fields.get(name))
-        if value is not None:
-            bounded = bounded or (type(value) is int and value >= 1)
-            found.add_cap(value)
-    found.add_choices(rawjson.maybe(fields.get("n")))
-    found.look({name: fields[name] for name in fields.keys() - STANDARD_FIELDS})
-    cap = max(found.caps, default=0)
-    capped = min(cap + found.thinking + found.predicted, MOST_TOKENS) if cap else 0
-    open_ended = not bounded or found.unbounded
-    beside = found.thinking + found.predicted
-    expected = DEFAULT_OUTPUT + beside if open_ended else 0
+def larger(one: OutputLimit, other: OutputLimit) -> OutputLimit:
+    """The limit of a request that may go out in one form or the other."""
     return OutputLimit(
-        capped=capped,
-        expected=min(expected, MOST_TOKENS),
-        choices=found.choices,
-        minimum=0 if cap else min(1 + beside, MOST_TOKENS),
+        capped=max(one.capped_total, other.capped_total),
+        expected=max(one.total, other.total),
+        minimum=max(one.minimum_total, other.minimum_total),
     )
+
+
+def read_limit(
+    fields: Fields,
+    *,
+    content: frozenset[str] = CHAT_CONTENT,
+    caps: tuple[str, ...] = CAPS,
+    thinks_within: bool = False,
+) -> OutputLimit:
+    """The limit of a request as it goes out, with whatever vendors have added to it.
+
+    ``content``: fields that are not looked at; ``caps``: the API's own names of the limit.
+    """
+    found = _Findings()
+    found.look({name: fields[name] for name in fields.keys() - content})
+    own = [rawjson.maybe(fields.get(name)) for name in caps]
+    bounded = any(type(value) is int and value >= 1 for value in own)
+    cap = max(found.caps, default=0)
+    within, beside = (found.thinking, found.predicted) if thinks_within else (0, found.thinking + found.predicted)
+    capped = min(max(cap, within) + beside, MOST_TOKENS) if cap else 0
+    usual = min(max(DEFAULT_OUTPUT, within) + beside, MOST_TOKENS) if found.unbounded or not bounded else 0
+    least = usual if found.unbounded else 0 if cap else min(max(1, within) + beside, MOST_TOKENS)
+    return OutputLimit(capped=capped, expected=usual, choices=found.choices, minimum=least)
+
+
+def may_limit(others: Fields) -> bool:
+    """Whether there may be a limit in these fields. It costs little."""
+    if any([_meaning(name) is not _Meaning.NONE or name in _BESIDE for name in others]):  # noqa: C419 - quicker so
+        return True
+    text = b"".join(map(bytes, others.values()))
+    return len(text) > _SMALL or _PROMISE.search(text) is not None
 
 
 class _Meaning(Enum):
@@ -139,6 +178,7 @@ class _Meaning(Enum):
     CAP = auto()
     THINKING = auto()
     CHOICES = auto()
+    BATCH = auto()
 
 
 class _Findings:
@@ -153,10 +193,10 @@ class _Findings:
         self.choices = 1
 
     def look(self, others: Fields) -> None:
-        """At the fields that are not OpenAI's, and all that is in them. Raises BadRequest if that is too much."""
-        if (prediction := others.pop("prediction", None)) is not None:
-            self.predicted = -(-len(memoryview(prediction)) // BOUND_BYTES_PER_TOKEN)
-        if not others:
+        """At these fields, and all that is in them. Raises BadRequest if that is too much."""
+        for name in _BESIDE & others.keys():
+            self.predicted += -(-len(memoryview(others.pop(name))) // BOUND_BYTES_PER_TOKEN)
+        if not may_limit(others):
             return
         top = {name: rawjson.maybe(raw) for name, raw in others.items()}
         objects, names = _objects(top)
@@ -168,19 +208,21 @@ class _Findings:
                     self._add(limits[name], holder[name], thinking=thinking)
 
     def _add(self, meaning: _Meaning, value: Any, *, thinking: bool) -> None:
-        if type(value) is list:
+        if meaning is _Meaning.BATCH:
+            if type(value) is list and value and type(value[0]) is not int:  # else it is one text, as its tokens
+                self._multiply(len(value))
+        elif type(value) is list:
             for item in value:
                 if type(item) in _NUMBERS:
                     self._add(meaning, item, thinking=thinking)
-            return
-        if meaning is _Meaning.CHOICES:
-            self.add_choices(value)
+        elif meaning is _Meaning.CHOICES:
+            self._multiply(_amount(value) or 1)
         elif meaning is _Meaning.THINKING or thinking:
             self.thinking = max(self.thinking, min(_amount(value) or 0, MOST_TOKENS))
         else:
-            self.add_cap(value)
+            self._add_cap(value)
 
-    def add_cap(self, value: Any) -> None:
+    def _add_cap(self, value: Any) -> None:
         """One more cap; what is not a number is ignored."""
         amount = _amount(value)
         if amount is None:
@@ -190,9 +232,9 @@ class _Findings:
         else:
             self.caps.append(min(amount, MOST_TOKENS))
 
-    def add_choices(self, value: Any) -> None:
-        """How many answers are wanted; the most that any field says."""
-        self.choices = max(self.choices, min(_amount(value) or 1, MOST_CHOICES))
+    def _multiply(self, answers: int) -> None:
+        """So many answers are wanted, for each that other fields want."""
+        self.choices = min(self.choices * max(1, answers), MOST_TOKENS)
 
 
 def _objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], set[str]]:
@@ -216,7 +258,7 @@ def _objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], se
 def _limits(names: set[str]) -> dict[str, _Meaning]:
     """Those of limits. Raises BadRequest if they are too many; names of other things cost next to nothing."""
     found: dict[str, _Meaning] = {}
-    for name in names & _promising(names):
+    for name in names if len(names) <= FEW_NAMES else names & _promising(names):
         if (meaning := _meaning(name)) is not _Meaning.NONE:
             found[name] = meaning
             if len(found) > MOST_NAMES:
@@ -239,10 +281,13 @@ def _promising(names: set[str]) -> set[str]:
     return found
 
 
+@lru_cache(maxsize=1024)
 def _meaning(name: str) -> _Meaning:
     word = name.lower().replace("_", "").replace("-", "")
     if word in _CHOICES:
         return _Meaning.CHOICES
+    if word in _BATCHES:
+        return _Meaning.BATCH
     if _NO_CAP.search(word):
         return _Meaning.NONE
     if "budget" in word:

@@ -157,7 +157,7 @@ async def test_72_an_image_is_not_counted_by_its_length(gateway: Gateway, provid
 
 async def test_72_estimating_it_takes_no_time() -> None:
     # The one look inside: times cannot be distinguished from outside.
-    from gateway.domain.estimate import prompt_tokens
+    from gateway.domain.prompt_size import prompt_tokens
     from gateway.inbound.chat.api import parse_large_chat_request
 
     image = "data:image/png;base64," + base64.b64encode(os.urandom(5 << 20)).decode()

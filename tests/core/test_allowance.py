@@ -13,9 +13,9 @@ from gateway.core.quota import CallNeed, effects_of, need_of, with_limit
 from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import BadRequest, QuotaExceeded
-from gateway.domain.estimate import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.price import Price, Tier
+from gateway.domain.prompt_size import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.dialects import output_limit
@@ -95,8 +95,19 @@ def test_dialects_with_one_cap_send_the_newer_one(dialect: Dialect) -> None:
         ({"reasoning": {"effort": "high"}, "thinking_budget": -1}, 10),
         ({"prediction": {"type": "content", "content": "x" * 264}}, 110),
         ({"best_of": 5}, 50),
-        ({"best_of": 5, "n": 7}, 70),
+        ({"best_of": 5, "n": 7}, 350),
         ({"parameters": {"n": 3}}, 30),
+        ({"options": {"n": 2, "extra_body": {"candidateCount": "3"}}}, 60),
+        ({"num_generations": 300}, 3000),
+        ({"n_completions": 4, "amount_gen": 20}, 80),
+        ({"prompts": ["a", "b", "c"]}, 30),
+        ({"metadata": {"max_tokens": "9000"}}, 9000),
+        ({"stream": True, "stream_options": {"max_tokens": 9000}}, 9000),
+        ({"logit_bias": {"max_tokens": 9000}}, 9000),
+        ({"user": {"n": 2}}, 20),
+        ({"max_decode_steps": 9000.5}, 9001),
+        ({"max_gen_toks": True}, 10),
+        ({"num_predict": 1e200}, MOST_TOKENS),
     ],
 )
 def test_what_vendors_take_for_a_cap_counts(fields: dict[str, Any], tokens: int) -> None:
@@ -110,9 +121,10 @@ def test_what_vendors_take_for_a_cap_counts(fields: dict[str, Any], tokens: int)
         {"max_input_tokens": 9000, "num_ctx": 9000},
         {"stop_token_ids": [9000], "eos_token_id": 9000},
         {"skip_special_tokens": True, "tokenizer": "9000"},
-        {"limit": 9000, "history_length": 9000, "a\nmax_tokens\nb": 9000, "n\n": 9},
+        {"limit": 9000, "history_length": 9000, "n\n": 9},
         {"guided_json": {"type": "string", "maxLength": 9000}},
-        {"metadata": {"max_tokens": "9000"}, "tools": [{"max_tokens": 9000}], "seed": 9000, "top_k": 9000},
+        {"tools": [{"max_tokens": 9000}], "seed": 9000, "top_k": 9000, "n_probs": 9000, "top_logprobs": 9},
+        {"prompts": ["one"], "input": [1, 2, 3], "batch": 9, "requests": "9"},
         {"max_new_tokens": None, "num_predict": "many", "n_predict": float(5)},
     ],
 )

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from gateway.domain.channel import Dialect
-from gateway.domain.estimate import estimate, prompt_tokens
+from gateway.domain.estimate import estimate
+from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.usage import UsageSource
 from tests.conformance.shapes import completion_faults, stream_faults
 from tests.core import kit

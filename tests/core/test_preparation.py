@@ -16,8 +16,8 @@ from gateway.core.preparation import Worker, prepare_large
 from gateway.core.quota import effects_of, need_of
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.estimate import prompt_bound, prompt_tokens
 from gateway.domain.long_strings import HEAD, TAIL
+from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.units import MILLION
 from gateway.inbound.api import InboundRequest
 from gateway.inbound.chat.api import parse_chat_request, parse_large_chat_request
@@ -25,7 +25,6 @@ from gateway.inbound.json_body import unmask
 from gateway.inbound.large_body import read_large
 from gateway.upstream import dialects
 from gateway.upstream.adapter import AttemptFailed, LearnedRefusals, Order
-from gateway.upstream.output_limit import STANDARD_FIELDS
 from gateway.upstream.overrides import apply_overrides
 from tests.core import kit
 from tests.house import amount
@@ -195,8 +194,7 @@ def test_as_much_is_held_for_it(doc: dict[str, Any]) -> None:
     """At least: of escapes in requests with media it counts the bytes as they came."""
     body = json.dumps(doc, ensure_ascii=False).encode("utf-8", "replace")
     found = large(body)
-    others = found.fields.keys() - STANDARD_FIELDS
-    bound, wanted = prompt_bound(found.fields, others, found.long), parse_chat_request(body).input_bound
+    bound, wanted = found.input_bound, parse_chat_request(body).input_bound
     assert wanted <= bound <= wanted + len(found.long.spans) * 16 + body.count(b"\\")
 
 

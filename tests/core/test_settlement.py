@@ -11,9 +11,10 @@ from gateway.core.settlement import LEARN_FIRST, Meter, billed_unseen, kept_id, 
 from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, InternalError, UpstreamError, UpstreamTimeout
-from gateway.domain.estimate import estimate, prompt_tokens
+from gateway.domain.estimate import estimate
 from gateway.domain.group import Group
 from gateway.domain.price import Price, Rates, Tier
+from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.units import MILLION, CallId, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource
 from gateway.inbound.chat.api import CHAT

@@ -1,14 +1,44 @@
 """The size of a prompt: media and seals are recognized by the objects they are in, and nowhere else."""
 
 import json
+import time
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.estimate import BOUND_FETCHED_TOKENS
-from gateway.domain.prompt_size import bound_of, tokens_of
+from gateway.domain.estimate import estimate
+from gateway.domain.prompt_size import (
+    BOUND_TOOL_TOKENS,
+    BOUND_TOOLS_TOKENS,
+    IMAGE_TOKENS,
+    bound_of,
+    prompt_tokens,
+    tokens_of,
+    tool_calls_bound,
+)
+
+ENGLISH = (
+    "The quick brown fox jumps over the lazy dog. Reading a ledger takes patience, and writing one takes more: every"
+    " number has a place, and every place has a reason. When the bridge fell, nobody asked who had laughed."
+)
+IMAGE = "data:image/png;base64," + "iVBORw0KGgo" * 500_000
+
+
+def total(values: list[msgspec.Raw], schemas: Iterable[msgspec.Raw] = (), model: str = "gpt-4o") -> int:
+    """Tokens of texts and media."""
+    found = bound_of(values, schemas)
+    return found.tokens + found.media.bound(model)
+
+
+def chat_bound(fields: dict[str, msgspec.Raw], others: Iterable[str] = (), model: str = "gpt-4o") -> int:
+    """Tokens of a chat's texts and media."""
+    schemas = [fields[name] for name in ("tools", "functions", "response_format") if name in fields]
+    messages = [fields["messages"]] if "messages" in fields else []
+    found = bound_of(messages, schemas, [fields[name] for name in others])
+    return found.tokens + found.media.bound(model)
 
 
 def raw(value: object) -> msgspec.Raw:
@@ -17,7 +47,7 @@ def raw(value: object) -> msgspec.Raw:
 
 def bound(block: object) -> int:
     """Of one block, beyond that of none."""
-    return bound_of([raw([block, "x" * 48])]) - bound_of([raw(["x" * 48])])
+    return total([raw([block, "x" * 48])]) - total([raw(["x" * 48])])
 
 
 LONG = "A" * 24_000
@@ -38,9 +68,8 @@ def test_an_image_counts_the_same_however_large_it_is(block: dict[str, Any]) -> 
     assert bound(block) == pytest.approx(1500, abs=40)
 
 
-def test_a_document_counts_by_its_size() -> None:
-    assert bound(image("application/pdf")) == pytest.approx(1500, abs=40)
-    assert bound({**image("application/pdf"), "title": LONG}) == pytest.approx(9500, abs=40)
+def test_what_is_beside_a_medium_is_text() -> None:
+    assert bound({**image(), "title": LONG}) == pytest.approx(9500, abs=40)
 
 
 def test_a_text_in_a_source_is_text() -> None:
@@ -72,12 +101,12 @@ def test_a_repeated_key_may_not_hide_text_behind_an_image() -> None:
 
 def test_tools_cost_a_flat_amount_as_well() -> None:
     tools = raw([{"name": "f"}])
-    assert bound_of([raw("x" * 300)], [tools]) - bound_of([raw("x" * 300)]) > 600
+    assert total([raw("x" * 300)], [tools]) - total([raw("x" * 300)]) > 600
 
 
 def test_the_estimate_is_below_the_bound() -> None:
     values = [raw([{"type": "text", "text": "How far is the Moon from here? " * 40}, image()])]
-    assert 0 < tokens_of(values, (), 1) < bound_of(values)
+    assert 0 < tokens_of(values, (), 1) < total(values)
 
 
 @pytest.mark.parametrize(
@@ -90,9 +119,169 @@ def test_the_estimate_is_below_the_bound() -> None:
     ],
 )
 def test_a_document_that_the_vendor_fetches_may_be_long(item: dict[str, Any]) -> None:
-    assert bound_of([raw([item])]) > BOUND_FETCHED_TOKENS
-    assert bound_of([raw([{"type": "tool_use", "input": item}])]) < 1000
+    assert total([raw([item])]) > 99_000
+    assert total([raw([{"type": "tool_use", "input": item}])]) < 1000
 
 
 def test_an_image_that_the_vendor_fetches_is_an_image() -> None:
-    assert bound_of([raw([{"type": "image", "source": {"type": "url", "url": "https://h/a.png"}}])]) < 5000
+    assert total([raw([{"type": "image", "source": {"type": "url", "url": "https://h/a.png"}}])]) < 5000
+
+
+def fields_of(**body: Any) -> dict[str, msgspec.Raw]:
+    return msgspec.json.decode(json.dumps(body).encode(), type=dict[str, msgspec.Raw])
+
+
+def user(content: object) -> list[dict[str, object]]:
+    return [{"role": "user", "content": content}]
+
+
+def test_a_prompt_is_its_texts_and_a_little_for_each_message() -> None:
+    assert prompt_tokens(fields_of(messages=user(ENGLISH))) == estimate(ENGLISH) + 4 + 3
+
+
+def test_parts_names_calls_and_tools_are_counted() -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "find", "arguments": '{"query":"bridge"}'}}
+    small = prompt_tokens(fields_of(messages=user([{"type": "text", "text": "Hi"}])))
+    with_call = prompt_tokens(
+        fields_of(messages=[*user("Hi"), {"role": "assistant", "content": None, "tool_calls": [call]}])
+    )
+    with_tools = prompt_tokens(
+        fields_of(messages=user("Hi"), tools=[{"type": "function", "function": {"name": "find"}}])
+    )
+    assert small < with_call
+    assert small < with_tools
+
+
+@pytest.mark.parametrize("url", [IMAGE, "https://example.test/a.png"])
+def test_an_image_is_flat(url: str) -> None:
+    parts = [{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": {"url": url, "detail": "high"}}]
+    began = time.perf_counter()
+    tokens = prompt_tokens(fields_of(messages=user(parts)))
+    assert tokens == 1 + IMAGE_TOKENS + 4 + 3
+    assert time.perf_counter() - began < 1
+
+
+def test_audio_and_documents_count_by_their_size() -> None:
+    audio = {"type": "input_audio", "input_audio": {"data": "A" * 10_000, "format": "wav"}}
+    file = {"type": "file", "file": {"file_data": "data:application/pdf;base64," + "A" * 10_000, "filename": "a.pdf"}}
+    assert 100 <= prompt_tokens(fields_of(messages=user([audio]))) - 7 <= 110
+    assert 100 <= prompt_tokens(fields_of(messages=user([file]))) - 7 <= 110
+
+
+def test_text_that_mentions_data_is_text() -> None:
+    text = "data: the plural of datum; " * 50
+    assert prompt_tokens(fields_of(messages=user(text))) > 250
+
+
+def test_the_bound_is_a_third_of_the_bytes() -> None:
+    text = "x" * 9_000
+    assert 3_000 < chat_bound(fields_of(messages=user(text))) < 3_030
+
+
+def test_the_bound_is_above_the_estimate_for_ordinary_texts() -> None:
+    fields = fields_of(messages=user(ENGLISH * 20), tools=[{"x": ENGLISH}])
+    assert chat_bound(fields) > prompt_tokens(fields)
+
+
+def test_the_bound_of_media_is_flat() -> None:
+    parts = [{"type": "image_url", "image_url": {"url": IMAGE}}, {"type": "text", "text": "x" * 300}]
+    flat = 100 + 1500 + 4 + 3
+    assert flat <= chat_bound(fields_of(messages=user(parts))) <= flat + 40
+
+
+IMAGE_PART = b'{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'"content":[{"type":"text","text":"first","text":"last"},%b]',
+        b'"content":"first","content":[%b]',
+        b'"content":[%b],"content":"last"',
+        rb'"content":[%b],"c\u006fntent":"last"',
+    ],
+)
+def test_names_that_come_twice_among_media_are_refused(content: bytes) -> None:
+    """One upstream reads the first, another the last: their lengths cannot both be bounded by reading one."""
+    fields = {"messages": msgspec.Raw(b'[{"role":"user",%b}]' % (content % IMAGE_PART))}
+    with pytest.raises(BadRequest, match="twice"):
+        chat_bound(fields)
+
+
+def test_of_texts_alone_both_are_bounded() -> None:
+    fields = {"messages": msgspec.Raw(b'[{"role":"user","content":"%b","content":"x"}]' % (b"x" * 9000))}
+    assert chat_bound(fields) > 3000
+
+
+@pytest.mark.parametrize("name", [b"type", b"image_url", b"url", b"data", b"content"])
+def test_media_are_found_however_their_names_are_written(name: bytes) -> None:
+    messages = b'[{"role":"user","content":[%b]}]' % IMAGE_PART
+    escaped = messages.replace(name, rb"\u%04x" % name[0] + name[1:])
+    assert escaped != messages
+    assert chat_bound({"messages": msgspec.Raw(escaped)}) > 1500
+
+
+def test_calls_of_tools_are_found_however_their_names_are_written() -> None:
+    call = rb'[{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]}]'
+    for messages in (
+        call,
+        call.replace(b"tool_calls", rb"tool\u005Fcalls").replace(b"name", rb"n\u0061me"),
+        rb'[{"role":"assistant","function_call":{"name":"f"}}]',
+    ):
+        assert tool_calls_bound({"messages": msgspec.Raw(messages)}) == BOUND_TOOLS_TOKENS + BOUND_TOOL_TOKENS
+    assert tool_calls_bound(fields_of(messages=user("Hi"))) == 0
+
+
+def test_the_bound_has_a_least_value() -> None:
+    assert (chat_bound({}), chat_bound(fields_of(messages=[]))) == (16, 16)
+
+
+def test_odd_messages_do_no_harm() -> None:
+    odd: list[object] = ["x", None, [1, None, [[]]], [{"content": {"a": [{"b": 1}]}}]]
+    for messages in odd:
+        assert prompt_tokens(fields_of(messages=messages)) >= 3
+
+
+def test_a_lone_surrogate_is_counted() -> None:
+    fields = {"messages": msgspec.Raw(b'[{"role":"user","content":"\\ud83d"}]')}
+    assert prompt_tokens(fields) == 1 + 4 + 3
+
+
+def test_deep_nesting_does_no_harm() -> None:
+    fields = {"messages": msgspec.Raw(b'[{"role":"user","content":' + b"[" * 50_000 + b"]" * 50_000 + b"}]")}
+    assert prompt_tokens(fields) == 3
+
+
+def _document(kind: str, data: str) -> dict[str, object]:
+    return {"type": "file", "file": {"file_data": f"data:{kind};base64,{data}", "filename": "a"}}
+
+
+def test_the_bound_of_a_sound_grows_with_its_size() -> None:
+    sound = {"type": "input_audio", "input_audio": {"data": "A" * 640_000, "format": "mp3"}}
+    assert 20_000 <= chat_bound(fields_of(messages=user([sound]))) <= 20_060
+
+
+def test_the_bound_of_an_embedded_text_is_that_of_the_text() -> None:
+    assert chat_bound(fields_of(messages=user([_document("text/plain", "A" * 40_000)]))) > 10_000
+
+
+def test_a_text_where_media_would_be_is_a_text() -> None:
+    part = {"type": "file", "file": {"file_data": "Once upon a time " * 1000}}
+    assert chat_bound(fields_of(messages=user([part]))) > 5_000
+
+
+def test_the_bound_holds_what_vendors_say_of_tools() -> None:
+    plain = chat_bound(fields_of(messages=user("Hi")))
+    for name in ("tools", "functions", "response_format"):
+        assert chat_bound(fields_of(messages=user("Hi"), **{name: {}})) >= plain + BOUND_TOOLS_TOKENS - 10
+
+
+def test_other_fields_may_be_shown_to_the_model() -> None:
+    fields = fields_of(messages=user("Hi" * 30), documents="x" * 2998, seed=1)
+    assert chat_bound(fields, ["documents"]) == 1000 + chat_bound(fields_of(messages=user("Hi" * 30)))
+
+
+def test_a_document_that_the_vendor_has_stored_may_be_long() -> None:
+    part = {"type": "file", "file": {"file_id": "file-1"}}
+    assert chat_bound(fields_of(messages=user([part]))) > 99_000
+    assert chat_bound(fields_of(messages=user([{"type": "text", "text": json.dumps(part)}]))) < 2000

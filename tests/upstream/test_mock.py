@@ -7,7 +7,8 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.estimate import estimate, prompt_tokens
+from gateway.domain.estimate import estimate
+from gateway.domain.prompt_size import prompt_tokens
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import PreparedRequest, Reply, UnlimitedMemory
 from gateway.upstream.learned_params import NOTHING

@@ -16,14 +16,14 @@ import msgspec
 
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.estimate import prompt_bound, prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
+from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of, prompt_tokens
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, OPENAI_DIALECTS, AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.json_body import Fields, fields_of
 from gateway.inbound.large_body import read_large
 from gateway.upstream.adapter import Adapter, Order
-from gateway.upstream.output_limit import CAPS, MOST_CHOICES, MOST_TOKENS, STANDARD_FIELDS
+from gateway.upstream.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS, may_limit
 from gateway.upstream.overrides import apply_overrides
 
 MAX_MODEL = 256
@@ -43,24 +43,55 @@ class _StreamOptions(msgspec.Struct):
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT)]
 
 
+class _UsualOptions(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
 class _Regular(msgspec.Struct, gc=False):
-    """A request in which every field that is read here is as it should be: one decode tells. Most requests are so."""
+    """A request whose fields are as they should be: one decode tells. Most requests are so.
+
+    What is not text in them and not a limit of the output hides neither.
+    """
 
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
     messages: Annotated[list[_ChatMessage], msgspec.Meta(min_length=1)]
     stream: bool | None = None
-    stream_options: _StreamOptions | None = None
+    stream_options: _UsualOptions | None = None
     tools: list[msgspec.Raw] | None = None
     temperature: float | None = None
     top_p: float | None = None
     n: Annotated[int, msgspec.Meta(ge=1, le=MAX_CHOICES)] | None = None
     max_completion_tokens: _Count | None = None
     max_tokens: _Count | None = None
+    top_k: float | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    parallel_tool_calls: bool | None = None
+    store: bool | None = None
+    stop: str | list[str] | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    reasoning_effort: str | None = None
+    verbosity: str | None = None
+    service_tier: str | None = None
 
 
 T = TypeVar("T")
 
 _REGULAR = msgspec.json.Decoder(_Regular)
+_TEXTS = ("stop", "user", "safety_identifier", "prompt_cache_key", "reasoning_effort", "verbosity", "service_tier")
+_USUAL = CHAT_CONTENT | frozenset(_Regular.__struct_fields__)
+"""Fields that need no closer look in a regular request."""
+_BARE = _USUAL - {*CHAT_CONTENT, *_TEXTS} | {"model", "messages"}
+"""Those of which the model can read nothing, except for the messages."""
+_CHECKED = CHAT_CONTENT | {"stream", "temperature", "top_p", "n", *CAPS}
+"""Fields that need no closer look in any request: they are checked one by one."""
+_CHECKED_BARE = _CHECKED - CHAT_CONTENT | {"model", "messages"}
 
 _MESSAGES = msgspec.json.Decoder(list[_ChatMessage])
 _MESSAGE_WANTS = {"[]": "an object with a string role", "[].role": "a string"}
@@ -98,7 +129,7 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHI
         found = None
     if found is None or (found.stream_options is not None and not found.stream):
         return _careful(fields, mask, long)
-    others = () if STANDARD_FIELDS.issuperset(fields) else fields.keys() - STANDARD_FIELDS
+    bound = read_input(fields, _BARE, long)
     return InboundRequest(
         body=body,
         fields=fields,
@@ -108,9 +139,26 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHI
         include_usage=bool(found.stream_options and found.stream_options.include_usage),
         choices=found.n or 1,
         output_cap=found.max_completion_tokens or found.max_tokens,
-        plain=not others and (found.max_completion_tokens is None or found.max_tokens is None),
-        input_bound=prompt_bound(fields, others, long),
+        plain=is_plain(fields, _USUAL) and (found.max_completion_tokens is None or found.max_tokens is None),
+        input_bound=bound.tokens,
+        media=bound.media,
     )
+
+
+def is_plain(fields: Fields, known: frozenset[str]) -> bool:
+    """Whether nothing but the known fields may bear on the length of the output."""
+    if known.issuperset(fields):
+        return True
+    return not may_limit({name: raw for name, raw in fields.items() if name not in known})
+
+
+def read_input(fields: Fields, bare: frozenset[str], long: LongStrings) -> InputBound:
+    """The most input of a request; ``bare``: fields of which the model can read nothing."""
+    if bare.issuperset(fields):
+        return bound_of((fields["messages"],), (), (), long, CHAT_SIGNS)
+    schemas = [fields[name] for name in SCHEMAS if name in fields]
+    others = [raw for name, raw in fields.items() if name not in bare and name not in SCHEMAS]
+    return bound_of((fields["messages"],), schemas, others, long, CHAT_SIGNS)
 
 
 def _careful(fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
@@ -127,7 +175,7 @@ def _careful(fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
     for name in ("temperature", "top_p"):
         read_field(fields, name, _NUMBER, "a number or null")
     caps = [read_number(fields, name, MAX_OUTPUT) for name in CAPS]
-    others = () if STANDARD_FIELDS.issuperset(fields) else fields.keys() - STANDARD_FIELDS
+    bound = read_input(fields, _CHECKED_BARE, long)
     return InboundRequest(
         body=b"",
         fields=fields,
@@ -137,8 +185,9 @@ def _careful(fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
         include_usage=bool(options and options.include_usage),
         choices=read_number(fields, "n", MAX_CHOICES) or 1,
         output_cap=caps[0] or caps[1],
-        plain=not others and None in caps,
-        input_bound=prompt_bound(fields, others, long),
+        plain=is_plain(fields, _CHECKED) and None in caps,
+        input_bound=bound.tokens,
+        media=bound.media,
     )
 
 

@@ -12,10 +12,10 @@ from functools import partial
 
 import msgspec
 
-from gateway.domain.channel import Channel, Dialect
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.estimate import BOUND_LEAST, count_tokens, prompt_bound, prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
+from gateway.domain.prompt_size import bound_of, count_tokens, prompt_tokens
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_CHOICES, MAX_OUTPUT, ChatCompletions, read_field, read_model, read_number
@@ -26,7 +26,8 @@ from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Adapter, Order
-from gateway.upstream.output_limit import MOST_CHOICES, OutputLimit, read_limit
+from gateway.upstream.dialects import chat_limit
+from gateway.upstream.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
 
 USUAL_OUTPUT = 16
 """Tokens of an answer by default."""
@@ -55,6 +56,10 @@ _TO_CHAT = frozenset(
 """Fields that mean the same in a chat."""
 _MEANINGLESS = frozenset({"n", "best_of", "echo", "logprobs", "suffix", "prompt"})
 """Fields that a chat does without if they say nothing; see ``_beyond_chat``."""
+
+_CONTENT = frozenset({"model", "prompt", "suffix"})
+_CHECKED = _CONTENT | {"stream", "n", "best_of", "max_tokens"}
+"""Fields that are checked, or counted by themselves."""
 
 _PROMPT = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
 _PROMPT_WANTS = "a string, an array of strings, an array of tokens or an array of such arrays"
@@ -123,8 +128,9 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> Inb
     cap = read_number(fields, "max_tokens", MAX_OUTPUT)
     prompts = prompt_count(fields)
     tokens = count_tokens(given)
-    texts = [name for name in ("prompt", "suffix") if name in fields and not (tokens and name == "prompt")]
-    others = fields.keys() - {*_TO_CHAT, *_MEANINGLESS}
+    texts = [fields[name] for name in ("prompt", "suffix") if name in fields and not (tokens and name == "prompt")]
+    others = [fields[name] for name in fields.keys() - _CHECKED]
+    bound = bound_of(texts, (), others, long, ())
     return InboundRequest(
         body=body,
         fields=fields,
@@ -135,7 +141,8 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> Inb
         choices=choices * prompts,
         output_cap=cap or USUAL_OUTPUT,
         plain=False,
-        input_bound=max(BOUND_LEAST, tokens + prompt_bound(fields, {*texts, *others}, long)),
+        input_bound=tokens + bound.tokens,
+        media=bound.media,
         long=long,
         output_rule=partial(completions_limit, prompts=prompts),
     )
@@ -150,12 +157,17 @@ def prompt_count(fields: Fields) -> int:
     return max(1, len(items)) if items and bytes(memoryview(items[0])[:1]) in (b'"', b"[") else 1
 
 
-def completions_limit(fields: Fields, *_: object, prompts: int) -> OutputLimit:
-    """The most output that a request allows: at every channel the limit that is sent is the same."""
-    found = read_limit({name: value for name, value in fields.items() if name not in ("prompt", "suffix")})
-    if found.capped:
-        return msgspec.structs.replace(found, choices=min(found.choices * prompts, MOST_CHOICES * prompts))
-    return OutputLimit(capped=USUAL_OUTPUT, choices=found.choices * prompts)
+def completions_limit(fields: Fields, channel: Channel, served: ServedModel, *, prompts: int) -> OutputLimit:
+    """The most output that a request allows, natively and as a chat: some channels are found not to have the API."""
+    order = Order(fields=fields, model="")
+    chat = chat_limit(_to_chat(fields), channel, served)
+    if channel.dialect not in NATIVE:
+        return chat
+    sent = edit_request(order, channel.overrides, _WORDS, _REQUIRED).fields
+    if rawjson.is_null(sent.get("max_tokens")):
+        sent = {**sent, "max_tokens": rawjson.raw(USUAL_OUTPUT)}
+    native = read_limit(sent, content=_CONTENT, caps=("max_tokens",))
+    return larger(chat, msgspec.structs.replace(native, choices=min(native.choices * prompts, MOST_TOKENS)))
 
 
 def _beyond_chat(fields: Fields) -> str:
@@ -177,14 +189,20 @@ def _as_chat(beyond: str) -> str:
     return f"the prompt would become a chat, which has no {what}; use POST /v1/chat/completions, or an OpenAI channel"
 
 
+def _to_chat(given: Fields) -> Fields:
+    """What else the chat has."""
+    fields = {name: value for name, value in given.items() if name in _TO_CHAT}
+    if rawjson.is_null(fields.get("max_tokens")):
+        fields["max_tokens"] = rawjson.raw(USUAL_OUTPUT)
+    return fields
+
+
 def _chat_order(order: Order) -> Order:
     """The prompt as the one message of a chat."""
     prompt = order.fields["prompt"]
     if bytes(memoryview(prompt)[:1]) == b"[":
         (prompt,) = rawjson.items(prompt)
-    fields = {name: value for name, value in order.fields.items() if name in _TO_CHAT}
-    if rawjson.is_null(fields.get("max_tokens")):
-        fields["max_tokens"] = rawjson.raw(USUAL_OUTPUT)
+    fields = _to_chat(order.fields)
     fields["messages"] = rawjson.raw([{"role": "user", "content": prompt}])
     left_out = tuple(name for name in order.fields if name not in _TO_CHAT and name not in _MEANINGLESS)
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *left_out))

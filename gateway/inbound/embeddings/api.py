@@ -10,13 +10,13 @@ import msgspec
 
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest
-from gateway.domain.estimate import BOUND_LEAST, count_tokens, prompt_bound, prompt_tokens
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, count_tokens, prompt_tokens
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions, read_field, read_model, read_number
 from gateway.inbound.embeddings.gemini import GeminiEmbeddings
-from gateway.inbound.embeddings.openai import OpenAIEmbeddings
+from gateway.inbound.embeddings.openai import OpenAIEmbeddings, input_count
 from gateway.inbound.json_body import BodyLimits, Fields, fields_of
 from gateway.inbound.large_body import read_large
 from gateway.upstream.adapter import Adapter, Order
@@ -31,6 +31,10 @@ LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
 
 CHAT_ONLY = STANDARD_FIELDS - {"model", "user"}
 """Parameters that a channel's owner sets for chats; they are not sent here."""
+
+REPEATED = ("title", "task_type", "taskType")
+"""Fields that a translated request has beside each of its texts."""
+_CHECKED = frozenset({"model", "input", "dimensions", "encoding_format", *REPEATED})
 
 _INPUT = msgspec.json.Decoder(str | list[str | int | list[int]])
 _FORMAT = msgspec.json.Decoder(str | None)
@@ -105,6 +109,9 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> Inb
     tokens = _check_input(fields)
     read_number(fields, "dimensions", MOST_DIMENSIONS)
     read_field(fields, "encoding_format", _FORMAT, "float, base64 or null")
+    repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields) * input_count(fields)
+    others = [fields[name] for name in fields.keys() - _CHECKED]
+    bound = bound_of([] if tokens else [fields["input"]], (), others, long, ())
     return InboundRequest(
         body=body,
         fields=fields,
@@ -115,7 +122,8 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> Inb
         choices=1,
         output_cap=None,
         plain=False,
-        input_bound=max(tokens, BOUND_LEAST) if tokens else prompt_bound(fields, ("input",), long),
+        input_bound=tokens + bound.tokens - (-repeated // BOUND_BYTES_PER_TOKEN),
+        media=bound.media,
         long=long,
         output_rule=no_output,
     )

@@ -49,6 +49,8 @@ WORDS: ChatWords = {
     "service_tier": "service_tier",
 }
 REQUIRED = frozenset({"max_tokens"})
+CONTENT = frozenset({"model", "messages", "system", "tools", "tool_choice"})
+"""Fields that the model reads."""
 CHOICE_IGNORED = "tool_choice_ignored"
 """Mark of a call whose ``tool_choice`` the channel does not heed."""
 
@@ -123,18 +125,23 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     if "messages" in order.fields:
         with suppress(ValueError):  # if it is not a list of objects the upstream will say so
             changes["messages"] = without_foreign_thoughts(order.fields["messages"])
-    lowered = None
-    cap = rawjson.maybe(order.fields.get("max_tokens"))
-    if served.max_output is not None and type(cap) is int and cap > served.max_output:
-        lowered = served.max_output
-        changes["max_tokens"] = rawjson.raw(lowered)
+    lower = lower_cap(order.fields, served)
+    changes |= lower
     headers = native_headers(order, channel)
     if not any(name.lower() == "anthropic-version" for name in (*headers, *channel.headers)):
         headers["anthropic-version"] = VERSION
     url = endpoint(root(channel), path)
     if order.query:
         url += ("&" if "?" in url else "?") + order.query
-    return PreparedRequest(url=url, headers=headers, body=native_body(order, changes), lowered=lowered)
+    return PreparedRequest(
+        url=url, headers=headers, body=native_body(order, changes), lowered=served.max_output if lower else None
+    )
+
+
+def lower_cap(fields: Fields, served: ServedModel) -> Fields:
+    """The output limit that goes out instead of one that is above the model's own; nothing if it stays."""
+    cap, most = rawjson.maybe(fields.get("max_tokens")), served.max_output
+    return {"max_tokens": rawjson.raw(most)} if most is not None and type(cap) is int and cap > most else {}
 
 
 class MessagesRelay:

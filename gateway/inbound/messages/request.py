@@ -10,23 +10,27 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
-from gateway.domain.prompt_size import bound_of, tokens_of
+from gateway.domain.prompt_size import MESSAGES_SIGNS, InputBound, bound_of, tokens_of
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
-from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, read_field, read_model
+from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, read_field, read_model
 from gateway.inbound.json_body import Fields, fields_of
 from gateway.inbound.large_body import read_large
+from gateway.inbound.messages.native import CONTENT, lower_cap, native_order
 from gateway.inbound.relay import forwardable
 from gateway.upstream import rawjson
+from gateway.upstream.adapter import Order
+from gateway.upstream.dialects import chat_limit
+from gateway.upstream.output_limit import OutputLimit, read_limit
 
-_QUIET = frozenset(
-    {
-        *("model", "messages", "system", "tools", "max_tokens", "stream", "temperature", "top_p", "top_k"),
-        *("stop_sequences", "thinking", "metadata", "service_tier", "cache_control", "tool_choice"),
-    }
+_UNREAD = (
+    *("temperature", "top_p", "top_k", "stop_sequences", "thinking", "metadata", "service_tier", "cache_control"),
+    "tool_choice",
 )
-"""Fields that the model does not read, or that are counted by themselves."""
+"""Fields that the model does not read, but may be billed for if they say more than they should."""
+_QUIET = frozenset({"model", "messages", "system", "tools", "max_tokens", "stream", *_UNREAD})
 _FORMS = (b'"format"', b'"schema"')
 _FORWARDED = re.compile("anthropic-.*")
 _SESSION = re.compile(r"_session_([0-9a-fA-F-]{8,64})\Z")
@@ -38,16 +42,37 @@ class _Turn(msgspec.Struct, gc=False):
     role: str
 
 
+class _Metadata(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    user_id: str | None = None
+
+
+class _Thinking(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    type: str
+    budget_tokens: int = 0
+    display: str | None = None
+
+
 class _Regular(msgspec.Struct, gc=False):
-    """A request in which every field that is read here is as it should be."""
+    """A request whose fields are as they should be; what is not text in them and not a limit hides neither."""
 
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
     messages: Annotated[list[_Turn], msgspec.Meta(min_length=1)]
     max_tokens: Annotated[int, msgspec.Meta(ge=0, le=MAX_OUTPUT)]
     stream: bool | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop_sequences: list[str] | None = None
+    service_tier: str | None = None
+    metadata: _Metadata | None = None
+    thinking: _Thinking | None = None
 
 
 _REGULAR = msgspec.json.Decoder(_Regular)
+_USUAL = CONTENT | frozenset(_Regular.__struct_fields__)
+"""Fields that need no closer look in a regular request."""
+_BARE = frozenset({"model", "max_tokens", "stream"})
+"""Those that are checked in any request."""
 _TURNS = msgspec.json.Decoder(list[_Turn])
 _FLAG = msgspec.json.Decoder(bool | None)
 _COUNT = msgspec.json.Decoder(int | None)
@@ -96,11 +121,12 @@ def _request(
     request: HttpRequest, body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHING_LONG
 ) -> InboundRequest:
     try:
-        found = _careful(fields) if mask else _REGULAR.decode(body)
+        found = None if mask else _REGULAR.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        found = _careful(fields)
-    values, schemas = _prompt(fields)
-    cap = max(1, found.max_tokens)
+        found = None
+    careful = found is None or (found.thinking is not None and found.thinking.budget_tokens > found.max_tokens)
+    found = found or _careful(fields)
+    bound = _input_bound(fields, long)
     return InboundRequest(
         body=body,
         fields=fields,
@@ -109,35 +135,52 @@ def _request(
         stream=bool(found.stream),
         include_usage=True,
         choices=1,
-        output_cap=cap,
-        plain=True,
-        input_bound=bound_of(values, schemas, long),
+        output_cap=max(1, found.max_tokens),
+        plain=not careful and is_plain(fields, _USUAL),
+        input_bound=bound.tokens,
+        media=bound.media,
         long=long,
-        output_fields={"max_completion_tokens": rawjson.raw(cap)},
+        output_rule=messages_limit,
         session=session_of(request.headers, fields),
         forward=forwardable(request.headers, _FORWARDED),
         query=_query(request.target),
     )
 
 
+def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
+    """The most output that a request allows at a channel: natively, or translated as its one limit."""
+    if channel.dialect is not Dialect.ANTHROPIC:
+        cap = rawjson.maybe(fields["max_tokens"])
+        return chat_limit({"max_completion_tokens": rawjson.raw(max(1, cap))}, channel, served)
+    sent = native_order(Order(fields=fields, model=""), channel.overrides).fields
+    return read_limit({**sent, **lower_cap(sent, served)}, content=CONTENT, caps=("max_tokens",), thinks_within=True)
+
+
 def prompt_of(fields: Fields, long: LongStrings = NOTHING_LONG) -> int:
     """About how many tokens the input has."""
-    values, schemas = _prompt(fields)
+    values, schemas, others = _prompt(fields)
     try:
         count = len(_TURNS.decode(fields["messages"]))
     except (msgspec.DecodeError, KeyError):
         count = 1
-    return tokens_of(values, schemas, count, long)
+    return tokens_of([*values, *others], schemas, count, long)
 
 
-def _prompt(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
-    """What the model reads: texts, and tools or forms of the answer. Unknown fields may be read, too."""
+def _input_bound(fields: Fields, long: LongStrings) -> InputBound:
+    values, schemas, others = _prompt(fields)
+    quiet = [fields[name] for name in _UNREAD if name in fields]
+    return bound_of(values, schemas, [*others, *quiet], long, MESSAGES_SIGNS)
+
+
+def _prompt(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:
+    """What the model reads: texts, tools or forms of the answer, and unknown fields, which may be read, too."""
     values = [fields[name] for name in ("system", "messages") if name in fields]
     schemas = [fields["tools"]] if "tools" in fields else []
+    others: list[msgspec.Raw] = []
     for name in fields.keys() - _QUIET:
         raw = fields[name]
-        (schemas if any(form in bytes(raw) for form in _FORMS) else values).append(raw)
-    return values, schemas
+        (schemas if any(form in bytes(raw) for form in _FORMS) else others).append(raw)
+    return values, schemas, others
 
 
 def _careful(fields: Fields) -> _Regular:

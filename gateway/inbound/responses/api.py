@@ -26,7 +26,7 @@ from gateway.inbound.events import AnswerEvent
 from gateway.inbound.relay import NativeStream
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.inbound.responses.reader import ResponsesReader
-from gateway.inbound.responses.relay import ResponsesRelay, is_failed_event, native_order, without_seals
+from gateway.inbound.responses.relay import ResponsesRelay, is_failed_event, is_spoken, native_order, without_seals
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer
 from gateway.inbound.responses.request import (
     ChatTranslation,
@@ -206,11 +206,6 @@ def failed_code(error: GatewayError) -> str:
     if code in FAILED_CODES:
         return FAILED_CODES[code]
     return "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
-
-
-def is_spoken(channel: Channel) -> bool:
-    """Whether a channel speaks the API, or may: that is found out by its first call."""
-    return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
 
 
 def fit_to_channel(translation: ChatTranslation, channel: Channel) -> Fields:

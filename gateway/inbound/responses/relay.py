@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.domain.channel import Channel, Overrides, ServedModel
+from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.inbound.relay import NativeStream, edit_request, native_body, native_failure, native_headers
 from gateway.inbound.rendering import RenderedWhole
 from gateway.inbound.responses.reader import ResponsesReader, last_response
@@ -28,6 +28,7 @@ from gateway.upstream.failures import bad_response
 from gateway.upstream.framing import is_stream
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.rawjson import NULL, Fields, TooManyElements, refuse_many_elements
+from gateway.upstream.vendors import vendor_of
 
 PATH = "/responses"
 WORDS: Mapping[str, str | None] = {
@@ -46,6 +47,8 @@ WORDS: Mapping[str, str | None] = {
 }
 """What parameters of chat completions are called here."""
 REQUIRED = frozenset({"input"})
+CONTENT = frozenset({"model", "input", "instructions", "tools", "tool_choice"})
+"""Fields that the model reads."""
 LEAST_LIMIT = 16
 """The smallest ``max_output_tokens`` that OpenAI accepts."""
 
@@ -103,6 +106,17 @@ def _is_ours(raw: msgspec.Raw) -> bool:
     return sealed and rawjson.maybe(item.get("type")) == "reasoning"
 
 
+def is_spoken(channel: Channel) -> bool:
+    """Whether a channel speaks the API, or may: that is found out by its first call."""
+    return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
+
+
+def lower_cap(fields: Fields, served: ServedModel) -> Fields:
+    """The output limit that goes out instead of one that is above the model's own; nothing if it stays."""
+    cap, most = rawjson.maybe(fields.get("max_output_tokens")), served.max_output
+    return {"max_output_tokens": rawjson.raw(most)} if most is not None and type(cap) is int and cap > most else {}
+
+
 class ResponsesRelay:
     """Implements ``adapter.Adapter`` for channels that speak the API."""
 
@@ -113,12 +127,10 @@ class ResponsesRelay:
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``."""
         changes: Fields = {"model": rawjson.raw(served.upstream_name)}
-        cap = rawjson.maybe(order.fields.get("max_output_tokens"))
-        high = isinstance(cap, int) and served.max_output is not None and cap > served.max_output
-        if high:
-            changes["max_output_tokens"] = rawjson.raw(served.max_output)
-        lowered = served.max_output if high else None
-        if cap is None and order.output_budget is not None:
+        lower = lower_cap(order.fields, served)
+        changes |= lower
+        lowered = served.max_output if lower else None
+        if rawjson.is_null(order.fields.get("max_output_tokens")) and order.output_budget is not None:
             lowered = max(LEAST_LIMIT, order.output_budget)
             changes["max_output_tokens"] = rawjson.raw(lowered)
         same = rawjson.maybe(order.fields.get("model")) == served.upstream_name

@@ -10,17 +10,22 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
-from gateway.domain.prompt_size import bound_of, tokens_of
+from gateway.domain.prompt_size import RESPONSES_SIGNS, bound_of, tokens_of
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
-from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT
+from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain
 from gateway.inbound.json_body import BOM, Fields, fields_of, read_typed
 from gateway.inbound.large_body import read_large
 from gateway.inbound.relay import forwardable
 from gateway.inbound.responses.items import InputReader
+from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, is_spoken, lower_cap, native_order
 from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream import rawjson
+from gateway.upstream.adapter import Order
+from gateway.upstream.dialects import chat_limit
+from gateway.upstream.output_limit import OutputLimit, larger, read_limit
 from gateway.upstream.rawjson import NULL
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -39,8 +44,15 @@ _TRANSLATED = frozenset(
 )
 _QUIET = frozenset({"store", "stream_options", "background"})
 """Fields that ask for nothing that is missed: the answer says that it is not stored, nothing is obfuscated here."""
-_KNOWN = _TRANSLATED | _QUIET | {"previous_response_id", "conversation", "prompt", "truncation", "max_tool_calls"}
-"""Fields whose meaning is known: of these only ``max_output_tokens`` bears on the output's length."""
+_COUNTED = frozenset({"model", "input", "instructions", "tools", "text", "stream", "max_output_tokens"})
+"""Fields that are counted as input by themselves, and those of which the model can read nothing."""
+_CHECKED = frozenset(
+    {
+        *("model", "input", "instructions", "stream", "max_output_tokens", "tools", "tool_choice", "include", "store"),
+        *("parallel_tool_calls", "temperature", "top_p", "top_logprobs", "prompt_cache_key", "previous_response_id"),
+    }
+)
+"""Fields that are checked or hold no limit: of these only ``max_output_tokens`` bears on the output's length."""
 _STATE = ("previous_response_id", "conversation", "prompt")
 """What stands for input that is not in the request."""
 _INPUT = ("instructions", "input")
@@ -127,6 +139,8 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         fields, mask = fields_of(body)
     found = read_fields(fields)
     _check(found)
+    others = [fields[name] for name in fields.keys() - _COUNTED]
+    bound = bound_of(_given_fields(fields, _INPUT), _given_fields(fields, _SCHEMAS), others, long, RESPONSES_SIGNS)
     return InboundRequest(
         body=body.removeprefix(BOM),
         fields=fields,
@@ -136,14 +150,16 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         include_usage=True,
         choices=1,
         output_cap=found.max_output_tokens,
-        plain=_KNOWN.issuperset(fields),
-        input_bound=bound_of(_given_fields(fields, _INPUT), _given_fields(fields, _SCHEMAS), long),
+        plain=is_plain(fields, _CHECKED),
+        least_cap=LEAST_LIMIT,
+        input_bound=bound.tokens,
+        media=bound.media,
         remote_input=bool(found.state),
         kept_id=found.previous_response_id or "",
         long=long,
         prompt=prompt_of(fields, long) if large else None,
         turns="input",
-        output_fields=_output_fields(found, fields),
+        output_rule=responses_limit,
         session=_session(found, request.headers),
         forward=forwardable(request.headers, _FORWARDED),
     )
@@ -184,9 +200,22 @@ def _check(found: ResponsesFields) -> None:
         raise BadRequest(msg, code="unsupported_parameter", param="background")
 
 
-def _output_fields(found: ResponsesFields, fields: Fields) -> Fields:
+def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
+    """The most output that a request allows, natively and as a chat: some channels are found not to have the API."""
+    found = read_fields(fields)
+    chat = chat_limit(_limit_fields(found, fields), channel, served)
+    if not is_spoken(channel):
+        return chat
+    sent = native_order(Order(fields=fields, model=""), channel.overrides).fields
+    native = read_limit(
+        {**sent, **lower_cap(sent, served)}, content=CONTENT, caps=("max_output_tokens",), thinks_within=True
+    )
+    return larger(chat, native)
+
+
+def _limit_fields(found: ResponsesFields, fields: Fields) -> Fields:
     """What bears on the length of the output, in the words of chat completions."""
-    out = {name: fields[name] for name in fields.keys() - _KNOWN}
+    out: Fields = {}
     if found.max_output_tokens is not None:
         out["max_completion_tokens"] = fields["max_output_tokens"]
     if found.reasoning is not None and found.reasoning.effort is not None:
@@ -234,10 +263,7 @@ def translate(fields: Fields, found: ResponsesFields, long: LongStrings) -> Chat
     out |= _tool_fields(found, fields, tools) | _text_fields(found)
     if found.stream:
         out["stream"] = msgspec.Raw(b"true")
-    if found.max_output_tokens is not None:
-        out["max_completion_tokens"] = fields["max_output_tokens"]
-    if found.reasoning is not None and found.reasoning.effort is not None:
-        out["reasoning_effort"] = rawjson.raw(found.reasoning.effort)
+    out |= _limit_fields(found, fields)
     if LOGPROBS in (found.include or ()) or found.top_logprobs:
         out["logprobs"] = msgspec.Raw(b"true")
     lost = [name for name, raw in fields.items() if name not in _TRANSLATED | _QUIET and bytes(raw) not in _NOTHING]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order, WholeAnswer
 from gateway.upstream.framing import BLANK

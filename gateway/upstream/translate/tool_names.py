@@ -18,8 +18,9 @@ from contextlib import suppress
 import msgspec
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.estimate import BOUND_BYTES_PER_TOKEN, plain_escapes
+from gateway.domain.json_text import plain_escapes
 from gateway.domain.long_strings import holds
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.translate.request import ChatFields, read_request

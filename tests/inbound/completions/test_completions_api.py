@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.estimate import BOUND_LEAST
+from gateway.domain.prompt_size import BOUND_LEAST
 from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.completions.answers import CompletionsRelay
 from gateway.inbound.completions.api import parse_completions_request
@@ -58,7 +58,7 @@ def test_the_error_names_the_field_at_fault(fields: dict[str, Any], param: str) 
         ({"max_tokens": None}, 16),
         ({"max_tokens": 100}, 100),
         ({"n": 2}, 32),
-        ({"n": 2, "best_of": 5}, 80),
+        ({"n": 2, "best_of": 5}, 160),
         ({"prompt": ["a", "b", "c"], "n": 2, "max_tokens": 10}, 60),
         ({"prompt": [[1], [2]], "max_tokens": 10}, 20),
         ({"prompt": [1, 2]}, 16),

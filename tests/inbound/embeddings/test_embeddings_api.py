@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.estimate import BOUND_LEAST, prompt_tokens
+from gateway.domain.prompt_size import BOUND_LEAST, prompt_tokens
 from gateway.inbound.embeddings.api import parse_embeddings_request
 
 LONG = "word " * 100_000
@@ -43,8 +43,8 @@ def test_the_error_names_the_field_at_fault(fields: dict[str, Any], param: str) 
         ("a", BOUND_LEAST),
         ("x" * 298, 100),
         (["x" * 148, "x" * 144], 100),
-        (list(range(1, 101)), 100),
-        ([[1] * 50, [2] * 50], 100),
+        (list(range(1, 101)), 100 + BOUND_LEAST),
+        ([[1] * 50, [2] * 50], 100 + BOUND_LEAST),
     ],
     ids=["short", "text", "texts", "tokens", "arrays of tokens"],
 )

@@ -1,0 +1,109 @@
+"""PromptMedia size: the most input tokens that the pictures, documents and sounds of a request may count.
+
+What a picture counts does not depend on its bytes: a vendor scales it and cuts it into tiles or patches. So it is held
+for by the most that the vendor's documents give for one picture of the model's family. Where the family is not known,
+the bytes are taken for text: some servers do count them so.
+"""
+
+import base64
+import binascii
+import re
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+
+import msgspec
+
+from gateway.domain.long_strings import STEP
+
+_PICTURES = (
+    (re.compile(r"gpt-4o-mini"), 48_169),  # 2,833 and 5,667 for each of eight tiles
+    (re.compile(r"gpt-(4\.1|5[\d.]*)-(mini|nano)|o4-mini"), 3_779),  # 1,536 patches, 2.46 tokens each at most
+    (re.compile(r"gpt-5\.([4-9]|\d\d)|gpt-[6-9]"), 12_000),  # 10,000 patches at detail "original"
+    (re.compile(r"gpt-|chatgpt|\bo[134]\b|computer-use|codex"), 1_500),  # 85 and 170 for each of eight tiles
+    (re.compile(r"claude"), 5_000),  # 4,784 where the long edge has 2,576 pixels
+    (re.compile(r"gemini|gemma"), 6_500),  # 258 for each tile of 768 pixels, or 2,240 for one at the highest resolution
+    (re.compile(r"pixtral|mistral|ministral|magistral|devstral"), 4_200),  # 64 by 64 patches with their line ends
+    (re.compile(r"qwen|qvq|glm|kimi|llama|nova|grok|phi|internvl|minicpm|command-a|aya|ernie|doubao"), 16_384),
+)
+"""Tokens of one picture by the model's name: of several rows the first."""
+UNKNOWN_PICTURE = 5_000
+"""At least, for a picture of a model whose family is not known: its address or its few bytes say little."""
+PAGE_TEXT = 3_000
+"""Tokens of the text on a page, beside its picture."""
+SOUND_BYTES = 32
+"""Bytes of base64 text for a token of sound: 32 tokens a second, at 8 kbit/s."""
+FILM_BYTES = 16
+TEXT_BYTES = 3
+"""Bytes for a token of what is taken for text."""
+FETCHED_TOKENS = 100_000
+"""Of a document that the vendor has or fetches itself: a hundred pages, as far as is known here."""
+PAGE_BYTES = 2_000
+"""Of a document whose pages cannot be counted: hardly any page has less."""
+MOST_INFLATED = 8 << 20
+"""Bytes of all packed parts of one document that are looked through."""
+_PAGE = re.compile(rb"/Type\s*/Page\b")
+_PACKED = b"/ObjStm"
+_NEAR = 400
+"""Bytes behind the name of a packed part within which it begins."""
+
+
+class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a request has beside texts. Bytes are those of base64 text."""
+
+    pictures: int = 0
+    picture_bytes: int = 0
+    pages: int = 0
+    sound_bytes: int = 0
+    film_bytes: int = 0
+    fetched: int = 0
+    """Documents that are not in the request."""
+
+    def bound(self, model: str) -> int:
+        """The most tokens that it may count at a model of this name, as its vendor calls it."""
+        name = model.lower()
+        known = next((tokens for pattern, tokens in _PICTURES if pattern.search(name)), 0)
+        picture = known or UNKNOWN_PICTURE
+        pictures = self.pictures * picture
+        sound, film = self.sound_bytes // SOUND_BYTES, self.film_bytes // FILM_BYTES
+        if not known:
+            pictures = max(pictures, self.picture_bytes // TEXT_BYTES)
+            sound, film = self.sound_bytes // TEXT_BYTES, self.film_bytes // TEXT_BYTES
+        pages = self.pages * (PAGE_TEXT + picture)
+        return pictures + pages + sound + film + self.fetched * FETCHED_TOKENS
+
+
+NO_MEDIA = PromptMedia()
+
+
+def count_pages(data: Iterable[bytes | memoryview]) -> int:
+    """How many pages a PDF in base64 has, at least one; from its size where they cannot be counted."""
+    text = b"".join(data)
+    try:
+        document = base64.b64decode(text[text.find(b",") + 1 :])
+    except (binascii.Error, ValueError):
+        return 1 + len(text) // PAGE_BYTES
+    pages = _pages_in(document)
+    left, at = MOST_INFLATED, document.find(_PACKED)
+    while at >= 0 and left > 0:
+        part = _inflate(document, at, left)
+        left -= max(_NEAR, len(part))
+        pages += _pages_in(part)
+        at = document.find(_PACKED, at + 1)
+    return pages if pages and left > 0 else max(pages, 1 + len(document) // PAGE_BYTES)
+
+
+def _pages_in(text: bytes) -> int:
+    """In steps: of a large text it takes a while."""
+    return sum(len(_PAGE.findall(text, start, start + STEP + _NEAR)) for start in range(0, len(text), STEP))
+
+
+def _inflate(document: bytes, at: int, most: int) -> bytes:
+    """The packed part whose name stands here; empty if it cannot be unpacked."""
+    begin = document.find(b"stream", at + len(_PACKED), at + _NEAR)
+    if begin < 0:
+        return b""
+    start = document.find(b"\n", begin, begin + 10) + 1
+    with suppress(zlib.error):
+        return zlib.decompressobj().decompress(memoryview(document)[start:], most)
+    return b""
