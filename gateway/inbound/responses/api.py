@@ -101,9 +101,7 @@ class Responses(InboundApi):
         """See ``InboundApi``."""
         if not lacking and is_spoken(channel):
             native = native_order(order, channel.overrides)
-            return AttemptPlan(
-                ResponsesRelay(chat), native, native=True, learns=False, repaired=partial(without_seals, native)
-            )
+            return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
         found = read_fields(order.fields)
         translation = translate(order.fields, found, order.long)
         fields = fit_to_channel(translation, channel)
