@@ -42,6 +42,8 @@ class AttemptState(msgspec.Struct):
     chat completions, see ``Record.native``."""
     lowered: int | None = None
     """The model's own output limit, if the client's was higher and was lowered."""
+    repairs: tuple[str, ...] = ()
+    """Marks of what was repaired in the client's request."""
     parts: int = 0
     """Parts of a request in several that have been answered, until the last is."""
 

@@ -230,6 +230,7 @@ def _marks(call: Call) -> tuple[str, ...]:
     marks: tuple[str, ...] = ("dropped=" + ",".join(attempt.dropped),) if attempt.dropped else ()
     if attempt.lowered is not None:
         marks += (f"output_limit={attempt.lowered}",)
+    marks += attempt.repairs
     if call.result.after_break:
         marks += ("after_break",)
     if call.limits.marks:

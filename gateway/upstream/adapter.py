@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel, TokenLimitField
+from gateway.domain.conversation import Conversation
 from gateway.domain.estimate import estimate
 from gateway.domain.long_strings import NOTHING_LONG, Buffer, LongStrings
 from gateway.domain.usage import Usage
@@ -82,9 +83,11 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
 
     fields: dict[str, msgspec.Raw]
     """The client's JSON object, top level only, values as they came: a chat completion request for the adapters of
-    dialects, a request in the words of its API for a relay."""
+    dialects, without what is in ``conversation``; a request in the words of its API for a relay."""
+    conversation: Conversation | None = None
+    """Of a translated request."""
     body: bytes = b""
-    """The whole object as it came, for a channel that needs no change in it; empty: made from ``fields``."""
+    """The whole object as it came, for a channel that needs no change in it; empty: made from the rest."""
     model: str
     """The public name the answer carries; after a fallback that of the model that really answers."""
     stream: bool = False
@@ -99,8 +102,7 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     removed: tuple[str, ...] = ()
     """Parameters of the client's that the channel's owner has taken out; see ``overrides``."""
     output_budget: int | None = None
-    """Output tokens, of all choices together, that the hold pays for; None: all that may be needed. It bounds what the
-    gateway chooses itself, not what the client or the channel's owner asks for."""
+    """Output tokens, of all choices together, that the hold pays for; None: all. It bounds what the gateway chooses."""
     strict_events: bool = False
     """A stream with an event that cannot be read fails; otherwise one such event is left out."""
     owner: str = ""
@@ -144,11 +146,9 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dropped: tuple[str, ...] = ()
     """Parameters of the client that were left out, for ``x-gateway-dropped-params``."""
     lowered: int | None = None
-    """The output limit that is sent, if it is lower than the request's or the usual one: because the model has a limit
-    of its own, or the hold pays for no more."""
+    """The output limit that is sent, if it is lower than the request's or the usual one: the model's, or the hold's."""
     more: tuple["PreparedRequest", ...] = ()
-    """Requests that follow one after another, where the upstream accepts no more at once. ``Adapter.whole`` gets their
-    answers as one JSON array."""
+    """Requests that follow, where the upstream accepts no more at once. ``Adapter.whole`` gets an array of answers."""
 
     @property
     def content(self) -> tuple[Buffer, ...]:

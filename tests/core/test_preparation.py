@@ -21,6 +21,7 @@ from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.units import MILLION
 from gateway.inbound.api import InboundRequest
 from gateway.inbound.chat.api import parse_chat_request, parse_large_chat_request
+from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.json_body import unmask
 from gateway.inbound.large_body import read_large
 from gateway.upstream import dialects
@@ -138,8 +139,8 @@ CHANNELS = [
     kit.channel("edited", overrides=SYSTEM),
     kit.channel("mistral", preset="mistral"),
     kit.channel("deepseek", preset="deepseek"),
-    kit.channel("anthropic", dialect=Dialect.ANTHROPIC, cache_marks=False),
-    kit.channel("claude", "m=claude-opus-4-8", dialect=Dialect.ANTHROPIC, cache_marks=False, overrides=SYSTEM),
+    kit.channel("anthropic", dialect=Dialect.ANTHROPIC),
+    kit.channel("claude", "m=claude-opus-4-8", dialect=Dialect.ANTHROPIC, overrides=SYSTEM),
     kit.channel("gemini", dialect=Dialect.GEMINI),
     kit.channel("newer", "m=gemini-3-pro", dialect=Dialect.GEMINI, overrides=SYSTEM),
 ]
@@ -166,6 +167,7 @@ def sent(request: InboundRequest, channel: Channel) -> object:
     try:
         if channel.overrides is not None:
             order = apply_overrides(order, channel.overrides)
+        order = fit_dialect(order, channel)
         adapter = dialects.adapters()(channel.dialect)
         if request.prompt is not None:
             prepared = prepare_large(adapter, order, route, LearnedRefusals(), request.mask)

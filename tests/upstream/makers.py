@@ -13,6 +13,7 @@ import pytest
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import ChannelId
+from gateway.inbound.chat.conversation import translate_chat
 from gateway.upstream.adapter import AttemptFailed, Failure, Order
 from gateway.upstream.redaction.redaction import Redaction
 
@@ -38,6 +39,11 @@ def order(body: object = None, *, model: str = "m", include_usage: bool = False)
         answer_id="chatcmpl-ours",
         created=77,
     )
+
+
+def translated(body: object = None, *, model: str = "m", include_usage: bool = False) -> Order:
+    """The same as a dialect other than OpenAI's gets it."""
+    return translate_chat(order(body, model=model, include_usage=include_usage))
 
 
 def error_of(failure: Failure, at: Channel | None = None) -> UpstreamError:

@@ -20,6 +20,7 @@ from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of, prompt_tokens
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, OPENAI_DIALECTS, AttemptPlan, HttpRequest, InboundApi, InboundRequest
+from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.json_body import Fields, fields_of
 from gateway.inbound.large_body import read_large
 from gateway.upstream.adapter import Adapter, Order
@@ -295,6 +296,8 @@ class ChatCompletions(InboundApi):
         """See ``InboundApi``. Every dialect takes the request, by ``adapter``."""
         if channel.overrides is not None:
             order = self.override(order, channel.overrides)
+        if "messages" in order.fields:
+            order = fit_dialect(order, channel)
         return AttemptPlan(self.adapter(channel.dialect, chat), order, native=channel.dialect in OPENAI_DIALECTS)
 
     def comment(self, facts: Mapping[str, str]) -> bytes:

@@ -19,6 +19,7 @@ from gateway.domain.prompt_size import bound_of, count_tokens, prompt_tokens
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_CHOICES, MAX_OUTPUT, ChatCompletions, read_field, read_model, read_number
+from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.completions.answers import CompletionRenderer, CompletionsRelay, whole_renderer
 from gateway.inbound.json_body import BodyLimits, Fields, fields_of
 from gateway.inbound.large_body import read_large
@@ -99,6 +100,7 @@ class Completions(ChatCompletions):
         order = _chat_order(order)
         if channel.overrides is not None:
             order = self.override(order, channel.overrides)
+        order = fit_dialect(order, channel)
         return AttemptPlan(RenderingAdapter(chat, CompletionRenderer, whole_renderer), order, native=False)
 
 

@@ -15,6 +15,7 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import CHAT
+from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.inbound.json_body import fields_of
@@ -85,7 +86,7 @@ class OllamaChat(_Ollama):
         """See ``InboundApi``."""
         if channel.overrides is not None:
             order = apply_overrides(order, channel.overrides)
-        return AttemptPlan(self.rendered(chat), order, native=False)
+        return AttemptPlan(self.rendered(chat), fit_dialect(order, channel), native=False)
 
     def rendered(self, chat: Adapter) -> RenderingAdapter:
         """The adapter that writes a chat's answers as lines."""

@@ -22,6 +22,7 @@ from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import CHAT, error_object
+from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.events import AnswerEvent
 from gateway.inbound.relay import NativeStream
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
@@ -69,6 +70,7 @@ class Responses(InboundApi):
     id_headers: tuple[str, ...] = ("x-request-id",)
     stream_rules = ResponsesRules
     sticky = True
+    keeps_answers = True
     repeats_blindly = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
@@ -78,10 +80,6 @@ class Responses(InboundApi):
     def prompt_tokens(self, request: InboundRequest) -> int:
         """See ``InboundApi``."""
         return prompt_of(request.fields) if request.prompt is None else request.prompt
-
-    def keeps_answer(self, request: InboundRequest) -> bool:
-        """See ``InboundApi``."""
-        return True
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""
@@ -101,7 +99,9 @@ class Responses(InboundApi):
         """See ``InboundApi``."""
         if not lacking and is_spoken(channel):
             native = native_order(order, channel.overrides)
-            return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
+            return AttemptPlan(
+                ResponsesRelay(chat), native, native=True, learns=False, repaired=partial(without_seals, native)
+            )
         found = read_fields(order.fields)
         translation = translate(order.fields, found, order.long)
         fields = fit_to_channel(translation, channel)
@@ -110,7 +110,9 @@ class Responses(InboundApi):
             turned = apply_overrides(turned, channel.overrides)
         turned = msgspec.structs.replace(turned, removed=(*translation.dropped, *turned.removed))
         renderer = partial(_renderer, order.fields, found, translation)
-        return AttemptPlan(_ResponsesAdapter(chat, renderer, partial(_whole, renderer)), turned, native=False)
+        return AttemptPlan(
+            _ResponsesAdapter(chat, renderer, partial(_whole, renderer)), fit_dialect(turned, channel), native=False
+        )
 
     def sign_of_life(self, stream: AnswerStream | None) -> bytes:
         """See ``InboundApi``."""

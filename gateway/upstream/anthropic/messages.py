@@ -8,14 +8,15 @@ after a user's message and before an assistant's or at the end.
 import base64
 import binascii
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from gateway.domain.conversation import NULL, MediaPart, ResultPart, TextPart, ThoughtPart, Turn
 from gateway.domain.errors import BadRequest
+from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.upstream import rawjson
-from gateway.upstream.rawjson import NULL
-from gateway.upstream.translate.conversation import Media, TextPart, Turn
 from gateway.upstream.translate.request import unsupported_param
 from gateway.upstream.translate.tool_names import Signatures, Spelling
 
@@ -24,7 +25,7 @@ Block = dict[str, Any]
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 
-def blocks_of(parts: tuple[TextPart | Media, ...]) -> list[Block]:
+def blocks_of(parts: Iterable[TextPart | MediaPart]) -> list[Block]:
     """The blocks; blank texts, which the API refuses, are left out. Raises BadRequest for what it does not take."""
     return [
         text_block(part) if isinstance(part, TextPart) else _media_block(part)
@@ -38,20 +39,21 @@ def text_block(text: TextPart) -> Block:
     return _mark_cached({"type": "text", "text": text.raw}, text.cache)
 
 
-def result_block(turn: Turn) -> Block:
+def result_block(result: ResultPart) -> Block:
     """A tool's result. A cache breakpoint within it is one at its end."""
-    inner = blocks_of(turn.parts)
+    inner = blocks_of(result.parts)
     caches = [block.pop("cache_control") for block in inner if "cache_control" in block]
-    block: Block = {"type": "tool_result", "tool_use_id": TOOLS.sent(turn.answers)}
-    if turn.failed:
+    block: Block = {"type": "tool_result", "tool_use_id": TOOLS.sent(result.call_id)}
+    if result.failed:
         block["is_error"] = True
     if inner:
         block["content"] = inner
     return _mark_cached(block, caches[-1] if caches else NULL)
 
 
-def _media_block(media: Media) -> Block:
+def _media_block(media: MediaPart) -> Block:
     if media.url:
+        check_address(media)
         return _mark_cached({"type": "image", "source": {"type": "url", "url": media.url}}, media.cache)
     if media.type in IMAGES:
         kind, source = "image", {"type": "base64", "media_type": media.type, "data": media.data}
@@ -64,7 +66,13 @@ def _media_block(media: Media) -> Block:
     return _mark_cached({"type": kind, "source": source}, media.cache)
 
 
-def _plain_text(media: Media) -> str:
+def check_address(media: MediaPart) -> None:
+    """Raises BadRequest unless a vendor fetches media from this address."""
+    if not media.url.startswith("https://"):
+        raise BadRequest(f"{media.where}: must be a base64 data: URL or an https: URL", param=media.where)
+
+
+def _plain_text(media: MediaPart) -> str:
     try:
         return base64.b64decode(media.data, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
@@ -91,15 +99,18 @@ class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
     """The running tool loop calls tools, and its first message has no thought at its beginning."""
 
 
-def dialogue(turns: list[Turn], signatures: Signatures, *, system_inside: bool) -> Dialogue:
+def dialogue(
+    turns: Iterable[Turn], signatures: Signatures, *, system_inside: bool, long: LongStrings = NOTHING_LONG
+) -> Dialogue:
     """The conversation. Raises BadRequest for parts that the API does not take."""
+    turns = tuple(turns)
     writer = _Writer(signatures, running=_running_loop(turns), system_inside=system_inside)
     for position, turn in enumerate(turns):
         writer.add(turn, position)
-    return writer.done()
+    return writer.done(long)
 
 
-def _running_loop(turns: list[Turn]) -> int:
+def _running_loop(turns: tuple[Turn, ...]) -> int:
     """Where the turns begin that follow the user's last words: the model is still at work on those."""
     return max((i for i, turn in enumerate(turns) if turn.role == "user"), default=-1) + 1
 
@@ -127,11 +138,11 @@ class _Writer:
             case "user":
                 self._of("user").extend(blocks_of(turn.parts))
             case "tool":
-                self._add_result(result_block(turn))
+                self._of("user").extend(result_block(block) for block in turn.blocks if isinstance(block, ResultPart))
             case _:
                 self._add_assistant(turn, running=position >= self._running)
 
-    def done(self) -> Dialogue:
+    def done(self, long: LongStrings) -> Dialogue:
         """The whole. A last message of the assistant is one it shall continue: it must not end in blanks."""
         self._place_system()
         if not self._messages or self._messages[0]["role"] != "user":
@@ -140,7 +151,7 @@ class _Writer:
             message["content"] = message["content"] or [{"type": "text", "text": FILLER}]
         last = self._messages[-1]
         if last["role"] == "assistant" and last["content"][-1]["type"] == "text":
-            last["content"][-1]["text"] = rawjson.text(last["content"][-1]["text"]).rstrip()
+            last["content"][-1]["text"] = rawjson.text(long.full(last["content"][-1]["text"])).rstrip()
         return Dialogue(system=self._system, messages=self._messages, thoughtless=self._thoughtless)
 
     def _of(self, role: str) -> list[Any]:
@@ -150,26 +161,27 @@ class _Writer:
         content: list[Any] = self._messages[-1]["content"]
         return content
 
-    def _add_result(self, block: Block) -> None:
-        content = self._of("user")
-        results = sum(block["type"] == "tool_result" for block in content)
-        content.insert(results, block)
-
     def _add_assistant(self, turn: Turn, *, running: bool) -> None:
-        texts = [text_block(part) for part in turn.parts if isinstance(part, TextPart) and not part.blank]
-        if not (texts or turn.calls):
+        """Thoughts and texts in their order, then the calls: the results must follow these."""
+        calls, said = turn.calls, list[Any]()
+        for block in turn.blocks:
+            if isinstance(block, ThoughtPart):
+                said += block.signed
+            elif isinstance(block, TextPart) and not block.blank:
+                said.append(text_block(block))
+        if not calls and all(isinstance(block, msgspec.Raw) for block in said):
             return
-        thoughts: list[Any] = [block for block in turn.thoughts if _is_thought(block)]
-        recalled = {} if thoughts or not running else {call.id: self._recall(call.id) for call in turn.calls}
-        if turn.calls:
-            thoughts += recalled.pop(turn.calls[0].id, [])
+        thoughtful = any(isinstance(block, msgspec.Raw) for block in said)
+        recalled = {} if thoughtful or not running else {call.id: self._recall(call.id) for call in calls}
+        if calls and (first := recalled.pop(calls[0].id, [])):
+            said, thoughtful = [*first, *said], True
         if running and self._thoughtful is None:
-            self._thoughtful = bool(thoughts)
-        self._thoughtless = self._thoughtless or (bool(turn.calls) and self._thoughtful is False)
+            self._thoughtful = thoughtful
+        self._thoughtless = self._thoughtless or (bool(calls) and self._thoughtful is False)
         self._place_system()
         content = self._of("assistant")
-        content += thoughts + texts
-        for call in turn.calls:
+        content += said
+        for call in calls:
             content += recalled.get(call.id, [])
             name, call_id = TOOLS.sent(call.name), TOOLS.sent(call.id)
             content.append({"type": "tool_use", "id": call_id, "name": name, "input": call.arguments})
@@ -185,8 +197,3 @@ class _Writer:
         else:
             self._system += self._waiting
         self._waiting = []
-
-
-def _is_thought(block: msgspec.Raw) -> bool:
-    found = rawjson.maybe(block)
-    return isinstance(found, dict) and found.get("type") in ("thinking", "redacted_thinking")

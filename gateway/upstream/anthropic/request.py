@@ -6,26 +6,24 @@ from typing import Any
 import msgspec
 
 from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
+from gateway.domain.long_strings import LongStrings
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.anthropic import cache_marks, tools
-from gateway.upstream.anthropic.messages import Dialogue, dialogue
+from gateway.upstream.anthropic.messages import dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.translate.conversation import read_turns
 from gateway.upstream.translate.request import (
-    ChatFields,
-    Toolbox,
-    left_out,
-    open_order,
+    Parameters,
+    ResponseFormat,
+    conversation_of,
+    is_nothing,
     read_caps,
-    read_request,
-    read_tools,
     refusal_of,
-    unsupported_param,
 )
 from gateway.upstream.translate.tool_names import Signatures
 
@@ -48,12 +46,11 @@ class ThinkingPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.fields.get("thinking", {}).get("type") in {"enabled", "adaptive"}
 
 
-def plan_thinking(request: ChatFields, row: AnthropicModel, max_tokens: int, *, bound: bool) -> ThinkingPlan:
+def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, bound: bool) -> ThinkingPlan:
     """The plan. ``bound``: a tool call is demanded, or earlier thoughts are lost, and a thinking budget allows neither.
 
     Adaptive thinking allows both.
     """
-    effort = request.reasoning_effort
     if effort is None:
         return ThinkingPlan()
     if effort == "none":
@@ -79,16 +76,6 @@ def _word(effort: str, row: AnthropicModel) -> str:
 VERSION = "2023-06-01"
 """Of the API. For what is sent here 2026-10-21 differs only by refusing sampling parameters; older models take them."""
 
-UNDERSTOOD = frozenset(
-    {
-        *("model", "messages", "stream", "stream_options", "tools", "functions", "tool_choice", "function_call"),
-        *("parallel_tool_calls", "response_format", "max_completion_tokens", "max_tokens", "temperature", "top_p"),
-        *("top_k", "stop", "n", "logprobs", "top_logprobs", "modalities", "reasoning_effort", "service_tier", "user"),
-        *("safety_identifier", "thinking", "output_config", "cache_control", "metadata"),
-    }
-)
-"""Fields with a counterpart, and those that are refused instead of left out."""
-
 _TIERS = {"auto": "auto", "default": "standard_only"}
 _PERSONAL = re.compile(r".*@.*|\+?[\d\s()./-]{7,}")
 """What looks like an e-mail address or a telephone number; the vendor wants neither."""
@@ -99,43 +86,34 @@ class _Metadata(msgspec.Struct):
 
 
 _METADATA = msgspec.json.Decoder(_Metadata)
-_TINY = 16
-"""Bytes of a JSON value that may be an empty one."""
 
 
 def prepare(
     order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, signatures: Signatures
 ) -> PreparedRequest:
     """The request. Raises AttemptFailed (``client``, not sent) for what Anthropic has no counterpart of."""
-    order = open_order(order)
-    fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
-    dropped = [name for name in learned.dropped if name in order.fields]
-    row = row_of(served.upstream_name)
+    parameters, row = Parameters(order, learned), row_of(served.upstream_name)
     try:
-        request = read_request(fields)
-        max_tokens = _max_tokens(request.output_cap, row, served, order.output_budget)
-        thinking_room = max_tokens if request.output_cap or order.output_budget is None else max_tokens // 2
-        body = _body(request, row, (max_tokens, thinking_room), signatures, dropped)
+        cap = parameters.output_cap
+        max_tokens = _max_tokens(cap, row, served, order.output_budget)
+        thinking_room = max_tokens if cap or order.output_budget is None else max_tokens // 2
+        body = _Body(parameters, row, order.long).write((max_tokens, thinking_room), signatures)
     except BadRequest as fault:
         raise refusal_of(channel, fault) from fault
     if order.stream:
         body["stream"] = True
     if cache_marks.FIELD in learned.dropped:
         if cache_marks.remove(body):
-            dropped.append(cache_marks.FIELD)
-    elif marks_cache(channel, learned) and (order.long.mark or _size(fields) >= cache_marks.LEAST_BYTES):
+            parameters.drop(cache_marks.FIELD)
+    elif marks_cache(channel, learned) and conversation_of(order).size(order.long) >= cache_marks.LEAST_BYTES:
         cache_marks.mark(body)
     return PreparedRequest(
         url=endpoint(root(channel), "/v1/messages"),
         headers=headers(channel, stream=order.stream),
         body=rawjson.encode({"model": served.upstream_name, **body}),
-        dropped=tuple(dict.fromkeys((*dropped, *left_out(fields, UNDERSTOOD)))),
-        lowered=max_tokens if max_tokens < (request.output_cap or _max_tokens(None, row, served)) else None,
+        dropped=parameters.left_out,
+        lowered=max_tokens if max_tokens < (cap or _max_tokens(None, row, served)) else None,
     )
-
-
-def _size(fields: Fields) -> int:
-    return sum(len(memoryview(value)) for value in fields.values())
 
 
 def marks_cache(channel: Channel, learned: LearnedRefusals) -> bool:
@@ -182,61 +160,105 @@ def headers(channel: Channel, *, stream: bool) -> dict[str, str]:
     return out
 
 
-def _body(
-    request: ChatFields, row: AnthropicModel, limits: tuple[int, int], signatures: Signatures, dropped: list[str]
-) -> dict[str, Any]:
-    """Everything but ``model`` and ``stream``; adds to ``dropped`` what could not be put into words.
+class _Body:
+    """Writes the body of one request, except for ``model`` and ``stream``."""
 
-    ``limits``: the output limit, and the part of it that may be spent on thinking.
-    """
-    max_tokens, thinking_room = limits
-    _refuse(request)
-    toolbox = read_tools(request)
-    talk = dialogue(read_turns(request.messages), signatures, system_inside=row.system_inside)
-    plan = plan_thinking(request, row, thinking_room, bound=_bound(toolbox, talk))
-    kit = tools.equip(request, toolbox, row, thinking=plan.on)
-    system = [*talk.system, *([{"type": "text", "text": kit.line}] if kit.line else [])]
-    body: dict[str, Any] = {"max_tokens": max_tokens, "system": system, "messages": talk.messages}
-    body |= {"tools": kit.tools, "tool_choice": kit.choice, "stop_sequences": _stops(request)}
-    body |= plan.fields
-    if kit.format is not None:
-        body["output_config"] = {**body.get("output_config", {}), "format": kit.format}
-    if plan.dropped:
-        dropped.append("reasoning_effort")
-    _add_extras(body, request)
-    body |= _sampling(request, row, dropped, thinking=_thinks(body))
-    body |= _service(request, dropped)
-    return {name: value for name, value in body.items() if value is not None and value != []}
+    def __init__(self, parameters: Parameters, row: AnthropicModel, long: LongStrings) -> None:
+        self._parameters = parameters
+        self._conversation: Conversation = parameters.conversation
+        self._row = row
+        self._long = long
 
+    def write(self, limits: tuple[int, int], signatures: Signatures) -> dict[str, Any]:
+        """The body. ``limits``: the output limit, and the part of it that may be spent on thinking.
 
-def _refuse(request: ChatFields) -> None:
-    """What cannot be left out without giving another answer than the requested one."""
-    if request.n is not None and request.n > 1:
-        raise unsupported_param("n", "Anthropic returns one choice per call")
-    if "audio" in (request.modalities or ()):
-        raise unsupported_param("modalities", "Anthropic has no audio output")
-    if request.logprobs:
-        raise unsupported_param("logprobs", "Anthropic does not return probabilities")
+        Raises BadRequest for what cannot be left out.
+        """
+        max_tokens, thinking_room = limits
+        take, row, conversation = self._parameters.take, self._row, self._conversation
+        self._refuse()
+        talk = dialogue(conversation.turns, signatures, system_inside=row.system_inside, long=self._long)
+        bound = talk.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
+        plan = plan_thinking(take("reasoning_effort", str), row, thinking_room, bound=bound)
+        kit = tools.equip(
+            conversation,
+            take("response_format", ResponseFormat),
+            row,
+            thinking=plan.on,
+            single=take("parallel_tool_calls", bool) is False,
+        )
+        system = [*talk.system, *([{"type": "text", "text": kit.line}] if kit.line else [])]
+        stops = [stop for stop in self._parameters.stops if stop.strip()]  # blank ones are refused
+        body: dict[str, Any] = {"max_tokens": max_tokens, "system": system, "messages": talk.messages}
+        body |= {"tools": kit.tools, "tool_choice": kit.choice, "stop_sequences": stops}
+        body |= plan.fields
+        if kit.format is not None:
+            body["output_config"] = {**body.get("output_config", {}), "format": kit.format}
+        if plan.dropped:
+            self._parameters.drop("reasoning_effort")
+        self._add_own_words(body)
+        body |= self._sampling(thinking=_thinks(body)) | self._service()
+        return {name: value for name, value in body.items() if value is not None and value != []}
 
+    def _refuse(self) -> None:
+        """What cannot be left out without giving another answer than the requested one."""
+        parameters = self._parameters
+        if (parameters.take("n", int) or 1) > 1:
+            raise parameters.refuse("n", "Anthropic returns one choice per call")
+        modalities = parameters.take("modalities", list[str]) or ["text"]
+        if "audio" in modalities:
+            raise parameters.refuse("modalities", "Anthropic has no audio output")
+        if modalities != ["text"]:
+            parameters.drop("modalities")
+        if parameters.take("logprobs", bool):
+            raise parameters.refuse("logprobs", "Anthropic does not return probabilities")
 
-def _bound(toolbox: Toolbox, talk: Dialogue) -> bool:
-    return talk.thoughtless or bool(toolbox.forced and toolbox.offers)
+    def _add_own_words(self, body: dict[str, Any]) -> None:
+        """Fields in Anthropic's own words win."""
+        for name in ("thinking", "cache_control"):
+            if not rawjson.is_null(value := self._parameters.raw(name)):
+                body[name] = value
+        config = rawjson.maybe(self._parameters.raw("output_config"))
+        if isinstance(config, dict):
+            body["output_config"] = {**body.get("output_config", {}), **config}
 
+    def _sampling(self, *, thinking: bool) -> dict[str, Any]:
+        parameters = self._parameters
+        temperature, top_p = parameters.take("temperature", float), parameters.take("top_p", float)
+        wanted: dict[str, Any] = {
+            "temperature": None if temperature is None else min(temperature, 1.0),
+            "top_p": top_p,
+            "top_k": parameters.take("top_k", int),
+        }
+        wanted = {name: value for name, value in wanted.items() if value is not None}
+        if thinking or not self._row.sampling:
+            parameters.drop(*wanted)
+            return {}
+        if self._row.one_sampler and "temperature" in wanted and wanted.pop("top_p", None) is not None:
+            parameters.drop("top_p")
+        return wanted
 
-def _stops(request: ChatFields) -> list[str]:
-    """Blank ones are refused by the API."""
-    return [stop for stop in request.stops if stop.strip()]
+    def _service(self) -> dict[str, Any]:
+        """The user's id and the service tier."""
+        parameters, out = self._parameters, dict[str, Any]()
+        metadata, safety, user = (parameters.raw("metadata"), *map(self._text, ("safety_identifier", "user")))
+        own = _user_of(metadata)
+        if own is not None:
+            out["metadata"] = {"user_id": own}
+        elif (name := safety or user) and not _PERSONAL.fullmatch(name):
+            out["metadata"] = {"user_id": name}
+        elif name:
+            parameters.drop("safety_identifier" if safety else "user")
+        if own is None and not (is_nothing(metadata) or bytes(memoryview(metadata)[:2]) == b"{}"):
+            parameters.drop("metadata")
+        if (tier := self._text("service_tier")) in _TIERS:
+            out["service_tier"] = _TIERS[tier]
+        elif tier:
+            parameters.drop("service_tier")
+        return out
 
-
-def _add_extras(body: dict[str, Any], request: ChatFields) -> None:
-    """Fields in Anthropic's own words win."""
-    for name in ("thinking", "cache_control"):
-        value: msgspec.Raw = getattr(request, name)
-        if not rawjson.is_null(value):
-            body[name] = value
-    config = rawjson.maybe(request.output_config)
-    if isinstance(config, dict):
-        body["output_config"] = {**body.get("output_config", {}), **config}
+    def _text(self, name: str) -> str:
+        return self._parameters.take(name, str) or ""
 
 
 def _thinks(body: dict[str, Any]) -> bool:
@@ -244,38 +266,6 @@ def _thinks(body: dict[str, Any]) -> bool:
     if isinstance(found, msgspec.Raw):
         found = rawjson.maybe(found)
     return isinstance(found, dict) and found.get("type") in ("enabled", "adaptive")
-
-
-def _sampling(request: ChatFields, row: AnthropicModel, dropped: list[str], *, thinking: bool) -> dict[str, Any]:
-    temperature = None if request.temperature is None else min(request.temperature, 1.0)
-    wanted = {"temperature": temperature, "top_p": request.top_p, "top_k": request.top_k}
-    wanted = {name: value for name, value in wanted.items() if value is not None}
-    if thinking or not row.sampling:
-        dropped += wanted
-        return {}
-    if row.one_sampler and "temperature" in wanted and wanted.pop("top_p", None) is not None:
-        dropped.append("top_p")
-    return wanted
-
-
-def _service(request: ChatFields, dropped: list[str]) -> dict[str, Any]:
-    """The user's id and the service tier."""
-    out: dict[str, Any] = {}
-    own = _user_of(request.metadata)
-    user = request.safety_identifier or request.user
-    if own is not None:
-        out["metadata"] = {"user_id": own}
-    elif user and not _PERSONAL.fullmatch(user):
-        out["metadata"] = {"user_id": user}
-    elif user:
-        dropped.append("safety_identifier" if request.safety_identifier else "user")
-    if own is None and (len(memoryview(request.metadata)) > _TINY or rawjson.maybe(request.metadata)):
-        dropped.append("metadata")
-    if request.service_tier in _TIERS:
-        out["service_tier"] = _TIERS[request.service_tier]
-    elif request.service_tier is not None:
-        dropped.append("service_tier")
-    return out
 
 
 def _user_of(metadata: msgspec.Raw) -> Any:

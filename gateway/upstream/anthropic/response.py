@@ -16,7 +16,6 @@ from gateway.upstream.adapter import AttemptFailed, Order
 from gateway.upstream.anthropic.errors import failure_inside
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.tools import JSON_TOOL, answers_by_tool
-from gateway.upstream.translate.request import read_request
 from gateway.upstream.translate.response import Completion, Json, completion, message, no_answer, tool_call
 from gateway.upstream.translate.tool_names import Signatures, ToolNames
 from gateway.upstream.usage_marks import marks_of
@@ -44,7 +43,7 @@ class AnswerToolCalls:
 
     def open(self, call_id: str, name: str) -> str:
         """The client's name of the tool; empty if the call is not one of its own but the answer itself."""
-        if name == JSON_TOOL and answers_by_tool(read_request(self._order.fields)):
+        if name == JSON_TOOL and answers_by_tool(self._order):
             return ""
         if self._thoughts:
             self._signatures.remember(call_id, rawjson.encode(self._thoughts))

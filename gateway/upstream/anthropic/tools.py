@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.conversation import Conversation, ToolChoice, ToolOffer
 from gateway.upstream import rawjson
+from gateway.upstream.adapter import Order
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.models import AnthropicModel
-from gateway.upstream.translate.request import ChatFields, OfferedTools, Toolbox, unsupported_param
-from gateway.upstream.translate.tool_names import called_names, defined_names
+from gateway.upstream.translate.request import ResponseFormat, conversation_of, schema_fields, unsupported_param
 
 JSON_TOOL = "json_response"
 JSON_LINE = "Reply with one JSON object and nothing else."
@@ -30,34 +31,33 @@ class Equipment(msgspec.Struct, frozen=True, kw_only=True):
     """One more system text."""
 
 
-def equip(request: ChatFields, toolbox: Toolbox, row: AnthropicModel, *, thinking: bool) -> Equipment:
-    """Tools, choice and form. Raises BadRequest if the model cannot be made to call a tool."""
-    if toolbox.forced and toolbox.offers and not row.forced_tools:
-        raise unsupported_param(toolbox.param, "this model cannot be made to call a tool; use 'auto'")
-    tools = [_tool(offer, row) for offer in toolbox.offers]
-    choice = _choice(toolbox)
+def equip(
+    conversation: Conversation, form: ResponseFormat | None, row: AnthropicModel, *, thinking: bool, single: bool
+) -> Equipment:
+    """Tools, choice and form. ``single``: the client wants no parallel calls.
+
+    Raises BadRequest if the model cannot be made to call a tool.
+    """
+    offers, asked = conversation.allowed_tools, conversation.choice
+    if asked.forced and offers and not row.forced_tools:
+        raise unsupported_param(asked.param, "this model cannot be made to call a tool; use 'auto'")
+    tools = [_tool(offer, row) for offer in offers]
+    choice = _choice(asked)
     if not tools:
-        tools = [_earlier_tool(name) for name in called_names(request)]
+        tools = [_earlier_tool(name) for name in conversation.called]
         choice = {"type": "none"} if tools else None
-    kind, schema = _form(request)
-    if kind == "json_schema" and not row.structured:
+    form = form or ResponseFormat()
+    schema, plain = form.schema, form.type in ("json_object", "json_schema")
+    held = not rawjson.is_null(schema)
+    if held and not row.structured:
         tools.append({"name": JSON_TOOL, "description": "Gives the answer.", "input_schema": schema})
         choice = {"type": "auto"} if thinking else _with_json_tool(choice)
     return Equipment(
         tools=tools,
-        choice=_single(choice, request) if tools else None,
-        format={"type": kind, "schema": schema} if kind == "json_schema" and row.structured else None,
-        line=JSON_LINE if kind == "json_object" else "",
+        choice=_limit_choice(choice, single=single) if tools else None,
+        format={"type": "json_schema", "schema": schema} if held and row.structured else None,
+        line=JSON_LINE if plain and not held else "",
     )
-
-
-def _form(request: ChatFields) -> tuple[str, msgspec.Raw]:
-    """The form the answer must have, and its schema; without a schema it is just some JSON object."""
-    form = request.response_format
-    if form is None or form.type != "json_schema":
-        return (form.type if form is not None else "text"), rawjson.NULL
-    schema = form.json_schema.schema if form.json_schema is not None else rawjson.NULL
-    return ("json_object" if rawjson.is_null(schema) else form.type), schema
 
 
 def _with_json_tool(choice: dict[str, Any] | None) -> dict[str, Any]:
@@ -67,36 +67,27 @@ def _with_json_tool(choice: dict[str, Any] | None) -> dict[str, Any]:
     return {"type": "any"} if choice["type"] == "auto" else choice
 
 
-def answers_by_tool(request: ChatFields) -> bool:
+def answers_by_tool(order: Order) -> bool:
     """Whether a call of ``json_response`` in the answer is the answer itself."""
-    form = request.response_format
-    return form is not None and form.type == "json_schema" and JSON_TOOL not in defined_names(request)
+    form = rawjson.maybe(order.fields.get("response_format"))
+    named = any(tool.name == JSON_TOOL for tool in conversation_of(order).tools)
+    return isinstance(form, dict) and form.get("type") == "json_schema" and not named
 
 
-def _tool(offer: OfferedTools, row: AnthropicModel) -> dict[str, Any]:
-    function = offer.function
-    tool: dict[str, Any] = {"name": TOOLS.sent(function.name), "input_schema": _schema(function.parameters)}
-    if function.description:
-        tool["description"] = function.description
-    if function.strict and row.structured:
+def _tool(offer: ToolOffer, row: AnthropicModel) -> dict[str, Any]:
+    tool: dict[str, Any] = {"name": TOOLS.sent(offer.name), "input_schema": _schema(offer)}
+    if offer.description:
+        tool["description"] = offer.description
+    if offer.strict and row.structured:
         tool["strict"] = True
     if not rawjson.is_null(offer.cache):
         tool["cache_control"] = offer.cache
     return tool
 
 
-def _schema(parameters: msgspec.Raw) -> dict[str, Any]:
+def _schema(offer: ToolOffer) -> dict[str, Any]:
     """The schema of a function's arguments; the API insists on an object."""
-    if rawjson.is_null(parameters):
-        return _NO_ARGUMENTS
-    return {"type": "object"} | _fields(parameters)
-
-
-def _fields(parameters: msgspec.Raw) -> dict[str, Any]:
-    try:
-        return dict(rawjson.fields(parameters))
-    except ValueError:
-        raise unsupported_param("tools[].function.parameters", "must be a JSON schema") from None
+    return {"type": "object"} | schema_fields(offer) if not rawjson.is_null(offer.parameters) else _NO_ARGUMENTS
 
 
 def _earlier_tool(name: str) -> dict[str, Any]:
@@ -104,19 +95,19 @@ def _earlier_tool(name: str) -> dict[str, Any]:
     return {"name": TOOLS.sent(name), "input_schema": _NO_ARGUMENTS}
 
 
-def _choice(toolbox: Toolbox) -> dict[str, Any] | None:
-    match toolbox.mode:
+def _choice(choice: ToolChoice) -> dict[str, Any] | None:
+    match choice.mode:
         case "auto" | "none":
-            return {"type": toolbox.mode}
+            return {"type": choice.mode}
         case "required":
             return {"type": "any"}
         case "named":
-            return {"type": "tool", "name": TOOLS.sent(toolbox.name)}
+            return {"type": "tool", "name": TOOLS.sent(choice.name)}
     return None
 
 
-def _single(choice: dict[str, Any] | None, request: ChatFields) -> dict[str, Any] | None:
+def _limit_choice(choice: dict[str, Any] | None, *, single: bool) -> dict[str, Any] | None:
     """The choice, with at most one call at a time if the client wants no parallel ones."""
-    if request.parallel_tool_calls is not False or (choice or {}).get("type") == "none":
+    if not single or (choice or {}).get("type") == "none":
         return choice
     return {**(choice or {"type": "auto"}), "disable_parallel_tool_use": True}

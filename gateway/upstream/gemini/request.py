@@ -7,12 +7,23 @@ compatible API puts it, then among those kept in ``translate.tool_names``; a pla
 
 import base64
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.conversation import (
+    CallPart,
+    Conversation,
+    MediaPart,
+    ResultPart,
+    TextPart,
+    ToolOffer,
+    Turn,
+    join_texts,
+)
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.upstream import rawjson
@@ -21,17 +32,12 @@ from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, 
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.translate.conversation import Media, TextPart, Turn, TurnToolCall, read_turns
 from gateway.upstream.translate.request import (
-    ChatFields,
-    Function,
-    Toolbox,
-    left_out,
-    open_order,
+    Parameters,
+    ResponseFormat,
     read_caps,
-    read_request,
-    read_tools,
     refusal_of,
+    schema_fields,
     unsupported_param,
 )
 from gateway.upstream.translate.tool_names import Signatures, Spelling
@@ -42,35 +48,39 @@ _BUDGETS = {1: 1024, 2: 8192, 3: 24576}
 """Tokens by level; Google's own numbers for its compatible surface."""
 
 
-def config_of(request: ChatFields, row: GeminiModel, cap: int | None, dropped: list[str]) -> dict[str, Any]:
-    """The config with this output limit; adds to ``dropped`` what the model does not take."""
+def config_of(parameters: Parameters, row: GeminiModel, cap: int | None, *, own_cap: bool = False) -> dict[str, Any]:
+    """The config with this output limit. ``own_cap``: the gateway chose it, and half of it is left to the answer."""
+    choices = parameters.take("n", int)
     out: dict[str, Any] = {
         "maxOutputTokens": cap,
-        "stopSequences": request.stops or None,
-        "candidateCount": request.n if request.n != 1 else None,
-        "seed": request.seed,
+        "stopSequences": parameters.stops or None,
+        "candidateCount": choices if choices != 1 else None,
+        "seed": parameters.take("seed", int),
     }
-    sampling = {"temperature": request.temperature, "top_p": request.top_p, "top_k": request.top_k}
-    penalties = {"presence_penalty": request.presence_penalty, "frequency_penalty": request.frequency_penalty}
-    out |= _rename_values(sampling, dropped, supported=row.sampling)
-    out |= _rename_values(penalties, dropped, supported=row.penalties)
-    out |= _probabilities(request, row, dropped)
-    out |= _form(request)
-    thinking = _thinking(request.reasoning_effort, row)
-    if thinking is not None and request.output_cap is None and cap is not None and "thinkingBudget" in thinking:
+    sampling: dict[str, type[float]] = {"temperature": float, "top_p": float, "top_k": int}
+    penalties: dict[str, type[float]] = {"presence_penalty": float, "frequency_penalty": float}
+    out |= _rename_values(parameters, sampling, supported=row.sampling)
+    out |= _rename_values(parameters, penalties, supported=row.penalties)
+    out |= _probabilities(parameters, row)
+    out |= _form(parameters.take("response_format", ResponseFormat))
+    out |= _modalities(parameters)
+    effort = parameters.take("reasoning_effort", str)
+    thinking = _thinking(effort, row)
+    if thinking is not None and own_cap and cap is not None and "thinkingBudget" in thinking:
         thinking["thinkingBudget"] = min(thinking["thinkingBudget"], cap // 2)
-    if thinking is None and request.reasoning_effort not in {None, "none"}:
-        dropped.append("reasoning_effort")
+    if thinking is None and effort not in {None, "none"}:
+        parameters.drop("reasoning_effort")
     out["thinkingConfig"] = thinking
     return {name: value for name, value in out.items() if value is not None}
 
 
-def _rename_values(values: dict[str, Any], dropped: list[str], *, supported: bool) -> dict[str, Any]:
-    """The values under Google's names; if they are not taken, the client's names are added to ``dropped``."""
+def _rename_values(parameters: Parameters, kinds: Mapping[str, type[float]], *, supported: bool) -> dict[str, Any]:
+    """The parameters of these types under Google's names, unless the model does not take them."""
+    values = {name: parameters.take(name, kind) for name, kind in kinds.items()}
     fields = {name: value for name, value in values.items() if value is not None}
     if supported:
         return {_camel(name): value for name, value in fields.items()}
-    dropped += fields
+    parameters.drop(*fields)
     return {}
 
 
@@ -79,24 +89,30 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _probabilities(request: ChatFields, row: GeminiModel, dropped: list[str]) -> dict[str, Any]:
-    if not request.logprobs:
+def _probabilities(parameters: Parameters, row: GeminiModel) -> dict[str, Any]:
+    wanted, alternatives = parameters.take("logprobs", bool), parameters.take("top_logprobs", int)
+    if not wanted:
         return {}
     if not row.logprobs:
-        dropped.append("logprobs")
+        parameters.drop("logprobs")
         return {}
-    return {"responseLogprobs": True, "logprobs": request.top_logprobs}
+    return {"responseLogprobs": True, "logprobs": alternatives}
 
 
-def _form(request: ChatFields) -> dict[str, Any]:
+def _form(form: ResponseFormat | None) -> dict[str, Any]:
     """The form of the answer. A JSON schema goes as it is: ``responseSchema`` would take a subset only."""
-    form = request.response_format
     if form is None or form.type not in {"json_object", "json_schema"}:
         return {}
-    out: dict[str, Any] = {"responseMimeType": "application/json"}
-    if form.json_schema is not None and not rawjson.is_null(form.json_schema.schema):
-        out["responseJsonSchema"] = form.json_schema.schema
-    return out
+    schema = {} if rawjson.is_null(form.schema) else {"responseJsonSchema": form.schema}
+    return {"responseMimeType": "application/json", **schema}
+
+
+def _modalities(parameters: Parameters) -> dict[str, Any]:
+    """Whether the answer may have images. Models that make images do so by default."""
+    wanted = parameters.take("modalities", list[str]) or ["text"]
+    if "audio" in wanted:
+        raise parameters.refuse("modalities", "Gemini's chat models have no audio output")
+    return {} if wanted == ["text"] else {"responseModalities": [word.upper() for word in wanted]}
 
 
 def _thinking(effort: str | None, row: GeminiModel) -> dict[str, Any] | None:
@@ -126,7 +142,7 @@ _TYPES = {
 """By the ending of an address."""
 
 
-def parts_of(parts: tuple[TextPart | Media, ...], row: GeminiModel) -> list[Part]:
+def parts_of(parts: Iterable[TextPart | MediaPart], row: GeminiModel) -> list[Part]:
     """The parts; empty texts are left out. Raises BadRequest for what the model does not take."""
     return [
         {"text": part.raw} if isinstance(part, TextPart) else _media(part, row)
@@ -135,11 +151,12 @@ def parts_of(parts: tuple[TextPart | Media, ...], row: GeminiModel) -> list[Part
     ]
 
 
-def result_parts(turn: Turn, name: str, row: GeminiModel) -> list[Part]:
+def result_parts(result: ResultPart, row: GeminiModel) -> list[Part]:
     """A tool's result, and beside it the media that the model does not take inside."""
-    texts = [part for part in turn.parts if isinstance(part, TextPart)]
-    media = [_media(part, row) for part in turn.parts if isinstance(part, Media)]
-    response: Part = {"id": turn.answers, "name": name, "response": _response(texts, failed=turn.failed)}
+    texts = [part for part in result.parts if isinstance(part, TextPart)]
+    media = [_media(part, row) for part in result.parts if isinstance(part, MediaPart)]
+    given = _response(texts, failed=result.failed)
+    response: Part = {"id": result.call_id, "name": TOOLS.sent(result.name), "response": given}
     if not row.media_results:
         return [{"functionResponse": response}, *media]
     return [{"functionResponse": {**response, "parts": media} if media else response}]
@@ -150,15 +167,16 @@ def _response(texts: list[TextPart], *, failed: bool) -> Part:
 
     ``output`` and ``error`` are the keys that the vendor documents.
     """
-    text = texts[0].raw if len(texts) == 1 else "".join(part.value for part in texts)
-    return {"error" if failed else "output": text}
+    return {"error" if failed else "output": join_texts((part.raw for part in texts), b"")}
 
 
-def _media(media: Media, row: GeminiModel) -> Part:
+def _media(media: MediaPart, row: GeminiModel) -> Part:
     if not media.url:
         return {"inlineData": {"mimeType": media.type, "data": media.data}}
     if not row.urls:
         raise unsupported_param(media.where, "this model does not fetch URLs; send a base64 data: URL")
+    if not media.url.startswith("https://"):
+        raise BadRequest(f"{media.where}: must be a base64 data: URL or an https: URL", param=media.where)
     kind = _TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower())
     return {"fileData": {**({"mimeType": kind} if kind else {}), "fileUri": media.url}}
 
@@ -182,7 +200,7 @@ class GeminiConversation(msgspec.Struct, frozen=True, kw_only=True):
     contents: list[dict[str, Any]]
 
 
-def talk(turns: list[Turn], signatures: Signatures, row: GeminiModel) -> GeminiConversation:
+def talk(turns: Iterable[Turn], signatures: Signatures, row: GeminiModel) -> GeminiConversation:
     """The conversation. Raises BadRequest for parts that the model does not take."""
     system: list[Part] = []
     contents: list[dict[str, Any]] = []
@@ -200,15 +218,12 @@ def talk(turns: list[Turn], signatures: Signatures, row: GeminiModel) -> GeminiC
 
 
 def _parts(turn: Turn, signatures: Signatures, row: GeminiModel) -> list[Part]:
-    if turn.role == "tool":
-        if not turn.name:
-            where = f"a tool message answers the call '{turn.answers}', which is not in the conversation"
-            raise BadRequest(where, param="messages")
-        return result_parts(turn, TOOLS.sent(turn.name), row)
-    return parts_of(turn.parts, row) + _calls(turn.calls, signatures, row)
+    results = [block for block in turn.blocks if isinstance(block, ResultPart)]
+    said = parts_of(turn.parts, row) + _calls(turn.calls, signatures, row)
+    return [part for result in results for part in result_parts(result, row)] + said
 
 
-def _calls(calls: tuple[TurnToolCall, ...], signatures: Signatures, row: GeminiModel) -> list[Part]:
+def _calls(calls: list[CallPart], signatures: Signatures, row: GeminiModel) -> list[Part]:
     """Of parallel calls only the first must be signed."""
     parts: list[Part] = []
     for call in calls:
@@ -225,59 +240,45 @@ def _calls(calls: tuple[TurnToolCall, ...], signatures: Signatures, row: GeminiM
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "named": "ANY"}
 
 
-def tools_of(toolbox: Toolbox) -> dict[str, Any]:
+def tools_of(conversation: Conversation) -> dict[str, Any]:
     """The fields ``tools`` and ``toolConfig`` of the request, if there are any tools."""
-    if not toolbox.offers:
+    offers, choice = conversation.allowed_tools, conversation.choice
+    if not offers:
         return {}
-    out: dict[str, Any] = {"tools": [{"functionDeclarations": [_declaration(o.function) for o in toolbox.offers]}]}
-    if toolbox.mode:
-        calling: dict[str, Any] = {"mode": _MODES[toolbox.mode]}
-        if toolbox.mode == "named":
-            calling["allowedFunctionNames"] = [TOOLS.sent(toolbox.name)]
+    out: dict[str, Any] = {"tools": [{"functionDeclarations": [_declaration(offer) for offer in offers]}]}
+    if choice.mode:
+        calling: dict[str, Any] = {"mode": _MODES[choice.mode]}
+        if choice.mode == "named":
+            calling["allowedFunctionNames"] = [TOOLS.sent(choice.name)]
         out["toolConfig"] = {"functionCallingConfig": calling}
     return out
 
 
-def _declaration(function: Function) -> dict[str, Any]:
-    """A function. An object without properties is refused as a schema, so none is given then."""
-    out: dict[str, Any] = {"name": TOOLS.sent(function.name), "description": function.description or ""}
-    if not out["description"]:
-        del out["description"]
-    if _has_properties(function.parameters):
-        out["parametersJsonSchema"] = function.parameters
+_SAYS_NOTHING = frozenset({"type", "title", "description", "required", "additionalProperties", "$schema", "$id"})
+"""Words of a schema that leaves a function without arguments, if its ``properties`` are missing or empty."""
+
+
+def _declaration(offer: ToolOffer) -> dict[str, Any]:
+    """A function. An object without properties is refused as a schema, so none is given then.
+
+    A schema of alternatives (``anyOf`` and the like) is one of an object, whether it says so or not.
+    """
+    out: dict[str, Any] = {"name": TOOLS.sent(offer.name)}
+    if offer.description:
+        out["description"] = offer.description
+    schema = schema_fields(offer)
+    if not _has_arguments(schema):
+        return out
+    typed = "type" in schema or "$ref" in schema
+    out["parametersJsonSchema"] = offer.parameters if typed else {"type": "object", **schema}
     return out
 
 
-def _has_properties(parameters: msgspec.Raw) -> bool:
-    if rawjson.is_null(parameters):
-        return False
-    try:
-        schema = rawjson.fields(parameters)
-    except ValueError as error:
-        where = "tools[].function.parameters"
-        raise BadRequest(f"{where}: must be a JSON schema", param=where) from error
-    return bytes(schema.get("properties", b"{}")) != b"{}" or "$ref" in schema
+def _has_arguments(schema: Fields) -> bool:
+    if bytes(schema.get("properties", b"{}")) != b"{}" or bytes(schema.get("additionalProperties", b""))[:1] == b"{":
+        return True
+    return not _SAYS_NOTHING.issuperset(name for name in schema if name != "properties")
 
-
-UNDERSTOOD = frozenset(
-    {
-        *("model", "messages", "stream", "stream_options", "tools", "functions", "tool_choice", "function_call"),
-        *(
-            "response_format",
-            "max_completion_tokens",
-            "max_tokens",
-            "temperature",
-            "top_p",
-            "top_k",
-            "stop",
-            "n",
-            "seed",
-        ),
-        *("presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "reasoning_effort", "modalities"),
-        "parallel_tool_calls",
-    }
-)
-"""Fields with a counterpart, and those that are refused instead of left out."""
 
 _COLLECTIONS = frozenset({"models", "tunedModels"})
 _VERSION = re.compile(r"/v\d\w*\Z")
@@ -287,26 +288,20 @@ def prepare(
     order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, signatures: Signatures
 ) -> PreparedRequest:
     """The request. Raises AttemptFailed (``client``, not sent) for what Gemini has no counterpart of."""
-    order = open_order(order)
-    fields = {name: value for name, value in order.fields.items() if name not in learned.dropped}
-    dropped = [name for name in learned.dropped if name in order.fields]
+    parameters, row = Parameters(order, learned), row_of(served.upstream_name)
     try:
-        request = read_request(fields)
-        row = row_of(served.upstream_name)
-        cap = request.output_cap if request.output_cap is not None else _chosen_cap(request, order.output_budget)
+        asked = parameters.output_cap
+        cap = asked if asked is not None else _chosen_cap(order)
         cap = _lower_cap(cap, served)
-        body = _body(request, row, cap, signatures, dropped)
+        body = _body(parameters, row, cap, signatures, own_cap=asked is None)
     except BadRequest as fault:
         raise refusal_of(channel, fault) from fault
-    dropped += left_out(fields, UNDERSTOOD)
-    if request.parallel_tool_calls is False:
-        dropped.append("parallel_tool_calls")
     return PreparedRequest(
         url=root(channel) + _path(served.upstream_name, stream=order.stream),
         headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
         body=rawjson.encode(body),
-        dropped=tuple(dict.fromkeys(dropped)),
-        lowered=cap if cap != request.output_cap else None,
+        dropped=parameters.left_out,
+        lowered=cap if cap != asked else None,
     )
 
 
@@ -326,11 +321,11 @@ def _budget(effort: object, row: GeminiModel) -> int:
     return 0 if thinking is None else thinking.get("thinkingBudget", 0)
 
 
-def _chosen_cap(request: ChatFields, output_budget: int | None) -> int | None:
+def _chosen_cap(order: Order) -> int | None:
     """The limit that the hold pays for, where the client names none and the hold covers less than a usual answer."""
-    if output_budget is None:
+    if order.output_budget is None:
         return None
-    return max(1, output_budget // max(1, request.n or 1))  # the hold pays for one at least
+    return max(1, order.output_budget // max(1, read_caps(order.fields)[1]))  # the hold pays for one at least
 
 
 def _lower_cap(cap: int | None, served: ServedModel) -> int | None:
@@ -354,15 +349,20 @@ def _path(model: str, *, stream: bool) -> str:
 
 
 def _body(
-    request: ChatFields, row: GeminiModel, cap: int | None, signatures: Signatures, dropped: list[str]
+    parameters: Parameters, row: GeminiModel, cap: int | None, signatures: Signatures, *, own_cap: bool
 ) -> dict[str, Any]:
-    if "audio" in (request.modalities or ()):
-        raise unsupported_param("modalities", "Gemini's chat models have no audio output")
-    conversation = talk(read_turns(request.messages), signatures, row)
-    body: dict[str, Any] = {"contents": conversation.contents}
-    if conversation.system:
-        body["systemInstruction"] = {"parts": conversation.system}
-    body |= tools_of(read_tools(request))
-    if config := config_of(request, row, cap, dropped):
+    conversation = parameters.conversation
+    said = talk(conversation.turns, signatures, row)
+    body: dict[str, Any] = {"contents": said.contents}
+    if said.system:
+        body["systemInstruction"] = {"parts": said.system}
+    body |= tools_of(conversation)
+    if config := config_of(parameters, row, cap, own_cap=own_cap):
         body["generationConfig"] = config
+    if parameters.take("parallel_tool_calls", bool) is False:
+        parameters.drop("parallel_tool_calls")
+    if conversation.cached:
+        parameters.drop("cache_control")
+    if any(tool.strict for tool in conversation.tools):
+        parameters.drop("tools[].strict")
     return body

@@ -1,129 +1,28 @@
-"""A client's chat request with types, as far as other dialects can express it.
+"""Parameters of a translated request, which a dialect takes one by one: what it does not take is named to the client.
 
-Texts stay the bytes they came as: nobody but the model reads them, and their escapes survive. A request that a dialect
-cannot express is refused before anything is sent.
+So nothing is listed that has no counterpart. A request that a dialect cannot express is refused before anything is
+sent. Names are those of chat completions; errors and what is left out are in the client's own words.
 """
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
+from gateway.domain.conversation import NULL, Conversation, ToolOffer
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Failure, Order, UpstreamText
-from gateway.upstream.rawjson import NULL
+from gateway.upstream.adapter import AttemptFailed, Failure, LearnedRefusals, Order, UpstreamText
 
+T = TypeVar("T")
 
-class Function(msgspec.Struct, frozen=True, kw_only=True):
-    """A function that the model may call."""
-
-    name: str
-    description: str | None = None
-    parameters: msgspec.Raw = NULL
-    """JSON Schema of its arguments."""
-    strict: bool | None = None
-
-
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool; only functions have counterparts elsewhere."""
-
-    type: str = "function"
-    function: Function | None = None
-    cache_control: msgspec.Raw = NULL
-
-
-class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
-    """What was called; ``arguments`` are JSON in a string."""
-
-    name: str = ""
-    arguments: str | None = None
-
-
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call the model made in an earlier turn."""
-
-    id: str | None = None
-    function: CalledFunction | None = None
-    extra_content: msgspec.Raw = NULL
-    """Google's place for the thought signature."""
-
-
-class ImageUrl(msgspec.Struct, frozen=True, kw_only=True):
-    """A ``data:`` or web URL."""
-
-    url: str
-
-
-class Audio(msgspec.Struct, frozen=True, kw_only=True):
-    """Base64 text and its format: ``wav`` or ``mp3``."""
-
-    data: str
-    format: str
-
-
-class File(msgspec.Struct, frozen=True, kw_only=True):
-    """A document: a ``data:`` URL, or an id that only its vendor knows."""
-
-    file_data: str | None = None
-    file_id: str | None = None
-    filename: str | None = None
-
-
-class MessagePart(msgspec.Struct, frozen=True, kw_only=True):
-    """One part of a message's content."""
-
-    type: str
-    text: msgspec.Raw = NULL
-    refusal: msgspec.Raw = NULL
-    image_url: ImageUrl | str | None = None
-    input_audio: Audio | None = None
-    file: File | None = None
-    cache_control: msgspec.Raw = NULL
-    """Anthropic's breakpoint of the prompt cache."""
-
-
-class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """One message; ``content`` is null, a string or an array of parts."""
-
-    role: str
-    content: msgspec.Raw = NULL
-    name: str | None = None
-    tool_calls: list[ToolCall] | None = None
-    tool_call_id: str | None = None
-    function_call: CalledFunction | None = None
-    refusal: msgspec.Raw = NULL
-    thinking_blocks: list[msgspec.Raw] | None = None
-    """Anthropic's reasoning, as an answer brought it."""
-    cache_control: msgspec.Raw = NULL
-    is_error: msgspec.Raw = NULL
-    """Of a tool's result; not OpenAI's, see ``conversation``."""
-    status: msgspec.Raw = NULL
-    """The same."""
-
-
-class NamedFunction(msgspec.Struct, frozen=True, kw_only=True):
-    """A function meant by its name."""
-
-    name: str
-
-
-class AllowedTools(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of the tools, and whether one must be called: ``auto`` or ``required``."""
-
-    mode: str = "auto"
-    tools: tuple[ToolCall, ...] = ()
-
-
-class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool choice that is more than a word."""
-
-    type: str = "function"
-    function: NamedFunction | None = None
-    allowed_tools: AllowedTools | None = None
+_NOTHING = (b"null", b"false", b"[]", b'""')
+_STOPS = msgspec.json.Decoder(list[str] | str | None)
+_NO_CONVERSATION = Conversation(turns=())
 
 
 class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,84 +37,97 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     type: str = "text"
     json_schema: JsonSchema | None = None
 
+    @property
+    def schema(self) -> msgspec.Raw:
+        """The schema of the answer, or null."""
+        return NULL if self.json_schema is None or self.type != "json_schema" else self.json_schema.schema
 
-class ChatFields(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields that have a counterpart in some dialect; names and meanings are those of chat completions."""
 
-    messages: tuple[Message, ...] = ()
-    tools: list[Tool] | None = None
-    functions: list[Function] | None = None
-    tool_choice: ToolChoice | str | None = None
-    function_call: NamedFunction | str | None = None
-    parallel_tool_calls: bool | None = None
-    response_format: ResponseFormat | None = None
-    max_completion_tokens: int | None = None
-    max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    stop: list[str] | str | None = None
-    n: int | None = None
-    seed: int | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    logprobs: bool | None = None
-    top_logprobs: int | None = None
-    modalities: list[str] | None = None
-    reasoning_effort: str | None = None
-    service_tier: str | None = None
-    user: str | None = None
-    safety_identifier: str | None = None
-    thinking: msgspec.Raw = NULL
-    output_config: msgspec.Raw = NULL
-    cache_control: msgspec.Raw = NULL
-    metadata: msgspec.Raw = NULL
+class Parameters:
+    """What a request asks for beside its conversation."""
+
+    def __init__(self, order: Order, learned: LearnedRefusals) -> None:
+        """What was learned of the upstream is left out."""
+        self.conversation = conversation_of(order)
+        self._fields = dict(order.fields)
+        self._dropped = [name for name in learned.dropped if self._fields.pop(name, None) is not None]
+        for name in ("model", "stream", "stream_options"):  # they are in the order
+            self._fields.pop(name, None)
+
+    def raw(self, name: str) -> msgspec.Raw:
+        """A parameter as it came; null if there is none."""
+        return self._fields.pop(name, NULL)
+
+    def take(self, name: str, kind: Callable[..., T]) -> T | None:
+        """A parameter of this type; None if there is none. Raises BadRequest for another type."""
+        found: T | None = self._read(name, _decoder(kind))
+        return found
+
+    def _read(self, name: str, decoder: "msgspec.json.Decoder[Any]") -> Any:
+        if (raw := self._fields.pop(name, None)) is None:
+            return None
+        word = self.conversation.words.get(name, name)
+        try:
+            return decoder.decode(raw)
+        except msgspec.ValidationError as error:
+            what, _, path = str(error).partition(" - at `$")
+            place = word + path.rstrip("`")
+            raise BadRequest(f"{place}: {what}", code="invalid_type", param=place) from error
+        except msgspec.DecodeError as error:
+            raise BadRequest(f"{word} is not valid JSON: {error}", code="invalid_json", param=word) from error
+
+    def drop(self, *names: str) -> None:
+        """What was taken has no counterpart after all."""
+        self._dropped += names
+
+    def refuse(self, name: str, why: str) -> BadRequest:
+        """What has no counterpart and cannot be left out without giving another answer than the requested one."""
+        return unsupported_param(self.conversation.words.get(name, name), why)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The client's names of all that nobody took."""
+        left = (name for name, raw in self._fields.items() if not is_nothing(raw))
+        words, extras = self.conversation.words, self.conversation.extras
+        return tuple(dict.fromkeys((*(words.get(name, name) for name in (*self._dropped, *left)), *extras)))
 
     @property
     def output_cap(self) -> int | None:
         """The output limit; of two the newer name's counts."""
-        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+        new, old = (self.take(name, int) for name in ("max_completion_tokens", "max_tokens"))
+        return old if new is None else new
 
     @property
     def stops(self) -> list[str]:
         """The stop sequences, however they were given."""
-        return [self.stop] if isinstance(self.stop, str) else self.stop or []
+        found: list[str] | str | None = self._read("stop", _STOPS)
+        return [found] if isinstance(found, str) else found or []
 
 
-_RESULTS = ("tool", "function")
-"""Roles of messages whose content may be JSON that a dialect looks into."""
+@lru_cache(maxsize=64)
+def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
+    return msgspec.json.Decoder(kind | None)
 
 
-def open_order(order: Order) -> Order:
-    """An order of a large request with those strings whole that a dialect looks into.
+def conversation_of(order: Order) -> Conversation:
+    """The conversation of a translated order."""
+    return order.conversation or _NO_CONVERSATION
 
-    These are calls with their arguments, their results, and what the assistant is to go on with.
-    """
-    if not order.long.mark:
-        return order
+
+def schema_fields(tool: ToolOffer) -> rawjson.Fields:
+    """The schema of a function's arguments; empty if it says nothing. Raises BadRequest unless it is an object."""
+    if rawjson.is_null(tool.parameters) or bytes(tool.parameters) == b"true":
+        return {}
     try:
-        messages = rawjson.objects(order.fields.get("messages", rawjson.NULL))
-    except ValueError:
-        return order
-    roles = [rawjson.maybe(message.get("role")) for message in messages]
-    last = max((i for i, role in enumerate(roles) if role == "assistant"), default=-1)
-    for i, message in enumerate(messages):
-        names = ("tool_calls", "function_call", "tool_call_id")
-        for name in (*names, "content") if i == last or roles[i] in _RESULTS else names:
-            if order.long.hidden(message.get(name, rawjson.NULL)):
-                message[name] = msgspec.Raw(order.long.full(message[name]))
-    return msgspec.structs.replace(order, fields={**order.fields, "messages": rawjson.raw(messages)})
+        return rawjson.fields(tool.parameters)
+    except ValueError as error:
+        where = f"{tool.where}.parameters"
+        raise BadRequest(f"{where}: must be a JSON schema", param=where) from error
 
 
-T = TypeVar("T")
-
-_REQUEST = msgspec.json.Decoder(ChatFields)
-_PARTS = msgspec.json.Decoder(list[MessagePart])
-
-
-def read_request(fields: Mapping[str, msgspec.Raw]) -> ChatFields:
-    """The request of these top-level values. Raises BadRequest naming the field that has another type."""
-    return _decode(_REQUEST, rawjson.encode(fields), "")
+def is_nothing(raw: msgspec.Raw) -> bool:
+    """Whether a value asks for nothing, so that nothing is lost with it."""
+    return len(memoryview(raw)) <= 5 and bytes(raw) in _NOTHING
 
 
 class _Cap(msgspec.Struct):
@@ -229,7 +141,7 @@ class _Cap(msgspec.Struct):
 def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:
     """Of a request's top-level values the output limit and the number of choices.
 
-    Without a limit and one choice where ``read_request`` would raise BadRequest: then nothing goes out at all.
+    Without a limit and one choice where they have another type: then nothing goes out at all.
     """
     try:
         found = msgspec.convert({name: rawjson.value(fields.get(name)) for name in _Cap.__struct_fields__}, _Cap)
@@ -237,31 +149,6 @@ def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:
         return None, 1
     cap = found.max_tokens if found.max_completion_tokens is None else found.max_completion_tokens
     return cap, found.n or 1
-
-
-def read_parts(content: msgspec.Raw, where: str) -> list[MessagePart]:
-    """The parts of an array that is a message's content. Raises BadRequest."""
-    return _decode(_PARTS, content, where)
-
-
-def _decode(decoder: "msgspec.json.Decoder[T]", data: bytes | msgspec.Raw, where: str) -> T:
-    try:
-        return decoder.decode(data)
-    except msgspec.ValidationError as error:
-        what, _, path = str(error).partition(" - at `$")
-        place = (where + path.rstrip("`")).lstrip(".")
-        raise BadRequest(f"{place}: {what}", code="invalid_type", param=place) from error
-    except msgspec.DecodeError as error:
-        place = where or "body"
-        raise BadRequest(f"{place} is not valid JSON: {error}", code="invalid_json", param=place) from error
-
-
-def left_out(fields: Mapping[str, msgspec.Raw], understood: frozenset[str]) -> list[str]:
-    """The fields that a dialect has no words for. Null and false ask for nothing, so nothing of them is lost."""
-    return [name for name, value in fields.items() if name not in understood and bytes(value) not in _NOTHING]
-
-
-_NOTHING = (b"null", b"false")
 
 
 def refusal_of(channel: Channel, fault: BadRequest) -> AttemptFailed:
@@ -282,73 +169,3 @@ def refusal_of(channel: Channel, fault: BadRequest) -> AttemptFailed:
 def unsupported_param(param: str, why: str) -> BadRequest:
     """A parameter that the upstream has no counterpart of and that may not be left out silently."""
     return BadRequest(f"{param}: {why}", code="unsupported_parameter", param=param)
-
-
-_WORDS = ("auto", "none", "required")
-
-
-class OfferedTools(msgspec.Struct, frozen=True, kw_only=True):
-    """One function on offer."""
-
-    function: Function
-    cache: msgspec.Raw = NULL
-    """Anthropic's cache breakpoint."""
-
-
-class Toolbox(msgspec.Struct, frozen=True, kw_only=True):
-    """The functions on offer and the choice among them."""
-
-    offers: tuple[OfferedTools, ...] = ()
-    mode: str = ""
-    """``auto``, ``none``, ``required`` or ``named``; empty: not given."""
-    name: str = ""
-    """The function that must be called, if ``named``."""
-    param: str = "tool_choice"
-    """Where the client asked for it."""
-
-    @property
-    def forced(self) -> bool:
-        """Whether the model must call something."""
-        return self.mode in {"required", "named"}
-
-
-def read_tools(request: ChatFields) -> Toolbox:
-    """The toolbox; the legacy spelling counts where the new one is not used. Raises BadRequest."""
-    offers = [_offer(request, i) for i in range(len(request.tools or ()))]
-    offers += [OfferedTools(function=function) for function in request.functions or ()]
-    if request.tool_choice is None and request.function_call is not None:
-        return _legacy(tuple(offers), request.function_call)
-    return _choose_tools(tuple(offers), request.tool_choice)
-
-
-def _offer(request: ChatFields, i: int) -> OfferedTools:
-    tool = (request.tools or [])[i]
-    if tool.type != "function" or tool.function is None:
-        raise unsupported_param(
-            f"tools[{i}]", f"a tool of type '{tool.type}' has no counterpart there; only functions have"
-        )
-    return OfferedTools(function=tool.function, cache=tool.cache_control)
-
-
-def _legacy(offers: tuple[OfferedTools, ...], choice: NamedFunction | str) -> Toolbox:
-    if isinstance(choice, NamedFunction):
-        return Toolbox(offers=offers, mode="named", name=choice.name, param="function_call")
-    return Toolbox(offers=offers, mode=_word(choice, "function_call"), param="function_call")
-
-
-def _choose_tools(offers: tuple[OfferedTools, ...], choice: ToolChoice | str | None) -> Toolbox:
-    if choice is None or isinstance(choice, str):
-        return Toolbox(offers=offers, mode="" if choice is None else _word(choice, "tool_choice"))
-    if choice.type == "function" and choice.function is not None:
-        return Toolbox(offers=offers, mode="named", name=choice.function.name)
-    if choice.type == "allowed_tools" and (allowed := choice.allowed_tools) is not None:
-        names = {call.function.name for call in allowed.tools if call.function is not None}
-        kept = tuple(offer for offer in offers if offer.function.name in names)
-        return Toolbox(offers=kept, mode=_word(allowed.mode, "tool_choice.allowed_tools.mode"))
-    raise unsupported_param("tool_choice", f"a choice of type '{choice.type}' has no counterpart there")
-
-
-def _word(word: str, param: str) -> str:
-    if word not in _WORDS:
-        raise BadRequest(f"{param}: must be one of {', '.join(_WORDS)}", param=param)
-    return word

@@ -17,13 +17,12 @@ from contextlib import suppress
 
 import msgspec
 
-from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import plain_escapes
 from gateway.domain.long_strings import holds
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
-from gateway.upstream.translate.request import ChatFields, read_request
+from gateway.upstream.translate.request import conversation_of
 
 DIGEST = 8
 """Hex digits at the end of a name that was changed."""
@@ -68,25 +67,9 @@ class ToolNames:
 
 
 def _tool_names(order: Order) -> Iterable[str]:
-    """The names in the request; it was read before, so it can be read."""
-    try:
-        request = read_request(order.fields)
-    except BadRequest:
-        return ()
-    return (*defined_names(request), *called_names(request))
-
-
-def defined_names(request: ChatFields) -> list[str]:
-    """Names of the functions that may be called."""
-    tools = [tool.function.name for tool in request.tools or () if tool.function is not None]
-    return tools + [function.name for function in request.functions or ()]
-
-
-def called_names(request: ChatFields) -> list[str]:
-    """Names of the functions that were called in earlier turns, each once."""
-    calls = [call.function for message in request.messages for call in message.tool_calls or ()]
-    legacy = [message.function_call for message in request.messages]
-    return list(dict.fromkeys(function.name for function in (*calls, *legacy) if function is not None))
+    """The names in the request."""
+    conversation = conversation_of(order)
+    return (*(tool.name for tool in conversation.tools), *conversation.called)
 
 
 ENTRIES = 4096

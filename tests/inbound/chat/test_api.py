@@ -45,7 +45,8 @@ def test_an_order_has_the_request_and_the_names_of_its_answer() -> None:
 def test_a_dialects_adapter_writes_answers_of_this_api_already(dialect: Dialect, native: bool) -> None:
     adapter, request = OpenAIDialect(), order()
     plan = CHAT.plan(request, channel(dialect=dialect), adapter, lacking=False)
-    assert (plan.adapter, plan.order, plan.native) == (adapter, request, native)
+    assert (plan.adapter, plan.order is request, plan.native) == (adapter, native, native)
+    assert (plan.order.conversation is None) is native
 
 
 def test_the_owners_overrides_are_in_what_an_adapter_gets() -> None:

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
-from gateway.domain.channel import Dialect
+from gateway.domain.channel import Dialect, ServedModel
 from gateway.inbound.sealed import SealKind, unwrap
+from gateway.upstream.dialects import adapter
+from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.stream import DONE
 from tests.cases import streams as chat
 from tests.cases.anthropic import streams as anthropic
@@ -119,7 +121,7 @@ def test_in77_thinking_of_anthropic_is_sealed_in_its_item() -> None:
         {"type": "function_call_output", "call_id": "c", "output": ""},
     ]
     (message,) = [one for one in _messages(turn, Dialect.ANTHROPIC) if one["role"] == "assistant"]
-    assert message["thinking_blocks"] == [{"type": "thinking", "thinking": "Hm", "signature": "SIG=="}]
+    assert message["content"][0] == {"type": "thinking", "thinking": "Hm", "signature": "SIG=="}
     assert "thinking_blocks" not in _messages(turn, Dialect.OPENAI)[1]
 
 
@@ -326,8 +328,10 @@ def test_a_plain_answer_without_usage_has_an_estimate() -> None:
 
 
 def _messages(items: list[Any], dialect: Dialect) -> list[dict[str, Any]]:
-    plan = planned(of_dialect(dialect), input=items)
-    found: list[dict[str, Any]] = json.loads(bytes(plan.order.fields["messages"]))
+    """The messages that such a channel gets."""
+    made = of_dialect(dialect)
+    prepared = adapter(dialect).prepare(planned(made, input=items).order, made, ServedModel(name="m"), NOTHING)
+    found: list[dict[str, Any]] = json.loads(prepared.body)["messages"]
     return found
 
 

@@ -15,8 +15,9 @@ from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.anthropic.streams import HELLO, TWO_TOOLS
 from tests.cases.conversations import call
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import channel, translated
 
+SONNET = ServedModel(name="m", upstream="claude-sonnet-4-5")
 NEXT = {
     "messages": [
         {"role": "user", "content": "Hi"},
@@ -34,8 +35,8 @@ def test_it_is_an_adapter() -> None:
 
 def test_thoughts_of_an_answer_come_back_in_the_next_request() -> None:
     dialect = AnthropicDialect(Signatures())
-    dialect.stream(order(), channel()).feed(TWO_TOOLS)
-    prepared = dialect.prepare(order(NEXT), channel(), ServedModel(name="m", upstream="claude-sonnet-4-5"), NOTHING)
+    dialect.stream(translated(), channel()).feed(TWO_TOOLS)
+    prepared = dialect.prepare(translated(NEXT), channel(), SONNET, NOTHING)
     body = json.loads(prepared.body)
     assert body["messages"][1]["content"][0] == {"type": "thinking", "thinking": "Hm", "signature": "SIG=="}
     assert body["thinking"]["type"] == "enabled"
@@ -43,12 +44,12 @@ def test_thoughts_of_an_answer_come_back_in_the_next_request() -> None:
 
 def test_without_them_there_is_no_thinking_either() -> None:
     dialect = AnthropicDialect(Signatures())
-    prepared = dialect.prepare(order(NEXT), channel(), ServedModel(name="m", upstream="claude-sonnet-4-5"), NOTHING)
+    prepared = dialect.prepare(translated(NEXT), channel(), SONNET, NOTHING)
     assert (b"thinking" in prepared.body, prepared.dropped) == (False, ("reasoning_effort",))
 
 
 def test_an_answer_is_taken_in_either_form() -> None:
-    assert AnthropicDialect(Signatures()).whole(HELLO, order(), channel()).finish == "stop"
+    assert AnthropicDialect(Signatures()).whole(HELLO, translated(), channel()).finish == "stop"
 
 
 LISTING = AnthropicListing()

@@ -7,22 +7,26 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain.conversation import MediaPart, ResultPart, TextPart, Turn
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.anthropic.messages import Dialogue, blocks_of, dialogue, result_block
-from gateway.upstream.translate.conversation import Media, TextPart, Turn, read_turns
-from gateway.upstream.translate.request import read_request
+from gateway.upstream.translate.request import conversation_of
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call
-from tests.upstream.makers import order
+from tests.upstream.makers import translated
 
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
 LOOK = {"role": "assistant", "content": "I look.", "tool_calls": [call("t1", "f", "{}"), call("t2", "f", "{}")]}
 RESULTS = [{"role": "tool", "tool_call_id": id, "content": id} for id in ("t1", "t2")]
 
 
+def _turns(body: object) -> tuple[Turn, ...]:
+    return conversation_of(translated(body)).turns
+
+
 def _dialogue(*messages: Any, signatures: Signatures | None = None, inside: bool = False) -> Dialogue:
-    turns = read_turns(read_request(order({"messages": messages}).fields).messages)
+    turns = _turns({"messages": messages})
     return dialogue(turns, signatures or Signatures(), system_inside=inside)
 
 
@@ -160,8 +164,8 @@ def test_a_loop_that_began_without_a_thought_stays_without() -> None:
 
 
 def test_the_result_of_a_failed_tool_is_marked() -> None:
-    assert result_block(_result_turn(_block_text("no such file"), failed=True))["is_error"] is True
-    assert "is_error" not in result_block(_result_turn(_block_text("Error: no such file")))
+    assert result_block(_tool_result(_block_text("no such file"), failed=True))["is_error"] is True
+    assert "is_error" not in result_block(_tool_result(_block_text("Error: no such file")))
 
 
 def test_ids_and_names_that_do_not_fit_are_changed_on_both_sides() -> None:
@@ -174,8 +178,7 @@ def test_ids_and_names_that_do_not_fit_are_changed_on_both_sides() -> None:
 
 def test_texts_keep_their_escapes() -> None:
     body = '{"messages":[{"role":"user","content":"\\ue83d \\u00e9"}]}'
-    turns = read_turns(read_request(order(body).fields).messages)
-    assert b"\\ue83d \\u00e9" in rawjson.encode(dialogue(turns, Signatures(), system_inside=False).messages)
+    assert b"\\ue83d \\u00e9" in rawjson.encode(dialogue(_turns(body), Signatures(), system_inside=False).messages)
 
 
 CACHE = msgspec.Raw(b'{"type":"ephemeral"}')
@@ -185,8 +188,8 @@ def _block_text(text: str, cache: msgspec.Raw = rawjson.NULL) -> TextPart:
     return TextPart(raw=rawjson.raw(text), cache=cache)
 
 
-def _result_turn(*parts: TextPart, failed: bool = False) -> Turn:
-    return Turn(role="tool", answers="t", parts=parts, failed=failed)
+def _tool_result(*parts: TextPart, failed: bool = False) -> ResultPart:
+    return ResultPart(call_id="t", parts=parts, failed=failed)
 
 
 def _plain(value: object) -> object:
@@ -201,18 +204,18 @@ def test_texts_keep_their_breakpoint_and_blank_ones_are_left_out() -> None:
 @pytest.mark.parametrize("kind", ["image/jpeg", "image/png", "image/gif", "image/webp"])
 def test_images(kind: str) -> None:
     source = {"type": "base64", "media_type": kind, "data": "AA"}
-    assert _plain(blocks_of((Media(type=kind, data="AA", where="x"),))) == [{"type": "image", "source": source}]
+    assert _plain(blocks_of((MediaPart(type=kind, data="AA", where="x"),))) == [{"type": "image", "source": source}]
 
 
 def test_an_image_on_the_web_is_fetched_by_anthropic() -> None:
-    found = _plain(blocks_of((Media(url="https://h/i.png", where="x", cache=CACHE),)))
+    found = _plain(blocks_of((MediaPart(url="https://h/i.png", where="x", cache=CACHE),)))
     source = {"type": "url", "url": "https://h/i.png"}
     assert found == [{"type": "image", "source": source, "cache_control": {"type": "ephemeral"}}]
 
 
 def test_documents() -> None:
-    pdf, text = Media(type="application/pdf", data="AA", where="x"), base64.b64encode("né".encode()).decode()
-    found = _plain(blocks_of((pdf, Media(type="text/plain", data=text, where="x"))))
+    pdf, text = MediaPart(type="application/pdf", data="AA", where="x"), base64.b64encode("né".encode()).decode()
+    found = _plain(blocks_of((pdf, MediaPart(type="text/plain", data=text, where="x"))))
     assert found == [
         {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA"}},
         {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "né"}},
@@ -222,23 +225,23 @@ def test_documents() -> None:
 @pytest.mark.parametrize(
     ("media", "code"),
     [
-        (Media(type="audio/wav", data="AA", where="messages[0].content[1]"), "unsupported_parameter"),
-        (Media(type="image/bmp", data="AA", where="messages[0].content[1]"), "unsupported_parameter"),
-        (Media(type="text/plain", data="/w==", where="messages[0].content[1]"), "invalid_value"),
+        (MediaPart(type="audio/wav", data="AA", where="messages[0].content[1]"), "unsupported_parameter"),
+        (MediaPart(type="image/bmp", data="AA", where="messages[0].content[1]"), "unsupported_parameter"),
+        (MediaPart(type="text/plain", data="/w==", where="messages[0].content[1]"), "invalid_value"),
     ],
 )
-def test_what_it_does_not_take_is_named(media: Media, code: str) -> None:
+def test_what_it_does_not_take_is_named(media: MediaPart, code: str) -> None:
     with pytest.raises(BadRequest) as caught:
         blocks_of((media,))
     assert (caught.value.code, caught.value.param) == (code, "messages[0].content[1]")
 
 
 def test_a_result_has_its_breakpoint_at_its_end() -> None:
-    found = _plain(result_block(_result_turn(_block_text("a", CACHE), _block_text("b"))))
+    found = _plain(result_block(_tool_result(_block_text("a", CACHE), _block_text("b"))))
     content = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     expected = {"type": "tool_result", "tool_use_id": "t", "content": content, "cache_control": {"type": "ephemeral"}}
     assert found == expected
 
 
 def test_an_empty_result_has_no_content() -> None:
-    assert result_block(_result_turn(_block_text(""))) == {"type": "tool_result", "tool_use_id": "t"}
+    assert result_block(_tool_result(_block_text(""))) == {"type": "tool_result", "tool_use_id": "t"}

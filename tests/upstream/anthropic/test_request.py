@@ -11,10 +11,9 @@ from gateway.upstream.adapter import LearnedRefusals, PreparedRequest
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking
 from gateway.upstream.anthropic.request import ThinkingPlan, plan_thinking, prepare
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.translate.request import ChatFields
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import call, function
-from tests.upstream.makers import attempt_fails, channel, order
+from tests.upstream.makers import attempt_fails, channel, translated
 
 HI = [{"role": "user", "content": "Hi"}]
 OLD, BUDGET, NEW = "claude-3-5-haiku-20241022", "claude-sonnet-4-5", "claude-opus-5-5"
@@ -29,7 +28,7 @@ def _prepared(
     model: str = BUDGET, learned: LearnedRefusals = NOTHING, base: str = "https://h", **fields: Any
 ) -> PreparedRequest:
     body = {"model": "m", "messages": HI, **fields}
-    return prepare(order(body), channel(base), ServedModel(name="m", upstream=model), learned, Signatures())
+    return prepare(translated(body), channel(base), ServedModel(name="m", upstream=model), learned, Signatures())
 
 
 def _body(model: str = BUDGET, **fields: Any) -> Any:
@@ -54,7 +53,7 @@ def test_where_it_goes(base: str) -> None:
 
 def test_the_channels_version_wins() -> None:
     versioned = channel("https://h", headers={"Anthropic-Version": "2026-10-21"})
-    prepared = prepare(order(), versioned, ServedModel(name="m"), NOTHING, Signatures())
+    prepared = prepare(translated(), versioned, ServedModel(name="m"), NOTHING, Signatures())
     assert "anthropic-version" not in prepared.headers
 
 
@@ -184,14 +183,10 @@ def test_what_was_learned_is_left_out() -> None:
     assert ("top_k" in json.loads(prepared.body), prepared.dropped) == (False, ("top_k",))
 
 
-def test_arguments_that_are_not_an_object_are_refused() -> None:
+def test_arguments_that_are_not_an_object_go_as_the_text_they_are() -> None:
     messages = [*HI, {"role": "assistant", "tool_calls": [call("a", "f", ""), call("b", "f", "{")]}]
-    with attempt_fails() as caught:
-        _prepared(messages=messages)
-    assert (caught.value.param, caught.value.status) == (
-        "messages[1].tool_calls[1].function.arguments",
-        400,
-    )
+    made = _body(messages=messages)["messages"][1]["content"]
+    assert [block["input"] for block in made] == [{}, {"invalid_arguments": "{"}]
 
 
 def test_a_stream_is_requested() -> None:
@@ -214,13 +209,13 @@ def test_a_limit_above_the_models_own_is_lowered(
     fields: dict[str, Any], limit: int | None, sent: int, lowered: int | None
 ) -> None:
     served = ServedModel(name="m", upstream=BUDGET, max_output=limit)
-    prepared = prepare(order({"messages": HI, **fields}), channel(), served, NOTHING, Signatures())
+    prepared = prepare(translated({"messages": HI, **fields}), channel(), served, NOTHING, Signatures())
     assert (json.loads(prepared.body)["max_tokens"], prepared.lowered) == (sent, lowered)
 
 
 def test_a_thinking_budget_stays_below_the_lowered_limit() -> None:
     served = ServedModel(name="m", upstream=BUDGET, max_output=2000)
-    asked = order({"messages": HI, "max_tokens": 90_000, "reasoning_effort": "high"})
+    asked = translated({"messages": HI, "max_tokens": 90_000, "reasoning_effort": "high"})
     body = json.loads(prepare(asked, channel(), served, NOTHING, Signatures()).body)
     assert (body["max_tokens"], body["thinking"]["budget_tokens"]) == (2000, 1999)
 
@@ -231,7 +226,7 @@ NONE = AnthropicModel(patterns=(), thinking=AnthropicThinking.NONE)
 
 
 def _plan(effort: str | None, row: AnthropicModel, max_tokens: int = 32_000, *, bound: bool = False) -> ThinkingPlan:
-    return plan_thinking(ChatFields(reasoning_effort=effort), row, max_tokens, bound=bound)
+    return plan_thinking(effort, row, max_tokens, bound=bound)
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,14 @@ from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.anthropic.streams import TWO_TOOLS, start, text
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps
-from tests.upstream.makers import attempt_fails, channel, order
+from tests.upstream.makers import attempt_fails, channel, translated
 
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
 SPENT = {"input_tokens": 10, "cache_read_input_tokens": 20, "output_tokens": 7}
 
 
 def _whole(body: bytes, signatures: Signatures | None = None, **fields: Any) -> WholeAnswer:
-    asked = order({"messages": [], **fields}, model="mine")
+    asked = translated({"messages": [], **fields}, model="mine")
     return AnthropicDialect(signatures or Signatures()).whole(body, asked, channel())
 
 
@@ -127,7 +127,7 @@ def test_an_error_inside_has_its_own_kind() -> None:
 
 
 def _calls(signatures: Signatures | None = None, **fields: Any) -> AnswerToolCalls:
-    return AnswerToolCalls(order({"messages": [], **fields}), signatures or Signatures())
+    return AnswerToolCalls(translated({"messages": [], **fields}), signatures or Signatures())
 
 
 def test_a_changed_name_is_changed_back() -> None:

@@ -13,11 +13,11 @@ from tests.cases.anthropic.streams import HELLO, STREAMS, TWO_TOOLS, end, start,
 from tests.cases.streams import Case
 from tests.conformance.shapes import stream_faults
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel, error_of, order
+from tests.upstream.makers import channel, error_of, translated
 
 
 def _stream(**more: Any) -> TranslatedStream:
-    return AnthropicDialect(Signatures()).stream(order(**more), channel())
+    return AnthropicDialect(Signatures()).stream(translated(**more), channel())
 
 
 def _outcome(data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, tuple[str, ...]]:
@@ -105,14 +105,14 @@ def test_nothing_is_held_back() -> None:
 
 def test_thoughts_before_a_call_are_kept_for_it() -> None:
     signatures = Signatures()
-    AnthropicDialect(signatures).stream(order(), channel()).feed(TWO_TOOLS)
+    AnthropicDialect(signatures).stream(translated(), channel()).feed(TWO_TOOLS)
     assert signatures.recall("toolu_1") == b'[{"type":"thinking","thinking":"Hm","signature":"SIG=="}]'
     assert signatures.recall("toolu_2") == b""
 
 
 def test_a_schema_answered_by_the_tool_is_text() -> None:
     asked = {"messages": [], "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}
-    stream = AnthropicDialect(Signatures()).stream(order(asked), channel())
+    stream = AnthropicDialect(Signatures()).stream(translated(asked), channel())
     out = stream.feed(start() + tool("toolu_1", "json_response", '{"a":', " 1}") + end("tool_use"))
     assert said_in(out) == Answer(text={0: '{"a": 1}'}, finish={0: "stop"})
 

@@ -9,9 +9,10 @@ from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.anthropic.tools import JSON_LINE, JSON_TOOL, answers_by_tool, equip
-from gateway.upstream.translate.request import read_request, read_tools
+from gateway.upstream.learned_params import NOTHING
+from gateway.upstream.translate.request import Parameters, ResponseFormat
 from tests.cases.conversations import call, function
-from tests.upstream.makers import order
+from tests.upstream.makers import translated
 
 NATIVE, TOOL = AnthropicModel(patterns=()), AnthropicModel(patterns=(), structured=False)
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -22,10 +23,10 @@ SOME = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": 
 
 
 def _equip(row: AnthropicModel = NATIVE, *, thinking: bool = False, **fields: Any) -> dict[str, Any]:
-    request = read_request(order({"messages": [], **fields}).fields)
-    found: dict[str, Any] = msgspec.json.decode(
-        rawjson.encode(equip(request, read_tools(request), row, thinking=thinking))
-    )
+    parameters = Parameters(translated({"messages": [], **fields}), NOTHING)
+    form, parallel = parameters.take("response_format", ResponseFormat), parameters.take("parallel_tool_calls", bool)
+    kit = equip(parameters.conversation, form, row, thinking=thinking, single=parallel is False)
+    found: dict[str, Any] = msgspec.json.decode(rawjson.encode(kit))
     return found
 
 
@@ -125,5 +126,5 @@ def test_text_needs_nothing(form: Any) -> None:
 def test_when_a_call_is_the_answer() -> None:
     own = function(JSON_TOOL)
     asked: list[dict[str, Any]] = [{"response_format": FORM}, {"response_format": FORM, "tools": [own]}, {}]
-    requests = [read_request(order({"messages": [], **fields}).fields) for fields in asked]
-    assert [answers_by_tool(request) for request in requests] == [True, False, False]
+    orders = [translated({"messages": [], **fields}) for fields in asked]
+    assert [answers_by_tool(asked_for) for asked_for in orders] == [True, False, False]

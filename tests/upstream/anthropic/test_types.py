@@ -16,7 +16,7 @@ from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.anthropic.streams import HELLO, TWO_TOOLS
 from tests.cases.conversations import TOOLS_AND_IMAGE, function
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import channel, translated
 from tests.upstream.typed import faults
 
 PDF = {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}}
@@ -50,7 +50,7 @@ REQUESTS: list[dict[str, Any]] = [
 def test_the_sdk_would_send_it(body: dict[str, Any], model: str) -> None:
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
 
-    asked = order({"model": "m", **body})
+    asked = translated({"model": "m", **body})
     prepared = AnthropicDialect(Signatures()).prepare(asked, channel(), ServedModel(name="m", upstream=model), NOTHING)
     hint = MessageCreateParamsStreaming if asked.stream else MessageCreateParamsNonStreaming
     assert faults(json.loads(prepared.body), hint) == []

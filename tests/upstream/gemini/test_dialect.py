@@ -16,7 +16,7 @@ from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.answers import chunks_in
 from tests.cases.gemini.streams import TWO_CALLS
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import channel, translated
 
 
 def _calls(chunks: list[Any], *, keep: bool) -> list[Any]:
@@ -27,7 +27,7 @@ def _calls(chunks: list[Any], *, keep: bool) -> list[Any]:
 
 
 def _sent(dialect: GeminiDialect, calls: list[Any]) -> list[str | None]:
-    asked = order({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": calls}]})
+    asked = translated({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": calls}]})
     prepared = dialect.prepare(asked, channel(), ServedModel(name="m", upstream="gemini-3.8-flash"), NOTHING)
     return [part.get("thoughtSignature") for part in json.loads(prepared.body)["contents"][1]["parts"]]
 
@@ -40,13 +40,13 @@ def test_it_is_an_adapter() -> None:
 @pytest.mark.parametrize("keep", [True, False])
 def test_signatures_make_the_round_trip(keep: bool) -> None:
     dialect = GeminiDialect(Signatures())
-    chunks = chunks_in(dialect.stream(order(), channel()).feed(TWO_CALLS))
+    chunks = chunks_in(dialect.stream(translated(), channel()).feed(TWO_CALLS))
     assert _sent(dialect, _calls(chunks, keep=keep)) == ["U0lH", None]
 
 
 @pytest.mark.parametrize(("keep", "first"), [(True, "U0lH"), (False, PLACEHOLDER)])
 def test_another_gateway_knows_only_what_the_client_kept(keep: bool, first: str) -> None:
-    chunks = chunks_in(GeminiDialect(Signatures()).stream(order(), channel()).feed(TWO_CALLS))
+    chunks = chunks_in(GeminiDialect(Signatures()).stream(translated(), channel()).feed(TWO_CALLS))
     assert _sent(GeminiDialect(Signatures()), _calls(chunks, keep=keep)) == [first, None]
 
 

@@ -24,12 +24,12 @@ from tests.cases.conversations import function
 from tests.cases.gemini.streams import HELLO, TWO_CALLS, response, say, spent, think, use
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps
-from tests.upstream.makers import attempt_fails, channel, order
+from tests.upstream.makers import attempt_fails, channel, translated
 
 
 def _whole(body: object, signatures: Signatures | None = None, **fields: Any) -> WholeAnswer:
     data = body if isinstance(body, bytes) else dumps(body)
-    asked = order({"messages": [], **fields}, model="mine")
+    asked = translated({"messages": [], **fields}, model="mine")
     return GeminiDialect(signatures or Signatures()).whole(data, asked, channel())
 
 
@@ -112,7 +112,7 @@ def test_what_is_not_an_answer_fails(body: object, code: str) -> None:
 
 
 def _responses(*docs: Any) -> GeminiResponses:
-    responses = GeminiResponses(order(), channel(), Signatures())
+    responses = GeminiResponses(translated(), channel(), Signatures())
     for doc in docs:
         responses.add(rawjson.fields(rawjson.encode(doc)))
     return responses
@@ -176,7 +176,7 @@ def test_what_is_none(data: bytes) -> None:
 
 
 def _candidate(**fields: Any) -> Candidate:
-    return Candidate(0, order({"messages": [], **fields}), Signatures())
+    return Candidate(0, translated({"messages": [], **fields}), Signatures())
 
 
 def _take(candidate: Candidate, *parts: Any, **more: Any) -> CandidateNews:

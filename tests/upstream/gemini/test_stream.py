@@ -13,11 +13,11 @@ from tests.cases.gemini.streams import HELLO, STREAMS, TWO_CALLS, event, respons
 from tests.cases.streams import Case
 from tests.conformance.shapes import stream_faults
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel, error_of, order
+from tests.upstream.makers import channel, error_of, translated
 
 
 def _stream(signatures: Signatures | None = None, **more: Any) -> TranslatedStream:
-    return GeminiDialect(signatures or Signatures()).stream(order(**more), channel())
+    return GeminiDialect(signatures or Signatures()).stream(translated(**more), channel())
 
 
 def _outcome(data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, tuple[str, ...]]:

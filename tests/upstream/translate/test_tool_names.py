@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.translate.request import read_request
-from gateway.upstream.translate.tool_names import Signatures, Spelling, ToolNames, called_names, defined_names
+from gateway.upstream.translate.tool_names import Signatures, Spelling, ToolNames
 from tests.cases.conversations import call, function
-from tests.upstream.makers import order
+from tests.upstream.makers import order, translated
 
 SPELLING = Spelling(
     fit=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}"), odd=re.compile(r"[^A-Za-z0-9_]"), limit=32, first="_"
@@ -34,7 +33,7 @@ def test_two_names_never_become_one(names: list[str]) -> None:
 
 def test_names_come_back() -> None:
     past = {"role": "assistant", "tool_calls": [call("1", "old.one", "{}")]}
-    asked = order({"messages": [past], "tools": [function("dot.ted")], "functions": [{"name": "sp ace"}]})
+    asked = translated({"messages": [past], "tools": [function("dot.ted")], "functions": [{"name": "sp ace"}]})
     names = ToolNames(asked, SPELLING)
     assert [names.back(SPELLING.sent(n)) for n in ("dot.ted", "sp ace", "old.one")] == ["dot.ted", "sp ace", "old.one"]
 
@@ -44,15 +43,8 @@ def test_what_was_never_sent_stays(name: str) -> None:
     assert ToolNames(order(), SPELLING).back(name) == name
 
 
-def test_a_request_that_cannot_be_read_has_no_names() -> None:
+def test_a_request_that_is_not_translated_has_no_names() -> None:
     assert ToolNames(order({"messages": 3}), SPELLING).back("x_0123abcd") == "x_0123abcd"
-
-
-def test_who_is_named_where() -> None:
-    past = {"role": "assistant", "tool_calls": [call("1", "g", "{}"), call("2", "g", "{}")]}
-    legacy = {"role": "assistant", "function_call": {"name": "h"}}
-    request = read_request(order({"messages": [past, legacy], "tools": [function("f")]}).fields)
-    assert (defined_names(request), called_names(request)) == (["f"], ["g", "h"])
 
 
 def test_what_is_kept_is_found() -> None:

@@ -4,21 +4,43 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.conversation import (
+    Conversation,
+    MediaPart,
+    ResultPart,
+    TextPart,
+    ThoughtPart,
+    ToolChoice,
+    Turn,
+)
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
-from gateway.upstream.rawjson import NULL
-from gateway.upstream.translate.conversation import Media, TextPart, Turn, audio_of, file_of, image_of, read_turns
-from gateway.upstream.translate.request import Audio, File, ImageUrl, read_request
-from tests.cases.conversations import call
-from tests.upstream.makers import order
+from gateway.upstream.translate.request import conversation_of
+from tests.cases.conversations import call, function
+from tests.upstream.makers import translated
+
+
+def _read(*messages: Any, **fields: Any) -> Conversation:
+    return conversation_of(translated({"messages": messages, **fields}))
 
 
 def _turns(*messages: Any) -> list[Turn]:
-    return read_turns(read_request(order({"messages": messages}).fields).messages)
+    return list(_read(*messages).turns)
 
 
 def _texts(turn: Turn) -> list[str]:
-    return [part.value for part in turn.parts if isinstance(part, TextPart)]
+    return [rawjson.text(part.raw) for part in turn.parts if isinstance(part, TextPart)]
+
+
+def _results(turn: Turn) -> list[ResultPart]:
+    return [block for block in turn.blocks if isinstance(block, ResultPart)]
+
+
+def _media(part: Any) -> MediaPart:
+    (turn,) = _turns({"role": "user", "content": [part]})
+    (medium,) = turn.parts
+    assert isinstance(medium, MediaPart)
+    return medium
 
 
 @pytest.mark.parametrize(
@@ -42,7 +64,7 @@ def test_content_in_parts() -> None:
     (turn,) = _turns({"role": "user", "content": [*parts, image]})
     assert _texts(turn) == ["a", "b"]
     medium = turn.parts[2]
-    assert isinstance(medium, Media)
+    assert isinstance(medium, MediaPart)
     assert (medium.type, rawjson.value(medium.cache)) == ("image/png", {"x": 1})
 
 
@@ -83,13 +105,17 @@ def test_results_know_their_calls() -> None:
     made = {"role": "assistant", "tool_calls": [call("a", "f", ' {"x": 1} '), call("b", "g", "")]}
     turns = _turns(made, {"role": "tool", "tool_call_id": "b", "content": "x"})
     assert [(c.id, c.name, bytes(c.arguments)) for c in turns[0].calls] == [("a", "f", b'{"x": 1}'), ("b", "g", b"{}")]
-    assert (turns[1].answers, turns[1].name) == ("b", "g")
+    assert [(one.call_id, one.name) for one in _results(turns[1])] == [("a", "f"), ("b", "g")]
 
 
 def test_the_legacy_spelling_means_the_last_call_of_that_name() -> None:
     legacy = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
-    turns = _turns(legacy, legacy, {"role": "function", "name": "f", "content": "x"})
-    assert turns[2].answers == turns[1].calls[0].id != turns[0].calls[0].id
+    made, results = _turns(legacy, legacy, {"role": "function", "name": "f", "content": "x"})
+    assert made.calls[0].id != made.calls[1].id
+    assert [one.parts[0].raw for one in _results(results) if isinstance(one.parts[0], TextPart)] == [
+        rawjson.raw("[no output]"),
+        rawjson.raw("x"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -105,11 +131,23 @@ def test_results_of_nothing_are_refused(message: Any, param: str) -> None:
     assert caught.value.param == param
 
 
-@pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', "NaN", "1"])
+@pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', "1"])
 def test_arguments_are_an_object(arguments: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        _turns({"role": "assistant", "tool_calls": [call("a", "f", arguments)]})
-    assert caught.value.param == "messages[0].tool_calls[0].function.arguments"
+    found = _read({"role": "assistant", "tool_calls": [call("a", "f", arguments)]})
+    assert rawjson.value(found.turns[0].calls[0].arguments) == {"invalid_arguments": arguments}
+    assert "tool_arguments_repaired" in found.marks
+
+
+def test_arguments_may_come_as_the_object_itself() -> None:
+    made = {"id": "a", "type": "function", "function": {"name": "f", "arguments": {"x": [1]}}}
+    (turn, _) = _turns({"role": "assistant", "tool_calls": [made]})
+    assert bytes(turn.calls[0].arguments) == b'{"x": [1]}'
+
+
+def test_a_custom_call_is_one_of_a_function_with_its_input() -> None:
+    made = {"id": "a", "type": "custom", "custom": {"name": "patch", "input": '*** "x"'}}
+    (turn, _) = _turns({"role": "assistant", "tool_calls": [made]})
+    assert (turn.calls[0].name, rawjson.value(turn.calls[0].arguments)) == ("patch", {"input": '*** "x"'})
 
 
 @pytest.mark.parametrize("made", [{"type": "custom", "id": "a"}, {"function": {"name": "f"}}])
@@ -122,7 +160,7 @@ def test_other_calls_are_refused(made: Any) -> None:
 def test_a_signature_is_where_google_puts_it() -> None:
     signed = {**call("a", "f", "{}"), "extra_content": {"google": {"thought_signature": "U0lH"}}}
     odd = {**call("b", "f", "{}"), "extra_content": {"google": {"thought_signature": 3}}}
-    (turn,) = _turns({"role": "assistant", "tool_calls": [signed, odd]})
+    (turn, _) = _turns({"role": "assistant", "tool_calls": [signed, odd]})
     assert [made.signature for made in turn.calls] == ["U0lH", ""]
 
 
@@ -140,57 +178,60 @@ def test_blanks(text: str, blank: bool) -> None:
     ],
 )
 def test_embedded_images(url: str, kind: str) -> None:
-    expected = Media(type=kind, data="AA==", where="p.image_url")
-    assert image_of(url, NULL, "p") == image_of(ImageUrl(url=url), NULL, "p") == expected
+    expected = MediaPart(type=kind, data="AA==", where="messages[0].content[0].image_url")
+    assert _media({"type": "image_url", "image_url": url}) == expected
+    assert _media({"type": "image_url", "image_url": {"url": url}}) == expected
 
 
 def test_an_image_on_the_web() -> None:
-    assert image_of("https://h/a.png", NULL, "p") == Media(url="https://h/a.png", where="p.image_url")
+    found = _media({"type": "image_url", "image_url": {"url": "https://h/a.png", "detail": "low"}})
+    assert (found.url, found.detail) == ("https://h/a.png", "low")
 
 
-@pytest.mark.parametrize("url", ["http://h/a.png", "file:///etc/passwd", "data:image/png,AA", "", "a.png"])
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "data:image/png,AA", "", "a.png"])
 def test_other_images_are_refused(url: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        image_of(url, NULL, "p")
-    assert caught.value.param == "p.image_url"
+        _media({"type": "image_url", "image_url": url})
+    assert caught.value.param == "messages[0].content[0].image_url"
 
 
-@pytest.mark.parametrize(("kind", "media"), [("wav", "audio/wav"), ("mp3", "audio/mp3")])
+@pytest.mark.parametrize(("kind", "media"), [("wav", "audio/wav"), ("mp3", "audio/mp3"), ("ogg", "audio/ogg")])
 def test_sounds(kind: str, media: str) -> None:
-    assert audio_of(Audio(data="AA", format=kind), "p").type == media
+    assert _media({"type": "input_audio", "input_audio": {"data": "AA", "format": kind}}).type == media
 
 
 def test_other_sounds_are_refused() -> None:
     with pytest.raises(BadRequest) as caught:
-        audio_of(Audio(data="AA", format="ogg"), "p")
-    assert caught.value.param == "p.input_audio.format"
+        _media({"type": "input_audio", "input_audio": {"data": "AA", "format": "audio/../x"}})
+    assert caught.value.param == "messages[0].content[0].input_audio.format"
 
 
 @pytest.mark.parametrize(
     ("file", "kind"),
     [
-        (File(file_data="data:application/pdf;base64,AA"), "application/pdf"),
-        (File(file_data="AA", filename="a.PDF"), "application/pdf"),
-        (File(file_data="data:text/plain;base64,AA", filename="a.pdf"), "text/plain"),
+        ({"file_data": "data:application/pdf;base64,AA"}, "application/pdf"),
+        ({"file_data": "AA", "filename": "a.PDF"}, "application/pdf"),
+        ({"file_data": "data:text/plain;base64,AA", "filename": "a.pdf"}, "text/plain"),
     ],
 )
-def test_documents(file: File, kind: str) -> None:
-    found = file_of(file, NULL, "p")
+def test_documents(file: dict[str, str], kind: str) -> None:
+    found = _media({"type": "file", "file": file})
     assert (found.type, found.data) == (kind, "AA")
 
 
-@pytest.mark.parametrize("file", [File(file_id="file-1"), File(file_data="AA", filename="a.doc"), File()])
-def test_other_documents_are_refused(file: File) -> None:
+@pytest.mark.parametrize("file", [{"file_id": "file-1"}, {"file_data": "AA", "filename": "a.doc"}, {}])
+def test_other_documents_are_refused(file: dict[str, str]) -> None:
     with pytest.raises(BadRequest) as caught:
-        file_of(file, NULL, "p")
-    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "p.file")
+        _media({"type": "file", "file": file})
+    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "messages[0].content[0].file")
 
 
 ASKED = {"role": "assistant", "tool_calls": [call("c1", "read", "{}")]}
 
 
 def _failed(content: Any, **fields: Any) -> bool:
-    return _turns(ASKED, {"role": "tool", "tool_call_id": "c1", "content": content, **fields})[1].failed
+    (result,) = _results(_turns(ASKED, {"role": "tool", "tool_call_id": "c1", "content": content, **fields})[1])
+    return result.failed
 
 
 @pytest.mark.parametrize("mark", [{"is_error": True}, {"status": "error"}])
@@ -244,3 +285,78 @@ def test_what_only_speaks_of_errors_is_a_good_result(text: str) -> None:
     assert not _failed(text)
     assert not _failed([])
     assert not _failed(None)
+
+
+def test_thoughts_are_those_of_anthropic() -> None:
+    thought = {"type": "thinking", "thinking": "Hm", "signature": "S"}
+    (turn,) = _turns({"role": "assistant", "content": "a", "thinking_blocks": [thought, {"type": "odd"}]})
+    assert isinstance(turn.blocks[0], ThoughtPart)
+    assert [rawjson.value(block) for block in turn.blocks[0].signed] == [thought]
+
+
+def test_fields_of_messages_that_have_no_counterpart_are_named() -> None:
+    found = _read(
+        {"role": "user", "content": "a", "name": "Eva"},
+        {"role": "assistant", "content": "b", "refusal": None, "annotations": [], "audio": {"id": "x"}},
+    )
+    assert found.extras == ("messages[].name", "messages[].audio")
+
+
+NAMED = {"type": "function", "function": {"name": "f"}}
+
+
+def test_tools_and_legacy_functions() -> None:
+    assert _read() == Conversation(turns=())
+    assert [tool.name for tool in _read(tools=[function("f")], functions=[{"name": "g"}]).tools] == ["f", "g"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "choice"),
+    [
+        ({"tool_choice": "auto"}, ToolChoice(mode="auto")),
+        ({"tool_choice": "required"}, ToolChoice(mode="required")),
+        ({"tool_choice": NAMED}, ToolChoice(mode="named", name="f")),
+        ({"function_call": "none"}, ToolChoice(mode="none", param="function_call")),
+        ({"function_call": {"name": "f"}}, ToolChoice(mode="named", name="f", param="function_call")),
+        ({"function_call": "none", "tool_choice": "auto"}, ToolChoice(mode="auto")),
+        (
+            {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED]}}},
+            ToolChoice(mode="required", allowed=("f",)),
+        ),
+    ],
+)
+def test_choices(fields: dict[str, Any], choice: ToolChoice) -> None:
+    assert _read(tools=[function("f"), function("g")], **fields).choice == choice
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0]"),
+        ({"tools": [{"function": {"name": 3}}]}, "tools[0].function.name"),
+        ({"tool_choice": "perhaps"}, "tool_choice"),
+        ({"tool_choice": {"type": "custom", "custom": {"name": "x"}}}, "tool_choice"),
+        ({"function_call": "perhaps"}, "function_call"),
+    ],
+)
+def test_other_tools_and_choices_are_refused(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        _read(**fields)
+    assert caught.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        ({"google_search": {}}, "google_search"),
+        ({"googleSearch": {}}, "googleSearch"),
+        ({"type": "web_search_20250305", "name": "web_search"}, "web_search_20250305"),
+        ({"type": "web_search_preview"}, "web_search_preview"),
+        ({"code_execution": {}}, "code_execution"),
+        ({"type": "mcp", "server_url": "https://x"}, "mcp"),
+    ],
+)
+def test_a_tool_that_its_vendor_runs_is_refused_by_its_name(tool: dict[str, Any], name: str) -> None:
+    with pytest.raises(BadRequest, match=f"tools.1.: '{name}' is a tool that its vendor runs") as caught:
+        _read(tools=[function("f"), tool])
+    assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "tools[1]")

@@ -1,0 +1,363 @@
+"""A chat request as a ``Conversation``, for channels of other dialects.
+
+``developer`` is ``system``; legacy ``function_call`` and role ``function`` are tool calls and results. Whether a tool
+failed has no field in chat completions, and no word that is only used for it: a result that merely begins with "Error"
+may be a log that was read. So a result counts as failed only if the client marks it by one of the fields that servers
+and frameworks have added, or in a sentence of its own.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import Channel
+from gateway.domain.conversation import (
+    NULL,
+    Block,
+    CallPart,
+    Conversation,
+    MediaPart,
+    ResultPart,
+    TextPart,
+    ThoughtPart,
+    ToolChoice,
+    ToolOffer,
+)
+from gateway.domain.errors import BadRequest
+from gateway.domain.long_strings import LongStrings
+from gateway.domain.text import plain
+from gateway.inbound.api import OPENAI_DIALECTS
+from gateway.inbound.json_body import Fields, read_typed
+from gateway.inbound.media import file_of, image_of, sound_of
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Order
+from gateway.upstream.translate.request import is_nothing, unsupported_param
+from gateway.upstream.translate.transcript import Transcript
+
+_TOOL_FIELDS = ("tools", "functions", "tool_choice", "function_call")
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_MODES = ("auto", "none", "required")
+
+
+class _Function(msgspec.Struct, frozen=True):
+    name: str = ""
+    description: str | None = None
+    parameters: msgspec.Raw = NULL
+    strict: bool | None = None
+    arguments: msgspec.Raw = NULL
+    """Of a call: JSON in a string; some clients send the object itself."""
+
+
+class _Custom(msgspec.Struct, frozen=True):
+    name: str = ""
+    input: msgspec.Raw = msgspec.Raw(b'""')
+
+
+class _Tool(msgspec.Struct, frozen=True):
+    """A tool on offer, or a call of one."""
+
+    type: str | None = None
+    id: str | None = None
+    function: _Function | None = None
+    custom: _Custom | None = None
+    cache_control: msgspec.Raw = NULL
+    extra_content: msgspec.Raw = NULL
+    """Google's place for the thought signature."""
+
+
+class _Image(msgspec.Struct, frozen=True):
+    url: str
+    detail: str | None = None
+
+
+class _Audio(msgspec.Struct, frozen=True):
+    data: str
+    format: str
+
+
+class _File(msgspec.Struct, frozen=True):
+    file_data: str | None = None
+    filename: str | None = None
+
+
+class _Part(msgspec.Struct, frozen=True):
+    type: str
+    text: msgspec.Raw = NULL
+    refusal: msgspec.Raw = NULL
+    image_url: _Image | str | None = None
+    input_audio: _Audio | None = None
+    file: _File | None = None
+    cache_control: msgspec.Raw = NULL
+
+
+class _AllowedTools(msgspec.Struct, frozen=True):
+    mode: str = "auto"
+    tools: list[_Tool] = []
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    type: str = "function"
+    name: str = ""
+    """Of the legacy spelling."""
+    function: _Function | None = None
+    allowed_tools: _AllowedTools | None = None
+
+
+_PARTS = msgspec.json.Decoder(list[_Part])
+_CALLS = msgspec.json.Decoder(list[_Tool])
+_CALL = msgspec.json.Decoder(_Function)
+_TOOLS = msgspec.json.Decoder(list[_Tool | None] | None)
+_FUNCTIONS = msgspec.json.Decoder(list[_Function] | None)
+_CHOICE = msgspec.json.Decoder(_Choice | str | None)
+_NAME = msgspec.json.Decoder(str | None)
+
+
+def fit_dialect(order: Order, channel: Channel) -> Order:
+    """The order as the channel's dialect takes it: as it is, or translated. Raises BadRequest."""
+    return order if channel.dialect in OPENAI_DIALECTS else translate_chat(order)
+
+
+def translate_chat(order: Order) -> Order:
+    """The order with its messages and tools as a conversation. Raises BadRequest for what has no counterpart."""
+    fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in _TOOL_FIELDS}
+    reader = _Reader(order.long)
+    for number, raw in enumerate(rawjson.items(order.fields["messages"])):
+        reader.read(rawjson.fields(raw), f"messages[{number}]")
+    tools, choice = read_tools(order.fields)
+    conversation = Conversation(
+        turns=reader.transcript.turns,
+        tools=tools,
+        choice=choice,
+        extras=tuple(reader.extras),
+        marks=reader.transcript.marks,
+    )
+    return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
+
+
+class _Reader:
+    """Reads messages. ``transcript`` and ``extras`` are the result."""
+
+    def __init__(self, long: LongStrings) -> None:
+        self.transcript = Transcript()
+        self.extras: dict[str, None] = {}
+        """Names of the fields of messages that have no counterpart."""
+        self._long = long
+        self._functions: dict[str, str] = {}
+        """The id of the last call of the legacy spelling, by the function's name."""
+        self._names: dict[str, str] = {}
+        """Names of functions by the ids of their calls."""
+
+    def read(self, message: Fields, where: str) -> None:
+        """One more message. Raises BadRequest naming the place of what has no counterpart anywhere."""
+        role = rawjson.text(message.pop("role"))
+        cache = message.pop("cache_control", NULL)
+        parts = _parts(message.pop("content", NULL), cache, f"{where}.content")
+        if role in ("tool", "function"):
+            self.transcript.add("tool", (self._result(role, message, parts, where),))
+        elif role == "assistant":
+            self.transcript.add(role, self._assistant(message, parts, where))
+        elif role in _ROLES:
+            self.transcript.add(_ROLES[role], parts)
+        else:
+            raise BadRequest(f"{where}.role: '{plain(role, 40)}' is not a role", param=f"{where}.role")
+        self.extras |= {f"messages[].{name}": None for name, raw in message.items() if not is_nothing(raw)}
+
+    def _assistant(self, message: Fields, parts: list[TextPart | MediaPart], where: str) -> list[Block]:
+        thoughts = message.pop("thinking_blocks", NULL)
+        blocks: list[Block] = []
+        if bytes(memoryview(thoughts)[:1]) == b"[":
+            blocks.append(ThoughtPart(signed=tuple(filter(_is_thought, rawjson.items(thoughts)))))
+        refusal = message.pop("refusal", NULL)
+        if not parts and not rawjson.is_null(refusal):
+            parts = [_text(refusal, NULL, f"{where}.refusal", refusal=True)]
+        blocks += parts
+        if not rawjson.is_null(calls := message.pop("tool_calls", NULL)):
+            made = read_typed(_CALLS, self._long.full(calls), f"{where}.tool_calls")
+            blocks += [self._call(call, f"{where}.tool_calls[{number}]") for number, call in enumerate(made)]
+        if not rawjson.is_null(legacy := message.pop("function_call", NULL)):
+            function = read_typed(_CALL, self._long.full(legacy), f"{where}.function_call")
+            call_id = self._functions[function.name] = f"call_legacy_{len(self._names)}"
+            blocks.append(self._call(_Tool(id=call_id, function=function), f"{where}.function_call"))
+        return blocks
+
+    def _call(self, call: _Tool, where: str) -> CallPart:
+        function, custom = call.function, call.custom
+        if call.id and function is not None:
+            name, arguments = function.name, bytes(function.arguments)
+            if arguments.startswith(b'"'):
+                arguments = rawjson.text(arguments).encode("utf-8", "surrogatepass")
+            elif arguments == b"null":
+                arguments = b""
+        elif call.id and custom is not None:
+            name, arguments = custom.name, b'{"input":%b}' % bytes(custom.input)
+        else:
+            raise BadRequest(f"{where}: only calls of functions, with an id, can be translated", param=where)
+        self._names[call.id] = name
+        return CallPart(
+            id=call.id,
+            name=name,
+            arguments=self.transcript.arguments(arguments),
+            signature=_signature(call.extra_content),
+        )
+
+    def _result(self, role: str, message: Fields, parts: list[TextPart | MediaPart], where: str) -> ResultPart:
+        name, call_id = (
+            read_typed(_NAME, self._long.full(message.pop(field, NULL)), f"{where}.{field}") or ""
+            for field in ("name", "tool_call_id")
+        )
+        if role == "function":
+            call_id = self._functions.get(name, "")
+        if not call_id:
+            field = "tool_call_id" if role == "tool" else "name"
+            raise BadRequest(f"{where}.{field}: names no earlier call", param=f"{where}.{field}")
+        failed = rawjson.maybe(message.pop("is_error", NULL)) is True  # of SGLang and Bifrost, after Anthropic's
+        failed = rawjson.maybe(message.pop("status", NULL)) == "error" or failed  # LangChain's
+        failed = failed or self._says_failed(parts, self._names.get(call_id, name))
+        return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=failed)
+
+    def _says_failed(self, parts: list[TextPart | MediaPart], name: str) -> bool:
+        """Whether the client's own words say that the tool failed."""
+        if not parts or not isinstance(parts[0], TextPart):
+            return False
+        raw = bytes(parts[0].raw)
+        if raw.startswith(b'"{'):
+            whole = self._long.full(raw)
+            return _MCP in whole and _is_mcp_error(rawjson.text(whole))
+        if not raw.startswith(_SENTENCES):
+            return False
+        text = rawjson.text(raw)
+        if any(text.startswith(beginning.replace("{name}", name)) for beginning in _BEGINNINGS):
+            return True
+        return text == _DENIED or _MISTAKES.fullmatch(text) is not None
+
+
+_BEGINNINGS = (
+    "The tool call returned the following error:\n",  # goose
+    "The tool execution failed with the following error:\n<error>",  # Cline and its relatives
+    "An error occurred while running the tool. Please try again.",  # OpenAI Agents SDK
+    "An error occurred while parsing tool arguments. Please try again with valid JSON.",  # the same
+    "Error executing tool '{name}' with kwargs ",  # LangGraph
+    "Error executing tool {name}: ",  # Continue
+)
+"""Sentences with which clients begin the result of a tool that failed; from their sources."""
+_MISTAKES = re.compile(r"Error: .*\n ?[Pp]lease fix your mistakes\.", re.DOTALL)
+"""LangGraph."""
+_DENIED = "Tool execution denied."
+"""All of the result; AI SDK."""
+_SENTENCES = (b'"The tool ', b'"An error ', b'"Error', b'"Tool ')
+_MCP = b'\\"isError\\"'
+
+
+def _is_mcp_error(text: str) -> bool:
+    """Whether a text is the whole result of a call in the Model Context Protocol, and reports an error."""
+    found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
+    return isinstance(found, dict) and found.get("isError") is True and isinstance(found.get("content"), list)
+
+
+def _signature(extra: msgspec.Raw) -> str:
+    """Google's place for it: ``{"google": {"thought_signature": …}}``."""
+    found = rawjson.maybe(extra)
+    google = found.get("google") if isinstance(found, dict) else None
+    signature = google.get("thought_signature") if isinstance(google, dict) else None
+    return signature if isinstance(signature, str) else ""
+
+
+def _is_thought(block: msgspec.Raw) -> bool:
+    found = rawjson.maybe(block)
+    return isinstance(found, dict) and found.get("type") in ("thinking", "redacted_thinking")
+
+
+def _parts(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[TextPart | MediaPart]:
+    if bytes(memoryview(content)[:1]) == b'"':
+        return [TextPart(raw=content, cache=cache)]
+    if rawjson.is_null(content):
+        return []
+    parts = read_typed(_PARTS, content, where)
+    return [_part(part, f"{where}[{i}]") for i, part in enumerate(parts)]
+
+
+def _text(raw: msgspec.Raw, cache: msgspec.Raw, where: str, *, refusal: bool = False) -> TextPart:
+    if bytes(memoryview(raw)[:1]) != b'"':
+        raise BadRequest(f"{where}: must be a string", code="invalid_type", param=where)
+    return TextPart(raw=raw, cache=cache, refusal=refusal)
+
+
+def _part(part: _Part, where: str) -> TextPart | MediaPart:
+    match part.type:
+        case "text":
+            return _text(part.text, part.cache_control, f"{where}.text")
+        case "refusal":
+            return _text(part.refusal, NULL, f"{where}.refusal", refusal=True)
+        case "image_url" if (image := part.image_url) is not None:
+            image = _Image(image) if isinstance(image, str) else image
+            return image_of(image.url, f"{where}.image_url", detail=image.detail or "", cache=part.cache_control)
+        case "input_audio" if (audio := part.input_audio) is not None:
+            return sound_of(audio.data, audio.format, f"{where}.input_audio")
+        case "file" if (file := part.file) is not None:
+            return file_of(file.file_data or "", file.filename or "", f"{where}.file", part.cache_control)
+    raise BadRequest(f"{where}: a part of type '{plain(part.type, 40)}' cannot be translated", param=where)
+
+
+def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
+    """The functions on offer, and the choice among them; the legacy spelling counts where the new one is not used.
+
+    Raises BadRequest.
+    """
+    tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
+    raw_tools = rawjson.items(fields["tools"]) if tools else []
+    offers = [_offer(tool, raw, f"tools[{i}]") for i, (tool, raw) in enumerate(zip(tools, raw_tools, strict=True))]
+    for i, function in enumerate(read_typed(_FUNCTIONS, fields.get("functions", NULL), "functions") or ()):
+        offers.append(_function(function, NULL, f"functions[{i}]"))
+    legacy = rawjson.is_null(fields.get("tool_choice")) and not rawjson.is_null(fields.get("function_call"))
+    param = "function_call" if legacy else "tool_choice"
+    return tuple(offers), _choice(read_typed(_CHOICE, fields.get(param, NULL), param), param)
+
+
+def _offer(tool: _Tool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
+    if tool is not None and tool.function is not None and tool.type in (None, "function"):
+        return _function(tool.function, tool.cache_control, where)
+    name = _kind_of(rawjson.maybe(raw))
+    why = f"'{plain(name, 40)}' is a tool that its vendor runs, and this channel has no counterpart of it"
+    if name in ("function", "custom"):
+        why = "only functions, with a name, can be translated"
+    raise unsupported_param(where, f"{why}; send tools of type 'function', or use a channel that takes it as it is")
+
+
+def _kind_of(tool: Any) -> str:
+    """The name of a tool that is not a function: its type, or as Google writes it, its only field."""
+    found = tool if isinstance(tool, dict) else {}
+    kind = found.get("type") or next(iter(found), "")
+    return kind if isinstance(kind, str) else ""
+
+
+def _function(function: _Function, cache: msgspec.Raw, where: str) -> ToolOffer:
+    return ToolOffer(
+        name=function.name,
+        description=function.description or "",
+        parameters=function.parameters,
+        strict=function.strict,
+        cache=cache,
+        where=where,
+    )
+
+
+def _choice(choice: _Choice | str | None, param: str) -> ToolChoice:
+    if choice is None:
+        return ToolChoice()
+    if isinstance(choice, str):
+        return ToolChoice(mode=_mode(choice, param), param=param)
+    if param == "function_call":
+        return ToolChoice(mode="named", name=choice.name, param=param)
+    if choice.type == "function" and choice.function is not None:
+        return ToolChoice(mode="named", name=choice.function.name)
+    if choice.type == "allowed_tools" and (allowed := choice.allowed_tools) is not None:
+        names = tuple(tool.function.name for tool in allowed.tools if tool.function is not None)
+        return ToolChoice(mode=_mode(allowed.mode, "tool_choice.allowed_tools.mode"), allowed=names)
+    raise unsupported_param("tool_choice", f"a choice of type '{plain(choice.type, 40)}' has no counterpart there")
+
+
+def _mode(word: str, param: str) -> str:
+    if word not in _MODES:
+        raise BadRequest(f"{param}: must be one of {', '.join(_MODES)}", param=param)
+    return word

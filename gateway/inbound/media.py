@@ -1,0 +1,47 @@
+"""Media in requests to OpenAI's APIs and Ollama's: ``data:`` URLs, addresses, and base64 text with a format."""
+
+import re
+
+import msgspec
+
+from gateway.domain.conversation import NULL, MediaPart
+from gateway.domain.errors import BadRequest
+
+_DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.IGNORECASE)
+_SAME = {"image/jpg": "image/jpeg"}
+_AUDIO_FORMAT = re.compile(r"[a-z0-9]{2,8}")
+
+
+def image_of(url: str, where: str, *, detail: str = "", cache: msgspec.Raw = NULL) -> MediaPart:
+    """An image. Raises BadRequest if its URL is neither data nor a web address."""
+    if match := _DATA.match(url):
+        return _embedded_media(match, url, MediaPart(detail=detail, where=where, cache=cache))
+    if url.startswith(("https://", "http://")):
+        return MediaPart(url=url, detail=detail, where=where, cache=cache)
+    raise BadRequest(f"{where}: must be a base64 data: URL or an https: URL", param=where)
+
+
+def sound_of(data: str, form: str, where: str) -> MediaPart:
+    """A sound in a format such as ``wav`` or ``mp3``. Raises BadRequest for another format."""
+    if not _AUDIO_FORMAT.fullmatch(form):
+        raise BadRequest(f"{where}.format: must be a format such as wav or mp3", param=f"{where}.format")
+    return MediaPart(type=f"audio/{form}", data=data, where=where)
+
+
+def file_of(data: str, name: str, where: str, cache: msgspec.Raw = NULL) -> MediaPart:
+    """A document. Raises BadRequest if its data are not there: an id means something to its vendor only."""
+    file = MediaPart(name=name, where=where, cache=cache)
+    if match := _DATA.match(data):
+        return _embedded_media(match, data, file)
+    if data and name.lower().endswith(".pdf"):
+        return msgspec.structs.replace(file, type="application/pdf", data=data)
+    raise BadRequest(
+        f"{where}: only documents sent as a base64 data: URL in file_data can be translated",
+        code="unsupported_parameter",
+        param=where,
+    )
+
+
+def _embedded_media(match: "re.Match[str]", url: str, media: MediaPart) -> MediaPart:
+    kind = match[1].lower()
+    return msgspec.structs.replace(media, type=_SAME.get(kind, kind), data=url[match.end() :])

@@ -1,0 +1,141 @@
+"""Transcript: the turns that clients send back, repaired so that every upstream accepts them.
+
+Vendors require one result for each call, directly after the calls and in their order, and arguments that are an object.
+Clients send results in another order, late, twice, or for calls that are not in the conversation; an interruption
+leaves calls without a result; and models write arguments that are not JSON. None of this is refused, because it would
+be refused again in every later turn, and no text is lost.
+"""
+
+import json
+from collections.abc import Iterable
+
+import msgspec
+
+from gateway.domain.conversation import Block, CallPart, ResultPart, TextPart, ThoughtPart, Turn
+from gateway.upstream import rawjson
+
+RESULTS_REPAIRED = "tool_results_repaired"
+"""Mark of a request in which calls had no result, results no call, or calls two results."""
+ARGUMENTS_REPAIRED = "tool_arguments_repaired"
+"""Mark of a request in which the arguments of a call were not a JSON object."""
+INVALID_ARGUMENTS = "invalid_arguments"
+"""The field that holds arguments which are not a JSON object."""
+NO_OUTPUT = TextPart(raw=msgspec.Raw(b'"[no output]"'))
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class _Call:
+    """A call, and its result once that is found."""
+
+    def __init__(self, block: CallPart) -> None:
+        self.block = block
+        self.result: ResultPart | None = None
+
+
+class Transcript:
+    """Collects turns. ``turns`` and ``marks`` are the result."""
+
+    def __init__(self) -> None:
+        self._turns: list[tuple[Turn, list[_Call]]] = []
+        self._by_id: dict[str, _Call] = {}
+        """Of calls with the same id the last one: some models begin to count again in every turn."""
+        self._marks: dict[str, None] = {}
+
+    def add(self, role: str, blocks: Iterable[Block]) -> None:
+        """One more turn. Results may be among the blocks of a user's turn, and are taken out of it."""
+        given, kept = tuple(blocks), list[Block]()
+        for block in given:
+            kept += [block] if not isinstance(block, ResultPart) else self._place(block)
+        if given and not kept:
+            return
+        role = "user" if role == "tool" else role
+        calls = [_Call(block) for block in kept if isinstance(block, CallPart)]
+        self._by_id |= {call.block.id: call for call in calls}
+        if role == "assistant" and self._turns and self._continues(kept):
+            before, known = self._turns[-1]
+            self._turns[-1] = Turn(role=role, blocks=(*before.blocks, *kept)), [*known, *calls]
+        else:
+            self._turns.append((Turn(role=role, blocks=tuple(kept)), calls))
+
+    def arguments(self, given: bytes) -> msgspec.Raw:
+        """The arguments of a call as a JSON object, whatever the model wrote.
+
+        Without arguments it is empty. Line breaks in strings are escaped, and an object in a string is decoded. The
+        rest becomes the text of one field.
+        """
+        data = given.strip()
+        try:
+            _OBJECT.decode(data or b"{}")
+        except (msgspec.DecodeError, RecursionError):
+            self._marks[ARGUMENTS_REPAIRED] = None
+            return rawjson.raw(_object_of(data.decode("utf-8", "replace")))
+        return msgspec.Raw(data or b"{}")
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns, each with calls followed by their results."""
+        found: list[Turn] = []
+        for turn, calls in self._turns:
+            found.append(turn)
+            if calls:
+                found.append(Turn(role="tool", blocks=tuple(self._result(call) for call in calls)))
+        return tuple(found)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What was repaired, once ``turns`` was read."""
+        return tuple(self._marks)
+
+    def _continues(self, blocks: list[Block]) -> bool:
+        """Whether these blocks join the last turn, whose calls have no result yet."""
+        turn, calls = self._turns[-1]
+        thinks = bool(blocks) and isinstance(blocks[0], ThoughtPart)
+        return turn.role == "assistant" and bool(calls) and not thinks and all(call.result is None for call in calls)
+
+    def _place(self, block: ResultPart) -> list[Block]:
+        """Give a result to its call. Without a call it becomes texts of the user, which are returned."""
+        call = self._call_of(block)
+        if call is None:
+            self._marks[RESULTS_REPAIRED] = None
+            label = f"[result of tool call {block.call_id}]" if block.call_id else "[result of a tool call]"
+            return [TextPart(raw=rawjson.raw(label)), *block.parts]
+        known = call.result
+        if known is not None:
+            self._marks[RESULTS_REPAIRED] = None
+            parts = known.parts if known.parts == block.parts else known.parts + block.parts
+            block = msgspec.structs.replace(block, parts=parts, failed=known.failed or block.failed)
+        call.result = msgspec.structs.replace(block, call_id=call.block.id, name=call.block.name)
+        return []
+
+    def _call_of(self, block: ResultPart) -> _Call | None:
+        """By its id, else by its name the first call that has no result, without a name the first of any."""
+        if (call := self._by_id.get(block.call_id)) is not None:
+            return call
+        waiting = (call for _, calls in self._turns for call in calls if call.result is None)
+        if block.name:
+            return next((call for call in waiting if call.block.name == block.name), None)
+        return None if block.call_id else next(waiting, None)
+
+    def _result(self, call: _Call) -> ResultPart:
+        if call.result is not None:
+            return call.result
+        self._marks[RESULTS_REPAIRED] = None
+        return ResultPart(call_id=call.block.id, name=call.block.name, parts=(NO_OUTPUT,))
+
+
+def _object_of(text: str) -> dict[str, object]:
+    """An object that says what the text says."""
+    try:
+        found = json.loads(text, strict=False, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return {INVALID_ARGUMENTS: text}
+    if isinstance(found, str):  # an object may be in there once more
+        try:
+            inner = json.loads(found, strict=False, parse_constant=lambda _: None)
+        except (ValueError, RecursionError):
+            inner = None
+        found = inner if isinstance(inner, dict) else text
+    if isinstance(found, dict):
+        return found
+    return {} if found in (None, []) else {INVALID_ARGUMENTS: text}
