@@ -7,6 +7,7 @@ Long: one call's attempts share its state, its deadlines and its cleaning up.
 """
 
 from collections.abc import Callable, Mapping
+from email.utils import formatdate
 from functools import partial
 from typing import Protocol
 
@@ -28,11 +29,13 @@ from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, UpstreamError
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
-from gateway.inbound.api import AttemptPlan
+from gateway.inbound.api import AttemptPlan, never_repaired
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Order, PreparedRequest, Reply, WholeAnswer
 from gateway.upstream.dialects import REMEMBERING
 from gateway.upstream.redaction.redaction import Redaction
 
+MOST_REPAIRS = 8
+"""How often a request is changed and sent once more to an upstream that refuses parameters of it."""
 ERROR_BODY_LIMIT = 1 << 20
 """Bytes of an error's body that are read."""
 SLICE = 32 << 10
@@ -187,30 +190,32 @@ class Attempts:
             _measure(self._health, call, route, answer, (began, self._clock.mono()))
         if call.conversation:
             self._chooser.stay(call.conversation, route)
-        if call.attempt.native and call.context.visit.api.keeps_answers:
+        if call.attempt.native and call.context.visit.api.keeps_answer(call.context.request):
             self._chooser.keep(answer.upstream_id, route)
         self._note(call, route, began, status=200)
         return answer
 
     async def _answer(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
         """The channel's answer. The request is sent once more if the channel rejects parameters by name, then without
-        them; if it does not have the client's API, then translated; or if the API can repair it.
+        them; if it does not have the client's API, then translated; or if the API can repair it. Some upstreams name
+        one parameter at a time.
         """
         chat = self._adapter_of(route.channel.dialect)
         plan = await self._preparer.plan(call, chat, order, route)
-        try:
-            return await self._exchange(call, plan, route)
-        except AttemptFailed as failed:
-            failure = failed.failure
-            if call.delivery.content_sent:
-                raise
-            if failure.lacks_api or failure.may_lack_api:
-                return await self._translated(call, order, route, failed)
-            if (repaired := plan.repaired(failure)) is not None:
-                plan = msgspec.structs.replace(plan, order=repaired)
-            elif not plan.learns or not self._preparer.learn(plan.order, route, failure):
-                raise
-            return await self._exchange(call, plan, route)
+        for _ in range(MOST_REPAIRS):
+            try:
+                return await self._exchange(call, plan, route)
+            except AttemptFailed as failed:
+                failure = failed.failure
+                if call.delivery.content_sent:
+                    raise
+                if failure.lacks_api or failure.may_lack_api:
+                    return await self._translated(call, order, route, failed)
+                if (repaired := plan.repaired(failure)) is not None:
+                    plan = msgspec.structs.replace(plan, order=repaired, repaired=never_repaired)
+                elif not plan.learns or not self._preparer.learn(plan.order, route, failure):
+                    raise
+        return await self._exchange(call, plan, route)
 
     async def _translated(
         self, call: Call, order: Order, route: Route, failed: AttemptFailed
@@ -223,9 +228,11 @@ class Attempts:
         try:
             return await self._exchange(call, await self._preparer.plan(call, chat, order, route), route)
         except AttemptFailed as translated:
-            if failed.failure.lacks_api or translated.accepted:
+            told = not translated.failure.sent  # what was sought is of the API that the channel lacks, or is gone there
+            if told or not (failed.failure.lacks_api or translated.accepted):
+                self._preparer.unlearn_lack(call, route)
+            if told or failed.failure.lacks_api or translated.accepted:
                 raise
-            self._preparer.unlearn_lack(call, route)
             raise failed from None
 
     async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> WholeAnswer | AnswerStream:
@@ -261,7 +268,7 @@ class Attempts:
         for part in (prepared, *prepared.more):
             reply = await self._sender.send(channel, part, stream=False)
             try:
-                await _check_status(call, adapter, channel, reply)
+                await _check_status(call, adapter, channel, reply, self._clock.wall())
                 bodies.append(await reply.read(left, call.share))
             except BaseException:
                 self._health.answered(channel.id, route.key_id, reply.status)
@@ -283,7 +290,7 @@ class Attempts:
         order.screen = self.redaction.screen(channel)
         call.attempt.reply_headers = order.screen.headers(reply.headers)
         if not 200 <= reply.status < 300:
-            await _check_status(call, adapter, channel, reply)
+            await _check_status(call, adapter, channel, reply, self._clock.wall())
         if not order.stream:
             limit = call.context.visit.api.answer_limit
             whole = adapter.whole(await reply.read(limit, call.share), order, channel)
@@ -376,11 +383,12 @@ class Attempts:
         )
 
 
-async def _check_status(call: Call, adapter: Adapter, channel: Channel, reply: Reply) -> None:
+async def _check_status(call: Call, adapter: Adapter, channel: Channel, reply: Reply, now: Millis) -> None:
     """Raises AttemptFailed if the answer is an error."""
     if not 200 <= reply.status < 300:
         body = await reply.read(ERROR_BODY_LIMIT, call.share)
-        raise AttemptFailed(adapter.failure(channel, reply.status, reply.headers, body))
+        headers = {"date": formatdate(now / 1000, usegmt=True), **reply.headers}
+        raise AttemptFailed(adapter.failure(channel, reply.status, headers, body))
 
 
 def _order_of(entry: ModelEntry, order: Order) -> Order:

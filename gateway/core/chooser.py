@@ -27,7 +27,7 @@ from gateway.core.ratelimit import Limiter, headers_of
 from gateway.core.retry import NextStep, RetryBudget, RetryState, instead
 from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose, easy
 from gateway.domain.call import PASSED_MARK, STAYED_MARK
-from gateway.domain.errors import GatewayError, NoChannel, RateLimited, Unavailable
+from gateway.domain.errors import GatewayError, NoChannel, NotFound, RateLimited, Unavailable
 from gateway.domain.human_values import plural
 from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId
@@ -341,6 +341,8 @@ def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
     if rules:
         code = "" if choice.retry_s else "request_too_large_for_limit"
         return RateLimited(msg, code=code, retry_after_s=choice.retry_s)
+    if choice.passed and all(passed.rule == "missing" for passed in choice.passed):
+        return NotFound(msg, code="model_not_found", param="model")
     error = NoChannel(msg, retry_after_s=choice.retry_s)
     error.skipped = tuple(dict.fromkeys(one.channel for one in choice.passed if one.rule in PAUSED_RULES))
     return error

@@ -263,9 +263,13 @@ class UpstreamError(GatewayError):
         return self.kind in _TRANSIENT
 
     def _http(self) -> tuple[int, str]:
+        if self.kind is FailureKind.MISSING:
+            return CODE_STATUS["model_not_found"]
         clients_mistake = not self.code.startswith("upstream_") or self.code == "upstream_rejected"
         if clients_mistake and (passed := PASSED_STATUS.get(self.status)) is not None:
             return self.status, passed
+        if self.kind is FailureKind.CLIENT and self.status:  # told under the status of a failure of its own
+            return 400, PASSED_STATUS[400]
         return super()._http()
 
     def add(self, text: str) -> None:

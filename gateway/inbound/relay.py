@@ -25,7 +25,7 @@ from gateway.domain.usage import Usage
 from gateway.inbound.rendering import AnswerSource, SourcedStream
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, UpstreamText
-from gateway.upstream.failures import bad_response, truncation
+from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import (
     BLANK,
     BODY_STARTS,
@@ -40,6 +40,7 @@ from gateway.upstream.framing import (
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
 from gateway.upstream.output_limit import CAPS
 from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
+from gateway.upstream.refused_params import ROLE
 
 _NEVER_FORWARDED = re.compile(
     r"authorization|x-api-key|api-key|x-goog-api-key|cookie2?|host|origin|referer|connection|keep-alive|te|trailer"
@@ -158,21 +159,23 @@ def native_body(order: Order, changes: Fields) -> bytes:
 
 
 def native_failure(found: Failure, body: bytes) -> Failure:
-    """A failure that the dialect's adapter found, as a relay knows it."""
+    """A failure that the dialect's adapter found, as a relay knows it. Of what is refused it can only rename a role."""
+    found = msgspec.structs.replace(found, parameters=(ROLE,) if ROLE in found.parameters else (), max_output=None)
     if found.status in _ABSENT or (found.status == 404 and found.kind is FailureKind.SERVER):
-        return msgspec.structs.replace(found, lacks_api=True, parameters=())
+        return msgspec.structs.replace(found, lacks_api=True)
     if found.status == 404 and found.kind is FailureKind.CLIENT and not _names_something(found):
-        return msgspec.structs.replace(found, may_lack_api=True, parameters=())
+        return msgspec.structs.replace(found, may_lack_api=True)
     if found.kind is FailureKind.CLIENT and found.status in CLIENT_STATUSES and isinstance(rawjson.maybe(body), dict):
         text = UpstreamText(body.decode("utf-8", "replace"))
-        return msgspec.structs.replace(found, verbatim=text, parameters=())
-    return msgspec.structs.replace(found, parameters=())
+        return msgspec.structs.replace(found, verbatim=text)
+    return found
 
 
 def _names_something(failure: Failure) -> bool:
     """Whether something in the request was not found, such as an item of an earlier answer, and not the address."""
     origin = failure.origin
-    return origin is not None and any(text.cleared(str) for text in (origin.param, origin.code))
+    named = origin is not None and any(text.cleared(str) for text in (origin.param, origin.code))
+    return named or failure.code != REJECTED
 
 
 class NativeReader(AnswerSource, Protocol):

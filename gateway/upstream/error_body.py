@@ -2,6 +2,7 @@
 
 import html
 import re
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,13 +15,30 @@ MESSAGE_LIMIT = 2000
 """Characters of an upstream's message that are passed on."""
 EXCERPT_LIMIT = 200
 """Characters of a body that is not JSON."""
+BODY_LIMIT = 4 << 20
+"""Bytes of a body that are looked at."""
 
 _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,400})", re.IGNORECASE)
 _SCRIPT = re.compile(r"<(script|style)\b.*?(</\1\s*>|$)", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]{0,1000}>?")
 _QUERY = re.compile(r"(https?://[^\s?\"']{1,500})\?[^\s\"']*")
 _KEY = re.compile(r"\b(?:sk|gsk|pk|xai|rk|AIza|Bearer)[-_ ][\w*.-]{6,}|\bAIza[\w-]{10,}")
-_DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s\Z")
+_DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
+_GZIP = b"\x1f\x8b"
+
+_MESSAGES = ("message", "detail", "msg", "error_msg", "error_message", "status_msg", "Message", "title", "reason")
+_CODES = ("code", "error_code", "status_code", "errcode")
+_STATUSES = ("http_code", "statusCode", "status_code", "status")
+_DELAYS = ("retryDelay", "retry_after", "retryAfter", "retry_after_seconds", "estimated_time")
+_MINIMAX = {
+    **dict.fromkeys((1002, 1039, 1041), 429),
+    **dict.fromkeys((1004, 2049), 401),
+    **dict.fromkeys((1008, 2056), 402),
+    **dict.fromkeys((1026, 1027, 1042, 2013), 400),
+    1001: 504,
+}
+"""Statuses of the vendor's own numbers, which come without one."""
+_EXTRA = frozenset({"extra_forbidden", "value_error.extra", "unexpected_keyword_argument"})
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,15 +47,17 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     type: str = ""
     code: str = ""
-    """Its identifier; a code that is a number is a ``status``."""
+    """Its identifier; a code that is an HTTP status is a ``status``."""
     param: str = ""
     status: int = 0
     """The HTTP status the body names."""
     request_id: str = ""
     delay_s: float | None = None
     """How long it asks to wait, in the body."""
+    headers: Mapping[str, str] = {}
+    """Headers of the upstream behind this one, which it repeats."""
     refused: tuple[str, ...] = ()
-    """Names of top-level fields it says it does not know."""
+    """Paths of fields it says it does not know."""
     hints: str = ""
     """The details as they came, shortened: Google names the exhausted quota there."""
     json: bool = True
@@ -51,7 +71,10 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_error(body: bytes) -> ErrorBody:
     """What the body of a failed answer says."""
-    found = rawjson.maybe(body[: 4 * 1024 * 1024].strip())
+    body = _unpack(body[:BODY_LIMIT]).strip()
+    found = rawjson.maybe(body)
+    if found is None:
+        found = _event_in(body)
     if isinstance(found, list):  # Gemini's compatible surface
         found = found[0] if found and isinstance(found[0], dict) else None
     if isinstance(found, dict):
@@ -61,35 +84,129 @@ def read_error(body: bytes) -> ErrorBody:
     return ErrorBody(message=excerpt(body), json=False)
 
 
+def _unpack(body: bytes) -> bytes:
+    """A body that was packed although no header says so."""
+    if not body.startswith(_GZIP):
+        return body
+    try:
+        return zlib.decompressobj(wbits=31).decompress(body, BODY_LIMIT)
+    except zlib.error:
+        return body
+
+
+def _event_in(body: bytes) -> Any:
+    """The first JSON value among the events of a stream, or the lines of one."""
+    for line in body[:65536].splitlines()[:20]:
+        if (found := rawjson.maybe(line.removeprefix(b"data:").strip())) is not None:
+            return found
+    return None
+
+
 def read_object(found: Mapping[str, Any]) -> ErrorBody:
     """What an answer or a chunk says that is, or holds, an error object."""
-    inner = found.get("error")
-    if isinstance(inner, dict):
-        error = _read_inner(inner)
+    part = error_part(found) or _filter_error(found.get("choices"))
+    if isinstance(part, str):
+        outer = _read_inner(found)
+        nested = _inner_error(part)
+        message = f"{part}: {outer.message}" if outer.message else part
+        error = msgspec.structs.replace(outer, message=tidy(message))
+        return error if nested is None else _with_inner(error, nested)
+    if isinstance(part, dict):
+        error = _read_inner(part)
         request_id = error.request_id or _text(found.get("request_id"))
         return msgspec.structs.replace(error, request_id=request_id)
-    if isinstance(inner, str) and inner:
-        return ErrorBody(message=tidy(inner), code=_text(found.get("code")))
     return _read_inner(found)
 
 
+def error_part(found: Mapping[str, Any]) -> Any:
+    """The object or the text in which an answer reports an error, wherever it is; None if it reports none there."""
+    groq, response = found.get("x_groq"), found.get("response")
+    holders = [found, groq if isinstance(groq, dict) else {}, response if isinstance(response, dict) else {}]
+    choices = found.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        holders.append(choices[0])
+    for holder in holders:
+        error = holder.get("error")
+        if isinstance(error, list):
+            error = error[0] if error else None
+        if (isinstance(error, str) and error.strip()) or (isinstance(error, dict) and any(error.values())):
+            return error
+    errors, base = found.get("errors"), found.get("base_resp")
+    if isinstance(errors, list) and errors and isinstance(errors[0], dict | str):
+        return errors[0]
+    if isinstance(base, dict) and base.get("status_code"):
+        return base
+    return None
+
+
+def _filter_error(choices: Any) -> Any:
+    """Azure refuses a prompt in the form of an answer whose choice says only that the filter failed it."""
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, dict) or choice.get("message"):
+        return None
+    results = choice.get("content_filter_results")
+    return results.get("error") if isinstance(results, dict) else None
+
+
 def _read_inner(inner: Mapping[str, Any]) -> ErrorBody:
-    code = inner.get("code")
-    number = code if isinstance(code, int) and not isinstance(code, bool) else 0
-    if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3:
-        number = int(code)
-    details = inner.get("details")
-    message = inner.get("message", inner.get("detail", inner.get("msg")))
-    return ErrorBody(
+    message = next((inner[name] for name in _MESSAGES if inner.get(name) not in (None, "")), None)
+    code, status = _code(inner)
+    hints = {name: inner[name] for name in ("details", "innererror") if isinstance(inner.get(name), list | dict)}
+    error = ErrorBody(
         message=_message(message, inner),
-        type=_text(inner.get("type")) or _text(inner.get("status")),
-        code="" if number else _text(code),
+        type=_text(inner.get("type")) or _text(inner.get("status")) or _text(inner.get("__type")),
+        code=code,
         param=_text(inner.get("param")),
-        status=number if 400 <= number <= 599 else 0,
+        status=status,
         request_id=_text(inner.get("request_id")),
-        delay_s=_delay(details),
-        hints=rawjson.encode(details)[:2000].decode("utf-8", "replace") if isinstance(details, list) else "",
+        delay_s=_delay(inner),
+        headers=_headers(inner),
+        hints=rawjson.encode(hints)[:2000].decode("utf-8", "replace") if hints else "",
         refused=_refused_fields(message) or _refused_fields(inner.get("detail")),
+    )
+    nested = _inner_error(message) or _inner_error(_raw(inner))
+    return error if nested is None else _with_inner(error, nested)
+
+
+def _code(inner: Mapping[str, Any]) -> tuple[str, int]:
+    """The identifier, and the HTTP status: a code may be either, and a status may have a name of its own."""
+    code = next((inner[name] for name in _CODES if inner.get(name) not in (None, "")), "")
+    numbers = [_whole(code), *(_whole(inner.get(name)) for name in _STATUSES)]
+    status = next((number for number in numbers if 400 <= number <= 599), 0)
+    if (number := _whole(code)) and number <= 599 and len(str(code)) <= 3:
+        return "", status
+    if "status_code" in inner and number in _MINIMAX:
+        status = _MINIMAX[number]
+    return str(number) if isinstance(code, int) and number else _text(code), status
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _inner_error(message: Any) -> ErrorBody | None:
+    """What a text says that is itself the JSON of an error."""
+    if not isinstance(message, str) or not message.lstrip().startswith("{"):
+        return None
+    found = rawjson.maybe(message.encode("utf-8", "surrogatepass"))
+    return read_object(found) if isinstance(found, dict) else None
+
+
+def _with_inner(outer: ErrorBody, inner: ErrorBody) -> ErrorBody:
+    """The outer error with what the inner one knows better."""
+    return msgspec.structs.replace(
+        outer,
+        message=inner.message if outer.message.startswith("{") and inner.message else outer.message,
+        type=inner.type or outer.type,
+        code=inner.code or outer.code,
+        param=inner.param or outer.param,
+        status=outer.status or inner.status,
+        delay_s=inner.delay_s if outer.delay_s is None else outer.delay_s,
+        headers=outer.headers or inner.headers,
+        refused=outer.refused or inner.refused,
+        hints=outer.hints + inner.hints,
     )
 
 
@@ -98,18 +215,27 @@ def _message(message: Any, inner: Mapping[str, Any]) -> str:
     if isinstance(message, dict):
         return _message(message.get("detail", message.get("message")), message)
     if isinstance(message, list):
-        lines = [_detail(item) for item in message[:5]]
+        lines = [_detail(item) for item in message[:20]]
         return tidy("; ".join(line for line in lines if line))
     if isinstance(message, str) and message.strip():
-        return tidy(_raw_reason(message, inner))
+        raw = _raw(inner)
+        return tidy(f"{message}: {raw}" if raw else message)
     return ""
 
 
-def _raw_reason(message: str, inner: Mapping[str, Any]) -> str:
+def _raw(inner: Mapping[str, Any]) -> str:
     """OpenRouter wraps the real reason: ``Provider returned error`` with the provider's words in the metadata."""
     metadata = inner.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    return f"{message}: {raw}" if isinstance(raw, str) and raw else message
+    return raw if isinstance(raw, str) else ""
+
+
+def _headers(inner: Mapping[str, Any]) -> dict[str, str]:
+    metadata = inner.get("metadata")
+    headers = metadata.get("headers") if isinstance(metadata, dict) else None
+    if not isinstance(headers, dict):
+        return {}
+    return {name.lower(): str(value) for name, value in list(headers.items())[:32] if isinstance(value, str | int)}
 
 
 def _detail(item: Any) -> str:
@@ -122,21 +248,23 @@ def _detail(item: Any) -> str:
 
 
 def _refused_fields(details: Any) -> tuple[str, ...]:
-    """Top-level fields a strict schema forbids (Mistral): ``{"type": "extra_forbidden", "loc": ["body", "x"]}``."""
+    """Fields a strict schema forbids (Mistral): ``{"type": "extra_forbidden", "loc": ["body", "x"]}``."""
     if isinstance(details, dict):
         details = details.get("detail")
     if not isinstance(details, list):
         return ()
-    places = [d["loc"] for d in details if isinstance(d, dict) and d.get("type") == "extra_forbidden" and "loc" in d]
-    return tuple(str(place[1]) for place in places if isinstance(place, list) and len(place) == 2)
+    places = [d.get("loc") for d in details if isinstance(d, dict) and d.get("type") in _EXTRA]
+    return tuple(".".join(str(part) for part in place) for place in places if isinstance(place, list))
 
 
-def _delay(details: Any) -> float | None:
-    """Google's ``{"retryDelay": "34s"}`` among the details."""
-    for detail in details if isinstance(details, list) else ():
-        match = _DELAY.match(_text(detail.get("retryDelay"))) if isinstance(detail, dict) else None
-        if match:
-            return float(match[1])
+def _delay(inner: Mapping[str, Any]) -> float | None:
+    """Seconds to wait, as Google (``"retryDelay": "34s"`` among the details) and others have it."""
+    details, metadata = inner.get("details"), inner.get("metadata")
+    for holder in (*(details if isinstance(details, list) else (details,)), metadata, inner):
+        for name in _DELAYS if isinstance(holder, dict) else ():
+            match = _DELAY.fullmatch(str(holder.get(name)).strip())
+            if match:
+                return float(match[1])
     return None
 
 

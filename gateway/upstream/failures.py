@@ -1,13 +1,13 @@
 """Why an attempt failed, found in what the upstream answered or did, and what the client learns of it.
 
+What an error says counts before its status: vendors put an empty account under 200, 400, 403, 429 and 500.
+
 Codes beginning with ``upstream_`` are ours, and all but ``upstream_rejected`` have a status of their own. Any other one
 goes with the upstream's own status: the client's request was at fault, or it names a model that is not there.
 """
 
-import math
 import re
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 
 from gateway.domain.advice import REDIRECT_ADVICE, WRONG_PATH_ADVICE
 from gateway.domain.call import FailureKind
@@ -16,8 +16,8 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.text import plain
 from gateway.upstream.adapter import Failure, OrderOrigin, UpstreamText
 from gateway.upstream.error_body import ErrorBody
-
-RETRY_AFTER_LIMIT_S = 600.0
+from gateway.upstream.pauses import PAUSE_LIMIT_S, reset_s, retry_after_s, told_s
+from gateway.upstream.refused_params import most_output, refused_params
 
 WORDS_LIMIT = 300
 """Characters of what an upstream says about a channel's own account."""
@@ -26,81 +26,124 @@ REJECTED = "upstream_rejected"
 """The code of a refusal for which the upstream gave none."""
 TIMEOUT = "upstream_timeout"
 BAD_RESPONSE = "upstream_bad_response"
+TOO_LONG = "context_length_exceeded"
+"""The code of a request that is longer than the model takes, whatever the upstream calls that."""
+STATE_GONE = "previous_response_not_found"
+THING_GONE = "not_found"
+"""The code of something else that a request names and the upstream does not have, if it gives none."""
+FILTERED = "content_filter"
 
-_CLIENT = frozenset({400, 413, 415, 422})
 _SLOW = frozenset({408, 504, 524})
 _OVERLOADED = frozenset({498, 503, 529})
+_FAULT = frozenset(range(500, 600)) - {504, 524, 529}
+"""Statuses of an upstream's own failure, under which some report everything."""
 
 _MONEY = re.compile(
-    r"insufficient[_ ](?:quota|balance|credit|fund)|credit[_ ]balance|out[_ ]of[_ ]credit|spend(?:ing)?[_ ]limit"
-    r"|billing_(?:hard_limit_reached|not_active)|usage limit|perday"
+    r"insufficient[_ ](?:[\w-]+[_ ]){0,4}(?:quota|balance|credits?|funds?)\b|credit[_ ]balance|out[_ ]of[_ ]credit"
+    r"|\b(?:balance|credits?|quota)\b[^.]{0,30}(?:insufficient|not enough|too low|exhausted|depleted|used up)"
+    r"|spend(?:ing)?[_ ]limit|billing_(?:hard_limit_reached|not_active)|usage[_ ]limit|perday|exceeded_current_quota"
+    r"|insufficientbalance|quota_exhausted|overdue|arrear|in good standing|payment[_ ]required"
+    r"|please (?:recharge|top up)"
+    r"|free ?(?:tier|trial)[^.]{0,60}(?:exhausted|used up)|exhausted[^.]{0,20}free|freetieronly|set inference limit"
+    r"|(?:plan|subscription|package)[^.]{0,40}has expired"
+    r"|余额(?:不足|已)|欠费|请充值|额度(?:不足|已用|已耗)|配额(?:不足|已用)|资源包|使用上限|套餐已(?:过期|到期)"
+)
+_ALLOWANCE = re.compile(
+    r"exceeded (?:your |the |its )?(?:current |monthly |daily |weekly )?quota|(?:daily|weekly|monthly) (?:\w+ )?limit"
+    r"|per[-_ ]day\b|每[日天周月].{0,8}(?:上限|限额)"
+)
+"""What lasts for hours, unless the upstream says that it will be free sooner."""
+_RATE = re.compile(
+    r"rate[_ -]?limit|too[_ ]many[_ ]requests|throttl|(?:requests|tokens) per (?:second|minute)|\b[rtq]p[ms] limit"
+    r"|\bqps\b[^.]{0,20}limit|concurrency[^.]{0,40}(?:limit|exceed|reach)|limit_requests"
+    r"|(?:error|status)(?: code)?:? ?429|速率限制|频率|限流|并发"
+)
+_BUSY = re.compile(
+    r"overload|over capacity|no capacity|capacity_exhausted|at capacity|too busy|(?:server|service|system) (?:is )?busy"
+    r"|insufficient_system_resource|unable to handle additional|繁忙|访问量过大|负载"
 )
 _KEY = re.compile(
-    r"invalid[_ ]api[_ ]key|api[_ ]key[_ ](?:not valid|invalid|expired)|incorrect api key"
+    r"invalid[_ ](?:api|iam|access|auth)[_ ](?:key|token)|incorrect api key"
+    r"|api[_ ]?key[^.]{0,20}(?:not valid|invalid|incorrect|expired|无效)|(?:authentication|permission)[_ ]error"
+    r"|invalid[_ ]authentication|unauthori[sz]ed|login fail|\bnot authorized|authorization token"
+    r"|token (?:is )?(?:invalid|expired|not match)|令牌.{0,8}(?:无效|过期|不可用)"
     r"|account[^.]{0,40}(?:deactivated|suspended)"
+    r"|location is not supported|(?:country|region)[^.]{0,20}not supported"
 )
 _NO_MODEL = re.compile(
-    r"model_not_found|not a valid model|unknown model|no such model"
+    r"model_not_found|not_found_error model|modelnotopen|not a valid model|unknown model|no such model"
+    r"|not found the model|invalid_model\b|deploymentnotfound|deployment[^.]{0,60}not exist"
     r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
+    r"|not (?:activated|opened) the model|模型.{0,40}(?:不存在|无可用|未开通)"
 )
+_NO_MODEL_CODE = re.compile(
+    r"model_not_found|not_found_error model|unknown model|no such model|模型.{0,40}(?:不存在|无可用)|model not found"
+)
+"""The same beyond doubt, where a model that cannot be loaded is an upstream's own failure."""
 _DENIED = re.compile(
     r"(?:access to|(?:allowed|authorized|permitted|entitled) to (?:use|access|call|invoke))"
     r" (?:the |this |that |requested |specified )*models?\b"
     r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied|not enabled|not (?:allowed|authorized|permitted))"
+    r"|no permission to use the model|not support the model"
 )
 """The key is good, and this model is not for it."""
+_NO_STATE = re.compile(
+    r"(?:previous[_ ]response|response (?:with )?id|\bresp_\w|prediction history node)"
+    r"[^.]{0,160}(?:not[_ ]found|not exist|no longer|expired)"
+)
+_NO_THING = re.compile(r"\b(?:item|conversation|container|vector store)\b[^.]{0,80}not (?:found|exist)")
 _NO_PATH = re.compile(r"invalid url|unknown_url")
 _REQUEST = re.compile(r"invalid_request_error")
-_FLAGGED = re.compile(r"content_filter|moderation|flagged|safety")
+_FILTER = re.compile(
+    r"content[_ ]filter|data_?inspection|content[_ ]policy|responsibleai|high risk|new_sensitive|sensitive[_ ]?content"
+    r"|risk_?detection|inappropriate content|敏感|不安全|违规"
+)
+_FLAGGED = re.compile(_FILTER.pattern + r"|moderation|flagged|safety")
+_LONG = re.compile(
+    r"context[_ ]?(?:length|window|size|limit)|context_exceeded|maximum context|max(?:imum)? (?:model )?context"
+    r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum prompt length|prompt contains \d+ tokens"
+    r"|input (?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
+    r"|max_seq_len|max message tokens"
+    r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
+    r"|reduce the length of|`inputs` tokens|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
+)
+_BLOCKED = re.compile(r"cloudflare|just a moment|attention required|been blocked|captcha")
+_BAD_REQUEST = re.compile(r"unexpected message role|unknown variant|extra_forbidden|invalid params")
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
     (FailureKind.QUOTA, frozenset({402}), None),
-    (FailureKind.QUOTA, frozenset({400, 403, 429}), _MONEY),
+    (FailureKind.QUOTA, frozenset({400, 401, 403, 404, 422, 429, *_FAULT}), _MONEY),
     (FailureKind.CLIENT, frozenset({400, 403}), _FLAGGED),
+    (FailureKind.CLIENT, frozenset({422, 451, *_FAULT}), _FILTER),
+    (FailureKind.RATE, frozenset({429}), None),
+    (FailureKind.CLIENT, frozenset({400, 422, *_FAULT}), _LONG),
+    (FailureKind.RATE, frozenset({400, 403, *_FAULT}), _RATE),
     (FailureKind.MISSING, frozenset({401, 403}), _DENIED),
     (FailureKind.MISSING, frozenset({403}), _NO_MODEL),
     (FailureKind.AUTH, frozenset({401, 403}), None),
-    (FailureKind.AUTH, frozenset({400}), _KEY),
-    (FailureKind.MISSING, frozenset({400, 404}), _NO_MODEL),
+    (FailureKind.AUTH, frozenset({400, *_FAULT}), _KEY),
+    (FailureKind.CLIENT, frozenset({404}), _NO_STATE),
+    (FailureKind.MISSING, frozenset({400, 404, 422}), _NO_MODEL),
+    (FailureKind.MISSING, _FAULT, _NO_MODEL_CODE),
+    (FailureKind.CLIENT, frozenset({404}), _NO_THING),
     (FailureKind.SERVER, frozenset({404}), _NO_PATH),
     (FailureKind.CLIENT, frozenset({404}), _REQUEST),
-    (FailureKind.RATE, frozenset({429}), None),
+    (FailureKind.CLIENT, _FAULT, _BAD_REQUEST),
     (FailureKind.SLOW, _SLOW, None),
-    (FailureKind.CLIENT, _CLIENT, None),
+    (FailureKind.CLIENT, frozenset({400, 413, 415, 422, 451}), None),
 )
 """The first rule whose status and words fit; everything else is the upstream's own failure."""
-
-_NAMES = re.compile(
-    r"(?:unsupported|unknown|unrecognized|unexpected|extra)\s+(?:request\s+)?"
-    r"(?:parameter|argument|field|name|key|property)s?(?:\s+supplied)?\s*:?\s*[`'\"]?([a-z_]+)"
-    r"|(?:parameter|field|property|argument)\s+[`'\"]?([a-z_]+)[`'\"]?\s+is\s+(?:unsupported|not\s+(?:supported|allowed))"
-    r"|[`'\"]?\b([a-z_]+)[`'\"]?:?\s+(?:is\s+not\s+supported|is\s+unsupported|extra\s+inputs\s+are\s+not\s+permitted)"
-    r"|does\s+not\s+support\s+(?:the\s+)?(?:parameters?\s+)?[`'\"]?([a-z_]+)",
-    re.IGNORECASE,
-)
-_MOST_OUTPUT = re.compile(
-    r"supports? at most (\d{1,9}) (?:completion|output) tokens"
-    r"|(?<!\d)(\d{1,9}), which is the maximum allowed number of output tokens"
-    r"|max_(?:completion_)?tokens[`'\"]? must be (?:less than or equal to|at most|<=) [`'\"]?(\d{1,9})(?!\d)"
-    r"|range of max_(?:completion_)?tokens (?:is|should be) \[\d+, ?(\d{1,9})\]",
-    re.IGNORECASE,
-)
-"""The model's own limit, in a refusal of a higher one: as OpenAI, Anthropic, Groq, and DeepSeek with Qwen write it."""
-_SET = re.compile(
-    r"(?:unsupported|unknown|unrecognized|unexpected|extra)\s+(?:request\s+)?(?:parameter|argument|field|name|key)s?\b"
-    r"[^{\[('\"]{0,60}[{\[(]([^}\])]{1,500})[}\])]",
-    re.IGNORECASE,
-)
-"""Names as a set or list, as Python writes them: transformers says ``Unexpected fields in the request: {'x', 'y'}``."""
-_QUOTED = re.compile(r"['\"]([a-z_]+)['\"]")
 
 
 def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[str, str]) -> Failure:
     """The failure that an answer means. ``status`` may also come from inside a body of status 200."""
-    kind = _kind(status, error)
-    wait = retry_after_s(headers)
+    headers = {**error.headers, **headers} if error.headers else headers
+    pause = _asked_s(error, headers)
+    kind = _kind(status, error, pauses=pause is not None)
+    if kind is FailureKind.RATE and pause is None:
+        pause = reset_s(headers)
     code, text = _code_and_text(channel, kind, status, error)
-    refused = kind is FailureKind.CLIENT and status in {400, 422}
+    refused = kind is FailureKind.CLIENT and status != 413
     return Failure(
         kind=kind,
         code=code,
@@ -115,19 +158,27 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
             param=UpstreamText(error.param),
             request_id=UpstreamText(error.request_id or upstream_id(headers)),
         ),
-        retry_after_s=wait if wait is not None else _clamp(error.delay_s),
-        parameters=_parameters(error) if refused else (),
-        max_output=_max_output(error) if refused else None,
+        retry_after_s=pause,
+        parameters=refused_params(error) if refused else (),
+        max_output=most_output(error) if refused else None,
     )
 
 
-def _max_output(error: ErrorBody) -> int | None:
-    found = _MOST_OUTPUT.search(error.message[:1000])
-    return int(next(filter(None, found.groups()))) or None if found is not None else None
+def _asked_s(error: ErrorBody, headers: Mapping[str, str]) -> float | None:
+    """How long the upstream asks to wait, by name."""
+    if (pause := retry_after_s(headers)) is not None:
+        return pause
+    if error.delay_s is not None:
+        return min(error.delay_s, PAUSE_LIMIT_S)
+    return told_s(error.message.lower(), headers)
 
 
-def _kind(status: int, error: ErrorBody) -> FailureKind:
+def _kind(status: int, error: ErrorBody, *, pauses: bool) -> FailureKind:
     words = error.words
+    if not error.json and status == 403 and _BLOCKED.search(words):  # by something before the upstream
+        return FailureKind.SERVER
+    if not pauses and status in {400, 403, 429, *_FAULT} and _ALLOWANCE.search(words):
+        return FailureKind.QUOTA
     for kind, statuses, pattern in _RULES:
         if status in statuses and (pattern is None or pattern.search(words)):
             return kind
@@ -137,6 +188,7 @@ def _kind(status: int, error: ErrorBody) -> FailureKind:
 def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: ErrorBody) -> tuple[str, str]:
     """Code and message for the client. What concerns the channel's own account never holds the upstream's words."""
     code, text = "upstream_error", _server_words(status, error)
+    busy = status in _OVERLOADED or (status != 429 and bool(_BUSY.search(error.words)))
     if kind is FailureKind.AUTH:
         fault = "refused the channel's key" if channel.key else "requires a key and the channel has none"
         code, text = "upstream_auth_failed", f"the upstream {fault} (HTTP {status}). Set a valid key for this channel."
@@ -145,14 +197,27 @@ def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: Erro
     elif kind is FailureKind.MISSING:
         code, text = "model_not_found", _words(status, error)
     elif kind is FailureKind.CLIENT:
-        code, text = REJECTED, _words(status, error)
+        code, text = _client_code(status, error), _words(status, error)
     elif kind is FailureKind.SLOW:
         code, text = TIMEOUT, f"the upstream gave up waiting: {_words(status, error)}"
-    elif status == 429:
-        code, text = "upstream_rate_limited", f"the upstream is limiting the rate: {_words(status, error)}"
-    elif status in _OVERLOADED:
+    elif busy:
         code, text = "upstream_overloaded", f"the upstream is overloaded: {_words(status, error)}"
+    elif kind is FailureKind.RATE:
+        code, text = "upstream_rate_limited", f"the upstream is limiting the rate: {_words(status, error)}"
     return code, f"channel '{channel.name}': {text}"
+
+
+def _client_code(status: int, error: ErrorBody) -> str:
+    """The code by which programs know what to do; else the upstream's own, which ``redaction`` puts in."""
+    words = error.words
+    if status in {400, 404} and _NO_STATE.search(words):
+        return STATE_GONE
+    if status != 404 and _LONG.search(words):
+        return TOO_LONG
+    own = error.code and not error.code.isdigit()
+    if status == 404 and not own and _NO_THING.search(words):
+        return THING_GONE
+    return FILTERED if not own and _FILTER.search(words) else REJECTED
 
 
 def _for_owner(text: str, error: ErrorBody) -> UpstreamText | None:
@@ -183,46 +248,6 @@ def upstream_id(headers: Mapping[str, str]) -> str:
         if found:
             return plain(found, 120)
     return ""
-
-
-def _parameters(error: ErrorBody) -> tuple[str, ...]:
-    named = [error.param] if error.code in {"unsupported_parameter", "unknown_parameter"} and error.param else []
-    named += error.refused
-    named += [next(filter(None, match)) for match in _NAMES.findall(error.message[:1000])]
-    named += [name for names in _SET.findall(error.message[:1000]) for name in _QUOTED.findall(names)]
-    if "stream_options" in error.message:
-        named.append("stream_options")
-    return tuple(dict.fromkeys(named))
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait as the headers ask, 0 to 600; None if they do not, or are not valid.
-
-    A date is compared with the answer's own ``Date``: the upstream's clock need not be ours.
-    """
-    millis, seconds = _number(headers.get("retry-after-ms")), _number(headers.get("retry-after"))
-    if millis is not None:
-        return _clamp(millis / 1000)
-    if seconds is not None:
-        return _clamp(seconds)
-    try:
-        until = parsedate_to_datetime(headers.get("retry-after", ""))
-        return _clamp((until - parsedate_to_datetime(headers.get("date", ""))).total_seconds())
-    except (TypeError, ValueError):
-        return None
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return float(text) if text else None
-    except ValueError:
-        return None
-
-
-def _clamp(seconds: float | None) -> float | None:
-    if seconds is None or math.isnan(seconds) or seconds < 0:
-        return None
-    return min(seconds, RETRY_AFTER_LIMIT_S)
 
 
 def unreachable(channel: Channel, why: str, *, sent: bool) -> Failure:

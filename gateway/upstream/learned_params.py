@@ -8,18 +8,26 @@ import msgspec
 from gateway.domain.channel import Channel, Dialect, ServedModel, TokenLimitField
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.adapter import Failure, LearnedRefusals, Order
+from gateway.upstream.rawjson import NULL
+from gateway.upstream.refused_params import MESSAGES, ROLE
 from gateway.upstream.vendors import vendor_of
 
 KEEP_MS = 3_600_000
 KEEP_API_MS = 24 * 3_600_000
 
 NEVER_DROPPED = frozenset(
-    {"model", "messages", "tools", "response_format", "stream", "input", "dimensions", "prompt", "suffix"}
+    {
+        *("model", "messages", "tools", "response_format", "stream", "input", "dimensions", "prompt", "suffix"),
+        *(MESSAGES + name for name in ("content", "tool_calls", "tool_call_id")),
+    }
 )
 """Without these the answer would be another one."""
 
 ADDED = {Dialect.OPENAI: "stream_options", Dialect.ANTHROPIC: "cache_control"}
 """The field that the gateway adds to requests, by the channel's dialect."""
+
+DEVELOPER = b'"developer"'
+"""The role that a refusal of a message's role means: it has another name, ``system``."""
 
 _OTHER_LIMIT = {
     "max_tokens": TokenLimitField.MAX_COMPLETION_TOKENS,
@@ -51,16 +59,18 @@ class LearnedParams:
         """Whether the same channel should be asked once more, because this time something is left out or lower.
 
         A strict channel loses nothing that the client sent; what the gateway added is always left out.
-        Upstreams that check a whole request name all they refuse: all of it is learned at once.
+        Upstreams that check a whole request name all they refuse: all of it is learned at once. With it goes what the
+        vendor is known to refuse one by one.
         """
         before = after = self.of(channel.id, served, now)
         for parameter in failure.parameters:
             name = _client_name(parameter, channel)
-            added = name == ADDED.get(channel.dialect) and (order.stream or name != "stream_options")
-            ours = added and not _is_anywhere(name, order)
-            if (channel.strict and not ours) or name in NEVER_DROPPED or not (added or _was_sent(name, order)):
-                continue
-            after = _with(after, name)
+            if _may_leave_out(name, channel, order):
+                after = _with(after, name)
+        suspects = vendor_of(channel.preset, channel.base_url).suspects
+        if suspects.intersection(after.dropped[len(before.dropped) :]) and not channel.strict:
+            for name in sorted(suspects):
+                after = _with(after, name)
         fixed = channel.strict and _was_sent("max_tokens", order)
         if (most := failure.max_output) is not None and not fixed:  # else the client's, or one that the gateway chose
             after = msgspec.structs.replace(after, max_output=min(most, after.max_output or most))
@@ -101,7 +111,19 @@ def _is_anywhere(name: str, order: Order) -> bool:
     return marked or name in order.fields or any(key in bytes(value) for value in order.fields.values())
 
 
+def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
+    """Whether it was sent, and may be missing. A role loses nothing by its other name."""
+    if name == ROLE:
+        return any(DEVELOPER in bytes(order.fields.get(turns, NULL)) for turns in ("messages", "input"))
+    added = name == ADDED.get(channel.dialect) and (order.stream or name != "stream_options")
+    if channel.strict and (not added or _is_anywhere(name, order)):
+        return False
+    return name not in NEVER_DROPPED and (added or _was_sent(name, order))
+
+
 def _was_sent(name: str, order: Order) -> bool:
+    if name.startswith(MESSAGES):
+        return f'"{name.removeprefix(MESSAGES)}"'.encode() in bytes(order.fields.get("messages", NULL))
     names = _OTHER_LIMIT if name in _OTHER_LIMIT else (name,)
     return any(sent in order.fields for sent in names)
 

@@ -65,6 +65,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Top-level fields it refuses."""
     rename: tuple[tuple[str, str], ...] = ()
     """Top-level fields that have another name there."""
+    suspects: frozenset[str] = frozenset()
+    """Top-level fields it refuses one by one: if it refuses one of them for a model, all are left out for a while."""
     swaps: tuple[ValueName, ...] = ()
     message_allow: frozenset[str] = frozenset()
     """If not empty: only these fields of a message are accepted there."""
@@ -90,6 +92,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it has the Responses API; None: its first call finds that out."""
     reads_reasoning: bool = True
     """Assistant messages may have ``reasoning_content``."""
+    reads_developer: bool = True
+    """Messages may have the role ``developer``; else it is called ``system``."""
     reads_signatures: bool = False
     """Tool calls may have Google's thought signatures."""
     edits_messages: bool = False
@@ -119,6 +123,17 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
 PLAIN = Vendor(name="")
 """Nothing is known: the request goes out as it came."""
 
+_OPENAI_ONLY = frozenset(
+    {
+        *("audio", "metadata", "modalities", "moderation", "prediction", "prompt_cache_key", "prompt_cache_retention"),
+        *("safety_identifier", "service_tier", "store", "verbosity", "web_search_options"),
+    }
+)
+"""What few others than OpenAI know. Strict ones refuse it, many name only the first they find."""
+
+_SAMPLING = frozenset({"temperature", "top_p", "frequency_penalty", "presence_penalty"})
+"""What models that think leave to their makers."""
+
 _REASONING = VendorModel(
     patterns=("o1*", "o3*", "o4*", "gpt-5*", "gpt-6*"), token_limit_field=TokenLimitField.MAX_COMPLETION_TOKENS
 )
@@ -129,6 +144,7 @@ OPENAI = Vendor(
     key_variable="OPENAI_API_KEY",
     hosts=("api.openai.com",),
     models=(_REASONING,),
+    suspects=_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},
     responses=True,
     reads_reasoning=False,
     strict_messages=True,
@@ -157,6 +173,7 @@ AZURE = Vendor(
     hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
     auth=Auth.API_KEY,
     models=(_REASONING,),  # the model is a deployment's name, which may say nothing: the channel can set the field
+    suspects=_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},
     responses=True,
     reads_reasoning=False,
     strict_messages=True,
@@ -179,6 +196,7 @@ DEEPSEEK = Vendor(
     completions_root="/beta",
     token_limit_field=TokenLimitField.MAX_TOKENS,
     reasoning_back=True,
+    reads_developer=False,
     responses=False,
 )
 
@@ -188,7 +206,8 @@ GROQ = Vendor(
     key_variable="GROQ_API_KEY",
     hosts=("api.groq.com",),
     deny=frozenset({"logprobs", "top_logprobs", "logit_bias"}),
-    message_deny=frozenset({"name"}),
+    suspects=_OPENAI_ONLY - {"service_tier"},
+    message_deny=frozenset({"name", "reasoning_content"}),
     drop_nulls=True,
     responses=True,
     reads_reasoning=False,
@@ -232,6 +251,7 @@ MISTRAL = Vendor(
     ),
     message_allow=frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"}),
     short_tool_ids=True,
+    reads_developer=False,
     responses=False,
     strict_messages=True,
 )
@@ -248,6 +268,7 @@ XAI = Vendor(
     base_url="https://api.x.ai/v1",
     key_variable="XAI_API_KEY",
     hosts=("api.x.ai",),
+    suspects=frozenset({"frequency_penalty", "presence_penalty"}),
     responses=True,
 )
 
@@ -263,6 +284,10 @@ CEREBRAS = Vendor(
     base_url="https://api.cerebras.ai/v1",
     key_variable="CEREBRAS_API_KEY",
     hosts=("api.cerebras.ai",),
+    deny=frozenset({"frequency_penalty", "presence_penalty", "logit_bias"}),
+    suspects=_OPENAI_ONLY,
+    message_deny=frozenset({"reasoning_content"}),
+    reads_developer=False,
     responses=False,
     strict_messages=True,
 )
@@ -286,7 +311,9 @@ MOONSHOT = Vendor(
     base_url="https://api.moonshot.ai/v1",
     key_variable="MOONSHOT_API_KEY",
     hosts=("api.moonshot.ai", "api.moonshot.cn"),
+    suspects=_SAMPLING,
     reasoning_back=True,
+    reads_developer=False,
     responses=False,
 )
 
@@ -347,6 +374,7 @@ OLLAMA = Vendor(
     token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored: the output has no bound
     empty_content=True,
     heeds_tool_choice=False,
+    reads_developer=False,
     responses=True,
 )
 
@@ -355,21 +383,23 @@ LMSTUDIO = Vendor(
     base_url="http://127.0.0.1:1234/v1",
     hosts=("*:1234",),
     swaps=(ValueName("response_format", b'{"type":"json_object"}', b'{"type":"text"}'),),
+    reads_developer=False,
     responses=True,
 )
 
-LLAMACPP = Vendor(name="llamacpp", base_url="http://127.0.0.1:8080/v1", hosts=("*:8080",))
+LLAMACPP = Vendor(name="llamacpp", base_url="http://127.0.0.1:8080/v1", hosts=("*:8080",), reads_developer=False)
 
 VLLM = Vendor(
     name="vllm",
     base_url="http://127.0.0.1:8000/v1",
     hosts=("*:8000",),
+    reads_developer=False,
     responses=True,
 )
 
-JAN = Vendor(name="jan", base_url="http://127.0.0.1:1337/v1", hosts=("*:1337",))
+JAN = Vendor(name="jan", base_url="http://127.0.0.1:1337/v1", hosts=("*:1337",), reads_developer=False)
 
-KOBOLDCPP = Vendor(name="koboldcpp", base_url="http://127.0.0.1:5001/v1", hosts=("*:5001",))
+KOBOLDCPP = Vendor(name="koboldcpp", base_url="http://127.0.0.1:5001/v1", hosts=("*:5001",), reads_developer=False)
 
 UNEDITED = Vendor(name="plain")
 """For those who know better than the row their channel's host would find."""

@@ -14,7 +14,7 @@ from gateway.core.memory import POCKET
 from gateway.core.retry import MOST_TRIES
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Timeouts
-from gateway.domain.errors import BadRequest, NoChannel, Unavailable, UpstreamError
+from gateway.domain.errors import BadRequest, NoChannel, NotFound, Unavailable, UpstreamError
 from gateway.domain.long_strings import Buffer
 from gateway.upstream import dialects, failures
 from gateway.upstream.adapter import AttemptFailed
@@ -229,8 +229,9 @@ async def test_a_missing_model_is_paused_alone(rig: Rig) -> None:
     error = await failure(rig)
     assert (error.code, error.param) == ("model_not_found", "model")
     assert (await rig.call("n")).body
-    with pytest.raises(NoChannel, match="does not have the model"):
+    with pytest.raises(NotFound, match="does not have the model") as caught:
         await rig.call("m")
+    assert (caught.value.http_status, caught.value.code, caught.value.param) == (404, "model_not_found", "model")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,23 @@ SHAPES = [
     {"message": "too bad"},
     {"msg": "too bad"},
     {"error": {"message": "Provider returned error", "metadata": {"raw": "too bad"}}},
+    {"error": {"message": "Provider returned error", "metadata": {"raw": '{"error":{"message":"too bad"}}'}}},
+    {"error": {"message": '{"error": {"message": "too bad"}}'}},
+    {"error": '{"error": {"message": "too bad"}}'},
+    {"error": ["too bad"]},
+    {"error": True, "message": "too bad"},
+    {"error": "Bad Request", "message": "too bad"},
+    {"errors": [{"code": 7, "message": "too bad"}], "success": False},
+    {"errors": ["too bad"]},
+    {"base_resp": {"status_code": 1008, "status_msg": "too bad"}, "choices": None},
+    {"error_code": 17, "error_msg": "too bad"},
+    {"code": 30001, "message": "too bad", "data": None},
+    {"Message": "too bad"},
+    {"title": "too bad", "status": 402},
+    {"title": "No", "detail": "too bad"},
+    {"choices": [{"finish_reason": "error", "error": {"message": "too bad"}}]},
+    {"choices": [{"finish_reason": "content_filter", "content_filter_results": {"error": {"message": "too bad"}}}]},
+    {"type": "response.failed", "response": {"error": {"message": "too bad"}}},
     "too bad",
 ]
 
@@ -45,6 +62,24 @@ def test_a_code_that_is_a_number_is_a_status(code: object) -> None:
     assert (said.code, said.status) == ("", 429)
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "status"),
+    [
+        ({"code": 30001}, "30001", 0),
+        ({"code": "1113"}, "1113", 0),
+        ({"http_code": "429", "type": "t"}, "", 429),
+        ({"statusCode": 401}, "", 401),
+        ({"status": 402}, "", 402),
+        ({"status": "INVALID_ARGUMENT", "code": 400}, "", 400),
+    ],
+)
+def test_a_vendors_own_number_is_a_code_and_a_status_may_have_a_name_of_its_own(
+    error: dict[str, object], code: str, status: int
+) -> None:
+    said = _read({"error": {"message": "m", **error}})
+    assert (said.code, said.status) == (code, status)
+
+
 def test_a_number_that_is_not_an_error_status_is_none() -> None:
     assert _read({"error": {"message": "m", "code": 200}}).status == 0
 
@@ -55,11 +90,23 @@ def test_googles_delay_is_found() -> None:
     assert _read({"error": {"message": "m", "details": [{"retryDelay": "soon"}]}}).delay_s is None
 
 
+@pytest.mark.parametrize("name", ["retry_after", "retryAfter", "retry_after_seconds", "estimated_time"])
+def test_a_delay_has_many_names(name: str) -> None:
+    assert _read({"error": {"message": "m", name: 7}}).delay_s == 7
+    assert _read({"error": "m", name: "7.5"}).delay_s == 7.5
+    assert _read({"error": {"message": "m", "metadata": {name: 7}}}).delay_s == 7
+
+
+def test_the_body_may_be_an_event_or_the_first_of_some_lines() -> None:
+    assert read_error(b'id:1\nevent:error\n:HTTP_STATUS/400\ndata:{"message":"bad"}\n\n').message == "bad"
+    assert read_error(b'{"error":"bad"}\n{"done":true}\n').message == "bad"
+
+
 def test_forbidden_fields_are_named() -> None:
     detail = [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]
-    assert _read({"detail": detail}).refused == ("seed",)
-    assert _read({"object": "error", "message": {"detail": detail}}).refused == ("seed",)
-    assert _read({"detail": [{"type": "extra_forbidden", "loc": ["body", "messages", 0, "x"]}]}).refused == ()
+    assert _read({"detail": detail}).refused == ("body.seed",)
+    assert _read({"object": "error", "message": {"detail": detail}}).refused == ("body.seed",)
+    assert _read({"detail": [{"type": "extra_forbidden", "loc": 5}]}).refused == ()
 
 
 @pytest.mark.parametrize(

@@ -109,3 +109,33 @@ def test_a_strict_channel_keeps_the_limit_of_a_client_but_not_that_of_the_gatewa
 
 def _refusal_of(max_output: int) -> Failure:
     return Failure(kind=FailureKind.CLIENT, code="x", text=NO_TEXT, max_output=max_output)
+
+
+def test_what_the_vendor_refuses_one_by_one_goes_with_the_first_of_it() -> None:
+    lessons = LearnedParams()
+    asked = order({"model": "m", "store": False, "metadata": {}, "seed": 1})
+    assert lessons.learn(channel(preset="cerebras"), SERVED, asked, _refusal("store"), NOW)
+    assert {"store", "metadata", "prompt_cache_key", "verbosity"} <= set(lessons.of(UP, SERVED, NOW).dropped)
+    assert "seed" not in lessons.of(UP, SERVED, NOW).dropped
+
+
+def test_a_refusal_of_something_else_says_nothing_about_that() -> None:
+    lessons = LearnedParams()
+    assert lessons.learn(channel(preset="cerebras"), SERVED, order({"model": "m", "seed": 1}), _refusal("seed"), NOW)
+    assert lessons.of(UP, SERVED, NOW).dropped == ("seed",)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_role_gets_its_older_name_if_the_newer_was_sent(strict: bool) -> None:
+    asked = order({"model": "m", "messages": [{"role": "developer", "content": "x"}]})
+    lessons = LearnedParams()
+    assert lessons.learn(channel(strict=strict), SERVED, asked, _refusal("messages[].role"), NOW)
+    assert lessons.of(UP, SERVED, NOW).dropped == ("messages[].role",)
+    assert not lessons.learn(channel(strict=strict), SERVED, asked, _refusal("messages[].role"), NOW)
+    assert not LearnedParams().learn(channel(), SERVED, order(), _refusal("messages[].role"), NOW)
+
+
+@pytest.mark.parametrize(("name", "learned"), [("reasoning_content", True), ("name", False), ("content", False)])
+def test_a_field_of_a_message_is_left_out_if_it_was_sent_and_is_not_its_content(name: str, learned: bool) -> None:
+    asked = order({"model": "m", "messages": [{"role": "assistant", "content": "a", "reasoning_content": "b"}]})
+    assert LearnedParams().learn(channel(), SERVED, asked, _refusal(f"messages[].{name}"), NOW) is learned

@@ -66,4 +66,4 @@ def test_the_limits_name_depends_on_the_model(preset: str, model: str, field: To
 
 def test_only_some_need_their_messages_edited() -> None:
     edited = {name for name, row in PRESETS.items() if row.edits_messages}
-    assert edited == {"groq", "mistral", "ollama"}
+    assert edited == {"cerebras", "groq", "mistral", "ollama"}

@@ -14,7 +14,7 @@ from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.messages.render import write_event
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, WholeAnswer
-from gateway.upstream.anthropic.errors import failure_inside
+from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.anthropic.response import Report, finish_of
 from gateway.upstream.framing import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.upstream.rawjson import Fields
@@ -142,8 +142,8 @@ class MessagesReader:
                 self._end(found)
             case "message_stop":
                 self.complete = True
-            case "error":
-                self.failure = failure_inside(self._channel, data)
+            case _ if (failure := failure_in(self._channel, rawjson.fields(data), event=event.name)) is not None:
+                self.failure = failure
                 return None
         return _clean(event, self._order.screen)
 
@@ -214,10 +214,9 @@ class MessagesReader:
             message = rawjson.fields(body.strip().removeprefix(b"\xef\xbb\xbf"))
         except ValueError as error:
             raise no_answer(body, self._channel) from error
-        if rawjson.maybe(message.get("type")) == "error":
-            raise AttemptFailed(failure_inside(self._channel, body))
         if bytes(memoryview(message.get("content", rawjson.NULL))[:1]) != b"[":
-            raise no_answer(body, self._channel)
+            failure = failure_in(self._channel, message)
+            raise no_answer(body, self._channel) if failure is None else AttemptFailed(failure)
         self._see(message)
         self._final = True
         self.finish = finish_of(rawjson.maybe(message.get("stop_reason")), tools=True)

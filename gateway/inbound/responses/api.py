@@ -70,7 +70,6 @@ class Responses(InboundApi):
     id_headers: tuple[str, ...] = ("x-request-id",)
     stream_rules = ResponsesRules
     sticky = True
-    keeps_answers = True
     repeats_blindly = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
@@ -80,6 +79,10 @@ class Responses(InboundApi):
     def prompt_tokens(self, request: InboundRequest) -> int:
         """See ``InboundApi``."""
         return prompt_of(request.fields) if request.prompt is None else request.prompt
+
+    def keeps_answer(self, request: InboundRequest) -> bool:
+        """See ``InboundApi``."""
+        return True
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""
@@ -99,9 +102,7 @@ class Responses(InboundApi):
         """See ``InboundApi``."""
         if not lacking and is_spoken(channel):
             native = native_order(order, channel.overrides)
-            return AttemptPlan(
-                ResponsesRelay(chat), native, native=True, learns=False, repaired=partial(without_seals, native)
-            )
+            return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
         found = read_fields(order.fields)
         translation = translate(order.fields, found, order.long)
         fields = fit_to_channel(translation, channel)

@@ -13,7 +13,7 @@ import msgspec
 from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
 from gateway.inbound.responses.render import usage_object
-from gateway.upstream import rawjson
+from gateway.upstream import answer_errors, rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
 from gateway.upstream.failures import truncation
 from gateway.upstream.framing import BLANK, SMALL_NUMBER, Framer, PieceDecoder, SSEEvent, parse
@@ -145,6 +145,8 @@ class ResponsesReader:
             self.failure = failure_in(event.data, self._channel)
         elif "response" in fields:
             return self._respond(fields, kind)
+        elif not self._begun and (failure := answer_errors.failure_in(self._channel, fields)) is not None:
+            self.failure = failure
         self._begun = True
         return None
 
@@ -189,12 +191,9 @@ class ResponsesReader:
         if self._order.screen.hides(msgspec.Raw(body)):
             cleaned = cleaned_response(fields, self._order.screen)
             fields, body = (fields, body) if cleaned == fields else (cleaned, rawjson.encode(cleaned))
-        if rawjson.maybe(fields.get("object")) == "error" or (
-            rawjson.maybe(fields.get("error")) and "output" not in fields
-        ):
-            raise AttemptFailed(failure_in(body, self._channel))
         if "output" not in fields:
-            raise ValueError("not a response")
+            failure = answer_errors.failure_in(self._channel, fields)
+            raise ValueError("not a response") if failure is None else AttemptFailed(failure)
         self._see(fields)
         status = rawjson.maybe(fields.get("status"))
         if status == "failed":

@@ -26,8 +26,10 @@ from gateway.upstream.adapter import (
 )
 from gateway.upstream.failures import bad_response
 from gateway.upstream.framing import is_stream
+from gateway.upstream.learned_params import DEVELOPER
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.rawjson import NULL, Fields, TooManyElements, refuse_many_elements
+from gateway.upstream.refused_params import ROLE
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/responses"
@@ -97,6 +99,18 @@ def _instructions(given: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
     return msgspec.Raw(bytes(given)[:-1] + rb"\n\n" + bytes(own)[1:])
 
 
+def _without_developer(given: msgspec.Raw) -> msgspec.Raw:
+    """The input with the older name of a role that the upstream does not know."""
+    try:
+        items = rawjson.objects(given)
+    except ValueError:
+        return given
+    for item in items:
+        if bytes(item.get("role", NULL)) == DEVELOPER:
+            item["role"] = rawjson.raw("system")
+    return rawjson.raw(items)
+
+
 def _is_ours(raw: msgspec.Raw) -> bool:
     """Whether an item is reasoning that was sealed here."""
     if _SEALED not in bytes(raw):
@@ -127,6 +141,9 @@ class ResponsesRelay:
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``."""
         changes: Fields = {"model": rawjson.raw(served.upstream_name)}
+        reads_developer = vendor_of(channel.preset, channel.base_url).reads_developer and ROLE not in learned.dropped
+        if not reads_developer and DEVELOPER in bytes(order.fields.get("input", NULL)):
+            changes["input"] = _without_developer(order.fields["input"])
         lower = lower_cap(order.fields, served)
         changes |= lower
         lowered = served.max_output if lower else None

@@ -7,25 +7,11 @@ import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Failure
+from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.anthropic.cache_marks import FIELD
-from gateway.upstream.error_body import ErrorBody, read_error
+from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify
-
-STATUSES = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "timeout_error": 504,
-    "api_error": 500,
-    "overloaded_error": 529,
-}
-"""The status of an error that comes inside an answer; from the vendor's list of errors."""
 
 _OWN_NAMES = {
     **dict.fromkeys(("thinking", "enabled", "adaptive", "disabled", "effort", "output_config"), "reasoning_effort"),
@@ -44,7 +30,7 @@ _NO_MARKS = re.compile(
 
 def failure(channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
     """What an answer with a status other than 2xx means."""
-    error = _read(body)
+    error = read_error(body)
     found = classify(channel, status, error, headers)
     names = dict.fromkeys(_OWN_NAMES.get(name, name) for name in found.parameters)
     if found.kind is FailureKind.CLIENT and _NO_MARKS.search(error.message[:1000]):
@@ -54,18 +40,4 @@ def failure(channel: Channel, status: int, headers: Mapping[str, str], body: byt
 
 def failure_inside(channel: Channel, body: bytes) -> Failure:
     """What an error in an answer of status 200 means."""
-    error = _read(body)
-    found = classify(channel, STATUSES.get(error.type, 500), error, {})
-    return msgspec.structs.replace(found, parameters=())
-
-
-def _read(body: bytes) -> ErrorBody:
-    """What it says. The hints are only looked through for words: codes in the details, and what a 404 is about."""
-    error = read_error(body)
-    document = rawjson.maybe(body)
-    inner = document.get("error") if isinstance(document, dict) else None
-    details = inner.get("details") if isinstance(inner, dict) else None
-    hints = rawjson.encode(details)[:2000].decode("utf-8", "replace") if isinstance(details, dict) else ""
-    if error.type == "not_found_error" and error.message.lower().startswith("model"):
-        hints += " model_not_found"  # "model: claude-none": the API says no more
-    return msgspec.structs.replace(error, hints=error.hints + hints)
+    return failure_told(channel, body)

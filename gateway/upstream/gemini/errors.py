@@ -6,23 +6,9 @@ import msgspec
 
 from gateway.domain.channel import Channel
 from gateway.upstream.adapter import Failure
+from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify
-
-STATUSES = {
-    "INVALID_ARGUMENT": 400,
-    "FAILED_PRECONDITION": 400,
-    "OUT_OF_RANGE": 400,
-    "UNAUTHENTICATED": 401,
-    "PERMISSION_DENIED": 403,
-    "NOT_FOUND": 404,
-    "RESOURCE_EXHAUSTED": 429,
-    "CANCELLED": 499,
-    "INTERNAL": 500,
-    "UNAVAILABLE": 503,
-    "DEADLINE_EXCEEDED": 504,
-}
-"""The status of an error inside an answer that names none as a number; from google.rpc.Code."""
 
 _OWN_NAMES = {
     "thinking_config": "reasoning_effort",
@@ -43,6 +29,4 @@ def failure(channel: Channel, status: int, headers: Mapping[str, str], body: byt
 
 def failure_inside(channel: Channel, body: bytes) -> Failure:
     """What an error in an answer of status 200 means."""
-    error = read_error(body)
-    found = classify(channel, error.status or STATUSES.get(error.type, 500), error, {})
-    return msgspec.structs.replace(found, parameters=())
+    return failure_told(channel, body)

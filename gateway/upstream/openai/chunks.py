@@ -7,8 +7,6 @@ else passes as it is.
 An upstream that has sent status 200 can report a failure only in the body: errors inside of answers are found here.
 """
 
-from typing import Any
-
 import msgspec
 
 from gateway.domain.channel import Channel
@@ -16,8 +14,7 @@ from gateway.domain.text import plain
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Failure, Order, OutputCounter, as_object
-from gateway.upstream.error_body import ErrorBody, read_error, read_object
-from gateway.upstream.failures import classify
+from gateway.upstream.answer_errors import failure_named, failure_told, reports_error
 from gateway.upstream.openai.tool_calls import ToolCalls
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.redaction.answers import Screen
@@ -306,50 +303,16 @@ class Chunks:
         return state
 
 
-_STATUSES = (
-    (402, ("insufficient_quota", "credit", "insufficient_balance")),
-    (429, ("rate_limit", "rate limit", "too many requests")),
-    (503, ("overloaded", "insufficient_system_resource", "capacity")),
-    (401, ("authentication", "invalid_api_key", "unauthorized")),
-    (404, ("model_not_found",)),
-    (400, ("invalid_request", "context_length", "content_filter")),
-    (504, ("timeout",)),
-)
-"""Words that show the status of an error that names none."""
-
-
 def is_error(chunk: Fields) -> bool:
     """Whether an answer or a chunk is an error, or brings one, in any of the places where upstreams put it."""
-    if "error" in chunk and rawjson.value(chunk["error"]):
-        return True
-    if bytes(chunk.get("object", rawjson.NULL)) == b'"error"':
-        return True
-    groq = rawjson.value(chunk["x_groq"]) if "x_groq" in chunk else None
-    return isinstance(groq, dict) and bool(groq.get("error"))
+    return reports_error(chunk)
 
 
 def failure_in(data: bytes, channel: Channel) -> Failure:
     """The failure that an error in the body reports."""
-    found = rawjson.maybe(data)
-    return _classify(_read(found) if isinstance(found, dict) else read_error(data), channel)
+    return failure_told(channel, data)
 
 
 def failure_word(word: str, channel: Channel) -> Failure:
     """The failure that a finish reason reports."""
-    return _classify(ErrorBody(message=f"the answer ended with finish_reason '{word}'", type=word), channel)
-
-
-def _read(found: dict[str, Any]) -> ErrorBody:
-    groq = found.get("x_groq")
-    if not found.get("error") and isinstance(groq, dict) and groq.get("error"):
-        return read_object(groq)
-    return read_object(found)
-
-
-def _classify(error: ErrorBody, channel: Channel) -> Failure:
-    failure = classify(channel, error.status or _status(error.words), error, {})
-    return msgspec.structs.replace(failure, parameters=())
-
-
-def _status(words: str) -> int:
-    return next((status for status, signs in _STATUSES if any(sign in words for sign in signs)), 500)
+    return failure_named(channel, word)

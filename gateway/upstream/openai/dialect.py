@@ -18,11 +18,13 @@ from gateway.upstream import failures, rawjson
 from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, WholeAnswer
 from gateway.upstream.error_body import read_error
 from gateway.upstream.framing import is_stream
+from gateway.upstream.learned_params import DEVELOPER
 from gateway.upstream.openai.completion import read_whole
 from gateway.upstream.openai.reasoning import ReasoningMemory, ReasoningStream, put_back, remember_reasoning
 from gateway.upstream.openai.stream import ChatStream, assemble
 from gateway.upstream.output_limit import CAPS, OutputLimit, read_limit
 from gateway.upstream.rawjson import Fields
+from gateway.upstream.refused_params import MESSAGES, ROLE
 from gateway.upstream.vendors import Vendor, vendor_of
 
 STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
@@ -30,6 +32,7 @@ PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate
 
 _USAGE_ASKED = msgspec.Raw(b'{"include_usage":true}')
 _EMPTY = msgspec.Raw(b'""')
+_SYSTEM = msgspec.Raw(b'"system"')
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _NOTHING_LEARNED = LearnedRefusals()
 
@@ -49,7 +52,7 @@ def _fits(order: Order, traits: Vendor, channel: Channel, served: ServedModel, l
     """Whether the client's body is what this channel needs, so that it does not have to be built again."""
     if not order.body or order.stream or not traits.quiet or learned.dropped or order.output_budget is not None:
         return False
-    if order.model != (served.upstream or served.name):
+    if order.model != (served.upstream or served.name) or (not traits.reads_developer and _has_developer(order.fields)):
         return False
     fields = order.fields
     return (
@@ -168,16 +171,30 @@ def _admit(fields: Fields, traits: Vendor) -> list[str]:
     return [here.get(name, name) for name in refused if name != "stream_options"]
 
 
-def _edit_messages(fields: Fields, traits: Vendor) -> list[str]:
+def _has_developer(fields: Fields) -> bool:
+    return DEVELOPER in bytes(memoryview(fields.get("messages", rawjson.NULL)))
+
+
+def _opens_messages(fields: Fields, traits: Vendor, learned: LearnedRefusals) -> bool:
+    """Whether something in a message may have to be changed."""
+    learned_fields = any(name.startswith(MESSAGES) for name in learned.dropped)
+    return traits.edits_messages or learned_fields or (not traits.reads_developer and _has_developer(fields))
+
+
+def _edit_messages(fields: Fields, traits: Vendor, learned: LearnedRefusals) -> list[str]:
     try:
         messages = rawjson.objects(fields["messages"])
     except ValueError:  # not a list of objects: the upstream will say so
         return []
     dropped: dict[str, None] = {}
+    denied = traits.message_deny | {name.removeprefix(MESSAGES) for name in learned.dropped if name != ROLE}
+    respells = not traits.reads_developer or ROLE in learned.dropped
     for message in messages:
-        for name in _refused_parts(message, traits):
+        for name in _refused_parts(message, traits, denied):
             del message[name]
-            dropped[f"messages[].{name}"] = None
+            dropped[MESSAGES + name] = None
+        if respells and bytes(message.get("role", rawjson.NULL)) == DEVELOPER:
+            message["role"] = _SYSTEM
         _mend_content(message, traits)
         if traits.short_tool_ids:
             _shorten_ids(message)
@@ -185,12 +202,12 @@ def _edit_messages(fields: Fields, traits: Vendor) -> list[str]:
     return list(dropped)
 
 
-def _refused_parts(message: Fields, traits: Vendor) -> list[str]:
+def _refused_parts(message: Fields, traits: Vendor, denied: frozenset[str]) -> list[str]:
     tool = bytes(message.get("role", rawjson.NULL)) == b'"tool"'
     return [
         name
         for name in message
-        if name in traits.message_deny
+        if name in denied
         or (traits.message_allow and name not in traits.message_allow and not (tool and name == "name"))
     ]
 
@@ -259,8 +276,8 @@ class OpenAIDialect:
             lowered = lowered if chosen is None else chosen
         _ask_usage(fields, wanted=order.stream and traits.stream_options and "stream_options" not in learned.dropped)
         dropped = _fit_parameters(fields, traits, learned)
-        if traits.edits_messages and "messages" in fields:
-            dropped += _edit_messages(fields, traits)
+        if "messages" in fields and _opens_messages(fields, traits, learned):
+            dropped += _edit_messages(fields, traits, learned)
         if traits.reasoning_back:
             put_back(fields, order.owner, self._memory)
         return PreparedRequest(

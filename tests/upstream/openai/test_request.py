@@ -240,3 +240,58 @@ def test_lone_surrogates_survive_an_edit_of_the_messages() -> None:
     body = _prepared('{"model":"m","messages":[{"role":"user","content":"x","name":"n"}],"user":"u"}', "groq").body
     assert b'"content":"x"' in body
     assert b'"name"' not in body
+
+
+DEVELOPER = {"role": "developer", "content": "Be brief."}
+
+
+@pytest.mark.parametrize(
+    ("preset", "role"),
+    [
+        *(
+            (name, "system")
+            for name in ("deepseek", "mistral", "moonshot", "cerebras", "ollama", "lmstudio", "llamacpp")
+        ),
+        *((name, "system") for name in ("vllm", "jan", "koboldcpp")),
+        *((name, "developer") for name in ("", "openai", "azure", "openrouter", "groq", "xai")),
+    ],
+)
+def test_the_role_developer_has_its_older_name_where_the_newer_is_not_known(preset: str, role: str) -> None:
+    assert _messages(DEVELOPER, preset) == {**DEVELOPER, "role": role}
+
+
+def test_a_body_with_that_role_is_not_passed_on_unopened_there() -> None:
+    body = '{"model":"m","messages":[{"role":"developer","content":"x"}]}'
+    assert (
+        prepare(_whole(body), channel(preset="vllm"), SERVED, NOTHING).body
+        == body.replace("developer", "system").encode()
+    )
+    quoted = '{"model":"m","messages":[{"role":"user","content":"a \\"developer\\" role"}]}'
+    assert prepare(_whole(quoted), channel(preset="vllm"), SERVED, NOTHING).body == quoted.encode()
+
+
+def test_it_is_learned_where_nothing_is_known() -> None:
+    body = {"model": "m", "messages": [DEVELOPER]}
+    lesson = LearnedRefusals(dropped=("messages[].role",))
+    prepared = prepare(order(body), channel(), SERVED, lesson)
+    assert json.loads(prepared.body)["messages"] == [{**DEVELOPER, "role": "system"}]
+    assert prepared.dropped == ()
+
+
+def test_a_field_of_messages_that_was_refused_is_left_out_of_all_of_them() -> None:
+    said = {"role": "assistant", "content": "a", "reasoning_content": "b"}
+    lesson = LearnedRefusals(dropped=("messages[].reasoning_content",))
+    prepared = prepare(order({"model": "m", "messages": [said, said]}), channel(), SERVED, lesson)
+    assert json.loads(prepared.body)["messages"] == [{"role": "assistant", "content": "a"}] * 2
+    assert prepared.dropped == ("messages[].reasoning_content",)
+
+
+@pytest.mark.parametrize("preset", ["groq", "cerebras"])
+def test_past_reasoning_is_known_to_be_refused(preset: str) -> None:
+    said = {"role": "assistant", "content": "a", "reasoning_content": "b"}
+    assert _messages(said, preset) == {"role": "assistant", "content": "a"}
+
+
+def test_what_the_vendor_documents_as_refused_is_never_sent() -> None:
+    given = {"frequency_penalty": 0, "presence_penalty": 0, "logit_bias": {}, "seed": 1}
+    assert _sent(given, "cerebras") == {"seed": 1}

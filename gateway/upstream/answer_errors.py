@@ -1,0 +1,158 @@
+"""Errors inside an answer of status 200: one function finds and classes them, for every dialect and every API. Pure.
+
+An upstream that has sent the head of its answer can report a failure only in the body, as an object or an event; some
+report all failures so. What is found is classed by its words, like any other error.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import Channel
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Failure
+from gateway.upstream.error_body import ErrorBody, error_part, read_error, read_object
+from gateway.upstream.failures import classify
+
+_REPORTS = frozenset(
+    {"error", "errors", "error_code", "errcode", "base_resp", "x_groq", "detail", "success", "statusCode"}
+)
+"""Fields in which errors are reported."""
+_ANSWERS = (
+    *("choices", "output", "content", "candidates", "data", "embeddings", "result", "response", "delta", "message"),
+    *("item", "part", "models", "completion", "usageMetadata"),
+)
+"""Fields of answers. An object with one of them is an error only if it names one beside it."""
+_TEXTS = frozenset({"message", "msg", "error_msg", "error_message", "errmsg", "detail", "Message"})
+_GOOD = frozenset({"", "0", "200", "ok", "success", "none", "20000"})
+"""Codes of success, in lower case."""
+
+SMALL = 64
+"""Bytes of a value that are decoded to see whether it says anything."""
+
+_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "timeout_error": 504,
+    "api_error": 500,
+    "overloaded_error": 529,
+    "invalid_argument": 400,
+    "failed_precondition": 400,
+    "out_of_range": 400,
+    "unauthenticated": 401,
+    "permission_denied": 403,
+    "not_found": 404,
+    "resource_exhausted": 429,
+    "cancelled": 499,
+    "internal": 500,
+    "unavailable": 503,
+    "deadline_exceeded": 504,
+}
+"""The statuses of types that come without one: Anthropic's list of errors, and google.rpc.Code."""
+_WORDS = (
+    (400, ("invalid_request", "bad_request", "bad request", "invalid params", "invalid parameter", "invalidparameter")),
+    (401, ("invalid_api_key", "authentication", "unauthorized")),
+    (402, ("insufficient_quota", "credit")),
+    (429, ("too many requests",)),
+    (504, ("timeout", "timed out")),
+    (503, ("overloaded", "capacity", "insufficient_system_resource")),
+)
+"""Words that show the status of an error that names none."""
+
+
+def failure_in(channel: Channel, found: Mapping[str, Any], *, event: bytes = b"") -> Failure | None:
+    """The failure that an object of an answer reports: a whole body, a chunk, an event; None if it reports none.
+
+    Its values may be raw: what does not look like an error is not decoded. ``event`` is the event's name, if it has
+    one: everything in one called ``error`` is an error.
+    """
+    error = _error_in(found, event)
+    return None if error is None else _classify(channel, error)
+
+
+def reports_error(found: Mapping[str, Any], *, event: bytes = b"") -> bool:
+    """Whether ``failure_in`` finds a failure."""
+    return _error_in(found, event) is not None
+
+
+def failure_told(channel: Channel, data: bytes) -> Failure:
+    """The failure that a body or an event reports of which it is known that it is an error, in whatever form."""
+    return _classify(channel, read_error(data))
+
+
+def failure_named(channel: Channel, word: str) -> Failure:
+    """The failure that a finish reason reports."""
+    return _classify(channel, ErrorBody(message=f"the answer ended with finish_reason '{word}'", type=word))
+
+
+def _error_in(found: Mapping[str, Any], event: bytes) -> ErrorBody | None:
+    if event != b"error" and not _may_report(found):
+        return None
+    opened = {name: _open(value) for name, value in found.items()}
+    if event == b"error" or error_part(opened) is not None or _is_error(opened):
+        return read_object(opened)
+    return None
+
+
+def _may_report(found: Mapping[str, Any]) -> bool:
+    """Whether there is more to it than an answer's own fields; nothing large is decoded for this."""
+    if any(_open_small(found[name]) for name in _REPORTS & found.keys()):
+        return True
+    if "code" in found and not _TEXTS.isdisjoint(found):
+        return True
+    if "error" in (_open_small(found.get("type")), _open_small(found.get("object"))):
+        return True
+    return any(_holds_error(found.get(name)) for name in ("choices", "response"))
+
+
+def _open_small(value: Any) -> Any:
+    """The value; True for one that is there and not small."""
+    if isinstance(value, msgspec.Raw) and len(memoryview(value)) > SMALL:
+        return True
+    return True if _open(value) is False else _open(value)
+
+
+def _holds_error(value: Any) -> bool:
+    """Whether the name of an error is in it. Inside of texts its quotes would be escaped."""
+    if isinstance(value, msgspec.Raw):
+        return b'"error"' in bytes(memoryview(value))
+    return bool(value)
+
+
+def _open(value: Any) -> Any:
+    return rawjson.maybe(value) if isinstance(value, msgspec.Raw) else value
+
+
+def _is_error(found: Mapping[str, Any]) -> bool:
+    """Whether the object itself is an error."""
+    if found.get("object") == "error" or found.get("type") == "error" or found.get("error") is True:
+        return True
+    if any(found.get(name) and not (name == "message" and isinstance(found[name], str)) for name in _ANSWERS):
+        return False
+    text = any(isinstance(found.get(name), str | list) and found[name] for name in _TEXTS)
+    if found.get("success") is False:
+        return True
+    codes = [found[name] for name in ("code", "error_code", "errcode", "statusCode") if found.get(name) is not None]
+    if codes:
+        return text and str(codes[0]).lower() not in _GOOD
+    return bool(found.get("detail"))
+
+
+def _classify(channel: Channel, error: ErrorBody) -> Failure:
+    """Nothing is repaired after a status of success: what the upstream did may have been billed."""
+    failure = classify(channel, error.status or _status(error), error, {})
+    return msgspec.structs.replace(failure, parameters=(), max_output=None)
+
+
+def _status(error: ErrorBody) -> int:
+    for name in (error.type, error.code):
+        if status := _STATUSES.get(name.lower()):
+            return status
+    words = error.words
+    return next((status for status, signs in _WORDS if any(sign in words for sign in signs)), 500)

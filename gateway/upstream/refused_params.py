@@ -1,0 +1,124 @@
+"""Which parameters a refusal names, in any of the wordings of vendors and model servers.
+
+They are only candidates: what was not sent is never left out (see ``learned_params``). A field of a message is named
+``messages[].reasoning_content``.
+"""
+
+import re
+
+from gateway.upstream.error_body import ErrorBody
+
+MESSAGES = "messages[]."
+"""What the name of a message's field begins with."""
+ROLE = MESSAGES + "role"
+"""The upstream does not know the role of a message."""
+
+_PATH = r"[`'\"]*([a-z_]\w*(?:[.\[/]+\w+\]?)*)[`'\"]*"
+_KIND = r"(?:parameter|argument|field|name|key|property|propertie|input)s?\b"
+_ODD = r"(?:unsupported|unknown|unrecognized|unrecognised|unexpected|extra|extraneous|disallowed)"
+_NOT = (
+    r"(?:(?:is|are)\s+(?:unsupported|deprecated|disallowed|unknown|not\s+(?:currently\s+|yet\s+)?"
+    r"(?:supported|allowed|permitted|recogni[sz]ed))|extra\s+inputs\s+are\s+not\s+permitted)"
+)
+_NAMED = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        (
+            rf"{_ODD}\s+(?:request\s+|body\s+|keyword\s+)?{_KIND}(?:\s+(?:supplied|provided|specified))?\s*:?\s*"
+            rf"(?!in\b|are\b|were\b){_PATH}"
+        ),
+        rf"{_KIND}\s+{_PATH}\s+{_NOT}",
+        rf"(?<!\w)(?!inputs\b|properties\b){_PATH}\s*:?\s+{_NOT}",
+        rf"does\s+not\s+support\s+(?:the\s+)?(?:{_KIND}\s+)?{_PATH}",
+        rf"not\s+supported\s+(?:on|by|for|with|in)\s+[^:]{{1,60}}:\s*{_PATH}",
+        rf"extra\s+inputs\s+are\s+not\s+permitted,\s*field:\s*{_PATH}",
+        rf"extraneous\s+key\s+\[{_PATH}\]",
+        rf"additionalproperty[`'\"]*\s*:\s*{_PATH}",
+        rf"invalid\s+{_PATH}\s*:\s*only\s+.{{1,40}}?\s+(?:is|are)\s+allowed",
+        rf"[`'\"]?\w+[`'\"]?\s+and\s+{_PATH}\s+cannot\s+both\s+be",
+        r"\b(reasoning_effort|verbosity)\b[^.]{0,60}?(?:must\s+be\s+one\s+of|does\s+not\s+support)",
+    )
+)
+_LISTS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"{_ODD}\s+(?:request\s+)?{_KIND}\b[^{{\[('\"]{{0,60}}[{{\[(]([^}}\])]{{1,500}})[}}\])]",
+        r"additional\s+properties\s+are\s+not\s+allowed\s*\(([^)]{1,500})\)",
+        rf"{_ODD}\s+(?:request\s+)?{_KIND}\s+(?:supplied|provided|specified)?\s*:\s*(\w+(?:\s*,\s*\w+){{1,40}})",
+    )
+)
+"""Several names at once: as Python writes sets and lists, as JSON schemas do, and with commas."""
+_QUOTED = re.compile(r"['\"`](\w+)['\"`]")
+_WORD = re.compile(r"\w+")
+_LOCATIONS = re.compile(
+    r"['\"](?:extra_forbidden|value_error\.extra|unexpected_keyword_argument)['\"][^{}]{0,40}?"
+    r"['\"]loc['\"]\s*:\s*[\[(]([^\])]{1,200})[\])]"
+)
+"""FastAPI's details as text: vLLM and relays put them into the message."""
+
+_DEFAULT_ONLY = frozenset(
+    {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "seed"}
+)
+"""Parameters of which a model may take nothing but its default."""
+_BAD_ROLE = re.compile(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
+_PLACE = re.compile(r"'(messages\.\d+)'\s*:\s*property\s+'")
+"""Groq's ``'messages.1' : property 'name'``."""
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+
+_MOST_OUTPUT = re.compile(
+    r"supports? at most (\d{1,9}) (?:completion|output) tokens"
+    r"|(?<!\d)(\d{1,9}), which is the maximum allowed number of output tokens"
+    r"|max_(?:completion_)?tokens[`'\"]? must be (?:less than or equal to|at most|<=) [`'\"]?(\d{1,9})(?!\d)"
+    r"|range of max_(?:completion_)?tokens (?:is|should be) \[\d+, ?(\d{1,9})\]"
+    r"|maximum tokens you requested exceeds the model limit of (\d{1,9})",
+    re.IGNORECASE,
+)
+"""The model's own limit, in a refusal of a higher one: as OpenAI, Anthropic, Groq, DeepSeek with Qwen, and Bedrock
+write it.
+"""
+SEARCHED = 2000
+"""Characters of a message that are looked through."""
+
+
+def refused_params(error: ErrorBody) -> tuple[str, ...]:
+    """All names it may mean, each once, in the order in which they are found."""
+    message = _PLACE.sub(r"property '\1.", error.message[:SEARCHED])
+    named = [error.param] if error.param and _is_refused(error) else []
+    named += error.refused
+    named += [match[1] for pattern in _NAMED for match in pattern.finditer(message)]
+    lists = [match[1] for pattern in _LISTS for match in pattern.finditer(message)]
+    named += [name for found in lists for name in _QUOTED.findall(found) or _WORD.findall(found)]
+    named += [".".join(_WORD.findall(match[1])) for match in _LOCATIONS.finditer(message)]
+    if "stream_options" in message:
+        named.append("stream_options")
+    if _BAD_ROLE.search(f"{message} {error.param}".lower()):
+        named.append(ROLE)
+    return tuple(dict.fromkeys(filter(None, map(_name_of, named))))
+
+
+def most_output(error: ErrorBody) -> int | None:
+    """The model's own output limit, if it is named."""
+    found = _MOST_OUTPUT.search(error.message[:SEARCHED])
+    return int(next(filter(None, found.groups()))) or None if found is not None else None
+
+
+def _is_refused(error: ErrorBody) -> bool:
+    if error.code == "unsupported_value":
+        return error.param in _DEFAULT_ONLY
+    return error.code in {"unsupported_parameter", "unknown_parameter"}
+
+
+def _name_of(path: str) -> str:
+    """``body.maxTokens`` is ``max_tokens``, ``messages.2.assistant.name`` is ``messages[].name``; of other paths the
+    last part counts. Empty: it lies too deep.
+    """
+    if path == ROLE:
+        return path
+    parts = [part for part in re.split(r"[.\[\]/]+", path) if part and not part.isdigit()]
+    if len(parts) > 1 and parts[0] == "body":
+        del parts[0]
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", parts[-1]).lower() if parts else ""
+    if len(parts) == 1 or parts[:1] != ["messages"]:
+        return name
+    inner = [part for part in parts[1:-1] if part not in _ROLES and not part.startswith("ChatCompletion")]
+    return "" if inner else MESSAGES + name

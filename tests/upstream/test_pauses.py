@@ -1,0 +1,140 @@
+"""The pause an upstream asks for is found in every spelling, within reason."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from gateway.domain.call import FailureKind
+from gateway.upstream.error_body import ErrorBody
+from gateway.upstream.failures import classify
+from tests.upstream.makers import channel
+
+DATE = {"date": "Wed, 21 Oct 2026 07:28:00 GMT"}
+NOW = 1_792_567_680
+"""The same moment, in seconds since the epoch."""
+
+
+def _pause(headers: Mapping[str, str], message: str = "m", status: int = 429) -> float | None:
+    return classify(channel(), status, ErrorBody(message=message), headers).retry_after_s
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "2"}, 2),
+        ({"retry-after": "0"}, 0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, 600),
+        ({"retry-after": "1000000000"}, 600),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "12s"}, 12),
+        ({"retry-after": "1m2.5s"}, 62.5),
+        ({"retry-after": str(NOW + 30), **DATE}, 30),
+        ({"retry-after": str(NOW + 30)}, None),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"x-ms-retry-after-ms": "1500"}, 1.5),
+        ({"x-retry-after": "3"}, 3),
+        ({"x-ratelimit-retry-after": "4"}, 4),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT", **DATE}, 30),
+        ({"retry-after": "Wed, 21 Oct 2099 07:28:30 GMT", **DATE}, 600),
+        ({"retry-after": "Wed, 21 Oct 2020 07:28:30 GMT", **DATE}, None),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:30 GMT"}, None),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:30", **DATE}, None),
+        ({"retry-after": "2026-10-21T07:28:30Z", **DATE}, 30),
+    ],
+)
+def test_retry_after_is_believed_within_reason(headers: Mapping[str, str], seconds: float | None) -> None:
+    assert _pause(headers) == seconds
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"x-ratelimit-reset": "12"}, 12),
+        ({"x-ratelimit-reset": str(NOW + 45), **DATE}, 45),
+        ({"x-ratelimit-reset": str(1000 * (NOW + 45)), **DATE}, 45),
+        ({"x-ratelimit-reset": "2026-10-21T07:28:20Z", **DATE}, 20),
+        ({"x-ratelimit-reset": "Wed, 21 Oct 2026 07:28:20 GMT", **DATE}, 20),
+        ({"x-ratelimit-reset": "soon"}, None),
+        ({"x-ratelimit-reset": "-3"}, None),
+        ({"x-ratelimit-reset-after": "2.5"}, 2.5),
+        ({"x-ratelimit-reset-requests": "1m2.5s"}, 62.5),
+        ({"x-ratelimit-reset-tokens": "6ms"}, 0.006),
+        ({"x-ratelimit-reset-requests": "2h13m"}, 600),
+        ({"ratelimit-reset": "7"}, 7),
+        ({"x-rate-limit-reset": "7"}, 7),
+        ({"ratelimitbysize-reset": "12"}, 12),
+        ({"ratelimit": "limit=10, remaining=0, reset=50"}, 50),
+        ({"ratelimit": '"default";r=0;t=30'}, 30),
+        ({"anthropic-ratelimit-requests-reset": "2026-10-21T07:28:09Z", **DATE}, 9),
+        ({"anthropic-ratelimit-unified-reset": str(NOW + 8), **DATE}, 8),
+        ({"x-ratelimit-reset": "12", "retry-after": "3"}, 3),
+    ],
+)
+def test_the_reset_of_a_limit_is_a_pause(headers: Mapping[str, str], seconds: float | None) -> None:
+    assert _pause(headers) == seconds
+
+
+def _limits(**found: tuple[str, str, str]) -> dict[str, str]:
+    """Limit, remaining and reset by name."""
+    kinds = ("limit", "remaining", "reset")
+    return {
+        f"x-ratelimit-{kind}-{name}": text
+        for name, texts in found.items()
+        for kind, text in zip(kinds, texts, strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        (_limits(requests=("60", "0", "20s"), tokens=("6000", "5000", "1s")), 20),
+        (_limits(requests=("60", "59", "1s"), tokens=("6000", "0", "30s")), 30),
+        (_limits(requests=("60", "0", "20s"), tokens=("6000", "0", "30s")), 30),
+        (_limits(requests=("14400", "14370", "2h"), tokens=("6000", "200", "8s")), 8),
+        ({"x-ratelimit-reset-requests": "90", "x-ratelimit-reset-tokens": "4"}, 4),
+    ],
+)
+def test_of_several_limits_the_one_that_was_reached_counts(headers: Mapping[str, str], seconds: float) -> None:
+    assert _pause(headers) == seconds
+
+
+def test_limits_that_were_not_reached_are_ignored() -> None:
+    """Vendors send them with every answer."""
+    headers = {"x-ratelimit-reset-requests": "120ms"}
+    assert _pause(headers, "insufficient balance") is None
+    assert _pause(headers, status=500) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        ("Please retry in 34.07s.", 34.07),
+        ("Please try again in 1m2.5s. Need more?", 62.5),
+        ("try again in 6ms", 0.006),
+        ("please try again after 1 seconds", 1),
+        ("Please retry after 26 seconds.", 26),
+        ("Please wait 2 minutes and 3 seconds", 123),
+        ("Try again 12 seconds later", 12),
+        ("请在 12 秒后重试", 12),
+        ("3分钟后再试", 180),
+        ("Your limit will reset at 2026-10-21 15:28:40", 40),
+        ("You will regain access on 2026-10-21 at 07:29 UTC.", 60),
+        ("Retry 3 times", None),
+        ("Limit 3 per 60s reached", None),
+        ("reset your password within 24 characters", None),
+    ],
+)
+def test_words_are_enough(message: str, seconds: float | None) -> None:
+    assert _pause(DATE, message) == seconds
+
+
+def test_a_pause_in_words_makes_a_quota_a_rate() -> None:
+    """Google has one message for both; a quota that is free in seconds is a rate limit."""
+    found = classify(channel(), 429, ErrorBody(message="You exceeded your current quota. Please retry in 9s."), {})
+    assert (found.kind, found.retry_after_s) == (FailureKind.RATE, 9)
+    lasting = classify(channel(), 429, ErrorBody(message="You exceeded your current quota."), {})
+    assert (lasting.kind, lasting.retry_after_s) == (FailureKind.QUOTA, None)

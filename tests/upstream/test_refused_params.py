@@ -1,0 +1,142 @@
+"""All that a refusal names is found, in the wordings of vendors and model servers."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.upstream.error_body import read_error
+from gateway.upstream.refused_params import most_output, refused_params
+
+DEVELOPER = "Failed to deserialize the JSON body into the target type: messages[0].role: unknown variant `developer`, "
+EXTRA = "[{'type': 'extra_forbidden', 'loc': ('body', 'store'), 'msg': 'Extra inputs are not permitted', 'input': True}"
+
+
+def _names(error: Any, **outer: Any) -> tuple[str, ...]:
+    doc = {"error": {"message": error} if isinstance(error, str) else error, **outer}
+    return refused_params(read_error(json.dumps(doc).encode()))
+
+
+@pytest.mark.parametrize(
+    ("message", "names"),
+    [
+        # OpenAI and Azure
+        ("Unsupported parameter: 'max_tokens' is not supported with this model.", ("max_tokens",)),
+        ("Unrecognized request argument supplied: seed", ("seed",)),
+        ("Unrecognized request arguments supplied: seed, user", ("seed", "user")),
+        ("Unknown parameter: 'store'.", ("store",)),
+        ("Additional properties are not allowed ('store', 'user' were unexpected)", ("store", "user")),
+        # Groq
+        ("property 'seed' is unsupported", ("seed",)),
+        ("property 'store' is unsupported, did you mean 'stop'?", ("store",)),
+        ("`reasoning_effort` is not supported with this model", ("reasoning_effort",)),
+        ("`reasoning_effort` must be one of `none` or `default`", ("reasoning_effort",)),
+        (
+            (
+                "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property "
+                "'reasoning_content' is unsupported)]"
+            ),
+            ("messages[].reasoning_content",),
+        ),
+        # Cerebras
+        (
+            "body.store: property 'body.store' is unsupported\nbody.metadata: property 'body.metadata' is unsupported",
+            ("store", "metadata"),
+        ),
+        ("body.maxTokens: property 'body.maxTokens' is unsupported", ("max_tokens",)),
+        (
+            "messages.2.assistant.reasoning_content: property 'messages.2.assistant.reasoning_content' is unsupported",
+            ("messages[].reasoning_content",),
+        ),
+        # xAI
+        ("Argument not supported on this model: presencePenalty", ("presence_penalty",)),
+        ("Model grok-4-latest does not support parameter reasoningEffort.", ("reasoning_effort",)),
+        # Fireworks, vLLM, Bedrock, DeepSeek, Moonshot, Anthropic, Google
+        ("Extra inputs are not permitted, field: 'store', value: False", ("store",)),
+        (EXTRA + ", {'type': 'extra_forbidden', 'loc': ('body', 'user')}]", ("store", "user")),
+        ("Malformed input request: #: extraneous key [store] is not permitted, please reformat", ("store",)),
+        ("unknown field `store`, expected one of `model`, `messages`", ("store",)),
+        ("invalid temperature: only 1 is allowed for this model", ("temperature",)),
+        ("`temperature` and `top_p` cannot both be specified for this model.", ("top_p",)),
+        ("`temperature` is deprecated for this model.", ("temperature",)),
+        ("seed: Extra inputs are not permitted", ("seed",)),
+        ("Unknown name \"seed\" at 'generation_config': Cannot find field.", ("seed",)),
+        # others
+        ("this model does not support the parameter seed", ("seed",)),
+        ("Unexpected fields in the request: {'user', 'seed'}", ("user", "seed")),
+        ('unknown parameters: ["user", "seed"]', ("user", "seed")),
+        ('data must NOT have additional properties, {"additionalProperty":"store"}', ("store",)),
+        ("Invalid: stream_options.include_usage", ("stream_options",)),
+        # of fields that lie deeper than that only the name is known, which was then not sent
+        ("tools.0.function.strict: Extra inputs are not permitted", ("strict",)),
+        ("messages.0.content.0.text.cache_control: Extra inputs are not permitted", ()),
+        # no refusal of a parameter
+        ("temperature must be at most 2", ()),
+        ("Invalid value for 'top_p': 3", ()),
+    ],
+)
+def test_the_names_in_a_message(message: str, names: tuple[str, ...]) -> None:
+    assert _names(message) == names
+
+
+@pytest.mark.parametrize(
+    ("error", "names"),
+    [
+        ({"message": "no", "code": "unsupported_parameter", "param": "logit_bias"}, ("logit_bias",)),
+        ({"message": "no", "code": "unknown_parameter", "param": "store"}, ("store",)),
+        ({"message": "Only 1.", "code": "unsupported_value", "param": "temperature"}, ("temperature",)),
+        ({"message": "no", "code": "unsupported_value", "param": "messages[0].role"}, ("messages[].role",)),
+        ({"message": "no", "code": "unsupported_value", "param": "tool_choice"}, ()),
+        ({"message": "no", "code": "invalid_value", "param": "top_p"}, ()),
+    ],
+)
+def test_the_param_of_a_refusal(error: Any, names: tuple[str, ...]) -> None:
+    assert _names(error) == names
+
+
+def test_a_list_of_details_names_all() -> None:
+    places = (["body", "seed"], ["body", "user"], ["body", "messages", 2, "assistant", "reasoning_content"])
+    detail = [{"type": "extra_forbidden", "loc": place, "msg": "Extra inputs are not permitted"} for place in places]
+    found = refused_params(read_error(json.dumps({"detail": detail}).encode()))
+    assert found == ("seed", "user", "messages[].reasoning_content")
+
+
+def test_a_relay_repeats_the_words_of_the_one_behind_it() -> None:
+    raw = json.dumps({"error": {"message": "property 'store' is unsupported"}})
+    assert _names({"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}) == ("store",)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        DEVELOPER + "expected one of `system`, `user`, `assistant`, `tool` at line 1 column 85",
+        "messages[0]: unknown role: developer at line 1 column 16943",
+        "Unexpected message role.",
+        "'developer' is not one of ['system', 'assistant', 'user', 'function', 'tool'] - 'messages.0.role'",
+        "[{'loc': ('body', 'messages', 0, 'role'), 'msg': \"Value error, 'role' must be one of 'system'\"}]",
+        "Input tag 'developer' found using 'role' does not match any of the expected tags: 'system', 'user'",
+        "'messages.0' : discriminator property 'role' has invalid value",
+        "<400> InternalError.Algo.InvalidParameter: Role must be in [user, assistant, system]",
+        "Invalid request: unsupported role ROLE_UNSPECIFIED",
+        "Unrecognized message role 'developer'",
+        "Only user, assistant and tool roles are supported",
+        "角色信息不正确",
+    ],
+)
+def test_a_role_that_is_not_known(message: str) -> None:
+    assert "messages[].role" in _names(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens is too large: 32000. This model supports at most 8192 completion tokens, whereas you gave 32000",
+        "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude-3-5-sonnet",
+        "`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens` is less",
+        "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]",
+        "<400> InternalError.Algo.InvalidParameter: Range of max_tokens should be [1, 8192]",
+        "The maximum tokens you requested exceeds the model limit of 8192. Try again with a lower value",
+    ],
+)
+def test_the_models_own_limit_is_read_from_a_refusal_of_a_higher_one(message: str) -> None:
+    assert most_output(read_error(json.dumps({"error": {"message": message}}).encode())) == 8192
