@@ -8,6 +8,7 @@ import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -56,10 +57,15 @@ def keep_address(path: Path, address: str) -> None:
 
 def last_address(path: Path) -> str:
     """The base URL that was noted last; empty if there is none."""
-    with suppress(OSError, UnicodeDecodeError), path.open("rb") as file:
+    with suppress(OSError, UnicodeDecodeError), _open(path) as file:
         address = file.read(ADDRESS_LIMIT).decode("ascii").strip()
         return address if address.startswith("http://") and address.isprintable() else ""
     return ""
+
+
+def _open(path: Path) -> BinaryIO:
+    """To be read. A named pipe in the file's place is empty, and nobody waits for what it may bring."""
+    return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
 
 
 def _replace(path: Path, data: bytes) -> None:
@@ -82,7 +88,7 @@ def read(path: Path) -> Endpoint | None:
     Raises OSError if this process can open no more files: then nothing is known.
     """
     try:
-        with path.open("rb") as file:
+        with _open(path) as file:
             endpoint = msgspec.json.decode(file.read(SIZE_LIMIT), type=Endpoint)
         return None if _copied(path.parent, endpoint.home) else endpoint
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -102,7 +102,7 @@ def test_a_full_table_of_files_does_not_mean_that_there_is_no_runfile(
 ) -> None:
     write(path, ENDPOINT)
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(OSError(number, os.strerror(number))))
+        patch.setattr(os, "open", lambda *_: (_ for _ in ()).throw(OSError(number, os.strerror(number))))
         with pytest.raises(OSError, match="Too many open files"):
             read(path)
         assert not remove(path, "abc")

@@ -1,5 +1,6 @@
-"""Ballast: disk space kept back, so that calls which are running when the disk gets full can still be recorded."""
+"""DiskReserve: disk space kept back, so that calls which are running when the disk gets full can still be recorded."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -8,6 +9,10 @@ from gateway.store import files
 
 SIZE = 1 << 20
 """Bytes: the records of two thousand calls."""
+LEAST = 64 << 10
+"""Bytes that must be there: on a disk with little room less is kept back than usual."""
+NO_SPACE = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
+"""What the system says when the disk, or the user's share of it, is full."""
 
 
 class DiskReserve:
@@ -18,17 +23,15 @@ class DiskReserve:
         self.there = False
 
     def take(self) -> None:
-        """Reserve the space. Raises OSError if there is none."""
+        """Reserve the space, or as much of it as there is. Raises OSError if that is too little."""
         if self.there:
             return
+        if files.kind_of(self._path):  # a link, a pipe: nothing of ours is behind it
+            self._path.unlink()
         fd = files.open_file(self._path, os.O_RDWR | os.O_CREAT)
         try:
             if os.fstat(fd).st_size != self._size:
-                os.ftruncate(fd, 0)
-                _allocate(fd, self._size)
-        except OSError:
-            os.ftruncate(fd, 0)
-            raise
+                _fill(fd, self._size)
         finally:
             os.close(fd)
         self.there = True
@@ -42,6 +45,21 @@ class DiskReserve:
             except OSError:
                 return False
         return there
+
+
+def _fill(fd: int, size: int) -> None:
+    """Take the space, or half of it, and so on."""
+    while True:
+        os.ftruncate(fd, 0)
+        try:
+            _allocate(fd, size)
+        except OSError as exc:
+            os.ftruncate(fd, 0)
+            if exc.errno not in NO_SPACE or size // 2 < LEAST:
+                raise
+            size //= 2
+        else:
+            return
 
 
 def _allocate(fd: int, size: int) -> None:

@@ -22,6 +22,7 @@ import sys
 import time
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,6 +30,8 @@ import msgspec
 
 _HAS_PWRITE = hasattr(os, "pwrite")
 """Windows has none."""
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+"""Opening a named pipe would wait for somebody who writes to it."""
 _ALWAYS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 WINDOWS_TRIES = 20
@@ -52,7 +55,36 @@ def open_file(path: Path, flags: int) -> int:
 
 def open_to_read(path: Path) -> BinaryIO:
     """A file to be read. Raises FileNotFoundError, as other OSErrors."""
-    return os.fdopen(os.open(path, os.O_RDONLY | _ALWAYS), "rb")
+    fd = os.open(path, os.O_RDONLY | _AT_ONCE | _ALWAYS)
+    if not stat.S_ISREG(mode := os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, f"it is {_kind(mode)}, not a file", str(path))
+    return os.fdopen(fd, "rb")
+
+
+def kind_of(path: Path) -> str:
+    """What is there instead of a file: ``a symbolic link``; empty for a regular file, or nothing."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return ""
+    return "" if stat.S_ISREG(mode) else _kind(mode)
+
+
+def _kind(mode: int) -> str:
+    kinds = ((stat.S_ISLNK, "a symbolic link"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISDIR, "a folder"))
+    return next((what for test, what in kinds if test(mode)), "a device or a socket")
+
+
+def close_to_others(folder: Path) -> None:
+    """Give every file in a folder mode 0600. Links are left alone, and so is what the system refuses."""
+    if sys.platform == "win32":
+        return
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mode & 0o077:
+                with suppress(OSError):
+                    Path(entry.path).chmod(0o600)
 
 
 def fetch(fd: int, start: int, length: int) -> None:

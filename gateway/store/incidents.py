@@ -28,7 +28,7 @@ class IncidentFile:
 
     def load(self) -> list[Incident]:
         """Oldest first; none if the file is missing or damaged."""
-        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError), self.path.open("rb") as file:
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError), files.open_to_read(self.path) as file:
             return _decode(file.read(SIZE_LIMIT))[-LIMIT:]
         return []
 

@@ -22,7 +22,7 @@ import msgspec
 from gateway.domain.call import Record, Running
 from gateway.domain.units import CallId, Nanos
 from gateway.store.calls import CallLog
-from gateway.store.disk_reserve import DiskReserve
+from gateway.store.disk_reserve import NO_SPACE, DiskReserve
 from gateway.store.errors import Trouble
 from gateway.store.files import reason
 from gateway.store.inflight import Inflight, withheld
@@ -122,12 +122,12 @@ class Recorder:
     ``sync_s`` is the pause between two syncs in seconds; with 0 there is no thread, and ``sync`` is the caller's task.
     """
 
-    def __init__(self, calls: CallLog, inflight: Inflight, ballast: DiskReserve, *, sync_s: float) -> None:
-        self._calls, self._inflight, self._ballast = calls, inflight, ballast
+    def __init__(self, calls: CallLog, inflight: Inflight, reserve: DiskReserve, *, sync_s: float) -> None:
+        self._calls, self._inflight, self._reserve = calls, inflight, reserve
         self.lock = threading.Lock()
         """While it is held, no record moves from memory to the disk."""
         self.trouble = Trouble()
-        self._backlog = Backlog(calls, ballast, self.trouble)
+        self._backlog = Backlog(calls, reserve, self.trouble)
         self._safe = 0
         """So many of the calls whose records are written are safe from a power cut."""
         self._sync_lock = threading.Lock()
@@ -135,9 +135,10 @@ class Recorder:
         self.on_withheld: Callable[[Record, Record], None] = lambda _old, _new: None
         """Called by ``write`` with the record of an answer that is to be withheld, and with the one in its place."""
         try:
-            ballast.take()
+            reserve.take()
         except OSError as exc:
-            self.trouble.say(write=f"the disk is full: {reason(exc)}")
+            what = "the disk is full" if exc.errno in NO_SPACE else "no space can be kept back"
+            self.trouble.say(write=f"{what}: {reason(exc)}")
         self._syncer = Syncer(self._make_safe, self._tidy, sync_s) if sync_s > 0 else None
 
     def waiting(self) -> list[Record]:
@@ -257,19 +258,16 @@ class Recorder:
         """Do what could not be done. Raises OSError while the disk is as it was."""
         if self._backlog:
             self._backlog.flush()
-        self._ballast.take()
+        self._reserve.take()
         self._inflight.probe()
         self.trouble.say(write="")
-
-
-_NO_SPACE = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 
 
 class Backlog:
     """Everything here needs the recorder's lock."""
 
-    def __init__(self, calls: CallLog, ballast: DiskReserve, trouble: Trouble) -> None:
-        self._calls, self._ballast, self._trouble = calls, ballast, trouble
+    def __init__(self, calls: CallLog, reserve: DiskReserve, trouble: Trouble) -> None:
+        self._calls, self._reserve, self._trouble = calls, reserve, trouble
         self.fresh: dict[CallId, Record] = {}
         """Records that came last: they are written before the end of their calls is reported."""
         self._refused: dict[CallId, Record] = {}
@@ -314,7 +312,7 @@ class Backlog:
 
     def _find_room(self, first: OSError) -> None:
         """Write it elsewhere than where the disk has just refused it with this error, which is raised if none does."""
-        if first.errno in _NO_SPACE and self._ballast.give_up():
+        if first.errno in NO_SPACE and self._reserve.give_up():
             self._trouble.say(write=f"the disk is full: {reason(first)}")
             with suppress(OSError):
                 self._append()

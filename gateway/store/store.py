@@ -8,15 +8,16 @@ inflight.log         the calls that are running                                 
 high-water           the number of the newest record that is safe                                written in place
 usage/calls-*.json   TinyDB: one segment of the call log each                                    appended, then sealed
 usage/ledger.json    TinyDB: one document of sums per sealed segment                             replaced atomically
-usage/ballast        space kept back for the records of running calls
+usage/reserve        space kept back for the records of running calls
 """
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from gateway.config import Config, make_home
 from gateway.domain.units import Millis
+from gateway.store import files
 from gateway.store.books import Books
 from gateway.store.calls import CallLog
 from gateway.store.disk_reserve import DiskReserve
@@ -99,6 +100,7 @@ class Store:
     def _open_writer(self, now: Callable[[], Millis], *, sync_s: float, segment_bytes: int) -> None:
         with ExitStack() as ending:
             make_home(self._home)
+            _check_files(self._home)
             ending.callback(Lock(self._home / "lock").close)
             self.entities = Entities(self._home / "config.json", expected=_used(self._home), moment=now())
             self.incidents = IncidentFile(self._home / "incidents.json")
@@ -117,7 +119,7 @@ class Store:
             ending.callback(log.close)
             self.calls = CallLog(log)
             inflight = Inflight(self._home / "inflight.log", moment=now())
-            recorder = Recorder(self.calls, inflight, DiskReserve(log.folder / "ballast"), sync_s=sync_s)
+            recorder = Recorder(self.calls, inflight, DiskReserve(log.folder / "reserve"), sync_s=sync_s)
             ending.callback(recorder.close)
             self.books = Books(self.entities, self.calls, recorder)
             self._tell(inflight, self.books.recover(dict(inflight.running)))
@@ -138,6 +140,26 @@ class Store:
             kept = f", the file as it was found is {self.entities.kept.name}" if self.entities.kept else ""
             text = f"{self._home / 'config.json'} was changed by another program; the changes are used{kept}"
             self.notes.append(text)
+
+
+OWN_FILES = (
+    *("config.json", "config.old.json", "high-water", "history-keys.json", "history.json"),
+    *("incidents.json", "inflight.log", "lock"),
+)
+"""What only a writer reads and writes."""
+
+
+def _check_files(home: Path) -> None:
+    """Keep others out of all files. Raises StoreError for a link, or anything else that is in the place of a file."""
+    usage = home / "usage"
+    with suppress(OSError):
+        (usage / "ballast").unlink()  # the reserve of earlier versions
+    calls = list(usage.glob("*.json")) if usage.is_dir() else []
+    for path in (*(home / name for name in OWN_FILES), *calls):
+        if kind := files.kind_of(path):
+            raise StoreError(f"{path} is {kind}; put the file itself there, or give this home another folder")
+    for folder in (home, usage):
+        files.close_to_others(folder)
 
 
 def _used(home: Path) -> bool:

@@ -68,7 +68,7 @@ def recorder(tmp_path: Path, disk: Disk) -> Recorder:
 
 def recorder_of(home: Path) -> Recorder:
     inflight = Inflight(home / "inflight.log")
-    return Recorder(CallLog(Log(home / "usage")), inflight, DiskReserve(home / "ballast", 10_000), sync_s=0)
+    return Recorder(CallLog(Log(home / "usage")), inflight, DiskReserve(home / "reserve", 10_000), sync_s=0)
 
 
 def end(recorder: Recorder, i: int) -> None:
@@ -120,7 +120,7 @@ def test_a_hold_that_cannot_be_written_is_refused(recorder: Recorder, disk: Disk
     assert recorder.trouble.text == ""
 
 
-def test_the_first_record_that_finds_no_room_takes_that_of_the_ballast(
+def test_the_first_record_that_finds_no_room_takes_that_of_the_reserve(
     recorder: Recorder, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder.begin(running(1))
@@ -243,7 +243,7 @@ def test_a_file_that_refuses_is_left_for_a_new_one(
     assert [len(stock(path)) for path in segments(tmp_path / "usage")] == [1, 2]
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(i).id for i in range(3)], [])
     assert bool(recorder.trouble.text) == (number == errno.ENOSPC)  # its reserve was released without success
-    assert (tmp_path / "ballast").exists() == (number != errno.ENOSPC)
+    assert (tmp_path / "reserve").exists() == (number != errno.ENOSPC)
 
 
 def test_what_the_disk_took_of_a_write_that_cannot_be_undone_counts(
@@ -366,7 +366,7 @@ def test_a_disk_that_does_not_sync_admits_no_call_until_it_does(recorder: Record
 
 def test_a_store_on_a_full_disk_opens_and_admits_nothing(disk: Disk, tmp_path: Path) -> None:
     recorder_of(tmp_path).close()
-    (tmp_path / "ballast").unlink()
+    (tmp_path / "reserve").unlink()
     disk.full = True
     recorder = recorder_of(tmp_path)
     assert "full" in recorder.trouble.text
@@ -386,7 +386,7 @@ async def test_waiting_without_a_thread_syncs_at_once(recorder: Recorder, disk: 
 async def test_with_a_thread_it_syncs_there(disk: Disk, tmp_path: Path) -> None:
     inflight = Inflight(tmp_path / "inflight.log")
     calls = CallLog(Log(tmp_path / "usage"))
-    recorder = Recorder(calls, inflight, DiskReserve(tmp_path / "ballast"), sync_s=60.0)
+    recorder = Recorder(calls, inflight, DiskReserve(tmp_path / "reserve"), sync_s=60.0)
     recorder.begin(running(0))
     end(recorder, 0)
     await recorder.synced()
