@@ -150,7 +150,7 @@ OWN_FILES = (
 
 
 def _check_files(home: Path) -> None:
-    """Keep others out of all files. Raises StoreError for a link, or anything else that is in the place of a file."""
+    """Keep others out of all files. Raises StoreError for a link, or anything else that is there instead of a file."""
     usage = home / "usage"
     with suppress(OSError):
         (usage / "ballast").unlink()  # the reserve of earlier versions

@@ -1,4 +1,4 @@
-"""The files of a home: each is a regular file that nobody else can read, whatever was found in its place."""
+"""The files of a home: each is a regular file that nobody else can read, whatever was found instead."""
 
 import os
 import stat
@@ -77,7 +77,7 @@ NAMES = (
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_in_the_place_of_a_file_is_named_and_left_alone(home: Path, name: str, kind: str) -> None:
+def test_what_is_there_instead_of_a_file_is_named_and_left_alone(home: Path, name: str, kind: str) -> None:
     home_with_calls(home)
     KINDS[kind](home / name)
     with pytest.raises(StoreError, match=f"{name} is {kind}; put the file itself there"):
@@ -106,7 +106,7 @@ def test_an_earlier_reserve_makes_room_for_the_present_one(home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.json", "last-address"])
-def test_a_pipe_in_the_place_of_what_commands_read_does_not_stop_them(home: Path, name: str) -> None:
+def test_a_pipe_instead_of_what_commands_read_does_not_stop_them(home: Path, name: str) -> None:
     home_with_calls(home)
     os.mkfifo(home / name)
     code = "from pathlib import Path; from gateway import runfile; import sys;"
