@@ -48,8 +48,9 @@ check: $(VENV)/.stamp-dev ## format, lint, types, layers, sizes, names, document
 	$(BIN)/lint-imports
 	$(PYTEST) -q $(RULES)
 
+# The same commit, Python and libraries of the system make the same bytes: sets are written in one order.
 build: $(VENV)/.stamp-dev ## one executable: dist/tollkeeper (TOLLKEEPER_SHAPE=onedir for a folder)
-	@$(BIN)/pyinstaller --noconfirm --log-level WARN --distpath dist --workpath build build.spec
+	@PYTHONHASHSEED=0 $(BIN)/pyinstaller --noconfirm --log-level WARN --distpath dist --workpath build build.spec
 	@echo "dist/tollkeeper is built"
 
 dist: build ## an archive of it with completions, a service file, licences and checksums
