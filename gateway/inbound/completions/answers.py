@@ -282,11 +282,14 @@ def _assemble(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         raise AttemptFailed(stream.failure)
     chunks = [rawjson.fields(part.removeprefix(b"data: ")) for part in events.split(b"\n\n") if part]
     choices: dict[int, Fields] = {}
+    texts: dict[int, list[str]] = {}
     for choice in (choice for chunk in chunks for choice in rawjson.objects(chunk["choices"])):
         number = rawjson.maybe(choice.get("index")) or 0
-        known = choices.setdefault(number, {**choice, "text": msgspec.Raw(_EMPTY)})
-        known["text"] = rawjson.raw(rawjson.text(known["text"]) + _text(choice))
+        texts.setdefault(number, []).append(_text(choice))
+        known = choices.setdefault(number, {**choice})
         known |= {name: value for name, value in choice.items() if name != "text" and not rawjson.is_null(value)}
+    for number, pieces in texts.items():
+        choices[number]["text"] = rawjson.raw("".join(pieces))
     answer = {**chunks[0], "choices": rawjson.raw([choices[number] for number in sorted(choices)])}
     if reader.reported is not None:
         answer["usage"] = rawjson.raw(as_object(reader.reported))

@@ -4,7 +4,7 @@ Cheapest checks first: whole reads by a template, single events by a template, t
 An event the upstream garbled is left out once; what follows it decides whether the answer was good.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from typing import Any
 
@@ -14,7 +14,7 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer, as_object
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
-from gateway.upstream.framing import BLANK, FramedStream, SSEEvent, WholeBody, has_comment, parse
+from gateway.upstream.framing import BLANK, FramedStream, SSEEvent, WholeBody, event_end, has_comment, parse
 from gateway.upstream.openai.chunks import TEXTS, Chunks, failure_in, failure_word, is_error
 from gateway.upstream.openai.completion import read_whole
 from gateway.upstream.openai.replay import chunks_of
@@ -22,6 +22,9 @@ from gateway.upstream.openai.template import Template, learn
 from gateway.upstream.rawjson import Fields, refuse_many_elements
 
 DONE = b"data: [DONE]\n\n"
+
+_SLICE = 1 << 20
+"""Bytes of a streamed answer that are read together when they are put together again."""
 
 LESSONS = 12
 """Templates that may fail before no more are learned."""
@@ -146,6 +149,7 @@ class ChatStream(FramedStream):
     def _pass(self, chunk: Fields, part: bytes) -> bytes:
         """The chunk as an event for the client, or nothing; raises ValueError if it is none."""
         step = self._chunks.take(chunk)
+        chunk.clear()  # of a large chunk no more copies are kept than needed
         if step.broken:
             self.failure = failure_word(step.broken, self._channel)
         if step.turned:
@@ -213,12 +217,11 @@ def _chunk_of(event: SSEEvent) -> Fields | None:
 def assemble(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     """The answer that the events bring. Raises AttemptFailed if they bring none, or an unfinished one."""
     stream = ChatStream(order, channel)
-    events = stream.feed(body) + stream.end()
+    answer: dict[str, Any] = {}
+    choices = _choices(_chunks_of(body, stream, answer))
     if stream.failure:
         raise AttemptFailed(stream.failure)
-    chunks = [rawjson.value(event.removeprefix(b"data: ")) for event in events.split(BLANK) if event]
-    answer = {key: value for key, value in chunks[0].items() if key != "choices"}
-    answer |= {"object": "chat.completion", "choices": _choices(chunks)}
+    answer |= {"object": "chat.completion", "choices": choices}
     if stream.reported is not None:
         answer["usage"] = as_object(stream.reported)
     return WholeAnswer(
@@ -231,7 +234,34 @@ def assemble(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     )
 
 
-def _choices(chunks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _chunks_of(body: bytes, stream: ChatStream, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The chunks, one after the other: of an answer of any size only a slice is there as events and as chunks.
+
+    What the first one has beside its choices is put into ``answer``.
+    """
+    for events in _passed_on(body, stream):
+        start = 0
+        while (end := events.find(BLANK, start)) >= 0:
+            chunk = rawjson.value(events[start + len(b"data: ") : end])
+            start = end + len(BLANK)
+            if not answer:
+                answer |= {key: value for key, value in chunk.items() if key != "choices"}
+            yield chunk
+        del events  # while the next ones are made
+
+
+def _passed_on(body: bytes, stream: ChatStream) -> Iterator[bytes]:
+    """What the client of a stream would get: all events of a slice, or one that is larger."""
+    start = 0
+    while start < len(body):
+        end = body.rfind(BLANK, start, start + _SLICE)
+        end = end + len(BLANK) if end >= 0 else event_end(body, start, returns=False)
+        yield stream.feed(body[start:end])
+        start = end
+    yield stream.end()
+
+
+def _choices(chunks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The choices, in order of their index. The chunks are normalised, so there is no doubt what belongs where."""
     choices: dict[int, dict[str, Any]] = {}
     for piece in (piece for chunk in chunks for piece in chunk["choices"]):
@@ -242,17 +272,21 @@ def _choices(chunks: list[dict[str, Any]]) -> list[dict[str, Any]]:
             choice["finish_reason"] = piece["finish_reason"]
         if isinstance(piece.get("logprobs"), dict):
             _add_logprobs(choice, piece["logprobs"])
+    for choice in choices.values():
+        _join_texts(choice["message"])
     return [choices[index] for index in sorted(choices)]
 
 
 def _add_delta(message: dict[str, Any], delta: dict[str, Any]) -> None:
+    """Texts are lists of pieces until the end: none is copied for each piece that follows."""
     for name, value in delta.items():
         if value is None or name == "role":
             continue
         if name == "tool_calls":
             _add_calls(message.setdefault("tool_calls", []), value)
         elif name in TEXTS:
-            message[name] = (message.get(name) or "") + value
+            message[name] = message.get(name) or []
+            message[name].append(value)
         elif name == "thinking_blocks" and isinstance(value, list):
             message[name] = _longer(message.get(name), value)
         else:
@@ -262,11 +296,26 @@ def _add_delta(message: dict[str, Any], delta: dict[str, Any]) -> None:
 def _add_calls(calls: list[dict[str, Any]], deltas: list[dict[str, Any]]) -> None:
     for delta in deltas:
         index = delta.pop("index")
+        kind, key = _input_of(delta)
+        piece = delta.get(kind, {}).get(key, "")
         if index == len(calls):
+            delta[kind] = {**delta.get(kind, {}), key: []}
             calls.append(delta)
-            continue
-        kind, key = ("custom", "input") if "custom" in delta else ("function", "arguments")
-        calls[index][kind][key] += delta.get(kind, {}).get(key, "")
+        calls[index][kind][key].append(piece)
+
+
+def _input_of(call: dict[str, Any]) -> tuple[str, str]:
+    """Where a tool call has its input."""
+    return ("custom", "input") if "custom" in call else ("function", "arguments")
+
+
+def _join_texts(message: dict[str, Any]) -> None:
+    for name in TEXTS:
+        if isinstance(message.get(name), list):
+            message[name] = "".join(message[name])
+    for call in message.get("tool_calls", ()):
+        kind, key = _input_of(call)
+        call[kind][key] = "".join(call[kind][key])
 
 
 def _add_logprobs(choice: dict[str, Any], logprobs: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ async def choose(app: Console, pilot: Pilot[ExitStatus], *keys: str) -> None:
         ("tokens", ["k", "enter"], "Delete 2 tokens?", ("tokens", None)),
         ("groups", ["k", "enter"], "Delete 2 groups?", ("groups", None)),
         ("channels", ["j", "enter"], "Disable 2 channels?", ("channels", {"enabled": False})),
-        ("channels", ["m", "enter", "j", "enter"], "Move 2 channels to", ("channels", {"groups": ["default"]})),
+        ("channels", ["m", "enter", "j", "enter"], "Move 2 channels to", ("channels", {"groups": ["free"]})),
         ("models", ["enter"], "Make 2 models free?", ("prices", FREE)),
         ("models", ["j", "enter"], "Remove the price of 2 models?", ("prices", None)),
     ],

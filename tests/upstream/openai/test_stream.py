@@ -289,6 +289,19 @@ def test_fails_as_the_stream_failed(case: Case) -> None:
     assert caught.value.code == case.error
 
 
+def test_the_events_of_a_large_answer_are_not_all_there_at_once() -> None:
+    parts = [event(chunk(delta("word " * 20_000))) for _ in range(80)]
+    came = b"".join([ROLE, *parts, STOP, DONE])
+    tracemalloc.start()
+    try:
+        answer = assemble(came, order(), channel())
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(answer.body) > 8_000_000
+    assert most < 2.7 * len(answer.body)
+
+
 def test_usage_is_kept() -> None:
     whole = assemble(DONE_AND_USAGE, order(), channel())
     assert whole.reported == Usage(input=9, output=2, source=UsageSource.REPORTED)
