@@ -177,7 +177,7 @@ def _call(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Call:
 def _body(wanted: PlannedCall) -> dict[str, object]:
     """The least that a request says, in the words of every API: each reads its own and passes over the others."""
     body: dict[str, object] = {"model": wanted.model, "messages": [{"role": "user", "content": "Hi"}]}
-    if wanted.api is CHAT:
+    if wanted.api.name == CHAT.name:
         return {**body, "max_tokens": wanted.max_tokens, "stream": wanted.stream}
     body |= {"input": "Hi", "prompt": "Hi", "max_tokens": wanted.max_tokens or USUAL_OUTPUT, "stream": wanted.stream}
     return body if wanted.max_tokens is None else {**body, "max_output_tokens": wanted.max_tokens}

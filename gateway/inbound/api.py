@@ -94,6 +94,8 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The client's own name of the conversation; empty: it gave none."""
     kept_id: str = ""
     """The answer that the request goes on from, kept by the upstream that gave it; empty: all is in the request."""
+    removed: tuple[str, ...] = ()
+    """Names of the client's fields that have no counterpart in the words of the API."""
     forward: Mapping[str, str] = {}
     """The client's headers that go on to a channel that speaks the API. Names are in lower case."""
     query: str = ""

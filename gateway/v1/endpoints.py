@@ -21,6 +21,7 @@ from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.ollama.api import OLLAMA_CHAT, OLLAMA_EMBED, OLLAMA_EMBEDDINGS, OLLAMA_GENERATE
 from gateway.inbound.responses.api import RESPONSES
+from gateway.inbound.responses.at_chat import CHAT_ENDPOINT
 from gateway.v1.call import answer_call
 from gateway.v1.count_tokens import answer_count_tokens
 from gateway.v1.health import answer_front_page, answer_health
@@ -54,7 +55,7 @@ class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
 ENDPOINTS: tuple[EndpointRow, ...] = (
     EndpointRow(path="/v1/models", handlers={"GET": answer_models}),
     EndpointRow(path="/v1/models/", handlers={"GET": answer_model}, label="/v1/models/{id}"),
-    EndpointRow(path="/v1/chat/completions", handlers={"POST": answer_call}, api=CHAT),
+    EndpointRow(path="/v1/chat/completions", handlers={"POST": answer_call}, api=CHAT_ENDPOINT),
     EndpointRow(path="/v1/completions", handlers={"POST": answer_call}, api=COMPLETIONS),
     EndpointRow(
         path="/v1/responses",

@@ -26,6 +26,7 @@ from gateway.inbound.large_body import read_large
 from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS, may_limit
 from gateway.upstream.overrides import apply_overrides
+from gateway.upstream.rawjson import is_null
 
 MAX_MODEL = 256
 """Characters of a model name."""
@@ -208,12 +209,24 @@ def read_model(fields: Fields) -> str:
 
 def _messages(fields: Fields) -> None:
     if "messages" not in fields:
-        msg = "the request has no messages"
-        raise BadRequest(msg, code="missing_required_parameter", param="messages")
+        raise missing_input(fields, "messages")
     messages = read_field(fields, "messages", _MESSAGES, "an array of objects with a string role", _MESSAGE_WANTS)
     if not messages:
         msg = "messages is empty; send at least one"
         raise BadRequest(msg, param="messages")
+
+
+_FORMS = {"messages": "chat completions", "input": "responses", "prompt": "completions"}
+"""The call that a request is meant for, by the field that it has."""
+
+
+def missing_input(fields: Fields, name: str) -> BadRequest:
+    """That a request lacks this field; if it is one of another call, also which."""
+    msg = f"the request has no {name}"
+    meant = next((kind for other, kind in _FORMS.items() if other != name and not is_null(fields.get(other))), "")
+    if meant:
+        msg += f", and looks like one for {meant}: send it to POST /v1/{meant.replace(' ', '/')}"
+    return BadRequest(msg, code="missing_required_parameter", param=name)
 
 
 def read_number(fields: Fields, name: str, most: int) -> int | None:

@@ -18,7 +18,15 @@ from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import bound_of, count_tokens, prompt_tokens
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundRequest
-from gateway.inbound.chat.api import MAX_CHOICES, MAX_OUTPUT, ChatCompletions, read_field, read_model, read_number
+from gateway.inbound.chat.api import (
+    MAX_CHOICES,
+    MAX_OUTPUT,
+    ChatCompletions,
+    missing_input,
+    read_field,
+    read_model,
+    read_number,
+)
 from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.completions.answers import CompletionRenderer, CompletionsRelay, whole_renderer
 from gateway.inbound.json_body import BodyLimits, Fields, fields_of
@@ -120,6 +128,8 @@ def parse_completions_request(body: bytes) -> InboundRequest:
 def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
     model = read_model(fields)
     given = read_field(fields, "prompt", _PROMPT, _PROMPT_WANTS)
+    if given is None and not rawjson.is_null(fields.get("messages")):
+        raise missing_input(fields, "prompt")
     if isinstance(given, list) and (not given or len({type(item) for item in given}) > 1):
         raise BadRequest(f"prompt must be {_PROMPT_WANTS}", code="invalid_type", param="prompt")
     stream = bool(read_field(fields, "stream", _FLAG, "true, false or null"))

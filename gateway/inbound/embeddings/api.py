@@ -14,7 +14,7 @@ from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, count_tokens, prompt_tokens
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
-from gateway.inbound.chat.api import ChatCompletions, read_field, read_model, read_number
+from gateway.inbound.chat.api import ChatCompletions, missing_input, read_field, read_model, read_number
 from gateway.inbound.embeddings.gemini import GeminiEmbeddings
 from gateway.inbound.embeddings.openai import OpenAIEmbeddings, input_count
 from gateway.inbound.json_body import BodyLimits, Fields, fields_of
@@ -133,8 +133,7 @@ def _check_input(fields: Fields) -> int:
     """How many tokens the input is given as; 0: it is given as text."""
     given = read_field(fields, "input", _INPUT, _INPUT_WANTS)
     if given is None:
-        msg = "the request has no input; send a text, or an array of texts"
-        raise BadRequest(msg, code="missing_required_parameter", param="input")
+        raise missing_input(fields, "input")
     if isinstance(given, str):
         return 0
     if not given:

@@ -15,7 +15,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import MESSAGES_SIGNS, InputBound, bound_of, tokens_of
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
-from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, read_field, read_model
+from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input, read_field, read_model
 from gateway.inbound.json_body import Fields, fields_of
 from gateway.inbound.large_body import read_large
 from gateway.inbound.messages.native import CONTENT, lower_cap, native_order
@@ -197,7 +197,7 @@ def _careful(fields: Fields) -> _Regular:
     """Field by field, so that the error names the one at fault."""
     model = read_model(fields)
     if "messages" not in fields:
-        raise BadRequest("messages: Field required", code="missing_required_parameter", param="messages")
+        raise missing_input(fields, "messages")
     turns = read_field(fields, "messages", _TURNS, "an array of objects with a role", _TURN_WANTS)
     if not turns and not ("thread" in fields and _previous_message(fields)):
         raise BadRequest("messages: at least one message is required", param="messages")

@@ -15,7 +15,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import RESPONSES_SIGNS, bound_of, tokens_of
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
-from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain
+from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input
 from gateway.inbound.json_body import BOM, Fields, fields_of, read_typed
 from gateway.inbound.large_body import read_large
 from gateway.inbound.relay import forwardable
@@ -138,7 +138,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     else:
         fields, mask = fields_of(body)
     found = read_fields(fields)
-    _check(found)
+    _check(found, fields)
     others = [fields[name] for name in fields.keys() - _COUNTED]
     bound = bound_of(_given_fields(fields, _INPUT), _given_fields(fields, _SCHEMAS), others, long, RESPONSES_SIGNS)
     return InboundRequest(
@@ -180,7 +180,7 @@ def _given_fields(fields: Fields, names: tuple[str, ...]) -> list[msgspec.Raw]:
     return [fields[name] for name in names if name in fields]
 
 
-def _check(found: ResponsesFields) -> None:
+def _check(found: ResponsesFields, fields: Fields) -> None:
     if not found.model:
         msg = "the request has no model; GET /v1/models lists those visible to this token"
         raise BadRequest(msg, code="missing_required_parameter", param="model")
@@ -188,7 +188,7 @@ def _check(found: ResponsesFields) -> None:
         raise BadRequest(f"model has {len(found.model)} characters; the limit is {MAX_MODEL}", param="model")
     if rawjson.is_null(found.input):
         if not found.state:
-            raise BadRequest("the request has no input", code="missing_required_parameter", param="input")
+            raise missing_input(fields, "input")
     elif bytes(memoryview(found.input)[:1]) not in (b'"', b"["):
         raise BadRequest("input must be a string or an array of items", code="invalid_type", param="input")
     cap = found.max_output_tokens

@@ -1,0 +1,116 @@
+"""Requests at ``/v1/chat/completions`` that are written as those of the Responses API, or have tools as it has them.
+
+Cursor sends both there, and reads the answer as that of a chat completion: so the request is translated, and answered
+as any other of this path. Custom tools become functions with one string, ``input``.
+"""
+
+from typing import Any
+
+import msgspec
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.long_strings import NOTHING_LONG
+from gateway.domain.units import CallId, Millis
+from gateway.inbound.api import HttpRequest, InboundRequest
+from gateway.inbound.chat.api import ChatCompletions
+from gateway.inbound.json_body import Fields, fields_of, unmask
+from gateway.inbound.responses.request import read_fields, translate
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Order
+from gateway.upstream.output_limit import STANDARD_FIELDS
+
+_OTHERS = STANDARD_FIELDS - {"messages", "tools", "tool_choice", "functions", "function_call", "store"}
+"""Fields of chat completions that such requests may have as well."""
+_FLAT_KINDS = ("function", "custom")
+
+
+class ChatEndpoint(ChatCompletions):
+    """Chat completions as they are served over HTTP."""
+
+    def parse(self, request: HttpRequest) -> InboundRequest:
+        """See ``InboundApi``."""
+        try:
+            found = super().parse(request)
+        except BadRequest as error:
+            if error.param != "messages":
+                raise
+            body, removed = _as_chat(request.body, error)
+            found = super().parse(msgspec.structs.replace(request, body=body))
+            return msgspec.structs.replace(found, removed=removed)
+        tools = found.fields.get("tools")
+        return found if tools is None or not _may_be_flat(tools) else _with_nested_tools(found)
+
+    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
+        """See ``InboundApi``."""
+        order = super().order(request, call, ts)
+        return msgspec.structs.replace(order, removed=request.removed) if request.removed else order
+
+
+CHAT_ENDPOINT = ChatEndpoint()
+
+
+def _as_chat(body: bytes, error: BadRequest) -> tuple[bytes, tuple[str, ...]]:
+    """The request as a chat completion, and the names of fields that have no counterpart.
+
+    Raises the error if it is not written as one of the Responses API, and BadRequest for what cannot be left out.
+    """
+    fields, mask = fields_of(body)
+    if rawjson.is_null(fields.get("input")):
+        raise error
+    given = {name: raw for name, raw in fields.items() if name != "messages"}
+    if not rawjson.is_null(given.get("tools")):
+        given["tools"] = rawjson.raw([_as_responses_tool(tool) for tool in rawjson.items(given["tools"])])
+    found = read_fields(given)
+    translation = translate(given, found, NOTHING_LONG)
+    others = {name: raw for name, raw in given.items() if name in _OTHERS and name not in translation.fields}
+    if not found.stream:
+        others.pop("stream_options", None)
+    messages = rawjson.objects(translation.fields["messages"])
+    for message in messages:
+        message.pop("thinking_blocks", None)
+    chat = {**others, **translation.fields, "messages": rawjson.raw(messages)}
+    encoded = rawjson.encode(chat)
+    return unmask(encoded, mask) if mask else encoded, tuple(n for n in translation.dropped if n not in others)
+
+
+def _may_be_flat(tools: msgspec.Raw) -> bool:
+    """Whether there may be a tool that is not as chat completions have it: each of these has the word twice."""
+    text = bytes(tools)
+    return text.count(b'"function"') != 2 * text.count(b'"function":')
+
+
+def _with_nested_tools(request: InboundRequest) -> InboundRequest:
+    """The request with every tool as chat completions have it; itself if all of them are."""
+    tools = rawjson.items(request.fields["tools"])
+    nested = [_as_chat_tool(tool) for tool in tools]
+    if all(one is tool for one, tool in zip(nested, tools, strict=True)):
+        return request
+    fields: Fields = {**request.fields, "tools": rawjson.raw(nested)}
+    choice = rawjson.maybe(fields.get("tool_choice"))
+    if isinstance(choice, dict) and choice.get("type") in _FLAT_KINDS and "name" in choice:
+        fields["tool_choice"] = rawjson.raw({"type": choice["type"], choice["type"]: {"name": choice["name"]}})
+    return msgspec.structs.replace(request, fields=fields, body=b"")
+
+
+def _as_responses_tool(tool: msgspec.Raw) -> Any:
+    """A tool as the Responses API has it."""
+    try:
+        fields = rawjson.fields(tool)
+        return tool if "function" not in fields else {"type": "function", **rawjson.fields(fields["function"])}
+    except ValueError:
+        return tool
+
+
+def _as_chat_tool(tool: msgspec.Raw) -> Any:
+    """A tool as chat completions have it."""
+    try:
+        fields = rawjson.fields(tool)
+    except ValueError:
+        return tool
+    kind = rawjson.maybe(fields.get("type"))
+    if kind not in _FLAT_KINDS or kind in fields or "name" not in fields:
+        return tool
+    inner = {name: raw for name, raw in fields.items() if name != "type"}
+    if "input_schema" in inner:  # as Anthropic names it
+        inner["parameters"] = inner.pop("input_schema")
+    return {"type": kind, kind: inner}
