@@ -68,7 +68,8 @@ _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "functio
 _MOST_OUTPUT = re.compile(
     r"supports? at most (\d{1,9}) (?:completion|output) tokens"
     r"|(?<!\d)(\d{1,9}), which is the maximum allowed number of output tokens"
-    r"|max_(?:completion_)?tokens[`'\"]? must be (?:less than or equal to|at most|<=) [`'\"]?(\d{1,9})(?!\d)"
+    r"|max_(?:completion_)?tokens[`'\"]?(?: \(\d+\))? must be (?:less than or equal to|at most|<=)"
+    r" [`'\"]?(\d{1,9})(?!\d)"
     r"|range of max_(?:completion_)?tokens (?:is|should be) \[\d+, ?(\d{1,9})\]"
     r"|maximum tokens you requested exceeds the model limit of (\d{1,9})",
     re.IGNORECASE,
