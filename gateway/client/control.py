@@ -35,7 +35,6 @@ from gateway.domain.views import (
 )
 
 PROBE_S = 180.0
-IMPORT_S = 600.0
 """A test of a channel may wait for a slow model."""
 
 
@@ -65,7 +64,7 @@ class AccountRequests(Caller):
     ) -> ImportView:
         """What a text changes; with ``apply`` it is done, all or nothing. ``prune`` removes what it does not name."""
         body = {"text": text, "apply": apply, "prune": prune, "origin": origin}
-        return await self.post("/config", ImportView, body, timeout_s=IMPORT_S)
+        return await self.post("/config", ImportView, body)
 
     async def settings(self) -> Settings:
         return await self.get("/settings", Settings)

@@ -22,14 +22,11 @@ from gateway.inbound.messages.request import parse_messages_request, prompt_of
 from gateway.inbound.messages.translate import translate
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.stream_rules import MessagesRules
-from gateway.upstream import rawjson
-from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.adapter import Order
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.overrides import apply_overrides
-from gateway.upstream.vendors import LOCAL, vendor_of
 
 OVERLOADED = 529
-NO_THREADS = "thread_unsupported_request"
-"""Anthropic's code for a request that cannot have a thread: its SDKs then send the whole conversation without one."""
 HINT_PERCENT = 60
 """Of the upper estimate of the input: what clients see before the input is reported is rather too low."""
 
@@ -58,8 +55,6 @@ class Messages(InboundApi):
     id_headers: tuple[str, ...] = ("x-request-id", "request-id")
     stream_rules = MessagesRules
     sticky = True
-    obstacle_code = NO_THREADS
-    obstacle_param = "thread"
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
@@ -74,20 +69,6 @@ class Messages(InboundApi):
     def prompt_tokens(self, request: InboundRequest) -> int:
         """See ``InboundApi``."""
         return prompt_of(request.fields) if request.prompt is None else request.prompt
-
-    def selects(self, request: InboundRequest) -> bool:
-        """See ``InboundApi``: a conversation that the upstream keeps."""
-        return not rawjson.is_null(request.fields.get("thread"))
-
-    def keeps_answer(self, request: InboundRequest) -> bool:
-        """See ``InboundApi``."""
-        return self.selects(request)
-
-    def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """See ``InboundApi``: without its own words a conversation would be lost in silence."""
-        if channel.dialect is Dialect.ANTHROPIC and vendor_of(channel.preset, channel.base_url).name not in LOCAL:
-            return ""
-        return "keeps no conversations: send all messages without 'thread'"
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""
@@ -105,7 +86,7 @@ class Messages(InboundApi):
             input_hint=request.input_bound * HINT_PERCENT // 100,
         )
 
-    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
         if channel.dialect is Dialect.ANTHROPIC:
             native = native_order(order, channel.overrides)
@@ -150,8 +131,6 @@ class Messages(InboundApi):
         if isinstance(error, NotFound) and error.param == "model":
             message = "model: " + message.removeprefix("model ")
         inner: dict[str, object] = {"type": _type(error, status), "message": message, "code": error.code}
-        if error.code == NO_THREADS:
-            inner["details"] = {"error_code": NO_THREADS}
         if isinstance(error, QuotaExceeded):
             inner["details"] = {"error_code": "enforced_spend_limit_reached"}
         if error.param:

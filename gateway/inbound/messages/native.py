@@ -8,29 +8,26 @@ and thoughts that Anthropic did not make, which it would refuse: those with the 
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
-from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.inbound.messages.native_answer import MessagesReader
 from gateway.inbound.relay import ChatWords, NativeStream, edit_request, native_body, native_failure, native_headers
 from gateway.inbound.sealed import PREFIX
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
-    Adapter,
     AttemptFailed,
     Failure,
     LearnedRefusals,
     Order,
     PreparedRequest,
-    UpstreamText,
+    RequestWriter,
     WholeAnswer,
 )
 from gateway.upstream.anthropic.request import VERSION, root
-from gateway.upstream.failures import REJECTED, bad_response, truncation
+from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import BLANK, is_stream, parse
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.output_limit import STANDARD_FIELDS
@@ -150,9 +147,9 @@ def lower_cap(fields: Fields, served: ServedModel) -> Fields:
 class MessagesRelay:
     """Implements ``adapter.Adapter`` for one attempt."""
 
-    def __init__(self, chat: Adapter) -> None:
-        """``chat`` is the dialect's adapter for chat completions: it reads failures."""
-        self._chat = chat
+    def __init__(self, dialect: RequestWriter) -> None:
+        """``dialect`` is the dialect's adapter for chat completions: it reads failures."""
+        self._dialect = dialect
         self._renamed = False
         """The channel calls the model something else."""
 
@@ -178,13 +175,7 @@ class MessagesRelay:
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``. The API is not lacking: this dialect has no other."""
-        found = native_failure(self._chat.failure(channel, status, headers, body), body)
-        if status == HTTPStatus.NOT_FOUND and (said := _about_state(body)) is not None:
-            text = UpstreamText(f"channel '{channel.name}': {said}")
-            whole = UpstreamText(body.decode("utf-8", "replace"))
-            found = msgspec.structs.replace(
-                found, kind=FailureKind.CLIENT, code=REJECTED, text=text, param=None, verbatim=whole
-            )
+        found = native_failure(self._dialect.failure(channel, status, headers, body), body)
         return msgspec.structs.replace(found, lacks_api=False, may_lack_api=False)
 
     def _reader(self, order: Order, channel: Channel) -> "MessagesReader":
@@ -192,15 +183,6 @@ class MessagesRelay:
         if "tool_choice" in order.fields and _is_choice_ignored(order, channel):
             reader.noted = (CHOICE_IGNORED,)
         return reader
-
-
-def _about_state(body: bytes) -> str | None:
-    """What the upstream says of something that it keeps and no longer has, such as a thread; None: it is not that."""
-    found = rawjson.maybe(body)
-    error = found.get("error") if isinstance(found, dict) else None
-    if not isinstance(error, dict) or not isinstance(details := error.get("details"), dict):
-        return None
-    return str(error.get("message")) if details.get("error_code") else None
 
 
 def _is_choice_ignored(order: Order, channel: Channel) -> bool:
@@ -226,7 +208,7 @@ def assemble(body: bytes, reader: MessagesReader, channel: Channel) -> bytes:
             raise AttemptFailed(bad_response(channel, "an event of the stream is not valid")) from error
         if reader.failure is not None:
             raise AttemptFailed(reader.failure)
-    if not reader.complete:
+    if not (reader.complete or reader.ended):
         raise AttemptFailed(truncation(channel, "its last event did not come"))
     for block in blocks.values():
         if "partial" in block:
