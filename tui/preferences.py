@@ -123,7 +123,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
     except OSError as exc:
         return {}, [f"it cannot be read: {exc.strerror}"]
     try:
-        return tomllib.loads(data.decode()), []
+        return tomllib.loads(data.decode("utf-8-sig")), []
     except UnicodeDecodeError:
         return {}, ["it is not UTF-8 text, so it is ignored"]
     except tomllib.TOMLDecodeError as exc:

@@ -35,6 +35,7 @@ from gateway.domain.views import (
 )
 
 PROBE_S = 180.0
+IMPORT_S = 600.0
 """A test of a channel may wait for a slow model."""
 
 
@@ -64,7 +65,7 @@ class AccountRequests(Caller):
     ) -> ImportView:
         """What a text changes; with ``apply`` it is done, all or nothing. ``prune`` removes what it does not name."""
         body = {"text": text, "apply": apply, "prune": prune, "origin": origin}
-        return await self.post("/config", ImportView, body)
+        return await self.post("/config", ImportView, body, timeout_s=IMPORT_S)
 
     async def settings(self) -> Settings:
         return await self.get("/settings", Settings)

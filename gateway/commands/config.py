@@ -1,8 +1,10 @@
 """``config``: the configuration as a file to keep, compare and take elsewhere."""
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,6 +20,8 @@ from gateway.domain.text import plain
 MARKS = {"added": "+", "changed": "~", "removed": "-"}
 NODES = 200_000
 """Values of a file of another kind; more are a mistake, or malice."""
+DEPTH = 100
+"""Levels of such a file; it is slow to read where it is deep."""
 LIMIT = 4 << 20
 """Bytes of a file; thousands of models and prices are a fourth of it."""
 YAML_LIMIT = 1 << 20
@@ -115,27 +119,49 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
 
 
 def _as_json(text: str) -> str:
-    """YAML as JSON. Its aliases are read as often as they are used, so the result has a limit."""
+    """YAML as JSON. What JSON has no word for becomes text: dates, ``.nan`` and ``.inf``."""
     import yaml  # only LiteLLM's files need it
 
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        value = yaml.safe_load(text)
-        if sum(1 for _ in _nodes(value)) > NODES:
-            raise click.BadParameter(f"the file contains more than {NODES:,} values")
-        return json.dumps(value, default=str)
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as exc:  # of JSON, a key must be a text
+        _check_size(yaml.parse(text, Loader=loader))
+        return json.dumps(_with_finite_numbers(yaml.load(text, Loader=loader)), default=str)  # noqa: S506 - a safe one
+    except yaml.YAMLError as exc:
         raise click.BadParameter(f"the file is not valid YAML: {plain(' '.join(str(exc).split()), 300)}") from exc
+    except (RecursionError, ValueError, TypeError) as exc:
+        msg = f"the file has a value that contains itself, or a key that is not a text ({plain(str(exc), 100)})"
+        raise click.BadParameter(msg) from exc
 
 
-def _nodes(value: object) -> Iterator[object]:
-    """All values, one by one, and no more than one more than the limit."""
-    todo, count = [value], 0
-    while todo and count <= NODES:
-        one = todo.pop()
-        count += 1
-        yield one
-        inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
-        todo += list(inner)[: NODES + 1]
+def _check_size(events: Iterable[Any]) -> None:
+    """Refuse a file that is nested deeply, or is large once each alias is replaced by what it stands for."""
+    sizes: dict[str, int] = {}
+    open_: list[tuple[str | None, int]] = []
+    for event in events:
+        kind, anchor, size = type(event).__name__, getattr(event, "anchor", None), 1
+        if kind in ("MappingStartEvent", "SequenceStartEvent"):
+            open_.append((anchor, 1))
+            if len(open_) > DEPTH:
+                raise click.BadParameter(f"the file is nested more than {DEPTH} levels deep")
+            continue
+        if kind in ("MappingEndEvent", "SequenceEndEvent"):
+            anchor, size = open_.pop()
+        if kind == "AliasEvent":
+            size = sizes.get(anchor or "", 1)
+        elif anchor:
+            sizes[anchor] = size
+        if open_:
+            open_[-1] = (open_[-1][0], open_[-1][1] + size)
+        if size > NODES or (open_ and open_[-1][1] > NODES):
+            raise click.BadParameter(f"the file contains more than {NODES:,} values")
+
+
+def _with_finite_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_finite_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_finite_numbers(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _print(differences: Sequence[Difference]) -> None:

@@ -1,5 +1,6 @@
 """Files: what commands read from files and write to them. Reading has a limit, and what is written is for its owner."""
 
+import codecs
 import os
 import stat
 import sys
@@ -18,6 +19,9 @@ WRITER_S = 5.0
 
 STEP_S = 0.05
 
+_CODINGS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+"""Marks at the beginning of a file: editors and shells of Windows write them."""
+
 
 def text_of(file: str, limit: int, what: str) -> str:
     """The whole text of a file, or of stdin for ``-``; ``what`` it should be is named if it is larger than that may be.
@@ -28,8 +32,9 @@ def text_of(file: str, limit: int, what: str) -> str:
     name = "stdin" if file == "-" else file
     if len(data) > limit:
         raise click.BadParameter(f"{name} is larger than {limit >> 20} MiB, too large for {what}")
+    mark = next((mark for mark in _CODINGS if data.startswith(mark)), b"")
     try:
-        return data.decode()
+        return data.removeprefix(mark).decode(_CODINGS.get(mark, "utf-8"))
     except UnicodeDecodeError as exc:
         raise click.BadParameter(f"{name} is not UTF-8 text ({exc.reason} at byte {exc.start})") from exc
 

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.channels import default_base_url
-from gateway.control.edits import ConfigEdits
+from gateway.control.edits import ConfigEdits, commit_entry
 from gateway.control.foreign_config import add_known_prices, merge_document, translate
 from gateway.control.model_lists import separate_patterns
 from gateway.control.request_bodies import fields, require_fields
@@ -31,7 +31,7 @@ from gateway.domain.group import Group, begin_of
 from gateway.domain.human_values import count_text
 from gateway.domain.key_owners import digest, hint
 from gateway.domain.price import Price
-from gateway.domain.registry import Change, Entity, Registry, Table, with_change
+from gateway.domain.registry import Change, Entity, Registry, Table, with_changes
 from gateway.domain.text import mask, plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
@@ -41,20 +41,31 @@ from gateway.upstream.credentials import ChannelVariables
 from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
+BYTE_ORDER_MARK = "\ufeff"
+"""Some editors begin a file with it."""
 _PRICES = next(section for section in SECTIONS if section.name == "prices")
 
 
 class ImportPlan:
-    """Made step by step; ``registry`` is the configuration as it would be."""
+    """Made step by step."""
 
     def __init__(self, registry: Registry, now: Millis) -> None:
-        self.registry = registry
+        self._planned, self._before = registry, registry
+        self._pending: list[Change] = []
+        """Changes that are not in the planned configuration: that costs a copy of what there is."""
         self.changes: list[Change] = []
         self.differences: list[Difference] = []
         self.keys: dict[str, str] = {}
         self._now = now
         self._staying: Mapping[str, Group] = {}
         """Groups that are not removed."""
+
+    @property
+    def registry(self) -> Registry:
+        """The configuration as it would be."""
+        if self._pending:
+            self._planned, self._pending = with_changes(self._planned, self._pending), []
+        return self._planned
 
     def follow(self, document: Document, *, prune: bool) -> None:
         """Raises BadRequest with the path of what cannot be understood or is not allowed."""
@@ -75,11 +86,12 @@ class ImportPlan:
         self._put(section, "", old, new)
 
     def _many(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
-        present = {getattr(entity, section.title): entity for entity in getattr(self.registry, section.name).values()}
+        registry = self.registry
+        present = {getattr(entity, section.title): entity for entity in getattr(registry, section.name).values()}
         for title, values in tables.items():
             path = f"{section.name}.{plain(title, 64)}"
             old = present.get(title)
-            implied = _at(path, lambda given=values: self._implied(section, given))
+            implied = _at(path, lambda given=values: _with_defaults(section, given, registry))
             new = read(section.kind, implied, path, self._base(section, title, old), INNER)
             self._put(section, title, old, self._ripe(new, old, values, path))
         for title in sorted(set(present) - set(tables)):
@@ -90,16 +102,6 @@ class ImportPlan:
                 self._put(section, title, present[title], None)
             else:
                 self.differences.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
-
-    def _implied(self, section: Section, values: object) -> object:
-        """The table, completed with what a command does not require: a token's group, and the dialect of a preset."""
-        if not isinstance(values, Mapping):
-            return values
-        if section.name == "tokens" and "group" not in values:
-            return {"group": default_group(self.registry), **values}
-        if section.name == "channels" and isinstance(preset := values.get("preset"), str) and preset in PRESETS:
-            return {"dialect": PRESETS[preset].dialect.value, **values}
-        return values
 
     def add_price(self, price: Price) -> None:
         """Also set the price of a model that has none."""
@@ -153,7 +155,7 @@ class ImportPlan:
             else msgspec.structs.replace(model, created=self._now)
             for model in new.models
         )
-        listed = self.registry.lists.get(new.id)
+        listed = self._before.lists.get(new.id)
         if listed is None or (old is not None and _moved(old, new)):
             return msgspec.structs.replace(new, models=named)
         before = tuple(
@@ -173,13 +175,13 @@ class ImportPlan:
         key = _key(section, entity)
         value: Entity | None = entity if new is not None else None
         self._change(section.name, key, value)
-        if key in self.registry.lists and (new is None or (isinstance(new, Channel) and _moved(old, new))):
+        if key in self._before.lists and (new is None or (isinstance(new, Channel) and _moved(old, new))):
             self._change("lists", key, None)
 
     def _change(self, table: Table, key: str, value: Entity | None) -> None:
         change = Change(table, key, value)
         self.changes.append(change)
-        self.registry = with_change(self.registry, change)
+        self._pending.append(change)
 
     def _check(self, section: Section, values: Mapping[str, Any]) -> None:
         """Everything that the document names is allowed, in the configuration as it would be."""
@@ -190,6 +192,17 @@ class ImportPlan:
             title = getattr(entity, section.title)
             if title in values:
                 _at(f"{section.name}.{plain(title, 64)}", lambda e=entity: _CHECKS[section.name](e, self.registry))
+
+
+def _with_defaults(section: Section, values: object, registry: Registry) -> object:
+    """The table, completed with what a command does not require: a token's group, and the dialect of a preset."""
+    if not isinstance(values, Mapping):
+        return values
+    if section.name == "tokens" and "group" not in values:
+        return {"group": default_group(registry), **values}
+    if section.name == "channels" and isinstance(preset := values.get("preset"), str) and preset in PRESETS:
+        return {"dialect": PRESETS[preset].dialect.value, **values}
+    return values
 
 
 def _check_head(document: Document) -> None:
@@ -323,17 +336,15 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
     await asyncio.to_thread(plan.follow, document, prune=asked.prune)
     if asked.origin is not ConfigOrigin.OURS:
         told = [*told, *await add_known_prices(plan, before, edits.now)]
+    changed = sum(one.what != "kept" for one in plan.differences)
+    done, undone = f"imported a configuration ({count_text(changed, 'change')})", "what was imported is as before"
+    entry = await asyncio.to_thread(edits.entry, done, undone, *plan.changes) if asked.apply and plan.changes else None
     if asked.apply and edits.registry is not before:
         msg = "the configuration has changed in the meantime; review the differences and try again"
         raise Conflict(msg, code="changed_meanwhile")
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
-    changed = sum(one.what != "kept" for one in plan.differences)
-    if asked.apply and plan.changes:
-        edits.commit(
-            f"imported a configuration ({count_text(changed, 'change')})",
-            "what was imported is as before",
-            *plan.changes,
-        )
+    if entry is not None:
+        commit_entry(edits, entry, *plan.changes)
     return ImportView(
         applied=asked.apply,
         differences=plan.differences,
@@ -346,7 +357,7 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
 def _parse(text: str) -> Document:
     """Raises BadRequest with the line at fault."""
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix(BYTE_ORDER_MARK))
     except (ValueError, RecursionError) as exc:  # a number of thousands of digits is a mere ValueError
         raise BadRequest(
             f"the file is not valid TOML: {plain(str(exc))}", code="bad_configuration", param="text"

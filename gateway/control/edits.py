@@ -26,7 +26,7 @@ from gateway.domain.history import (
     view_of,
 )
 from gateway.domain.key_owners import revivals
-from gateway.domain.registry import Change, Registry, with_change, with_changes
+from gateway.domain.registry import Change, Registry, with_changes
 from gateway.domain.settings import ExpiringRecords
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -95,16 +95,19 @@ class ConfigEdits:
         if self.source.runs_program:
             self.change(*changes)
             return {"done": done}
-        history, before, after = self.engine.store.history, self.registry, self.registry
-        for change in changes:
-            if change.value is not None or change_history.entity_of(after, change.table, change.key) is not None:
-                after = with_change(after, change)
+        return commit_entry(self, self.entry(done, undone, *changes, undoes=undoes), *changes)
+
+    def entry(self, done: str, undone: str, *changes: Change, undoes: int = 0) -> HistoryEntry:
+        """What the history would keep of the changes. Of thousands this takes seconds; it may be made in a thread.
+
+        Raises Conflict ``revives_key``: see ``commit``.
+        """
+        history, before = self.engine.store.history, self.registry
+        after = with_changes(before, changes)
         if reasons := [] if self.accepts == REVIVES_KEY else self.revivals(changes, after):
             raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
         kept = change_history.changes_of(changes, before, after, history.seal)
-        if not (kept or undoes):
-            return {"done": NOTHING_CHANGED}
-        entry = HistoryEntry(
+        return HistoryEntry(
             id=history.next_id,
             time=self.now,
             source=self.source,
@@ -114,19 +117,6 @@ class ConfigEdits:
             differences=change_history.differences_of(kept, before, after),
             undoes=undoes,
         )
-        had = change_history.sealed_keys(before, history.seal)
-        has = change_history.sealed_keys(after, history.seal)
-        removed = {seal: text for seal, text in had.items() if seal not in has}
-        try:
-            history.append(entry, removed, had.keys() & has.keys())
-        except OSError as exc:
-            raise _not_written(exc) from exc
-        try:
-            self.change(*changes, entry=entry.id)
-        except BaseException:
-            history.discard(entry.id)
-            raise
-        return {"done": done}
 
     def revivals(self, changes: Iterable[Change], after: Registry) -> list[str]:
         """Which keys and tokens work again once changes are made."""
@@ -212,6 +202,27 @@ class ConfigEdits:
         while entry.undoes in known:
             entry = known[entry.undoes]
         return entry
+
+
+def commit_entry(edits: ConfigEdits, entry: HistoryEntry, *changes: Change) -> dict[str, str]:
+    """Make the changes of an entry. Raises Unavailable if they cannot be written."""
+    if not (entry.changes or entry.undoes):
+        return {"done": NOTHING_CHANGED}
+    history, before = edits.engine.store.history, edits.registry
+    after = with_changes(before, changes)
+    had = change_history.sealed_keys(before, history.seal)
+    has = change_history.sealed_keys(after, history.seal)
+    removed = {seal: text for seal, text in had.items() if seal not in has}
+    try:
+        history.append(entry, removed, had.keys() & has.keys())
+    except OSError as exc:
+        raise _not_written(exc) from exc
+    try:
+        edits.change(*changes, entry=entry.id)
+    except BaseException:
+        history.discard(entry.id)
+        raise
+    return {"done": entry.done}
 
 
 def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | Token) -> str:

@@ -45,7 +45,7 @@ class PricedPlan(Protocol):
 def translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
     """What the text of another gateway says. Raises BadRequest."""
     try:
-        source = msgspec.json.decode(text)
+        source = msgspec.json.decode(text.removeprefix("\ufeff"))
     except (msgspec.DecodeError, RecursionError) as exc:
         raise BadRequest(
             f"the file is not valid JSON: {plain(str(exc))}", code="bad_configuration", param="text"

@@ -164,7 +164,7 @@ async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> Wh
     api = engine.apis["embeddings" if embeds else CHAT_API]
     body = msgspec.json.encode({"model": served.name, **({"input": _QUESTION} if embeds else _CHAT)})
     request = api.parse(HttpRequest(body=body, target="", headers={}))
-    if api.selective and (obstacle := api.obstacle(request, channel)):
+    if api.selects(request) and (obstacle := api.obstacle(request, channel)):
         raise UpstreamError(f"it {obstacle}")
     plan = api.plan(api.order(request, new_call_id(now), now), channel, adapter(channel.dialect), lacking=False)
     learned = engine.lessons.of(channel.id, served, now)

@@ -175,7 +175,7 @@ def entry_for(call: Call) -> ModelEntry:
     entry = seen.get(context.request.model)
     if entry is None:
         raise _not_visible(context.request.model, token, seen)
-    if not api.selective:
+    if not api.selects(context.request):
         return entry
     obstacles = {route.channel.name: api.obstacle(context.request, route.channel) for route in entry.routes}
     routes = [route for route in entry.routes if not obstacles[route.channel.name]]
@@ -185,7 +185,7 @@ def entry_for(call: Call) -> ModelEntry:
         return narrow_to_api(entry, api.name, routes, fallbacks)
     reasons = "; ".join(f"channel '{plain(name)}' {reason}" for name, reason in obstacles.items())
     msg = f"model '{plain(entry.name)}' cannot answer {api.name}: {reasons}"
-    raise BadRequest(msg, code="unsupported_parameter", param="model")
+    raise BadRequest(msg, code=api.obstacle_code, param=api.obstacle_param)
 
 
 def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:

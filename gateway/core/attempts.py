@@ -191,7 +191,7 @@ class Attempts:
             _measure(self._health, call, route, answer, (began, self._clock.mono()))
         if call.conversation:
             self._chooser.stay(call.conversation, route)
-        if call.attempt.native and call.context.visit.api.keeps_answers:
+        if call.attempt.native and call.context.visit.api.keeps_answer(call.context.request):
             self._chooser.keep(answer.upstream_id, route)
         self._note(call, route, began, status=200)
         return answer

@@ -24,7 +24,7 @@ from gateway.domain.history import EntityChange, Fields, HistoryEntry, undone_en
 from gateway.domain.money import dollars
 from gateway.domain.price import Price
 from gateway.domain.quoting import names_text
-from gateway.domain.registry import Change, Entity, Registry, RetiredKey, Table, with_change
+from gateway.domain.registry import Change, Entity, Registry, RetiredKey, Table, with_changes
 from gateway.domain.settings import Settings
 from gateway.domain.text import mask, plain
 from gateway.domain.token import Token
@@ -175,7 +175,7 @@ def undo_plan(
         for change in _with_list(Change(kept.table, kept.key, value), registry, entry):
             if entity_of(after, change.table, change.key) != change.value:
                 changes.append(change)
-                after = with_change(after, change)
+                after = with_changes(after, [change])
     known = {problem.text for problem in _problems(registry)}
     for problem in _problems(after):
         if problem.text not in known:

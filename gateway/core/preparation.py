@@ -78,7 +78,7 @@ class Preparer:
     def is_native(self, call: Call, adapter: DialectAdapter, channel: Channel) -> bool:
         """Whether this channel speaks the client's API itself, as far as is known. Not for large requests."""
         visit, request = call.context.visit, call.context.request
-        if visit.api.selective and visit.api.obstacle(request, channel):
+        if visit.api.selects(request) and visit.api.obstacle(request, channel):
             return False
         order = visit.api.order(request, visit.id, visit.ts)
         lacking = self._lessons.lacks(channel.id, visit.api.name, self._wall())

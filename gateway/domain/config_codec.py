@@ -8,6 +8,7 @@ tokens where the field is a rate), moments are ISO 8601, multipliers are factors
 
 import enum
 import json
+import math
 import re
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -72,7 +73,8 @@ def _key(name: str) -> str:
 
 def _string(text: str) -> str:
     """JSON's escapes are TOML's, too. What cannot be shown is escaped as well, so that a file is safe to look at."""
-    return "".join(_shown_lines(json.dumps(text, ensure_ascii=False)))
+    quoted = json.dumps(text, ensure_ascii=False)
+    return quoted if quoted.isascii() and quoted.isprintable() else "".join(_shown_lines(quoted))
 
 
 def _shown_lines(quoted: str) -> Iterator[str]:
@@ -195,6 +197,8 @@ def _unfreeze(value: Any, path: str) -> Any:
         return {name: _unfreeze(item, f"{path}.{name}") for name, item in value.items()}
     if isinstance(value, list):
         return [_unfreeze(item, f"{path}[{number}]") for number, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise misfit(path, f"{value} is not a number that JSON can hold")
     if isinstance(value, str | int | float):
         return value
     raise misfit(path, "dates and times must be strings, in quotation marks")

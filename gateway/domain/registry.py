@@ -1,7 +1,7 @@
 """Everything the owner has configured, as one immutable value, and one change of it that can be undone."""
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -70,20 +70,17 @@ class Change(msgspec.Struct, frozen=True):
 
 def with_changes(registry: Registry, changes: Iterable[Change]) -> Registry:
     """The configuration after changes, of which those that delete what is not there change nothing."""
+    tables: dict[str, Any] = {}
     for change in changes:
-        if change.value is not None or change.key in getattr(registry, change.table):
-            registry = with_change(registry, change)
-    return registry
-
-
-def with_change(registry: Registry, change: Change) -> Registry:
-    """The configuration after a change. Raises KeyError if what it deletes is not there."""
-    present = getattr(registry, change.table)
-    if isinstance(present, msgspec.Struct):
-        return msgspec.structs.replace(registry, **{change.table: change.value})
-    entities = dict(present)
-    if change.value is None:
-        del entities[change.key]
-    else:
-        entities[change.key] = change.value
-    return msgspec.structs.replace(registry, **{change.table: entities})
+        present = getattr(registry, change.table)
+        if isinstance(present, msgspec.Struct):
+            tables[change.table] = change.value
+            continue
+        entities = tables.get(change.table)
+        if entities is None:
+            entities = tables[change.table] = dict(present)
+        if change.value is None:
+            entities.pop(change.key, None)
+        else:
+            entities[change.key] = change.value
+    return msgspec.structs.replace(registry, **tables)

@@ -141,6 +141,10 @@ class InboundApi(Protocol):
     """The order of events that its clients demand; None: they demand none."""
     selective: bool = False
     """Some channels cannot answer; see ``obstacle``."""
+    obstacle_code: str = "unsupported_parameter"
+    """Code of the error if no channel can answer."""
+    obstacle_param: str = "model"
+    """The field that this error names."""
     respells: bool = False
     """Programs write names of models in ways of their own; see ``other_names``."""
     falls_back: bool = True
@@ -148,8 +152,6 @@ class InboundApi(Protocol):
     answer_limit: int = ANSWER_LIMIT
     sticky: bool = False
     """A conversation stays with its channel, whatever its group says."""
-    keeps_answers: bool = False
-    """Upstreams that speak it may keep answers, for requests to go on from them."""
     repeats_blindly: bool = False
     """Clients repeat a failed request at once, whatever the answer says; see ``RecentFailures``."""
     timed: bool = False
@@ -172,8 +174,16 @@ class InboundApi(Protocol):
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """The request as every attempt begins with it: in the words of the API."""
 
+    def selects(self, request: InboundRequest) -> bool:
+        """Whether some channels cannot answer this request."""
+        return self.selective
+
+    def keeps_answer(self, request: InboundRequest) -> bool:
+        """Whether an upstream that speaks the API may keep the answer, for later requests to go on from it."""
+        return False
+
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """Why this channel cannot answer the request; empty if it can. Only called for a ``selective`` API."""
+        """Why this channel cannot answer the request; empty if it can. Only called if the API ``selects``."""
         return ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:

@@ -85,7 +85,8 @@ class Entities:
         """
         rows = _rows(self.registry)
         ids = {table: dict(numbers) for table, numbers in self._ids.items()}
-        undo = [_change(rows[change.table], ids[change.table], change) for change in changes]
+        newest = {table: max(numbers.values(), default=0) for table, numbers in ids.items()}
+        undo = [_change(rows[change.table], ids[change.table], change, newest) for change in changes]
         try:
             files.replace(self._path.with_name("config.old.json"), self._storage.raw, durable=False)
             self._storage.write(_documents(rows, ids, entry or self.applied))
@@ -97,8 +98,8 @@ class Entities:
         return undo[::-1]
 
 
-def _change(entities: dict[str, Entity], ids: dict[str, int], change: Change) -> Change:
-    """Make one change; the one that undoes it."""
+def _change(entities: dict[str, Entity], ids: dict[str, int], change: Change, newest: dict[Table, int]) -> Change:
+    """Make one change; the one that undoes it. ``newest``: the last document id of each table."""
     kind, field = _KINDS[change.table]
     before = entities.get(change.key)
     if change.value is None:
@@ -110,7 +111,9 @@ def _change(entities: dict[str, Entity], ids: dict[str, int], change: Change) ->
         if not isinstance(change.value, kind) or (getattr(change.value, field) if field else "") != change.key:
             raise InternalError(f"{change.value!r} cannot be {change.key!r} of {change.table}")
         entities[change.key] = change.value
-        ids.setdefault(change.key, max(ids.values(), default=0) + 1)
+        if change.key not in ids:
+            newest[change.table] += 1
+            ids[change.key] = newest[change.table]
     return Change(change.table, change.key, before)
 
 

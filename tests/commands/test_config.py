@@ -1,4 +1,5 @@
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -134,7 +135,7 @@ def test_a_refusal_says_where(file: Path) -> None:
 
 
 def test_a_file_that_is_not_text(file: Path) -> None:
-    file.write_bytes(b"\xff\xfe")
+    file.write_bytes(b"\xff\xfd")
     ran = run("config", "import", str(file), control=Control({}))
     assert (ran.code, "not UTF-8 text" in ran.err) == (Exit.USAGE, True)
 
@@ -173,9 +174,62 @@ def test_a_list_of_channels_goes_out_as_it_is(file: Path) -> None:
     assert (control.bodies[0]["origin"], control.bodies[0]["text"]) == ("one-api", "[]")
 
 
+def test_numbers_that_json_lacks_go_out_as_text(file: Path) -> None:
+    file.write_text("a: .nan\nb: [.inf, -.inf, 1.5, {c: .NaN}]\n", encoding="utf-8")
+    control = Control({"POST /config": FOUND})
+    run("config", "import", str(file), "--from", "litellm", "--dry-run", control=control)
+    assert json.loads(control.bodies[0]["text"]) == {"a": "nan", "b": ["inf", "-inf", 1.5, {"c": "nan"}]}
+
+
+@pytest.mark.parametrize("coding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_is_not_part_of_the_text(file: Path, coding: str) -> None:
+    file.write_text("format = 1\n", encoding=coding)
+    control = Control({"POST /config": FOUND})
+    run("config", "import", str(file), "--dry-run", control=control)
+    assert control.bodies[0]["text"] == "format = 1\n"
+
+
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
 )
+MERGED = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 12))
+DEEP = "[" * 100_000 + "]" * 100_000
+STAIRS = "".join(" " * level + "a:\n" for level in range(1_300))
+MIXED = "{a: [" * 40_000
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (BOMB, "more than 200,000 values"),
+        (MERGED, "more than 200,000 values"),
+        ("- " + ",".join("x" for _ in range(9)) + "\n" + "- x\n" * 200_001, "more than 200,000 values"),
+        (DEEP, "nested more than 100 levels deep"),
+        (STAIRS, "nested more than 100 levels deep"),
+        (MIXED, "nested more than 100 levels deep"),
+        ("&a [*a]", "contains itself"),
+        ("&a {b: *a}", "contains itself"),
+        ("? [a, b]\n: c", "not valid YAML"),
+        ("{? {a: b}: c}", "not valid YAML"),
+    ],
+    ids=[
+        "aliases",
+        "merges",
+        "many",
+        "deep",
+        "stairs",
+        "mixed",
+        "loop",
+        "loop of tables",
+        "list as key",
+        "table as key",
+    ],
+)
+def test_a_file_that_would_take_long_to_read_is_refused_soon(file: Path, text: str, why: str) -> None:
+    file.write_text(text, encoding="utf-8")
+    began = time.process_time()
+    ran = run("config", "import", str(file), "--from", "litellm", control=Control({}))
+    assert (ran.code, why in ran.err, time.process_time() - began < 5) == (Exit.USAGE, True, True), ran.err
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from gateway.domain.group import Fallback
 from gateway.domain.registry import Change
 from gateway.domain.units import Millis
 from tests.fakes.gateway import Gateway
+from tests.house import amount
 
 
 async def test_an_export_onto_itself_changes_nothing(owner: ControlClient, gateway: Gateway) -> None:
@@ -34,6 +35,26 @@ async def test_it_is_shown_first_done_at_once_and_undone(owner: ControlClient, g
     assert done.keys["phone"].startswith("sk-tk-")
     assert (await owner.undo()).text == "what was imported is as before"
     assert [token.name for token in await owner.tokens()] == ["laptop"]
+
+
+async def test_thousands_of_channels_are_imported_and_undone(owner: ControlClient, gateway: Gateway) -> None:
+    many = amount(1_000, 8_000)
+    text = "format = 1\n" + "".join(
+        f'[channels.c{i}]\ndialect = "openai"\nbase_url = "http://127.0.0.1:9/v1"\nkey = "key-{i}"\nmodels = ["m{i}"]\n'
+        for i in range(many)
+    )
+    done = await owner.import_config(text, apply=True)
+    assert sum(one.what == "added" for one in done.differences) == many
+    assert gateway.engine.catalog.channel(f"c{many - 1}").key == f"key-{many - 1}"
+    assert all(one.what == "kept" for one in (await owner.import_config(text, apply=True)).differences)
+    await owner.undo()
+    assert [channel.name for channel in gateway.engine.catalog.registry.channels.values()] == ["up"]
+
+
+async def test_a_byte_order_mark_is_left_out(owner: ControlClient) -> None:
+    done = await owner.import_config("\ufeffformat = 1\n[groups.work]\n", apply=True)
+    assert [one.name for one in done.differences if one.what == "added"] == ["work"]
+    await owner.import_config("\ufeff[]", origin=ConfigOrigin.ONE_API)
 
 
 async def test_the_history_counts_what_the_import_listed(owner: ControlClient, gateway: Gateway) -> None:

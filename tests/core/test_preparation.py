@@ -139,8 +139,8 @@ CHANNELS = [
     kit.channel("edited", overrides=SYSTEM),
     kit.channel("mistral", preset="mistral"),
     kit.channel("deepseek", preset="deepseek"),
-    kit.channel("anthropic", dialect=Dialect.ANTHROPIC),
-    kit.channel("claude", "m=claude-opus-4-8", dialect=Dialect.ANTHROPIC, overrides=SYSTEM),
+    kit.channel("anthropic", dialect=Dialect.ANTHROPIC, cache_marks=False),
+    kit.channel("claude", "m=claude-opus-4-8", dialect=Dialect.ANTHROPIC, cache_marks=False, overrides=SYSTEM),
     kit.channel("gemini", dialect=Dialect.GEMINI),
     kit.channel("newer", "m=gemini-3-pro", dialect=Dialect.GEMINI, overrides=SYSTEM),
 ]

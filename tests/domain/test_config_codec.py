@@ -130,6 +130,8 @@ WRONG: list[tuple[type[msgspec.Struct], Any, str]] = [
     (Settings, {"keep_days": 10**19}, "x.keep_days: must be from"),
     (Channel, {"id": "c", "name": "c", "dialect": "openai", "headers": ["x"]}, "x.headers: must be a table"),
     (Overrides, {"set": {"p": {"json": "nul"}}}, "x.set.p.json: is not valid JSON"),
+    (Overrides, {"set": {"p": [{"q": float("nan")}]}}, "x.set.p[0].q: nan is not a number that JSON can hold"),
+    (Overrides, {"set": {"p": float("-inf")}}, "x.set.p: -inf is not a number that JSON can hold"),
     (Overrides, {"set": {"p": [date(2026, 1, 1)]}}, "x.set.p[0]: dates and times must be strings"),
     (Token, {"expires": "soon"}, "x.expires: 'soon' is not a time"),
 ]

@@ -177,3 +177,9 @@ async def test_a_theme_whose_file_is_wrong_falls_back_and_is_remembered(tmp_path
     async with app.run_test(size=(100, 30)) as pilot:
         await press(app, pilot)
         assert (app.theme, app.session.state.theme) == ("dark", "solar")
+
+
+def test_a_byte_order_mark_before_the_text_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"\xef\xbb\xbf" + b'[keys]\nlive.pause = "p"\n')
+    found = load(tmp_path, dict)
+    assert found.problems == ()

@@ -22,11 +22,15 @@ from gateway.inbound.messages.request import parse_messages_request, prompt_of
 from gateway.inbound.messages.translate import translate
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.stream_rules import MessagesRules
+from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.overrides import apply_overrides
+from gateway.upstream.vendors import LOCAL, vendor_of
 
 OVERLOADED = 529
+NO_THREADS = "thread_unsupported_request"
+"""Anthropic's code for a request that cannot have a thread: its SDKs then send the whole conversation without one."""
 HINT_PERCENT = 60
 """Of the upper estimate of the input: what clients see before the input is reported is rather too low."""
 
@@ -55,6 +59,8 @@ class Messages(InboundApi):
     id_headers: tuple[str, ...] = ("x-request-id", "request-id")
     stream_rules = MessagesRules
     sticky = True
+    obstacle_code = NO_THREADS
+    obstacle_param = "thread"
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
@@ -69,6 +75,20 @@ class Messages(InboundApi):
     def prompt_tokens(self, request: InboundRequest) -> int:
         """See ``InboundApi``."""
         return prompt_of(request.fields) if request.prompt is None else request.prompt
+
+    def selects(self, request: InboundRequest) -> bool:
+        """See ``InboundApi``: a conversation that the upstream keeps."""
+        return not rawjson.is_null(request.fields.get("thread"))
+
+    def keeps_answer(self, request: InboundRequest) -> bool:
+        """See ``InboundApi``."""
+        return self.selects(request)
+
+    def obstacle(self, request: InboundRequest, channel: Channel) -> str:
+        """See ``InboundApi``: without its own words a conversation would be lost in silence."""
+        if channel.dialect is Dialect.ANTHROPIC and vendor_of(channel.preset, channel.base_url).name not in LOCAL:
+            return ""
+        return "keeps no conversations: send all messages without 'thread'"
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""
@@ -131,6 +151,8 @@ class Messages(InboundApi):
         if isinstance(error, NotFound) and error.param == "model":
             message = "model: " + message.removeprefix("model ")
         inner: dict[str, object] = {"type": _type(error, status), "message": message, "code": error.code}
+        if error.code == NO_THREADS:
+            inner["details"] = {"error_code": NO_THREADS}
         if isinstance(error, QuotaExceeded):
             inner["details"] = {"error_code": "enforced_spend_limit_reached"}
         if error.param:

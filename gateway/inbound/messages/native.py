@@ -8,10 +8,12 @@ and thoughts that Anthropic did not make, which it would refuse: those with the 
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
+from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.inbound.messages.native_answer import MessagesReader
 from gateway.inbound.relay import ChatWords, NativeStream, edit_request, native_body, native_failure, native_headers
@@ -24,10 +26,11 @@ from gateway.upstream.adapter import (
     Order,
     PreparedRequest,
     RequestWriter,
+    UpstreamText,
     WholeAnswer,
 )
 from gateway.upstream.anthropic.request import VERSION, root
-from gateway.upstream.failures import bad_response, truncation
+from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import BLANK, is_stream, parse
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.output_limit import STANDARD_FIELDS
@@ -176,6 +179,12 @@ class MessagesRelay:
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``. The API is not lacking: this dialect has no other."""
         found = native_failure(self._dialect.failure(channel, status, headers, body), body)
+        if status == HTTPStatus.NOT_FOUND and (said := _about_state(body)) is not None:
+            text = UpstreamText(f"channel '{channel.name}': {said}")
+            whole = UpstreamText(body.decode("utf-8", "replace"))
+            found = msgspec.structs.replace(
+                found, kind=FailureKind.CLIENT, code=REJECTED, text=text, param=None, verbatim=whole
+            )
         return msgspec.structs.replace(found, lacks_api=False, may_lack_api=False)
 
     def _reader(self, order: Order, channel: Channel) -> "MessagesReader":
@@ -183,6 +192,15 @@ class MessagesRelay:
         if "tool_choice" in order.fields and _is_choice_ignored(order, channel):
             reader.noted = (CHOICE_IGNORED,)
         return reader
+
+
+def _about_state(body: bytes) -> str | None:
+    """What the upstream says of something that it keeps and no longer has, such as a thread; None: it is not that."""
+    found = rawjson.maybe(body)
+    error = found.get("error") if isinstance(found, dict) else None
+    if not isinstance(error, dict) or not isinstance(details := error.get("details"), dict):
+        return None
+    return str(error.get("message")) if details.get("error_code") else None
 
 
 def _is_choice_ignored(order: Order, channel: Channel) -> bool:

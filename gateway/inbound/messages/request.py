@@ -68,11 +68,18 @@ class _Regular(msgspec.Struct, gc=False):
     thinking: _Thinking | None = None
 
 
+class _Thread(msgspec.Struct, gc=False):
+    """A conversation that the upstream keeps."""
+
+    previous_message_id: str | None = None
+
+
 _REGULAR = msgspec.json.Decoder(_Regular)
 _USUAL = CONTENT | frozenset(_Regular.__struct_fields__)
 """Fields that need no closer look in a regular request."""
 _BARE = frozenset({"model", "max_tokens", "stream"})
 """Those that are checked in any request."""
+_THREAD = msgspec.json.Decoder(_Thread | None)
 _TURNS = msgspec.json.Decoder(list[_Turn])
 _FLAG = msgspec.json.Decoder(bool | None)
 _COUNT = msgspec.json.Decoder(int | None)
@@ -127,6 +134,7 @@ def _request(
     careful = found is None or (found.thinking is not None and found.thinking.budget_tokens > found.max_tokens)
     found = found or _careful(fields)
     bound = _input_bound(fields, long)
+    kept_id = _previous_message(fields) if "thread" in fields else ""
     return InboundRequest(
         body=body,
         fields=fields,
@@ -141,6 +149,8 @@ def _request(
         media=bound.media,
         long=long,
         output_rule=messages_limit,
+        remote_input=bool(kept_id),
+        kept_id=kept_id,
         session=session_of(request.headers, fields),
         forward=forwardable(request.headers, _FORWARDED),
         query=_query(request.target),
@@ -189,7 +199,7 @@ def _careful(fields: Fields) -> _Regular:
     if "messages" not in fields:
         raise missing_input(fields, "messages")
     turns = read_field(fields, "messages", _TURNS, "an array of objects with a role", _TURN_WANTS)
-    if not turns:
+    if not turns and not ("thread" in fields and _previous_message(fields)):
         raise BadRequest("messages: at least one message is required", param="messages")
     cap = read_field(fields, "max_tokens", _COUNT, "an integer")
     if cap is None:
@@ -197,7 +207,13 @@ def _careful(fields: Fields) -> _Regular:
     if not 0 <= cap <= MAX_OUTPUT:
         raise BadRequest(f"max_tokens is {cap}; it must be from 0 to {MAX_OUTPUT}", param="max_tokens")
     stream = read_field(fields, "stream", _FLAG, "true, false or null")
-    return _Regular(model, turns, cap, stream)
+    return _Regular(model, turns or [], cap, stream)
+
+
+def _previous_message(fields: Fields) -> str:
+    """The id of the message that the request goes on from, which the upstream keeps; empty: all is in the request."""
+    thread = read_field(fields, "thread", _THREAD, "an object or null")
+    return (thread.previous_message_id or "") if thread is not None else ""
 
 
 def session_of(headers: Mapping[str, str], fields: Fields) -> str:

@@ -71,7 +71,6 @@ class Responses(InboundApi):
     id_headers: tuple[str, ...] = ("x-request-id",)
     stream_rules = ResponsesRules
     sticky = True
-    keeps_answers = True
     repeats_blindly = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
@@ -81,6 +80,10 @@ class Responses(InboundApi):
     def prompt_tokens(self, request: InboundRequest) -> int:
         """See ``InboundApi``."""
         return prompt_of(request.fields) if request.prompt is None else request.prompt
+
+    def keeps_answer(self, request: InboundRequest) -> bool:
+        """See ``InboundApi``."""
+        return True
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""
