@@ -21,8 +21,10 @@ from tests.house import ROOT
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PATIENCE_S = 150.0
 
-PROGRAMS = ("aider", "claude", "cn", "codex", "git", "gptme", "llm", "node", "ollama", "open-webui", "opencode")
-PROGRAMS += ("python", "qwen", "sgpt")
+PROGRAMS = (
+    *("aider", "claude", "cn", "codex", "git", "gptme", "llm", "node", "ollama", "open-webui", "opencode"),
+    *("python", "qwen", "sgpt"),
+)
 
 ELSEWHERE = re.compile(
     r"(?:pipx|make|\.ci/run|\.venv/bin/python|set -g)\b"  # installs, develops, is tmux's own
