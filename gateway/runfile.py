@@ -88,8 +88,7 @@ def read(path: Path) -> Endpoint | None:
     Raises OSError if this process can open no more files: then nothing is known.
     """
     try:
-        with _open(path) as file:
-            endpoint = msgspec.json.decode(file.read(SIZE_LIMIT), type=Endpoint)
+        endpoint = _endpoint_of(path)
         return None if _copied(path.parent, endpoint.home) else endpoint
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
@@ -97,6 +96,11 @@ def read(path: Path) -> Endpoint | None:
         if exc.errno in (errno.EMFILE, errno.ENFILE):
             raise
         return None
+
+
+def _endpoint_of(path: Path) -> Endpoint:
+    with _open(path) as file:
+        return msgspec.json.decode(file.read(SIZE_LIMIT), type=Endpoint)
 
 
 def _copied(folder: Path, home: str) -> bool:
@@ -108,9 +112,8 @@ def _copied(folder: Path, home: str) -> bool:
 
 def remove(path: Path, instance: str) -> bool:
     """Remove the runfile if it is this instance's: a successor may already have written its own."""
-    with suppress(OSError):
-        endpoint = read(path)
-        if endpoint is not None and endpoint.instance == instance:
+    with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+        if _endpoint_of(path).instance == instance:
             path.unlink()
             return True
     return False

@@ -49,6 +49,7 @@ from gateway.domain.units import ChannelId, Millis
 from gateway.domain.views import Step
 from gateway.runfile import Endpoint
 from gateway.store.books import Books
+from gateway.store.folder import Folder, ordinary
 from gateway.store.store import Store
 from gateway.upstream import dialects
 from gateway.upstream.learned_params import LearnedParams
@@ -120,13 +121,15 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         door = await stack.enter_async_context(open_door(engine, config))
         await stack.enter_async_context(open_ollama_port(engine))
         endpoint = await stack.enter_async_context(_control(engine, config, private=False))
-        runfile.write(config.runfile, endpoint)
-        stack.callback(runfile.remove, config.runfile, engine.instance)
-        runfile.keep_address(config.last_address, engine.address)
+        held = engine.store.folder.path
+        runfile.write(held / config.runfile.name, endpoint)
+        stack.callback(runfile.remove, held / config.runfile.name, engine.instance)
+        runfile.keep_address(held / config.last_address.name, engine.address)
         key = _begin(engine)  # last of all that may fail: the key of a first token is shown only once
         engine.stop_asked = stop.ask
         stop.on_signals()
         engine.tasks.spawn(_follow(stop), "the outer process")
+        engine.tasks.spawn(_stay(engine.store.folder, config.home, stop), "the data folder")
         engine.tasks.spawn(model_lists.keep_fresh(engine), "lists of models")
         engine.tasks.spawn(tokens.delete_ended(engine), "tokens of programs")
         gc.collect()
@@ -135,7 +138,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         ready(_welcome(engine, config, key))
         await stop.asked.wait()
         await door.drain(config.drain_s, stop.at_once)
-        return 0 if engine.store.books.healthy else 1
+        return 0 if engine.store.books.healthy and not engine.store.folder.misplaced else 1
 
 
 @asynccontextmanager
@@ -354,12 +357,15 @@ async def _control(engine: Engine, config: Config, *, private: bool) -> AsyncIte
     runner = control_runner(control_app(engine, secret))
     await runner.setup()
     path = _socket_path(config, engine.instance, private=private)
+    held = engine.store.folder.path / path.name if path is not None else Path()
+    bound: os.stat_result | None = None
     try:
         port = 0
         if path is not None:
-            path.unlink(missing_ok=True)  # left by a killed server; the lock says it is not in use
-            await web.UnixSite(runner, str(path)).start()
-            path.chmod(0o600)
+            held.unlink(missing_ok=True)  # left by a killed server; the lock says it is not in use
+            await web.UnixSite(runner, str(held)).start()
+            held.chmod(0o600)
+            bound = held.lstat()
         else:
             site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
@@ -378,8 +384,9 @@ async def _control(engine: Engine, config: Config, *, private: bool) -> AsyncIte
         )
     finally:
         await runner.cleanup()
-        if path is not None:
-            path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            if bound is not None and os.path.samestat(held.lstat(), bound):  # not what somebody has put there since
+                held.unlink()
 
 
 def _socket_path(config: Config, instance: str, *, private: bool) -> Path | None:
@@ -422,6 +429,22 @@ class _Stop:
 async def _follow(stop: _Stop) -> None:
     """Stop when the outer half of a one-file executable was killed: nobody could ask this one to stop any more."""
     await frozen.parent_gone()
+    stop.ask(False)
+
+
+HOME_S = 1.0
+"""Between two looks at whether the path of the data folder leads to it."""
+
+
+async def _stay(folder: Folder, home: Path, stop: _Stop) -> None:
+    """Stop when two looks have found that the path of the data folder leads elsewhere: nobody finds this server."""
+    looks = 0
+    while looks < 2:
+        await asyncio.sleep(HOME_S)
+        looks = looks + 1 if folder.misplaced else 0
+    where = ordinary(folder.path / "config.json").parent
+    now = f"it is {where} now" if where.is_dir() else "it is gone, and with it the records of its calls"
+    _log.error("the data folder %s %s: %s. This server stops when its calls have ended", home, folder.misplaced, now)
     stop.ask(False)
 
 

@@ -14,6 +14,7 @@ from tinydb.storages import Storage
 
 from gateway.store import files
 from gateway.store.errors import StoreDamaged
+from gateway.store.folder import ordinary
 
 Tables = dict[str, dict[str, Any]]
 """Table name to document id to document: TinyDB's whole world."""
@@ -36,7 +37,8 @@ class AtomicStorage(Storage):
         try:
             return decode(self.raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            raise StoreDamaged(f"{self.path} is damaged: {exc}", details={"file": str(self.path)}) from exc
+            where = ordinary(self.path)
+            raise StoreDamaged(f"{where} is damaged: {exc}", details={"file": str(where)}) from exc
 
     def write(self, data: Mapping[str, Mapping[Any, Any]]) -> None:
         raw = layout(data)

@@ -23,6 +23,7 @@ from gateway.domain.token import Token
 from gateway.store import files
 from gateway.store.documents import NEWEST, AtomicStorage, Tables, layout, migrate
 from gateway.store.errors import StoreDamaged, StoreTooNew, unavailable
+from gateway.store.folder import ordinary
 
 _KINDS: dict[Table, tuple[type[Entity], str]] = {
     "account": (Account, ""),
@@ -133,7 +134,7 @@ def _format(path: Path, tables: Tables) -> int:
         raise _damage(path, "it has no format number")
     if found > NEWEST:
         raise StoreTooNew(
-            f"{path} has format {found}, this program supports formats up to {NEWEST}; use a newer version"
+            f"{ordinary(path)} has format {found}, this program supports formats up to {NEWEST}; use a newer version"
         )
     return found
 
@@ -206,4 +207,5 @@ def _damage(path: Path, why: str) -> StoreDamaged:
         if old.exists()
         else (f"restore {path.name} from a backup")
     )
-    return StoreDamaged(f"{path} cannot be used: {why}. It is left as it is; {fix}", details={"file": str(path)})
+    where = ordinary(path)
+    return StoreDamaged(f"{where} cannot be used: {why}. It is left as it is; {fix}", details={"file": str(where)})

@@ -8,6 +8,7 @@ from pathlib import Path
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain, word
 from gateway.store.files import reason
+from gateway.store.folder import ordinary
 
 RETRY_AFTER_S = 5.0
 """How long a client should wait when the disk refuses."""
@@ -40,7 +41,8 @@ class StoreDamaged(StoreError):
 def cannot_open(home: Path, exc: OSError) -> StoreError:
     """The system's refusal, and what its owner can do."""
     file = Path(os.fsdecode(exc.filename)) if isinstance(exc.filename, str | bytes | Path) else home
-    where = f" ({plain(file.name)})" if file.is_relative_to(home) and file != home else ""
+    inside = ordinary(file) != home and ordinary(file).is_relative_to(home.resolve())
+    where = f" ({plain(file.name)})" if inside or (file.is_relative_to(home) and file != home) else ""
     elsewhere = "or name another folder with --home"
     fix = ""
     if exc.errno == errno.EROFS:

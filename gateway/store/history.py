@@ -23,6 +23,7 @@ from gateway.domain.units import Millis
 from gateway.store import files
 from gateway.store.documents import AtomicStorage, Tables, layout
 from gateway.store.errors import StoreDamaged
+from gateway.store.folder import ordinary
 
 KEPT = 500
 """Entries."""
@@ -132,7 +133,7 @@ class History:
             with suppress(OSError):
                 kept = files.keep(path, files.read(path), self._now(), "damaged" if not whole else "changed")
                 left = count_text(len(entries), "change")
-                self._note(f"{path} {what}; {left} left in it, the original is {kept.name}")
+                self._note(f"{ordinary(path)} {what}; {left} left in it, the original is {kept.name}")
         return _LoadedHistory(entries, [_encode(entry) for entry in entries], salt, self._read_keys())
 
     def _read_keys(self) -> dict[str, str]:

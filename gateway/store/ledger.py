@@ -13,6 +13,7 @@ import msgspec
 from gateway.store import files
 from gateway.store.errors import StoreDamaged, StoreTooNew
 from gateway.store.files import FORMAT, TAIL, body_of, format_of, head, intact, join, pack
+from gateway.store.folder import ordinary
 from gateway.store.rollup import DAY, SealedSegment, coarse
 from gateway.store.segment import Segment
 
@@ -83,7 +84,8 @@ class Ledger:
             found = format_of(first[:100])
             if found is not None and found > FORMAT:
                 raise StoreTooNew(
-                    f"{path} has format {found}, this program supports formats up to {FORMAT}; use a newer version"
+                    f"{ordinary(path)} has format {found}, this program supports formats up to {FORMAT}; "
+                    "use a newer version"
                 )
             held = b"" if first == HEAD + b"\n" else first
             self.damaged = self.damaged or bool(held)
@@ -114,10 +116,10 @@ def check_complete(path: Path, segments: Iterable[Segment]) -> None:
     for segment in segments:
         if segment.n and segment.first > expected and not before_is_there and not _repaired(segment):
             raise StoreDamaged(
-                f"{path} is damaged or missing, and so is its former version: the sums of calls {expected} to "
-                f"{segment.first - 1} are lost and their records are deleted, so balances cannot be known. "
+                f"{ordinary(path)} is damaged or missing, and so is its former version: the sums of calls {expected} "
+                f"to {segment.first - 1} are lost and their records are deleted, so balances cannot be known. "
                 f"Restore {path.name} from a backup",
-                details={"file": str(path)},
+                details={"file": str(ordinary(path))},
             )
         expected, before_is_there = segment.last + 1, not segment.gone
 

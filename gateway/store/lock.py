@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gateway.store.errors import StoreBusy
 from gateway.store.files import open_file
+from gateway.store.folder import ordinary
 
 if sys.platform == "win32":
     import msvcrt
@@ -26,10 +27,12 @@ class Lock:
     Raises StoreBusy, naming the holder, if another process has it, and OSError for every other reason.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, folder: int = -1) -> None:
+        """``folder``: the open folder, which is locked too: the file may be deleted, and another one created."""
         self._fd = open_file(path, os.O_RDWR | os.O_CREAT)
         try:
             _take(self._fd)
+            _take_folder(folder)
             os.ftruncate(self._fd, 0)
             os.lseek(self._fd, 0, os.SEEK_SET)
             os.write(self._fd, str(os.getpid()).encode())
@@ -45,10 +48,20 @@ class Lock:
 def _busy(fd: int, path: Path) -> StoreBusy:
     holder = os.read(fd, 20).decode("ascii", "replace").strip() or "unknown"
     return StoreBusy(
-        f"another process (pid {holder}) is using the store in {path.parent}; "
+        f"another process (pid {holder}) is using the store in {ordinary(path).parent}; "
         "stop it, or give this one a home of its own with --home",
         details={"pid": holder},
     )
+
+
+def _take_folder(fd: int) -> None:
+    """A folder cannot be locked everywhere."""
+    if sys.platform != "win32" and fd >= 0:
+        try:
+            _take(fd)
+        except OSError as exc:
+            if exc.errno in _HELD:
+                raise
 
 
 def _take(fd: int) -> None:

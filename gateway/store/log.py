@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from gateway.store import files
 from gateway.store.errors import StoreError
+from gateway.store.folder import ordinary
 from gateway.store.ledger import Ledger, check_complete
 from gateway.store.rollup import DAY, Countable, Rollup, SegmentSums
 from gateway.store.segment import EMPTY, Segment
@@ -100,7 +101,6 @@ class SegmentView(NamedTuple):
     segment: Segment
     n: int
     last: int
-    """The newest document in it."""
     sums: SegmentSums
     end: int
     """Bytes of the file that are never written again."""
@@ -344,7 +344,8 @@ class Log:
                     self.ledger.put()
             if self.ledger.damaged:
                 kept = self.ledger.restore(self._moment)
-                self.notes.append(f"{self.ledger.path} was damaged and has been rebuilt; the original is {kept.name}")
+                path = ordinary(self.ledger.path)
+                self.notes.append(f"{path} was damaged and has been rebuilt; the original is {kept.name}")
             self._retain()
 
     def _found(self, name: str) -> Segment:
@@ -365,8 +366,8 @@ class Log:
 def _missing(folder: Path, first: int, last: int) -> str:
     which = f"record {last} is" if first == last else f"records {first} to {last} are"
     return (
-        f"{which} missing from the end of {folder}: the newest call file was deleted or truncated. What those "
-        "calls cost is missing from all sums. Restore the file from a backup if there is one"
+        f"{which} missing from the end of {ordinary(folder)}: the newest call file was deleted or truncated. What "
+        "those calls cost is missing from all sums. Restore the file from a backup if there is one"
     )
 
 

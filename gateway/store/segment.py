@@ -10,6 +10,7 @@ import msgspec
 from gateway.store import files
 from gateway.store.errors import StoreTooNew
 from gateway.store.files import CRC, FORMAT, TAIL, body_of, canonical, format_of, head, id_of, intact, pack, split
+from gateway.store.folder import ordinary
 from gateway.store.rollup import Countable, Rollup, RollupEntry, SealedSegment, SegmentSums, tables_of, totals_of
 
 HEAD = head("calls")
@@ -95,7 +96,8 @@ class Segment:
         found = format_of(start)
         if found is not None and found > FORMAT:
             raise StoreTooNew(
-                f"{self.path} has format {found}, this program supports formats up to {FORMAT}; use a newer version"
+                f"{ordinary(self.path)} has format {found}, this program supports formats up to {FORMAT}; "
+                "use a newer version"
             )
 
     def seal(self) -> SealedSegment:

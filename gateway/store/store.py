@@ -23,6 +23,7 @@ from gateway.store.calls import CallLog
 from gateway.store.disk_reserve import DiskReserve
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreError, cannot_open
+from gateway.store.folder import Folder, ordinary
 from gateway.store.history import History
 from gateway.store.incidents import IncidentFile
 from gateway.store.inflight import Inflight
@@ -52,6 +53,8 @@ class Store:
         self.entities: Entities
         self.history: History
         """Only the writer has it."""
+        self.folder: Folder
+        """Only the writer has it, too."""
         self.calls: CallLog
         self.books: Books
 
@@ -101,7 +104,10 @@ class Store:
         with ExitStack() as ending:
             make_home(self._home)
             _check_files(self._home)
-            ending.callback(Lock(self._home / "lock").close)
+            folder = Folder(self._home)
+            ending.callback(folder.close)
+            self.folder, self._home = folder, folder.path
+            ending.callback(Lock(self._home / "lock", folder.fd).close)
             self.entities = Entities(self._home / "config.json", expected=_used(self._home), moment=now())
             self.incidents = IncidentFile(self._home / "incidents.json")
             self.history = History(self._home, lambda: self.entities.applied, now, self._note)
@@ -132,13 +138,14 @@ class Store:
 
     def _tell(self, inflight: Inflight, lost: int) -> None:
         if inflight.kept:
-            text = f"{inflight.path} had {inflight.unreadable} unreadable lines; the original is {inflight.kept.name}"
+            where = ordinary(inflight.path)
+            text = f"{where} had {inflight.unreadable} unreadable lines; the original is {inflight.kept.name}"
             self.notes.append(text)
         if lost:
             self.notes.append(f"calls that were running when the gateway died: {lost}, recorded as lost, at no cost")
         if self.entities.edited:
             kept = f", the file as it was found is {self.entities.kept.name}" if self.entities.kept else ""
-            text = f"{self._home / 'config.json'} was changed by another program; the changes are used{kept}"
+            text = f"{ordinary(self._home / 'config.json')} was changed by another program; the changes are used{kept}"
             self.notes.append(text)
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.files import TAIL, body_of, canonical, id_of, intact, join, split
+from gateway.store.folder import ordinary
 from gateway.store.ledger import Ledger
 from gateway.store.segment import HEAD, Segment, decode_entry, foreign_lines
 
@@ -224,7 +225,7 @@ def restore(segment: Segment, last: int, moment: int) -> str:
     files.replace(segment.path, body + TAIL)
     segment.end, segment.foreign = len(body), False
     original = f"the original is {kept.name}" if kept else "not a byte was left"
-    return f"{segment.path} was damaged; {len(lines)} of its calls are intact, {original}"
+    return f"{ordinary(segment.path)} was damaged; {len(lines)} of its calls are intact, {original}"
 
 
 def reseal(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]:
@@ -239,7 +240,7 @@ def reseal(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]
     text = restore(fresh, sealed.first - 1, moment)
     left = None if (fresh.n, fresh.last) == (sealed.n, sealed.last) else fresh.n
     if not text:  # all that is there is as it was written
-        text = f"{segment.path} holds {'all' if left is None else left} of its calls"
+        text = f"{ordinary(segment.path)} holds {'all' if left is None else left} of its calls"
     changed = msgspec.structs.replace(sealed, left=left, end=fresh.end, edited=True)
     ledger.put(changed)
     return Segment(segment.path, changed), f"{text}; it had {sealed.n}. Sums and balances stay as they were"

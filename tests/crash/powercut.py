@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.disk import real
+
 SECTOR = 512
 
 
@@ -62,7 +64,7 @@ class PowerCut:
                 (there / name).write_bytes(inode.after_cut(rng))
 
     def _opened(self, fd: int, path: str | Path, flags: int, *_: object) -> None:
-        path = Path(path)
+        path = real(path)
         if not path.is_relative_to(self._root):
             return
         if path.is_dir():
@@ -86,11 +88,12 @@ class PowerCut:
             inode.versions.append(Path(f"/proc/self/fd/{fd}").read_bytes())
 
     def _replaced(self, _: object, source: Path, target: Path) -> None:
+        source, target = real(source), real(target)
         names = self._changing(source.parent)
         names[target.name] = names.pop(source.name)
 
     def _unlinked(self, _: object, path: str | Path, **__: object) -> None:
-        path = Path(path)
+        path = real(path)
         if path.parent in self._names and path.name in self._names[path.parent]:
             del self._changing(path.parent)[path.name]
 

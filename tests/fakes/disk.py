@@ -95,11 +95,19 @@ class Disk:
     def _file(self, target: object) -> str | None:
         """The name below the folder; None for everything else."""
         try:
-            path = str(Path(f"/proc/self/fd/{target}").readlink() if isinstance(target, int) else target)
+            path = str(Path(f"/proc/self/fd/{target}").readlink() if isinstance(target, int) else real(target))
         except OSError:
             return None
         path = path.removesuffix(" (deleted)")
         return path[len(self._folder) + 1 :] if path.startswith(self._folder + "/") else None
+
+
+def real(path: object) -> Path:
+    """The path of a file that may be reached through an open folder."""
+    found = Path(str(path))
+    if found.parent == Path("/proc/self/fd"):
+        return Path(os.path.realpath(found))
+    return Path(os.path.realpath(found.parent)) / found.name
 
 
 def _may_change(args: tuple[Any, ...]) -> bool:
