@@ -58,13 +58,15 @@ async def test_an_error_inside_of_an_answer_is_answered_by_the_next_channel(
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", INSIDE)
-async def test_so_it_is_in_anthropics_own_words(
-    gateway: Gateway, provider: Provider, name: str, *, stream: bool
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+@pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI])
+async def test_so_it_is_in_every_dialect(
+    gateway: Gateway, provider: Provider, path: str, dialect: Dialect, name: str, *, stream: bool
 ) -> None:
     doc, kind = INSIDE[name]
-    gateway.channel(provider.base_url, "m=bad", dialect=Dialect.ANTHROPIC)
-    provider.on("bad", _inside(doc))
-    answer = await post(gateway, {**PATHS["/v1/messages"], "stream": stream}, path="/v1/messages")
+    gateway.channel(provider.base_url, "m=bad", dialect=dialect)
+    provider.other = stream_bytes(event(doc)) if stream else reply(doc)
+    answer = await post(gateway, {**PATHS[path], "stream": stream}, path=path)
     assert answer.status >= 400
     assert gateway.record.attempts[0].kind is kind
 
