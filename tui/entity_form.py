@@ -113,6 +113,7 @@ class EntityForm:
         return [
             FormField(
                 id=one.id,
+                errors=() if number else (field.name,),
                 label=one.label,
                 value=texts[number],
                 hint=one.placeholder,

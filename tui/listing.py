@@ -229,6 +229,10 @@ class RowSource(Protocol[R]):
         """Show only the rows with these keys; None: all again."""
         ...
 
+    def pin(self, key: Hashable) -> None:
+        """Go on showing this row, which is shown, although it may change so that the filter leaves it out."""
+        ...
+
 
 class ListRows(Generic[R]):
     """A list of rows, filtered and sorted."""
@@ -240,6 +244,7 @@ class ListRows(Generic[R]):
         self._index: dict[Hashable, int] = {}
         self.wanted: Callable[[R], bool] | None = None
         self._kept: Collection[Hashable] | None = None
+        self._pinned: Hashable = None
         self._sort: Column[R] | None = None
         self._descending = False
 
@@ -265,6 +270,9 @@ class ListRows(Generic[R]):
         self._kept = keys
         self.arrange()
 
+    def pin(self, key: Hashable) -> None:
+        self._pinned = key
+
     def order(self, column: Column[R] | None, *, descending: bool) -> None:
         self._sort, self._descending = column, descending
         self.arrange()
@@ -276,7 +284,8 @@ class ListRows(Generic[R]):
 
     def arrange(self) -> None:
         """Filter and sort again."""
-        self._shown = [row for row in self._all if self.wanted is None or self.wanted(row)]
+        fits, pinned = self.wanted, self._pinned
+        self._shown = [row for row in self._all if fits is None or self._key(row) == pinned or fits(row)]
         if self._kept is not None:
             self._shown = [row for row in self._shown if self._key(row) in self._kept]
         if self._sort is not None and self._sort.sort is not None:

@@ -132,8 +132,12 @@ CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_ope
 
 
 def channel_state(view: ChannelView | KeyView) -> str:
-    """``ok``, ``off``, ``paused until 12:30:00``, ``needs attention`` or ``retrying``; of a key also ``not set``."""
-    state = CHANNEL_STATES.get(view.state, view.state)
+    """``ok``, ``untested``, ``off``, ``paused until 12:30:00``, ``needs attention`` or ``retrying``.
+
+    Of a key also ``not set``.
+    """
+    shown = view.shown_state if isinstance(view, ChannelView) else view.state
+    state = CHANNEL_STATES.get(shown, shown)
     if view.state != "cooling" or view.until_ms is None:
         return state
     until = local_time(view.until_ms)

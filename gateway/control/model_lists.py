@@ -42,11 +42,6 @@ HOUR_MS = 3_600_000
 SEARCH_S = 5.0
 """For finding the root of an upstream whose models the owner has named."""
 
-_CAUSE = {FailureKind.NETWORK: "base_url", FailureKind.SLOW: "base_url"} | dict.fromkeys(
-    (FailureKind.AUTH, FailureKind.UNSET), "key"
-)
-"""The field that is wrong if the list cannot be fetched; otherwise the models are to be named."""
-
 _PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
 
 
@@ -231,7 +226,7 @@ async def _fetch_list(
         edits.engine.upstreams.forget(channel.id)
         text = plain(reason_of(channel, exc), 500)
         if before is None and not stays:
-            raise _no_list(channel, text, _CAUSE.get(exc.kind, "models"), busy=exc.code in _BUSY) from exc
+            raise _no_list(channel, text, _field_at_fault(channel, exc), busy=exc.code in _BUSY) from exc
         kept = before or UpstreamModels(channel=channel.id, time=Millis(0))
         return channel, msgspec.structs.replace(kept, tried=edits.now, error=text, key_refused=refuses_key(exc))
 
@@ -255,7 +250,7 @@ def _some(channel: Channel, found: Iterable[ServedModel]) -> tuple[ServedModel, 
             validation.check_served((served,))
             usable.setdefault(served.name, served)
     if not usable:
-        raise UpstreamError(f"channel '{channel.name}': its list of models is empty")
+        raise UpstreamError(f"channel '{channel.name}': its list of models is empty", param="models")
     return tuple(usable.values())
 
 
@@ -291,6 +286,17 @@ def _good(listed: UpstreamModels | None) -> UpstreamModels | None:
 
 def _moved(old: Channel, new: Channel) -> bool:
     return any(getattr(old, field) != getattr(new, field) for field in _PLACE)
+
+
+def _field_at_fault(channel: Channel, error: UpstreamError) -> str:
+    """The field to correct if the list cannot be fetched: the key that is refused, the address where no list is, or
+    the models, which are to be named where the address is known to be right.
+    """
+    if error.kind in (FailureKind.AUTH, FailureKind.UNSET):
+        return "key"
+    vendor = vendor_of("", channel.base_url)
+    known = vendor.base_url == channel.base_url or (error.status or 0) >= 500 or error.code in _BUSY
+    return "models" if known or error.param == "models" else "base_url"
 
 
 def _known_place(channel: Channel) -> bool:

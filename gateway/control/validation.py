@@ -17,7 +17,7 @@ from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import MILLION, MOST_TIMES
-from gateway.domain.urls import checked_base_url, proxy_of
+from gateway.domain.urls import checked_base_url, demand_no_url, proxy_of
 from gateway.upstream import mock_options
 from gateway.upstream.output_limit import MOST_TOKENS
 from gateway.upstream.vendors import PRESETS
@@ -188,6 +188,7 @@ def name(value: str, field: str = "name") -> None:
 def model_name(value: str, field: str) -> None:
     """Model names may hold slashes and colons, but nothing that cannot be shown."""
     _demand(0 < len(value) <= MODEL_NAME_LIMIT, field, f"a model's name must have 1 to {MODEL_NAME_LIMIT} characters")
+    demand_no_url(value)
     _demand(
         plain(value) == value and value == value.strip(),
         field,

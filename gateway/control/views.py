@@ -149,6 +149,9 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         possible_nanos=Nanos(sums.possible),
         created_ms=channel.created,
         last_check=channel.last_check,
+        untested=channel.dialect.info.needs_url
+        and sums.calls <= sums.errors + sums.refused
+        and not (channel.last_check is not None and channel.last_check.ok),
         waiting=_waiting(engine, "channel", channel.id),
         listed_ms=(listed.time or None) if listed else None,
         list_error=listed.error if listed else "",

@@ -5,6 +5,7 @@ A base URL decides where the owner's keys go, so it is checked before it is kept
 
 import base64
 import ipaddress
+import re
 from functools import lru_cache
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -16,6 +17,8 @@ from gateway.domain.text import plain
 _METADATA = ("metadata.google.internal", "metadata.goog")
 """Names of the machine-credential services that clouds put on link-local addresses."""
 
+_URL = re.compile(r"\s*!?[A-Za-z][A-Za-z0-9+.-]*://")
+"""How a URL begins, also as a pattern that excludes."""
 _LOCAL_SUFFIXES = (".localhost", ".local", ".lan", ".home", ".internal", ".home.arpa", ".ts.net")
 
 
@@ -36,6 +39,15 @@ def checked_base_url(url: str) -> str:
         raise _bad(url, "must not have a query or a fragment; use --header for additional headers")
     _check_host(url, parts.hostname or "")
     return url.rstrip("/")
+
+
+def demand_no_url(name: str) -> None:
+    """Raises BadRequest for the name of a model that is a URL: an address was typed into the wrong field."""
+    if _URL.match(name):
+        raise BadRequest(
+            f"models: '{plain(name)}' is a URL, not the name of a model; give it as the base URL (--base-url)",
+            param="models",
+        )
 
 
 def base_url_warning(url: str) -> str:

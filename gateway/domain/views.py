@@ -148,10 +148,17 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     """Environment variables that its keys, headers or proxy refer to, and that are not set where the server runs."""
     marks_refused: bool = False
     """Its upstream refused marks for the prompt cache in the last hour, so requests go without."""
+    untested: bool = False
+    """No call and no test has succeeded there yet, so ``ok`` only means that nothing has failed."""
     missing_models: dict[str, Millis] = msgspec.field(default_factory=dict)
     """Models of which its upstream said that it does not have them, and when each is tried again; of what it does not
     have by one API alone it is ``NAME by API``.
     """
+
+    @property
+    def shown_state(self) -> str:
+        """The state, or ``untested``."""
+        return "untested" if self.untested and self.state == "ok" else self.state
 
     def missing_text(self, now: Millis) -> str:
         """``the upstream does not have gpt-4o; retry in 9m30s``; empty if all of them are tried."""

@@ -50,27 +50,6 @@ async def test_an_address_without_its_root_is_completed(
     assert (channel.base_url, len(channel.models)) == (provider.base_url, 2)
 
 
-@pytest.mark.parametrize(
-    ("script", "wrong"),
-    [
-        (fail(404), "models"),
-        (fail(401), "key"),
-        (reply(b"<html>"), "models"),
-        (reply({"object": "list", "data": []}), "models"),
-    ],
-)
-async def test_without_a_list_it_says_to_name_the_models(
-    owner: ControlClient, provider: Provider, body: dict[str, object], script: object, wrong: str
-) -> None:
-    provider.on("/v1/models", script)  # type: ignore[arg-type]
-    with pytest.raises(BadRequest, match="no list of models from channel") as caught:
-        await owner.add_channel(body)
-    assert (caught.value.code, caught.value.param) == ("no_model_list", wrong)
-    assert ("name them: 'tollkeeper channel add NAME --models a,b,c'" in caught.value.message) == (wrong != "key")
-    assert ".;" not in caught.value.message
-    assert [channel.name for channel in await owner.channels()] == ["up"]
-
-
 async def test_hostile_names_in_a_list_are_left_out(
     owner: ControlClient, provider: Provider, body: dict[str, object]
 ) -> None:
@@ -560,14 +539,6 @@ async def test_variables_that_are_not_set_are_named(
     channel = await owner.add_channel(body | models | {"key": "env:TOLLKEEPER_TEST_SET"})
     assert channel.missing_variables == ("TOLLKEEPER_TEST_UNSET",)
     assert (await owner.edit_channel("new", {"headers": {}})).missing_variables == ()
-
-
-async def test_an_address_that_does_not_answer_is_the_field_that_is_wrong(
-    owner: ControlClient, body: dict[str, object]
-) -> None:
-    with pytest.raises(BadRequest, match="cannot be reached") as caught:
-        await owner.add_channel(body | {"base_url": "http://127.0.0.1:1/v1"})
-    assert (caught.value.code, caught.value.param) == ("no_model_list", "base_url")
 
 
 async def test_a_channel_that_needs_attention_shows_its_owner_what_the_upstream_said(

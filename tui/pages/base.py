@@ -21,6 +21,7 @@ from tui.widgets.dialogs import UNCHANGED, Confirm, toast
 AnyPage = Any
 """A page as its actions take it: they are defined before the page's class, which lists them."""
 
+GONE = "What was selected is not here any more. Move the cursor to select a row."
 Verb = Callable[[AnyPage], Awaitable[None] | None]
 View = TypeVar("View")
 
@@ -28,6 +29,11 @@ View = TypeVar("View")
 def latest(views: Iterable[View], shown: View, by: str = "id") -> View:
     """The same entity as the server reported it last: a row of a table may be some tenths of a second old."""
     return next((view for view in views if getattr(view, by) == getattr(shown, by)), shown)
+
+
+def report_no_selection(page: AnyPage, text: str) -> None:
+    """Say that no row is selected, or that the one that was selected is gone."""
+    toast(page, GONE if page.table.lost else text)
 
 
 class ConsolePage(Vertical):

@@ -17,6 +17,7 @@ from gateway.domain.pair_kinds import HEADERS_EXAMPLE, REFERENCE
 from gateway.domain.patterns import NOT, is_pattern, matches
 from gateway.domain.quoting import comma_list, model_pair, quote_name, split_names
 from gateway.domain.upstream_views import ListedModel, ListingView, SavedChannel
+from gateway.domain.urls import demand_no_url
 from gateway.domain.views import ChannelView, KeyView
 from tui import format as fmt
 from tui.session import ConsoleSession
@@ -47,6 +48,8 @@ def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
     models, patterns = [], []
     for word in dict.fromkeys(split_names(text)):
         name, upstream = model_pair(word)
+        for one in (name, upstream):
+            demand_no_url(one)
         if not upstream and is_pattern(name) and name not in own:
             patterns.append(name)
             continue

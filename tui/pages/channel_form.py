@@ -81,6 +81,7 @@ class ChannelForm:
             self._key_field(),
             FormField(
                 id="models",
+                errors=("patterns",),
                 label="Models",
                 value=offering_text(offering_of(view)) if view else "",
                 hint="a, name=upstream, gpt-*, !*-mini; empty: all",
@@ -95,6 +96,7 @@ class ChannelForm:
         lost = view is not None and self._edited is None and bool(view.key) and not known
         return FormField(
             id="key",
+            errors=("keys",),
             label="Key",
             value=view.key if view and known else "",
             hint="unchanged" if self._edited and view and view.key else NOT_COPIED if lost else KEY_HINT,

@@ -172,7 +172,7 @@ class ChannelListing(TrendListing[ChannelRow]):
     def words(self, row: ChannelRow) -> str:
         c = row.view
         models = " ".join(model.name for model in c.models)
-        return safe(f"{c.name} {c.dialect} {c.state} {c.base_url} {' '.join(c.groups)} {c.note} {models}", 20_000)
+        return safe(f"{c.name} {c.dialect} {c.shown_state} {c.base_url} {' '.join(c.groups)} {c.note} {models}", 20_000)
 
     def _row(self, channel: ChannelView) -> ChannelRow:
         if channel.state == "cooling" and channel.until_ms is not None and channel.until_ms <= self.session.now():
@@ -214,7 +214,7 @@ def state_word(state: str) -> str:
 
 def _short_state(channel: ChannelView) -> str:
     """The same in a narrow column."""
-    return state_word(channel.state).removeprefix("needs ")
+    return state_word(channel.shown_state).removeprefix("needs ")
 
 
 def _first_byte(row: SumRow) -> float:
@@ -223,9 +223,11 @@ def _first_byte(row: SumRow) -> float:
 
 def _health(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
     channel = row.view
-    parts = [(f"{_mark(channel, session.glyphs)} {state_word(channel.state)}", _tone(row))]
+    parts = [(f"{_mark(channel, session.glyphs)} {state_word(channel.shown_state)}", _tone(row))]
     if channel.reason:
         parts.append((f"   {reason(channel)}", ""))
+    if channel.shown_state == "untested":
+        parts.append((f"   nothing has succeeded here yet: {session.key('channels.test')} tests it", ""))
     if row.left:
         action, does = remedy(channel)
         now = " now" if action == "channels.clear" else ""
@@ -333,7 +335,7 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         yield Column(id_, title, width, text, rank=rank, tone=_dim, most=most, extra=True, sort=text)
 
 
-STATE_ORDER = ("attention", "cooling", "half_open", "ok", "off")
+STATE_ORDER = ("attention", "cooling", "half_open", "untested", "ok", "off")
 """What needs somebody comes first."""
 
 
@@ -342,7 +344,7 @@ def _is_paused(channel: ChannelView) -> bool:
 
 
 def _state_order(row: ChannelRow) -> int:
-    return STATE_ORDER.index(row.view.state) if row.view.state in STATE_ORDER else len(STATE_ORDER)
+    return STATE_ORDER.index(row.view.shown_state) if row.view.shown_state in STATE_ORDER else len(STATE_ORDER)
 
 
 def _dim(_row: ChannelRow) -> str:
@@ -355,11 +357,11 @@ def _number(number: int, glyphs: Glyphs) -> str:
 
 def _mark(channel: ChannelView, glyphs: Glyphs) -> str:
     marks = {"ok": glyphs.on, "cooling": glyphs.warning, "half_open": glyphs.half, "attention": glyphs.failed}
-    return marks.get(channel.state, glyphs.off)
+    return marks.get(channel.shown_state, "?" if channel.shown_state == "untested" else glyphs.off)
 
 
 def _tone(row: ChannelRow) -> str:
-    return {"ok": "ok", "cooling": "warn", "half_open": "warn", "attention": "bad"}.get(row.view.state, "dim")
+    return {"ok": "ok", "cooling": "warn", "half_open": "warn", "attention": "bad"}.get(row.view.shown_state, "dim")
 
 
 def _speed(row: ChannelRow, glyphs: Glyphs) -> str:

@@ -25,7 +25,7 @@ from tui.entity_form import save_changes
 from tui.glyphs import Glyphs
 from tui.listing import Column, PageListing, RowCache
 from tui.pages import list_page, marked
-from tui.pages.base import AnyPage, Verb, latest
+from tui.pages.base import AnyPage, Verb, latest, report_no_selection
 from tui.pages.group_form import group_form, no_channel, visible_models
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
@@ -263,7 +263,7 @@ def selected_group(page: AnyPage) -> GroupView | None:
     """The selected group; shows a toast if there is none."""
     row = page.table.current
     if row is None:
-        toast(page, f"No group selected. Press {page.session.key('entity.new')} to create one.")
+        report_no_selection(page, f"No group selected. Press {page.session.key('entity.new')} to create one.")
     return None if row is None else latest(page.session.board.groups, row.view, by="name")
 
 

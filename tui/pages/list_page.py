@@ -7,7 +7,6 @@ from typing import ClassVar, Generic, TypeVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
-from textual.content import Content
 from textual.widgets import Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
@@ -16,7 +15,7 @@ from tui import clipboard
 from tui import export as files
 from tui.format import count_text
 from tui.listing import Column, ListRows, PageListing, RowSource, fit_columns, row_filter, sortable_columns
-from tui.pages.base import AnyPage, ConsolePage, Verb
+from tui.pages.base import GONE, AnyPage, ConsolePage, Verb
 from tui.saved_state import PageState
 from tui.session import ConsoleSession
 from tui.text import content, safe
@@ -106,7 +105,7 @@ def _report_hidden_columns(page: AnyPage) -> None:
 def mark(page: AnyPage) -> None:
     """Mark the row, or unmark it, and go on to the next."""
     table = page.table
-    if table.source.count:
+    if table.source.count and not table.lost:
         table.marks ^= {table.source.key(table.cursor)}
         table.action_cursor("down")
         if page.shows_marked and not table.marks:
@@ -262,6 +261,7 @@ class ListPage(ConsolePage, Generic[R]):
         """Take the board's rows, keep the cursor on its row, and draw what differs."""
         if other := self._filtered != self.view.filter:
             self._filtered, self.complaint = self.view.filter, ""
+            self.source.pin(None)
             try:
                 self.narrow(self.view.filter)
             except BadRequest as error:
@@ -324,7 +324,8 @@ class ListPage(ConsolePage, Generic[R]):
         pane, row = self.query_one(Detail), self.table.current
         if pane.display:
             key = None if row is None else self.listing.key(row)
-            pane.show(lambda width: Content("") if row is None else self.listing.detail(row, width), key)
+            gone = content((GONE if self.table.lost else "", "dim"))
+            pane.show(lambda width: gone if row is None else self.listing.detail(row, width), key)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """What is typed holds a moment later, so that typing never waits."""

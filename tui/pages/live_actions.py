@@ -1,25 +1,28 @@
 """Live actions: pause, follow, errors, cancel, jump to a time."""
 
 from asyncio import sleep
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from textual.widgets import Input
 
+from gateway.domain.call import Running
 from gateway.domain.errors import BadRequest, GatewayError, NotFound
 from gateway.domain.human_values import past_of
 from gateway.domain.query import FailureCondition
 from gateway.domain.units import Millis
-from tui.calls import RunningView
-from tui.format import count_text
-from tui.pages.base import AnyPage, Verb, unmark
+from tui.calls import RunningView, running_view
+from tui.format import cost, count_text, seconds
+from tui.pages.base import AnyPage, Verb, report_no_selection, unmark
 from tui.pages.list_page import export_rows
 from tui.pages.live_source import load_found
 from tui.text import safe
 from tui.widgets import why as why_dialog
 from tui.widgets.dialogs import Busy, Prompt, toast
 
+NAMED = 5
+"""Calls in a question."""
 ERRORS = "st:err"
 FAILED = FailureCondition()
 """What that means."""
@@ -75,14 +78,16 @@ async def cancel(page: AnyPage) -> None:
     current = page.table.current
     chosen = marks or ({current.id} if isinstance(current, RunningView) else ())
     rows = sorted((call for id_, call in running.items() if id_ in chosen), key=lambda call: not call.waits_for)
+    if not rows and current is None and not marks:
+        report_no_selection(page, "No call selected.")
+        return
     if not rows:
         toast(page, "None of them is running." if marks else "This call has already finished.", bad=True)
         return
-    what = f"the call to {safe(rows[0].model, 60)} by {safe(rows[0].token_name, 40)}"
-    if len(rows) > 1:
-        what = f"{len(rows)} calls"
-    breaks = "The client keeps what has arrived so far. What was used is charged."
-    if not await page.confirm(f"End {what}?", breaks, "End call" if len(rows) == 1 else f"End {len(rows)} calls"):
+    breaks = f"{_calls_text(page, rows)}\n\nThe client keeps what has arrived so far. What was used is charged."
+    call = f"the call to {safe(rows[0].model, 60)} by {safe(rows[0].token_name, 40)}"
+    question = f"End {call}?" if len(rows) == 1 else f"End {len(rows)} calls?"
+    if not await page.confirm(question, breaks, "End call" if len(rows) == 1 else f"End {len(rows)} calls"):
         return
     ended = [
         call.id for call in rows if await _ended(page, call.id)
@@ -93,6 +98,14 @@ async def cancel(page: AnyPage) -> None:
         toast(page, "It finished in the meantime." if len(rows) == 1 else "They finished in the meantime.")
         return
     toast(page, f"Ended: {ended[0]}" if len(ended) == 1 else f"Ended {len(ended)} calls.")
+
+
+def _calls_text(page: AnyPage, calls: Sequence[Running]) -> str:
+    """Which calls they are, how long each has been running, and what it has cost so far."""
+    now = page.session.now()
+    shown = [running_view(call, now) for call in calls[:NAMED]]
+    lines = [f"{one.id}, {seconds(one.duration_ms)}, {cost(one.cost_nanos)} so far" for one in shown]
+    return "\n".join([*lines, *([f"and {len(calls) - NAMED} more"] if len(calls) > NAMED else [])])
 
 
 async def _ended(page: AnyPage, call: str) -> bool:

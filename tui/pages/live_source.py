@@ -92,6 +92,7 @@ class LiveSource:
         self.searches = Lock()
         """Held by the one search request at a time."""
         self._kept: Collection[Hashable] | None = None
+        self._pinned: Hashable = None
         self.order_wanted: CallOrder | None = None
         self.paused = False
         self.unseen = UnseenCalls()
@@ -141,6 +142,11 @@ class LiveSource:
         """Only these, as far as they are loaded."""
         self._kept = keys
         self._version = -1
+
+    def pin(self, key: Hashable) -> None:
+        before, self._pinned = self._pinned, key
+        if before != key and isinstance(before, str) and before in self.calls.by_id and not self.fits(CallId(before)):
+            self._version = -1  # the filter leaves it out again
 
     def order(self, column: Column[CallView] | None, *, descending: bool) -> None:
         self.order_wanted = CallOrder(column.id, ascending=not descending) if column is not None else None
@@ -217,11 +223,15 @@ class LiveSource:
         elif changed is None or self._version < 0:
             if calls.below != self._below:  # calls fell out of the ring: they are to be found below it now
                 self.narrow(self.query)
-            self._view = [i for i in order if self.fits(i)]
+            self._view = [i for i in order if self._shows(i)]
             self._below = calls.below
         else:
             for call_id in dict.fromkeys(changed):
-                _insert(self._view, call_id, there=call_id in calls.by_id and self.fits(call_id))
+                _insert(self._view, call_id, there=call_id in calls.by_id and self._shows(call_id))
+
+    def _shows(self, call_id: CallId) -> bool:
+        """Whether a call of the ring is a row: the selected one is, also when it ends and the filter is for others."""
+        return call_id == self._pinned or self.fits(call_id)
 
     def fits(self, call_id: CallId) -> bool:
         """Whether the filter, if there is one, shows this call of the ring."""

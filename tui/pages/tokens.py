@@ -23,7 +23,7 @@ from tui.entity_form import save_changes
 from tui.glyphs import Glyphs
 from tui.listing import Column, RowCache
 from tui.pages import list_page, marked
-from tui.pages.base import AnyPage, Verb, latest
+from tui.pages.base import AnyPage, Verb, latest, report_no_selection
 from tui.pages.list_page import TrendListing, TrendPage, select_row
 from tui.pages.token_form import token_form, token_inputs, visible_models
 from tui.session import ConsoleSession
@@ -258,7 +258,7 @@ def selected_token(page: AnyPage) -> TokenView | None:
     """The selected token; shows a toast if there is none."""
     row = page.table.current
     if row is None:
-        toast(page, f"No token selected. Press {page.session.key('entity.new')} to create one.")
+        report_no_selection(page, f"No token selected. Press {page.session.key('entity.new')} to create one.")
     return None if row is None else latest(page.session.board.tokens, row.view)
 
 

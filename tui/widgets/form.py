@@ -67,6 +67,8 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     """The server's name for it, so that an error finds its field."""
+    errors: Sequence[str] = ()
+    """Other names of the server whose errors are shown here."""
     label: str
     value: str = ""
     hint: str = ""
@@ -291,6 +293,11 @@ class FormFields(VerticalScroll, inherit_bindings=False):
             fold.draw(is_open=is_open)
             self.query_one(".advanced").display = is_open
 
+    def named(self, name: str) -> str:
+        """The field that the server calls by this name; empty if none is shown."""
+        there = (row.field for row in self.rows.values() if row.display)
+        return next((field.id for field in there if name and name in (field.id, *field.errors)), "")
+
     def go_to(self, field: str) -> None:
         """Focus a field, which may be out of sight."""
         if self.rows[field].field.advanced:
@@ -469,9 +476,8 @@ class Form(DialogScreen[Any]):
             self.plan.keep(self.fields.texts(), True)
             self.dismiss(result)
         except GatewayError as error:
-            field = (error.param or "").partition("[")[0].partition(".")[0]
             self.check()
-            if field in values:
+            if field := self.fields.named((error.param or "").partition("[")[0].partition(".")[0]):
                 self.fields.rows[field].complain(error.message)
                 self.fields.go_to(field)
             else:

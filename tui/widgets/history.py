@@ -129,6 +129,7 @@ class HistoryScreen(DialogScreen[None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         fits, me = row_filter(event.value), reader(self._session)
+        self._source.pin(None)
         self._source.wanted = lambda entry: fits(_words(entry, me))
         self._source.arrange()
         self.draw()

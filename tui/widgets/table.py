@@ -5,9 +5,12 @@ shows. Rules:
 
 - Following means that cursor and view are at the top: new rows come in above. Anywhere else, and while it is held, rows
   keep their place on the screen whatever arrives. The key of the first row makes it follow again.
-- The cursor stays on its row, by key.
+- The cursor stays on its row, by key, also if a filter does not show it any more. If the row itself is gone, none is
+  selected until the cursor is moved: a key must never meet another row than the one that was looked at.
 - ``renew`` is called a few times a second at most; it repaints only the lines that changed. The painter keeps a row's
   strip until the row or its look changes.
+
+Long: where the cursor is, what is painted and which rows keep their place depend on each other.
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -102,6 +105,8 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         """Takes the id of the column whose title was clicked."""
         self.marks: set[Hashable] = set()
         self.cursor = 0
+        self.lost = False
+        """Whether the row of the cursor is gone, so that none is selected."""
         self._painter: RowPainter[R] = RowPainter(partial(style_of, self), glyphs)
         self._key: Hashable = None
         self._count = 0
@@ -118,8 +123,8 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
 
     @property
     def current(self) -> R | None:
-        """The row under the cursor."""
-        return self.source.row(self.cursor) if self.cursor < self.source.count else None
+        """The row under the cursor; None if it is gone, or not loaded yet."""
+        return self.source.row(self.cursor) if self.cursor < self.source.count and not self.lost else None
 
     @property
     def wide(self) -> int:
@@ -169,8 +174,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
 
     def go(self, index: int) -> None:
         """Put the cursor on a row and bring it on screen."""
-        self.cursor = max(0, min(self.source.count - 1, index))
-        self._key = self.source.key(self.cursor) if self.source.count else None
+        self._select(max(0, min(self.source.count - 1, index)))
         top, height = self.scroll_offset.y, max(1, self.size.height - HEAD)
         if not top <= self.cursor < top + height:
             y = self.cursor if self.cursor < top else self.cursor - height + 1
@@ -183,12 +187,14 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         page, last = max(1, self.size.height - HEAD - 1), self.source.count - 1
         to = {"up": self.cursor - 1, "down": self.cursor + 1, "first": 0, "last": last}
         by = {"page up": -page, "page down": page}.get(what, 0)
+        if self.lost:  # the row that took its place is the next one
+            to["down"] = self.cursor
         if by:
             self.scroll_to(y=self.scroll_offset.y + by, animate=False, immediate=True)
         self.held = self.held and what != "first"
         if by or what in to:
             self.go(to.get(what, self.cursor + by))
-        elif self.source.count:
+        elif self.source.count and not self.lost:
             self.post_message(self.Opened())
 
     def render_line(self, y: int) -> Strip:
@@ -216,7 +222,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         index = event.y - HEAD + self.scroll_offset.y
         if index >= self.source.count:
             return
-        again = index == self.cursor
+        again = index == self.cursor and not self.lost
         self.go(index)
         if again or event.chain == 2:
             self.action_cursor("open")
@@ -238,22 +244,30 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         if index >= self.source.count:
             return self._painter.blank()
         key = self.source.key(index)
-        look = RowState(index == self.cursor, self.has_focus, key in self.marks)
+        look = RowState(index == self.cursor and not self.lost, self.has_focus, key in self.marks)
         row = self.source.row(index)
         return self._painter.missing(look) if row is None else self._painter.row(key, row, look)
 
     def _follow_key(self, *, new_filter: bool) -> int:
         """Put the cursor where its row is now; by how many lines the view must move to stay on the same rows."""
         count, old = self.source.count, self.cursor
-        if self.following or not count:
-            self.cursor = 0
-            self._key = self.source.key(0) if count else None
+        if self.following or not count or self._key is None:
+            self._select(0)
             return 0
-        index = self.source.index(self._key) if self._key is not None else None
-        beside = 0 if new_filter else old
-        self.cursor = min(count - 1, beside if index is None else index)
-        self._key = self.source.key(self.cursor)
+        index = self.source.index(self._key)
+        if index is None and new_filter:
+            self._select(0)
+        elif index is None:
+            self.cursor, self.lost = min(count - 1, old), True
+        else:
+            self._select(index)
         return self.cursor - old
+
+    def _select(self, index: int) -> None:
+        """Put the cursor on a row, which stays there."""
+        self.cursor, self.lost = index, False
+        self._key = self.source.key(index) if index < self.source.count else None
+        self.source.pin(self._key)
 
 
 def _text_widths(columns: Sequence[Column[R]], rows: Sequence[R], sort: str) -> dict[str, int]:

@@ -70,6 +70,26 @@ async def test_what_the_upstream_refuses_stands_at_the_models() -> None:
         assert said(app, "#wrong-models") == "channel 'mine' gave no list of its models"
 
 
+@pytest.mark.parametrize(
+    ("param", "field"), [("base_url", "base_url"), ("key", "key"), ("keys", "key"), ("patterns", "models")]
+)
+async def test_the_focus_goes_to_the_field_at_fault(param: str, field: str) -> None:
+    owner = Owner()
+    owner.refuses = BadRequest("this is wrong", param=param)
+    async with shown("channels", owner) as (app, pilot, _):
+        await press(app, pilot, "n", "=mine", "down", "down", "down", "=https://host/v1", "enter")
+        assert said(app, f"#wrong-{field}") == "this is wrong"
+        assert app.screen.query_one(f"#field-{field}").has_focus
+
+
+async def test_a_url_among_the_models_is_refused_in_the_form() -> None:
+    async with shown("channels") as (app, pilot, owner):
+        await press(app, pilot, "n", "=mine", *["down"] * 3, "=https://host/v1", *["down"] * 2, "=https://host/v1")
+        await press(app, pilot, "enter")
+        assert "is a URL, not the name of a model" in said(app, "#wrong-models")
+        assert owner.did == []
+
+
 async def test_an_edit_without_a_key_keeps_it() -> None:
     async with shown("channels") as (app, pilot, owner):
         await press(app, pilot, "e", "end", "=2", "enter")

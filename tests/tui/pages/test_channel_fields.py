@@ -40,6 +40,12 @@ def test_half_a_mapping_is_refused(text: str) -> None:
         read_offering(text)
 
 
+@pytest.mark.parametrize("text", ["https://host/v1", "a=https://host/v1", "a, http://host:8000/v1/", "!https://h*"])
+def test_a_url_is_no_model(text: str) -> None:
+    with pytest.raises(BadRequest, match="is a URL, not the name of a model"):
+        read_offering(text)
+
+
 def test_what_a_pattern_let_in_is_not_named() -> None:
     view = channel("x", models=[ServedModel(name="a"), ServedModel(name="gpt-5", live=True)], patterns=["gpt-*"])
     found = offering_of(view)

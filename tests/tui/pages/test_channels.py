@@ -34,6 +34,15 @@ def test_lost_calls_and_waits_for_a_slot_are_not_the_fault_of_the_channel() -> N
     assert "first token 0.40s, 0% of 4 calls failed, 1 cancelled, 1 lost" in text
 
 
+def test_an_untested_channel_is_neither_green_nor_marked_as_good() -> None:
+    page = listing(channel("fresh", untested=True), channel("old"))
+    (fresh,) = [row for row in page.rows() if row.view.name == "fresh"]
+    state = next(column for column in page.columns() if column.id == "state")
+    assert state.tone is not None
+    assert (state.text(fresh).split(), state.tone(fresh)) == (["?", "untested"], "dim")
+    assert "untested   nothing has succeeded here yet" in detail(fresh.view)
+
+
 def key(number: int) -> KeyView:
     return KeyView(number=number, key=f"…{number}", state="attention", reason="401", until_ms=None)
 

@@ -121,6 +121,37 @@ async def test_a_running_call_is_cancelled_after_asking() -> None:
         assert client.asked[-1] == f"cancel {running(2, NOW - 1_500).id}"
 
 
+async def test_the_question_before_a_call_is_ended_names_its_id_age_and_cost() -> None:
+    async with shown() as (app, pilot, _):
+        await pilot.press("x")
+        await pilot.pause()
+        text = " ".join(screen(app).split())
+        assert f"{running(2, NOW - 1_500).id}, 1.50s, $0 so far" in text
+
+
+async def test_a_selected_call_that_ends_stays_selected_though_the_filter_is_for_running_ones() -> None:
+    async with shown() as (app, pilot, client):
+        first, second = client.now_running
+        await pilot.press("/", *"st:running", "enter")
+        await settle(app, pilot)
+        await pilot.press("j")
+        selected = live(app).table.current
+        assert selected is not None
+        ended = next(one for one in (first, second) if one.id == selected.id)
+        client.tell(CallSettled(seq=2, call=replace(call(7), id=ended.id, time_ms=ended.ts)))
+        await settle(app, pilot)
+        current = live(app).table.current
+        assert current is not None
+        assert (current.id, current.state, live(app).calls.count) == (ended.id, "settled", 2)
+        await pilot.press("x")
+        await pilot.pause()
+        assert not isinstance(app.screen, Confirm)
+        assert words(app)[-1] == "This call has already finished."
+        await pilot.press("k")
+        await settle(app, pilot)
+        assert live(app).calls.count == 1
+
+
 async def test_a_call_that_ended_cannot_be_cancelled() -> None:
     async with shown() as (app, pilot, client):
         await pilot.press("j", "x")

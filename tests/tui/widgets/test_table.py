@@ -10,7 +10,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from tui.glyphs import UNICODE
-from tui.listing import Column, fit_columns
+from tui.listing import Column, ListRows, fit_columns
 from tui.themes import DARK
 from tui.widgets.table import LiveTable, RowPainter, RowState, select_span, text_of
 
@@ -38,6 +38,9 @@ class Countdown:
     def keep(self, keys: Collection[Hashable] | None) -> None:
         raise NotImplementedError
 
+    def pin(self, key: Hashable) -> None:
+        """Nothing is filtered."""
+
     def order(self, column: Column[int] | None, *, descending: bool) -> None:
         raise NotImplementedError
 
@@ -59,6 +62,10 @@ class Stage(App[None]):
 
     def lines(self) -> list[str]:
         return [self.table.render_line(y).text.rstrip() for y in range(self.table.size.height)]
+
+
+def selected(app: Stage) -> int | None:
+    return app.table.current
 
 
 @asynccontextmanager
@@ -144,15 +151,67 @@ async def test_where_nothing_is_followed_the_cursor_keeps_its_row() -> None:
         assert app.table.current == 100
 
 
-async def test_a_row_that_is_gone_leaves_the_cursor_where_it_was() -> None:
+async def test_of_a_row_that_is_gone_no_other_takes_the_place() -> None:
+    async with shown(100) as (app, pilot):
+        await pilot.press("j", "j")
+        assert selected(app) == 98
+        app.source.count = 2
+        app.table.renew()
+        assert selected(app) is None
+        await pilot.press("enter")
+        assert app.opened == 0
+        await pilot.press("k")
+        assert selected(app) == 2
+        app.source.count = 0
+        app.table.renew()
+        assert selected(app) is None
+
+
+async def test_a_row_that_comes_back_is_selected_again() -> None:
     async with shown(100) as (app, pilot):
         await pilot.press("j", "j")
         app.source.count = 2
         app.table.renew()
-        assert app.table.current == 1
-        app.source.count = 0
+        app.source.count = 100
+        app.table.renew()
+        assert app.table.current == 98
+
+
+async def test_after_a_row_that_is_gone_down_selects_the_one_in_its_place() -> None:
+    rows = ListRows[int](lambda row: row)
+    rows.put([1, 2, 3, 4])
+    app = Stage(4)
+    app.table = LiveTable(COLUMNS, rows, UNICODE)
+    async with app.run_test(size=(20, 6)) as pilot:
+        app.table.focus()
+        app.table.renew()
+        await pilot.press("j")
+        rows.put([1, 3, 4])
         app.table.renew()
         assert app.table.current is None
+        await pilot.press("j")
+        assert app.table.current == 3
+
+
+async def test_a_selected_row_stays_though_the_filter_leaves_it_out_until_the_cursor_moves() -> None:
+    rows = ListRows[tuple[str, bool]](lambda row: row[0])
+    rows.wanted = lambda row: row[1]
+    rows.put([("a", True), ("b", True), ("c", True)])
+    columns = [Column[tuple[str, bool]]("name", "Name", 8, lambda row: row[0], flex=True)]
+    table: LiveTable[tuple[str, bool]] = LiveTable(columns, rows, UNICODE)
+    app = Stage(3)
+    app.table = table  # type: ignore[assignment]
+    async with app.run_test(size=(20, 6)) as pilot:
+        table.focus()
+        table.renew()
+        await pilot.press("j")
+        rows.put([("a", True), ("b", False), ("c", True)])
+        table.renew()
+        assert table.current == ("b", False)
+        await pilot.press("j")
+        rows.arrange()
+        table.renew()
+        assert (table.current, rows.count) == (("c", True), 2)
 
 
 async def test_enter_and_a_second_click_open_a_row() -> None:
