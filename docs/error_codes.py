@@ -49,6 +49,7 @@ ERRORS = (
     ErrorRow("invalid_api_key", InvalidToken, "No token has this key."),
     ErrorRow("token_disabled", InvalidToken, "The token is disabled."),
     ErrorRow("token_expired", InvalidToken, "The token has expired."),
+    ErrorRow("key_replaced", InvalidToken, "The key worked once: it was replaced, or its token was removed."),
     ErrorRow(
         "origin_not_allowed",
         RequestRefused,

@@ -38,6 +38,7 @@ from tui.session import ConsoleSession, ServerLauncher, ServerLink
 from tui.widgets.dialogs import drop_outdated, keep_newest, toast
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
+from tui.widgets.search_input import open_palette
 
 
 class LazyPages(Mapping[str, type[AnyPage]]):
@@ -96,6 +97,8 @@ class Console(CrashReportingApp[ExitStatus]):
         *(Binding(str(i), f"page('{page.id}')", page.name, show=False) for i, page in enumerate(PAGES, 1)),
         Binding("ctrl+p,colon", "command_palette", show=False),
     ]
+
+    action_command_palette = open_palette
 
     def __init__(
         self, session: ConsoleSession, link: ServerLink, *, note: str = "", colour: bool = True, theme: str = ""

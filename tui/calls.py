@@ -212,6 +212,7 @@ _REFUSALS: Mapping[str, str] = {
     "group_quota_exceeded": "budget",
     "insufficient_quota": "no money",
     "invalid_api_key": "bad key",
+    "key_replaced": "old key",
     "model_not_found": "no model",
     "no_channel_available": "no channel",
     "rate_limit_exceeded": "rate limit",

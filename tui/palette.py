@@ -79,6 +79,8 @@ class Palette(Provider):
         scored = ((match(query, entry), number, entry) for number, entry in enumerate(every))
         for score, _, entry in heapq.nlargest(SHOWN, (one for one in scored if one[0] > 0), key=lambda one: one[0]):
             yield Hit(score, highlight(entry.text, query), entry.run, text=entry.text, help=entry.about)
+        for entry in key_entries(app, query):
+            yield Hit(CALL, Content(entry.text), entry.run, text=entry.text, help=entry.about)
         async for hit in _calls(app, query):
             yield hit
 
@@ -139,6 +141,15 @@ def entity_entries(app: Console) -> Iterator[PaletteEntry]:
         else:
             go = partial(go_to, app, row.page, row.key)
             yield PaletteEntry(row.name, f"{row.noun} on page {_page(row.page).name}", go, ENTITY)
+
+
+def key_entries(app: Console, query: str) -> Iterator[PaletteEntry]:
+    """The token that has or had a key, by what stands for it in the query."""
+    for token in app.session.board.tokens:
+        for owner in token.keys:
+            if owner.has(query.strip()):
+                go = partial(go_to, app, "tokens", token.id)
+                yield PaletteEntry(safe(token.name, 80), safe(owner.text(app.session.now())), go)
 
 
 def combined_entries(app: Console, query: str) -> Iterator[PaletteEntry]:

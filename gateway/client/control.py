@@ -10,11 +10,12 @@ from gateway.client.request import Body, Caller, error_of, query_text, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.config_views import ConfigOrigin, ExportView, ImportView
-from gateway.domain.diagnosis import Checkup, Why
+from gateway.domain.diagnosis import Checkup, Verdict, Why
 from gateway.domain.errors import InternalError
 from gateway.domain.events import AnyEvent
 from gateway.domain.history import HistoryView, UndoView
 from gateway.domain.incidents import Incident
+from gateway.domain.key_owners import KeyOwner
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.upstream_views import ListingView, ModelDetail, PresetView, PriceProposal, SavedChannel
 from gateway.domain.views import (
@@ -31,7 +32,6 @@ from gateway.domain.views import (
     Step,
     Summary,
     TokenView,
-    Verdict,
 )
 
 PROBE_S = 180.0
@@ -102,6 +102,10 @@ class TokenRequests(Caller):
     async def rotate_token(self, ref: str) -> NewToken:
         """The answer contains the new key, once."""
         return await self.post(f"/tokens/{segment(ref)}/rotate", NewToken)
+
+    async def key_owner(self, handle: str) -> KeyOwner:
+        """Whose key it is or was. Raises NotFound."""
+        return await self.get(f"/keys/{segment(handle)}", KeyOwner)
 
     async def token_pass(self, ref: str) -> str:
         """A key that works as this token for a minute."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from gateway.domain.key_owners import handles_in, without_keys
 from gateway.domain.text import plain, word
 
 COMPLETE = "_TOLLKEEPER_COMPLETE"
@@ -18,6 +19,15 @@ COMPLETE = "_TOLLKEEPER_COMPLETE"
 
 HOME = "tollkeeper.home"
 """Key of the context's shared notes under which ``--home`` is kept, wherever on the line it stood."""
+
+HANDLES = "tollkeeper.handles"
+"""Key of the handles of keys on the command line, whose owners are named."""
+SEARCHED = frozenset(
+    {"app", "channel", "channels", "group", "model", "names", "ref", "refs", "search", "token", "words"}
+)
+"""Parameters by which something is found: a key in one of them stands for its owner."""
+TAKE_KEYS = ("chat", "doctor", "env", "run")
+"""Commands that use the key they are given."""
 
 HOST = "tollkeeper.host"
 PORT = "tollkeeper.port"
@@ -120,6 +130,8 @@ class Command(click.Command):
                 error.possibilities[:] = [name for name in error.possibilities if name not in DESTRUCTIVE_OPTIONS]
             raise
         if not ctx.resilient_parsing:
+            if self.name not in TAKE_KEYS:
+                _hide_keys(ctx)
             for param in self.params:
                 if not isinstance(param.type, click.Path):  # names of files need not be text
                     _check_text(ctx.params.get(param.name or ""), param, ctx)
@@ -139,6 +151,17 @@ class Command(click.Command):
         with formatter.section("Examples"):
             for line in self.examples:
                 formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+def _hide_keys(ctx: click.Context) -> None:
+    """Replace keys in what is searched for by their handles, and keep these to say whose keys they are."""
+    for name in SEARCHED & ctx.params.keys():
+        value = ctx.params[name]
+        texts = value if isinstance(value, tuple) else (value,)
+        hidden = tuple(without_keys(text) if isinstance(text, str) else text for text in texts)
+        if hidden != texts:
+            ctx.params[name] = hidden if isinstance(value, tuple) else hidden[0]
+            ctx.meta.setdefault(HANDLES, []).extend(handles_in(" ".join(map(str, hidden))))
 
 
 def refuse_repeated(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from gateway.domain.errors import (
     Unavailable,
     UpstreamError,
 )
+from gateway.domain.key_owners import without_keys
 from gateway.domain.text import plain
 
 PROGRAM = "tollkeeper"
@@ -101,7 +102,7 @@ def exit_for(kind: type[GatewayError], code: str) -> Exit:
 
 def line_of(error: BaseException) -> str:
     """The one line that says what failed and what to do."""
-    return f"{PROGRAM}: {plain(_on_one_line(_words_of(error)), limit=2_000)}"
+    return f"{PROGRAM}: {plain(without_keys(_on_one_line(_words_of(error))), limit=2_000)}"
 
 
 def report(error: BaseException) -> Exit:

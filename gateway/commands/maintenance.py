@@ -10,9 +10,9 @@ from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import json_option
 from gateway.commands.output import out, out_json, out_pairs
 from gateway.commands.session import run
+from gateway.domain.diagnosis import Verdict
 from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
-from gateway.domain.views import Verdict
 
 
 @click.command(cls=Command, examples=["tollkeeper verify && echo fine"])

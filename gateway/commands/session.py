@@ -17,12 +17,12 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.client.launch import look
 from gateway.client.request import terminal_name
-from gateway.commands.base import HOME, HOST, PORT
+from gateway.commands.base import HANDLES, HOME, HOST, PORT
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.options import ACCEPTED, confirm
+from gateway.commands.options import ACCEPTED, confirm, now
 from gateway.commands.output import words
 from gateway.config import Config, is_home, load
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import GatewayError, NotFound
 from gateway.domain.history import ChangeSource
 from gateway.domain.text import plain
 from gateway.runfile import Endpoint
@@ -82,9 +82,19 @@ def run(
     async def main() -> T:
         async with session.reach(where, listen=listen, running=running, create=create, needs_data=needs_data) as client:
             client.confirm = _confirm
+            await _name_owners(client)
             return await work(client)
 
     return asyncio.run(main())
+
+
+async def _name_owners(client: ControlClient) -> None:
+    """Say whose the keys are that were typed to search for, once."""
+    for handle in click.get_current_context().meta.pop(HANDLES, ()):
+        try:
+            words(f"{(await client.key_owner(handle)).text(now())}.")
+        except NotFound as error:
+            words(f"{error.message}.")
 
 
 async def _confirm(reasons: Sequence[str]) -> bool:

@@ -12,11 +12,12 @@ from gateway.commands.base import Noun
 from gateway.commands.batch import change_together, confirm_removal, find_each, names_argument, print_changed
 from gateway.commands.completion import TOKENS
 from gateway.commands.field_options import copy_of, field_options, patch_of
-from gateway.commands.options import SOME, confirm, json_option, yes_option
+from gateway.commands.options import SOME, confirm, json_option, now, yes_option
 from gateway.commands.output import demand_stdout, json_text, out_json, out_list, out_once, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
 from gateway.domain.human_values import count_text, expiry_time
+from gateway.domain.key_owners import former_key_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain
 from gateway.domain.token import TokenFields
@@ -42,14 +43,24 @@ def token() -> None:
     """The keys that clients present. A token belongs to one group."""
 
 
-@token.command("list", examples=["tollkeeper token list --json"])
+@token.command("list", examples=["tollkeeper token list --json", "tollkeeper token list --search laptop"])
+@click.option(
+    "--search",
+    type=SOME,
+    metavar="WORDS",
+    help="Only those with these words, or with this key now or before it was rotated.",
+)
 @click.option("--all", "every", is_flag=True, help="Also those of programs that 'run' started and that have ended.")
 @json_option
-def list_tokens(*, every: bool, as_json: bool) -> None:
+def list_tokens(*, search: str | None, every: bool, as_json: bool) -> None:
     """List the tokens."""
     found = run(lambda client: client.tokens())
+    if search is not None:
+        wanted = search.casefold().split()
+        found = [token for token in found if all(word in token.searched.casefold() for word in wanted)]
     shown = [token for token in found if every or not token.outlived]
-    out_list(shown, COLUMNS, as_json=as_json, empty="no tokens yet; create one: tollkeeper token add NAME", drop=DROP)
+    empty = "no tokens yet; create one: tollkeeper token add NAME" if search is None else "no token fits"
+    out_list(shown, COLUMNS, as_json=as_json, empty=empty, drop=DROP)
     if hidden := len(found) - len(shown):
         words(f"and {count_text(hidden, 'token')} of programs that have ended: tollkeeper token list --all")
 
@@ -219,6 +230,7 @@ def _print(view: TokenView) -> None:
             ("name", view.name),
             ("id", view.id),
             ("key", view.hint),
+            *(("former key", former_key_text(one, now())) for one in view.keys if one.since is not None),
             ("state", view.state),
             ("created", formatting.moment(view.created_ms)),
             ("last used", formatting.moment(view.last_used_ms) or "never"),

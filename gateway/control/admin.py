@@ -11,11 +11,14 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, patch, query
 from gateway.core.change_history import settings_differences
 from gateway.domain.config_views import FieldDifference
+from gateway.domain.diagnosis import Verdict
 from gateway.domain.human_values import first_of
 from gateway.domain.incidents import Incident
 from gateway.domain.registry import Change
 from gateway.domain.settings import ExpiringRecords, Settings
-from gateway.domain.views import Status, Verdict
+from gateway.domain.views import (
+    Status,
+)
 from gateway.store.verify import check, take
 
 

@@ -78,6 +78,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("DELETE", "/tokens/{ref}", tokens.remove_token),
     ("POST", "/tokens/{ref}/rotate", tokens.rotate_token),
     ("POST", "/tokens/{ref}/pass", tokens.give_pass),
+    ("GET", "/keys/{handle}", tokens.show_key),
     ("GET", "/groups", groups.list_groups),
     ("POST", "/groups", groups.add_group),
     ("GET", "/groups/{name}", groups.show_group),

@@ -15,8 +15,10 @@ from gateway.core.refusal_log import LONG_GAP_S
 from gateway.domain.call import Outcome, Record, Running, is_call_id, repeats
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.key_owners import find_owner, owner_ids, owners_of
 from gateway.domain.present_names import PresentNames, names_in, removed_names
 from gateway.domain.query import SORT_KEYS, AnyOf, CallOrder, Condition, OneOf, Query, parse
+from gateway.domain.registry import Registry
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
@@ -220,9 +222,11 @@ def pick_calls(edits: ConfigEdits, asked: dict[str, Any]) -> tuple[CallFilter, Q
     words = names.widened(parse(asked.pop("words", ""), edits.now))
     picked = {name: asked.pop(name) for name in PICKED_BY if name in asked}
     if "token" in picked:
-        picked["token"] = [_id_of(ref, catalog.token, "tok", names.tokens) for ref in picked["token"]]
+        picked["token"] = [_id_of(ref, catalog.token, "tok", names.tokens, catalog.registry) for ref in picked["token"]]
     if "channel" in picked:
-        picked["channel"] = [_id_of(ref, catalog.channel, "ch", names.channels) for ref in picked["channel"]]
+        picked["channel"] = [
+            _id_of(ref, catalog.channel, "ch", names.channels, catalog.registry) for ref in picked["channel"]
+        ]
     for group in (groups := picked.pop("group", ())):
         if group not in catalog.registry.groups:
             there = f"there are: {', '.join(sorted(catalog.registry.groups))}"
@@ -246,7 +250,8 @@ def pick_calls(edits: ConfigEdits, asked: dict[str, Any]) -> tuple[CallFilter, Q
 
 def _present_names(engine: Engine) -> PresentNames:
     registry, books = engine.catalog.registry, engine.store.books
-    return names_in(registry, names_of_removed(engine), {name: books.name_spans(name) for name in registry.groups})
+    names = names_in(registry, names_of_removed(engine), {name: books.name_spans(name) for name in registry.groups})
+    return msgspec.structs.replace(names, keys=owner_ids(owners_of(registry)))
 
 
 def names_of_removed(engine: Engine) -> dict[str, str]:
@@ -257,12 +262,16 @@ def names_of_removed(engine: Engine) -> dict[str, str]:
         return {}
 
 
-def _id_of(ref: str, find: Callable[[str], Token | Channel], prefix: str, names: Mapping[str, str]) -> str:
+def _id_of(
+    ref: str, find: Callable[[str], Token | Channel], prefix: str, names: Mapping[str, str], registry: Registry
+) -> str:
     try:
         return find(ref).id
     except NotFound as error:
         if ref.startswith(f"{prefix}_"):
             return ref
+        if (owner := find_owner(registry, ref)) is not None and owner.id.startswith(prefix):
+            return owner.id
         removed = [key for key, name in names.items() if name == ref]
         if len(removed) == 1:
             return removed[0]

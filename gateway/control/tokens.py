@@ -13,10 +13,11 @@ from gateway.control.request_bodies import patch, require_fields
 from gateway.control.views import token_view, token_views
 from gateway.core.auth import new_id, new_key
 from gateway.core.engine import Engine
-from gateway.domain.errors import BadRequest, Conflict, Unavailable
+from gateway.domain.errors import BadRequest, Conflict, NotFound, Unavailable
 from gateway.domain.history import REVIVES_KEY
-from gateway.domain.key_owners import digest, hint
+from gateway.domain.key_owners import KeyOwner, digest, find_owner, hint, shown_part
 from gateway.domain.registry import Change, Registry
+from gateway.domain.text import plain
 from gateway.domain.token import Token, TokenFields
 from gateway.domain.units import Millis, TokenId
 from gateway.domain.views import NewToken, TokenView
@@ -122,6 +123,16 @@ async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
 async def give_pass(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """POST /tokens/{ref}/pass: a key for a minute, so that the owner can make a call as this token."""
     return {"key": edits.engine.passes.issue(_token_of(edits, request).id, edits.now)}
+
+
+async def show_key(edits: ConfigEdits, request: web.Request) -> KeyOwner:
+    """GET /keys/{handle}: whose key it is or was."""
+    ref = request.match_info["handle"]
+    owner = find_owner(edits.registry, ref)
+    if owner is None:
+        shown = plain(shown_part(ref) or ref, 64)
+        raise NotFound(f"{shown} is not a key of a token or channel, and was none that is remembered", param="handle")
+    return owner
 
 
 def _token_of(edits: ConfigEdits, request: web.Request) -> Token:

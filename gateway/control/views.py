@@ -18,6 +18,7 @@ from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, ChannelFields, ServedModel
 from gateway.domain.group import Group, GroupFields
+from gateway.domain.key_owners import keys_of
 from gateway.domain.price import Price
 from gateway.domain.text import mask
 from gateway.domain.token import Token, TokenFields, state_of
@@ -73,6 +74,7 @@ def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> T
         sees=list(engine.catalog.visible(token)) if sees is None else sees,
         waiting=_waiting(engine, "token", token.id),
         temporary=token.temporary,
+        keys=tuple(keys_of(token, engine.catalog.registry)),
     )
 
 

@@ -24,7 +24,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, UnusedFallback, Why
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable, UpstreamError
 from gateway.domain.group import Group
-from gateway.domain.key_owners import digest
+from gateway.domain.key_owners import digest, find_owner
 from gateway.domain.price import Price
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
@@ -63,7 +63,10 @@ async def explain(edits: ConfigEdits, request: web.Request) -> Why:
 
 
 def _token(engine: Engine, ref: str) -> Token:
-    if not ref.startswith(PREFIX):
+    owner = find_owner(engine.catalog.registry, ref)
+    if owner is not None and owner.since is not None:
+        raise InvalidToken(f"{owner.text(engine.now())}; calls with it are rejected", param="token")
+    if owner is not None or not ref.startswith(PREFIX):
         return engine.catalog.token(ref)
     if (token := engine.catalog.token_by_digest(digest(ref))) is None:
         raise InvalidToken("no token has this key; 'tollkeeper token list' shows the tokens there are", param="token")

@@ -8,7 +8,7 @@ from random import Random
 from gateway.core.catalog import Catalog
 from gateway.domain.errors import InvalidToken
 from gateway.domain.human_values import zoned_time
-from gateway.domain.key_owners import digest
+from gateway.domain.key_owners import digest, owner_of_retired
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import CallId, Millis, TokenId
@@ -72,7 +72,7 @@ def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
         raise InvalidToken(msg, code="missing_api_key")
     token = token_of(key, catalog, passes, now)
     if token is None:
-        raise _unknown()
+        raise _unknown(key, catalog, now)
     return token if token.enabled and token.expires is None else usable(token, now)
 
 
@@ -98,14 +98,22 @@ def still(token: Token, catalog: Catalog, now: Millis) -> Token:
     if current is token:
         return token
     if current is None:
-        raise _unknown()
+        raise _unknown("", catalog, now)
     return usable(current, now)
 
 
-def _unknown() -> InvalidToken:
-    return InvalidToken(
-        "this API key is not a token of this gateway; 'tollkeeper token list' shows the tokens there are"
+def _unknown(key: str, catalog: Catalog, now: Millis) -> InvalidToken:
+    retired = catalog.registry.retired.get(digest(key)) if key else None
+    if retired is None:
+        return InvalidToken(
+            "this API key is not a token of this gateway; 'tollkeeper token list' shows the tokens there are"
+        )
+    error = InvalidToken(
+        "this API key no longer works: it was replaced, or its token was removed; use the token's present key",
+        code="key_replaced",
     )
+    error.note = owner_of_retired(retired, catalog.registry).text(now)
+    return error
 
 
 def trusted_token(name: str, catalog: Catalog, now: Millis) -> Token:

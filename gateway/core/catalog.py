@@ -24,6 +24,7 @@ from gateway.domain.channel import Channel, ServedModel, UpstreamPrices, key_id,
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
 from gateway.domain.human_values import first_of
+from gateway.domain.key_owners import find_owner
 from gateway.domain.patterns import matches, near_names
 from gateway.domain.price import UPSTREAM, Price, multiply
 from gateway.domain.registry import Registry
@@ -147,11 +148,11 @@ class Catalog:
 
     def token(self, ref: str) -> Token:
         """A token by id or name. Raises NotFound, naming those that exist."""
-        return _by_ref(ref, self.registry.tokens, "token")
+        return _by_ref(_owner_id(ref, self.registry), self.registry.tokens, "token")
 
     def channel(self, ref: str) -> Channel:
         """A channel by id or name. Raises NotFound, naming those that exist."""
-        return _by_ref(ref, self.registry.channels, "channel")
+        return _by_ref(_owner_id(ref, self.registry), self.registry.channels, "channel")
 
     def group(self, name: str) -> Group:
         """Raises NotFound, naming those that exist."""
@@ -197,6 +198,12 @@ class Catalog:
             found = _only(models, token.models) if token.models else models
             self.seen[key] = found
         return found
+
+
+def _owner_id(ref: str, registry: Registry) -> str:
+    """The id of the token or channel that has or had a key, by its handle; anything else as it is."""
+    owner = find_owner(registry, ref)
+    return ref if owner is None else owner.id
 
 
 def stands_for(entry: ModelEntry) -> str:

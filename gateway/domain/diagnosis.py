@@ -206,3 +206,18 @@ class Checkup(msgspec.Struct, frozen=True, kw_only=True):
     step: Step
     ahead_ms: Millis | None
     """How much later it is by this machine's clock than by the upstream's, to a second; None: it did not tell."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of recomputing every balance and sum from the call log."""
+
+    equal: bool
+    calls: int
+    cost_nanos: Nanos
+    granted_nanos: Nanos
+    balance_nanos: Nanos
+    checks: int
+    difference: str
+    """The first difference; empty if equal."""
+    damage: list[str] = []
+    """What of the call log is missing, or was damaged when the store was opened; the sums may be equal all the same."""

@@ -148,9 +148,16 @@ class RequestRefused(BadRequest):
 class InvalidToken(GatewayError):
     """The client did not present a token that may be used."""
 
+    note: str = ""
+    """What only the owner may read: whose key it was."""
+
     default_code = "invalid_api_key"
     default_status = 401
     default_type = "invalid_request_error"
+
+    @property
+    def record_message(self) -> str:
+        return f"{self.message}: {self.note}" if self.note else self.message
 
 
 class NotFound(GatewayError):

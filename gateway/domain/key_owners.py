@@ -24,11 +24,11 @@ REFERENCE = "env:"
 
 _TOKEN_KEY = re.compile(rf"{PREFIX}[0-9A-Za-z]{{43}}(?![0-9A-Za-z])")
 _VENDOR_KEY = re.compile(
-    r"(?<![0-9A-Za-z])(?:(?:sk|pk|rk|key|gsk|xai|hf|nvapi|pplx|csk|fw|tgp|r8|ghp|github_pat)[-_]|AIza)"
+    rf"(?<![0-9A-Za-z])(?!{PREFIX})(?:(?:sk|pk|rk|key|gsk|xai|hf|nvapi|pplx|csk|fw|tgp|r8|ghp|github_pat)[-_]|AIza)"
     r"[0-9A-Za-z_.-]{16,}"
 )
 """How keys of tokens and of vendors look."""
-_HANDLE = re.compile(r"(\S*…\S*)#[0-9a-f]{8}")
+_HANDLE = re.compile(r"([0-9A-Za-z_.-]*…[0-9A-Za-z_.-]*)#[0-9a-f]{8}")
 
 
 def digest(key: str) -> str:
@@ -46,19 +46,23 @@ def handle(shown: str, key_digest: str) -> str:
     return f"{shown}#{key_digest[:8]}"
 
 
-def without_keys(text: str) -> str:
-    """The text with a handle instead of each key."""
+def without_keys(text: str, *, typed: bool = False) -> str:
+    """The text with a handle instead of each key.
+
+    ``typed``: it is typed letter by letter, so that only a token's key is known to be whole.
+    """
 
     def replaced(found: re.Match[str]) -> str:
         key = found[0]
         return handle(hint(key) if key.startswith(PREFIX) else mask(key), digest(key))
 
-    return _VENDOR_KEY.sub(replaced, _TOKEN_KEY.sub(replaced, text)) if len(text) > 16 else text
+    hidden = _TOKEN_KEY.sub(replaced, text) if len(text) > 16 else text
+    return hidden if typed else _VENDOR_KEY.sub(replaced, hidden)
 
 
 def handles_in(text: str) -> list[str]:
     """The handles that a text contains."""
-    return [found[0].lstrip("\"'(").rpartition(":")[2] for found in _HANDLE.finditer(text)]
+    return [found[0] for found in _HANDLE.finditer(text)]
 
 
 def shown_part(text: str) -> str:
@@ -92,10 +96,22 @@ class KeyOwner(msgspec.Struct, frozen=True, kw_only=True):
         return f"{key} was {owner} until {since_text(self.since, now)}, when {what}"
 
 
+def former_key_text(owner: KeyOwner, now: Millis) -> str:
+    """``sk-tk-abcd…wxyz until 2026-11-25 20:26:31 (2d ago)``."""
+    return f"{shown_part(owner.handle)} until {since_text(owner.since or now, now)}"
+
+
 def since_text(since: Millis, now: Millis) -> str:
     """``2026-11-25 20:26:31 (2d ago)``."""
     passed = "just now" if now - since < 1_000 else f"{brief_span(max(0, now - since))} ago"
     return f"{local_time(since)} ({passed})"
+
+
+def keys_of(token: Token, registry: Registry) -> Iterator[KeyOwner]:
+    """Of a token's key, and of its former ones, the newest first."""
+    yield KeyOwner(noun="token", id=token.id, name=token.name, handle=handle(token.hint, token.digest))
+    former = [key for key in registry.retired.values() if key.owner == token.id]
+    yield from (owner_of_retired(key, registry) for key in sorted(former, key=lambda key: -key.since))
 
 
 def owners_of(registry: Registry) -> Iterator[KeyOwner]:
@@ -127,6 +143,16 @@ def find_owner(registry: Registry, ref: str) -> KeyOwner | None:
     if "…" not in ref:
         return None
     return next((one for one in owners_of(registry) if one.has(ref)), None)
+
+
+def owner_ids(owners: Iterable[KeyOwner]) -> dict[str, str]:
+    """The ids of the owners by what stands for their keys: handles, and the shown parts of tokens' keys; casefolded."""
+    found: dict[str, str] = {}
+    for owner in owners:
+        found.setdefault(owner.handle.casefold(), owner.id)
+        if owner.noun == "token":
+            found.setdefault(shown_part(owner.handle).casefold(), owner.id)
+    return found
 
 
 def retirements(changes: Iterable[Change], before: Registry, after: Registry, now: Millis) -> list[Change]:

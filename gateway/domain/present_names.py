@@ -11,6 +11,7 @@ import msgspec
 from gateway.domain.events import EntityChanged, Snapshot
 from gateway.domain.group_names import NameShare, NameSpan, name_shares
 from gateway.domain.history import HistoryEntry
+from gateway.domain.key_owners import owner_ids
 from gateway.domain.query import (
     INFINITE,
     AllOf,
@@ -21,6 +22,7 @@ from gateway.domain.query import (
     OneOf,
     PatternCondition,
     Query,
+    TextCondition,
 )
 from gateway.domain.registry import Registry
 
@@ -32,6 +34,8 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
     """By id."""
     channels: Mapping[str, str] = {}
     """By id."""
+    keys: Mapping[str, str] = {}
+    """Ids of tokens and channels by what stands for their keys, also for former ones; see ``key_owners.owner_ids``."""
     groups: Mapping[str, Sequence[NameSpan]] = {}
     """Which names each group had when, as far as it was renamed or has the name of one that was."""
 
@@ -59,6 +63,10 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
             return Negation(self._widened(condition.condition))
         if isinstance(condition, AnyOf):
             return AnyOf(tuple(map(self._widened, condition.conditions)))
+        if isinstance(condition, TextCondition) and (owner := self.keys.get(condition.text)):
+            field = "channel_id" if owner.startswith("ch_") else "token_id"
+            shown = TextCondition(condition.text.partition("#")[0])
+            return AnyOf((shown, OneOf(field, frozenset([owner]))))
         others = tuple(self._others(condition)) if isinstance(condition, PatternCondition) else ()
         return AnyOf((condition, *others)) if others else condition
 
@@ -70,6 +78,8 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
         for field, names in (("token", self.tokens), ("channel", self.channels)):
             if condition.field == field and condition.pattern.strip("*"):
                 ids = frozenset(key for key, name in names.items() if condition.matches(name))
+                owner = self.keys.get(condition.pattern, "")
+                ids |= {owner} if owner in names else set()
                 yield from [OneOf(f"{field}_id", ids)] if ids else []
 
 
@@ -78,6 +88,7 @@ def present_names_of(event: Snapshot | EntityChanged) -> PresentNames:
     return PresentNames(
         tokens=_of_kind("tok_", event.removed_names) | {token.id: token.name for token in event.tokens},
         channels=_of_kind("ch_", event.removed_names) | {channel.id: channel.name for channel in event.channels},
+        keys=owner_ids(owner for token in event.tokens for owner in token.keys),
         groups={group.name: group.name_spans for group in event.groups},
     )
 

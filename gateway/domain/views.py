@@ -17,6 +17,7 @@ from gateway.domain.channel import ChannelFields, Check, Dialect, ServedModel, U
 from gateway.domain.group import GroupFields
 from gateway.domain.group_names import NameSpan
 from gateway.domain.human_values import brief_span, first_of
+from gateway.domain.key_owners import KeyOwner
 from gateway.domain.price import Rates, Tier
 from gateway.domain.text import plain
 from gateway.domain.token import TokenFields, TokenState
@@ -67,6 +68,13 @@ class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
     """Calls that wait for a place among those in flight."""
     temporary: bool = False
     """Created by ``tollkeeper run`` for one program."""
+    keys: tuple[KeyOwner, ...] = ()
+    """What stands for its key, and for its former ones, the newest first."""
+
+    @property
+    def searched(self) -> str:
+        """What a search looks at: also what stands for its keys."""
+        return " ".join([self.name, self.group, self.state, self.hint, self.note, *(one.handle for one in self.keys)])
 
     @property
     def outlived(self) -> bool:
@@ -476,21 +484,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """How many calls wait, by what they wait for."""
     queued: int = 0
     """Of these, the ones that nothing is held for yet; ``in_flight`` counts all others."""
-
-
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of recomputing every balance and sum from the call log."""
-
-    equal: bool
-    calls: int
-    cost_nanos: Nanos
-    granted_nanos: Nanos
-    balance_nanos: Nanos
-    checks: int
-    difference: str
-    """The first difference; empty if equal."""
-    damage: list[str] = []
-    """What of the call log is missing, or was damaged when the store was opened; the sums may be equal all the same."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from gateway.domain.call import Record
+from gateway.domain.diagnosis import Verdict
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import Verdict
 from gateway.store.books import ACCOUNT, DIMENSION, Scope, SpentAmounts
 from gateway.store.files import body_of, id_of, intact
 from gateway.store.log import SegmentView

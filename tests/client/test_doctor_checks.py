@@ -13,9 +13,12 @@ from gateway.client.control import ControlClient
 from gateway.client.doctor_checks import START, Case, CheckFailed
 from gateway.client.doctor_rounds import check_clock, check_everything, check_proxies
 from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP
+from gateway.domain.diagnosis import Verdict
 from gateway.domain.errors import Unavailable
 from gateway.domain.group import Fallback
-from gateway.domain.views import Step, Verdict
+from gateway.domain.views import (
+    Step,
+)
 from gateway.runfile import Endpoint
 from tests.client.examined import Spoil, failure, steps
 from tests.control.conftest import Surface

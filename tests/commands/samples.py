@@ -6,6 +6,7 @@ from gateway.domain.account import AccountStatus
 from gateway.domain.budget import Window
 from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.channel import Check, Dialect, ServedModel, Timeouts
+from gateway.domain.diagnosis import Verdict
 from gateway.domain.limits import Limits
 from gateway.domain.price import Rates
 from gateway.domain.units import Millis, Nanos
@@ -22,7 +23,6 @@ from gateway.domain.views import (
     Summary,
     SumRow,
     TokenView,
-    Verdict,
     iso,
 )
 

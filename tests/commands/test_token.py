@@ -4,18 +4,21 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gateway.commands.exit_codes import Exit
 from gateway.domain.errors import Conflict, NotFound
-from gateway.domain.units import Nanos
-from gateway.domain.views import NewToken, TokenView
+from gateway.domain.key_owners import KeyOwner, digest, handle, hint
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.views import CallPage, NewToken, TokenView
 from tests import fork_server
 from tests.commands.program import PATIENCE_S, PROGRAM, environment, tollkeeper
 from tests.commands.runner import Control, run
-from tests.commands.samples import BUDGET, HOSTILE, TOKEN
+from tests.commands.samples import BUDGET, CALL, HOSTILE, NOW, TOKEN
 
 KEY = "sk-tk-" + "a" * 43
 NEW = NewToken(key=KEY, token=TOKEN)
@@ -236,3 +239,56 @@ def test_tokens_of_programs_that_have_ended_are_hidden_and_counted() -> None:
     everything = run("token", "list", "--all", control=control)
     assert (everything.out.count("claude-src"), everything.err) == (2, "")
     assert [row["name"] for row in run("token", "list", "--json", control=control).json] == ["laptop"]
+
+
+LEAKED = "sk-tk-" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6kL9nO2q"
+FORMER = KeyOwner(
+    noun="token", id="tok_1", name="laptop", handle=handle(hint(LEAKED), digest(LEAKED)), since=Millis(NOW - 86_400_000)
+)
+
+
+def key_control() -> Control:
+    path = quote(FORMER.handle, safe="")
+    tokens = [replace(TOKEN, keys=(FORMER,)), replace(TOKEN, id="tok_2", name="other")]
+    return Control(
+        {
+            f"GET /keys/{path}": FORMER,
+            "GET /tokens": tokens,
+            f"GET /tokens/{path}": tokens[0],
+            "GET /calls": CallPage(calls=[CALL]),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("token", "list", "--search", LEAKED),
+        ("token", "list", "--search", f"Bearer {LEAKED}"),
+        ("token", "show", LEAKED),
+        ("usage", "list", LEAKED),
+        ("usage", "list", f"tok:{LEAKED}"),
+        ("usage", "list", "--token", LEAKED),
+    ],
+)
+def test_a_key_that_is_searched_for_is_never_sent_or_printed_and_its_owner_is_named(command: tuple[str, ...]) -> None:
+    control = key_control()
+    ran = run(*command, control=control)
+    assert "sk-tk-aB3d…nO2q was the key of token 'laptop' until " in ran.err
+    assert LEAKED not in ran.out + ran.err + str(control.asked)
+
+
+def test_a_search_lists_the_token_that_had_the_key() -> None:
+    ran = run("token", "list", "--search", LEAKED, "--json", control=key_control())
+    assert [token["name"] for token in ran.json] == ["laptop"]
+    ran = run("token", "list", "--search", "OTHER", "--json", control=key_control())
+    assert [token["name"] for token in ran.json] == ["other"]
+
+
+@pytest.mark.parametrize(
+    "command", [("token", LEAKED), ("token", "edit", "--nope", LEAKED), (LEAKED,), ("usage", "list", f"x:{LEAKED}")]
+)
+def test_no_error_repeats_a_key(command: tuple[str, ...]) -> None:
+    ran = run(*command, control=key_control())
+    assert ran.code != 0
+    assert LEAKED not in ran.out + ran.err

@@ -63,7 +63,9 @@ async def test_an_address_that_does_not_answer_is_the_field_that_is_wrong(
     ],
     ids=["name", "upstream", "pattern", "exclusion"],
 )
-async def test_a_url_is_no_name_of_a_model(owner: ControlClient, body: dict[str, object], more: Any, url: str) -> None:
+async def test_a_url_is_refused_as_the_name_of_a_model(
+    owner: ControlClient, body: dict[str, object], more: Any, url: str
+) -> None:
     with pytest.raises(BadRequest, match=r"is a URL, not the name of a model.*\(--base-url\)") as caught:
         await owner.add_channel(body | more(url))
     assert caught.value.param == "models"

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from gateway.domain.channel import Check, ServedModel
-from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Why
+from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Verdict, Why
 from gateway.domain.errors import BadRequest
 from gateway.domain.events import EntityChanged, Snapshot
 from gateway.domain.settings import ExpiringRecords, Settings
@@ -32,7 +32,6 @@ from gateway.domain.views import (
     Status,
     Step,
     TokenView,
-    Verdict,
 )
 from tests.tui.stage import (
     ADDRESS,

@@ -22,6 +22,7 @@ from tui.text import content, safe
 from tui.trends import Trends, days, hours, trends
 from tui.widgets import choices
 from tui.widgets.dialogs import Prompt, toast
+from tui.widgets.search_input import SearchInput
 from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail, LeadLine
 
@@ -117,6 +118,7 @@ def marked_only(page: AnyPage) -> None:
     table, before = page.table, page.shows_marked
     page.shows_marked = not before and bool(table.marks)
     page.source.keep(set(table.marks) if page.shows_marked else None)
+    table.cursor_key = table.cursor_key if not page.shows_marked or table.cursor_key in table.marks else None
     if not (table.marks or before):
         toast(page, f"Nothing is marked. Press {page.session.key('list.mark')} to mark a row.")
     page.renew()
@@ -234,7 +236,7 @@ class ListPage(ConsolePage, Generic[R]):
 
     def compose(self) -> ComposeResult:
         yield LeadLine(self.draw_lead)
-        yield Input(placeholder=self.listing.hint, classes="filter", compact=True, value=self.view.filter)
+        yield SearchInput(placeholder=self.listing.hint, classes="filter", compact=True, value=self.view.filter)
         with Container(classes="body"):
             table = LiveTable(self.columns, self.source, self.session.glyphs)
             table.set_reactive(LiveTable.has_focus, True)  # a new page gets the focus: the table is styled once
@@ -279,9 +281,7 @@ class ListPage(ConsolePage, Generic[R]):
             narrowed = self.view.filter or self.shows_marked
             words = self.listing.no_match(self.view.filter) if narrowed else self.listing.empty()
             self.query_one(".empty", Static).update(words)
-        self.query_one(
-            ".empty"
-        ).display = empty  # covers the table, which keeps the focus, so the page's keys still work
+        self.query_one(".empty").display = empty  # it covers the table, which keeps the focus and the page's keys
         self.draw_lead()
         self.draw_detail()
 
@@ -324,7 +324,7 @@ class ListPage(ConsolePage, Generic[R]):
         pane, row = self.query_one(Detail), self.table.current
         if pane.display:
             key = None if row is None else self.listing.key(row)
-            gone = content((GONE if self.table.lost else "", "dim"))
+            gone = content(GONE if self.table.lost else "")
             pane.show(lambda width: gone if row is None else self.listing.detail(row, width), key)
 
     def on_input_changed(self, event: Input.Changed) -> None:

@@ -79,7 +79,8 @@ class LiveSource:
         self._version = -1
         self._view: list[CallId] = []
         """What is shown of the ring, oldest first."""
-        self._below = 0
+        self.records = 0
+        """Number of the newest record below the ring."""
         self._ordered: list[CallView] | None = None
         self.history = CallHistory()
         self.found: list[CallView] = []
@@ -93,6 +94,7 @@ class LiveSource:
         """Held by the one search request at a time."""
         self._kept: Collection[Hashable] | None = None
         self._pinned: Hashable = None
+        """The selected row: it stays also when its call ends and the filter is for others."""
         self.order_wanted: CallOrder | None = None
         self.paused = False
         self.unseen = UnseenCalls()
@@ -104,12 +106,7 @@ class LiveSource:
     def count(self) -> int:
         if self._ordered is not None:
             return len(self._ordered)
-        return len(self._view) + (self._below if self.query is None else len(self.found))
-
-    @property
-    def records(self) -> int:
-        """Number of the newest record below the ring."""
-        return self._below
+        return len(self._view) + (self.records if self.query is None else len(self.found))
 
     def row(self, index: int) -> CallView | None:
         if self._ordered is not None:
@@ -118,7 +115,7 @@ class LiveSource:
             known = self.calls.by_id.get(self._view[-1 - index])
             return None if known is None else as_view(known, self.session.now())
         at = index - len(self._view)
-        return self.history.row(self._below - at) if self.query is None else self.found[at]
+        return self.history.row(self.records - at) if self.query is None else self.found[at]
 
     def key(self, index: int) -> Hashable:
         if self._ordered is not None:
@@ -126,13 +123,13 @@ class LiveSource:
         if index < len(self._view):
             return self._view[-1 - index]
         at = index - len(self._view)
-        return self._below - at if self.query is None else self.found[at].id
+        return self.records - at if self.query is None else self.found[at].id
 
     def index(self, key: Hashable) -> int | None:
         if self._ordered is not None:
             return next((i for i, row in enumerate(self._ordered) if row.id == key), None)
         if isinstance(key, int):
-            return len(self._view) + self._below - key if 0 < key <= self._below else None
+            return len(self._view) + self.records - key if 0 < key <= self.records else None
         at = bisect_left(self._view, str(key))
         if at < len(self._view) and self._view[at] == key:
             return len(self._view) - 1 - at
@@ -217,21 +214,18 @@ class LiveSource:
         changed = calls.changes()
         order = self.hidden.seen(calls.order) if self.paused else calls.order
         if self.query is None:
-            if self.order_wanted is not None and calls.below != self._below:
+            if self.order_wanted is not None and calls.below != self.records:
                 self.narrow(None)  # calls fell out of the ring: they are to be found below it now
-            self._view, self._below = list(order), calls.below
+            self._view, self.records = list(order), calls.below
         elif changed is None or self._version < 0:
-            if calls.below != self._below:  # calls fell out of the ring: they are to be found below it now
+            if calls.below != self.records:  # calls fell out of the ring: they are to be found below it now
                 self.narrow(self.query)
-            self._view = [i for i in order if self._shows(i)]
-            self._below = calls.below
+            self._view = [i for i in order if i == self._pinned or self.fits(i)]
+            self.records = calls.below
         else:
             for call_id in dict.fromkeys(changed):
-                _insert(self._view, call_id, there=call_id in calls.by_id and self._shows(call_id))
-
-    def _shows(self, call_id: CallId) -> bool:
-        """Whether a call of the ring is a row: the selected one is, also when it ends and the filter is for others."""
-        return call_id == self._pinned or self.fits(call_id)
+                there = call_id in calls.by_id and (call_id == self._pinned or self.fits(call_id))
+                _insert(self._view, call_id, there=there)
 
     def fits(self, call_id: CallId) -> bool:
         """Whether the filter, if there is one, shows this call of the ring."""

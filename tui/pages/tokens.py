@@ -134,8 +134,7 @@ class TokenListing(TrendListing[TokenRow]):
         )
 
     def words(self, row: TokenRow) -> str:
-        token = row.view
-        return safe(f"{token.name} {token.group} {token.state} {token.hint} {token.note}")
+        return safe(row.view.searched, 20_000)
 
     def _row(self, token: TokenView) -> TokenRow:
         now = self.session.now()

@@ -31,6 +31,7 @@ from tui.pages.usage_table import (
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
 from tui.trends import HOUR_MS, MINUTE
+from tui.widgets.search_input import SearchInput
 from tui.widgets.text_block import LeadLine, TextBlock
 
 PERIODS: Mapping[str, tuple[str, int]] = {
@@ -148,7 +149,7 @@ class UsagePage(ConsolePage):
 
     def compose(self) -> ComposeResult:
         yield LeadLine(self.renew)
-        field = Input(placeholder=HINT, classes="filter", compact=True, value=self.view.filter)
+        field = SearchInput(placeholder=HINT, classes="filter", compact=True, value=self.view.filter)
         field.display = bool(self.view.filter)
         yield field
         yield UsageBlock()

@@ -19,6 +19,7 @@ from tui.listing import Column, row_filter
 from tui.screens import DialogScreen
 from tui.text import content, fitting, lines, safe, safe_lines
 from tui.widgets.dialogs import BACK, Confirm, Dialog
+from tui.widgets.search_input import SearchInput
 
 
 class Picker(Widget, can_focus=True):
@@ -217,7 +218,7 @@ class MultiSelect(DialogScreen[Any]):
         with Dialog(classes="dialog big", needs=BOX + longest + SCROLLBAR):
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             yield Static(Content(safe_lines(self._about)))
-            yield Input(placeholder=HINT, compact=True)
+            yield SearchInput(placeholder=HINT, compact=True)
             with VerticalScroll(classes="choices", can_focus=False):
                 yield CheckList(self._options, self.selected)
             keys = [("space", " toggle  "), ("a", " all or none  "), ("/", " search  "), ("enter", " done  ")]

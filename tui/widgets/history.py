@@ -22,6 +22,7 @@ from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, safe
 from tui.widgets.dialogs import Confirm, toast
+from tui.widgets.search_input import SearchInput
 from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail
 
@@ -79,7 +80,7 @@ class HistoryScreen(DialogScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(classes="title")
-            yield Input(placeholder="words to match, !word to exclude", compact=True)
+            yield SearchInput(placeholder="words to match, !word to exclude", compact=True)
             yield LiveTable(history_columns(self._session), self._source, self._session.glyphs, id="history")
             yield Detail(in_tab_order=True)
             keys = [("enter u", " undo  "), ("U", " redo  "), ("tab", " details  "), ("/", " filter  ")]

@@ -108,7 +108,8 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.lost = False
         """Whether the row of the cursor is gone, so that none is selected."""
         self._painter: RowPainter[R] = RowPainter(partial(style_of, self), glyphs)
-        self._key: Hashable = None
+        self.cursor_key: Hashable = None
+        """Of the row of the cursor."""
         self._count = 0
         self._needs: dict[str, int] = {}
         """The widths of the widest texts that were seen in each column since it was arranged."""
@@ -174,7 +175,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
 
     def go(self, index: int) -> None:
         """Put the cursor on a row and bring it on screen."""
-        self._select(max(0, min(self.source.count - 1, index)))
+        _select(self, max(0, min(self.source.count - 1, index)))
         top, height = self.scroll_offset.y, max(1, self.size.height - HEAD)
         if not top <= self.cursor < top + height:
             y = self.cursor if self.cursor < top else self.cursor - height + 1
@@ -251,23 +252,24 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
     def _follow_key(self, *, new_filter: bool) -> int:
         """Put the cursor where its row is now; by how many lines the view must move to stay on the same rows."""
         count, old = self.source.count, self.cursor
-        if self.following or not count or self._key is None:
-            self._select(0)
+        if self.following or not count or self.cursor_key is None:
+            _select(self, 0)
             return 0
-        index = self.source.index(self._key)
+        index = self.source.index(self.cursor_key)
         if index is None and new_filter:
-            self._select(0)
+            _select(self, 0)
         elif index is None:
             self.cursor, self.lost = min(count - 1, old), True
         else:
-            self._select(index)
+            _select(self, index)
         return self.cursor - old
 
-    def _select(self, index: int) -> None:
-        """Put the cursor on a row, which stays there."""
-        self.cursor, self.lost = index, False
-        self._key = self.source.key(index) if index < self.source.count else None
-        self.source.pin(self._key)
+
+def _select(table: LiveTable[R], index: int) -> None:
+    """Put the cursor on a row, which stays there."""
+    table.cursor, table.lost = index, False
+    table.cursor_key = table.source.key(index) if index < table.source.count else None
+    table.source.pin(table.cursor_key)
 
 
 def _text_widths(columns: Sequence[Column[R]], rows: Sequence[R], sort: str) -> dict[str, int]:

@@ -41,7 +41,7 @@ def test_half_a_mapping_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["https://host/v1", "a=https://host/v1", "a, http://host:8000/v1/", "!https://h*"])
-def test_a_url_is_no_model(text: str) -> None:
+def test_a_url_is_refused_as_a_model(text: str) -> None:
     with pytest.raises(BadRequest, match="is a URL, not the name of a model"):
         read_offering(text)
 

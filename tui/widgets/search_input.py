@@ -1,0 +1,64 @@
+"""Search input: a field to search with, which never shows, keeps or passes on a key that is pasted into it.
+
+The key is replaced by its handle before anything sees it; a message says whose it is.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from textual.app import App, ComposeResult
+from textual.command import CommandInput, CommandPalette
+from textual.dom import DOMNode
+from textual.widgets import Input
+
+from gateway.domain.errors import GatewayError
+from gateway.domain.key_owners import handles_in, without_keys
+from tui.widgets.dialogs import toast
+
+
+class SearchInput(Input):
+    """A filter."""
+
+    def validate_value(self, value: str) -> str:
+        return hide_keys(self, value)
+
+
+class PaletteInput(CommandInput):
+    """The field of the palette."""
+
+    def validate_value(self, value: str) -> str:
+        return hide_keys(self, value)
+
+
+class SearchPalette(CommandPalette):
+    """The palette with that field."""
+
+    DEFAULT_CSS = ""
+
+    def compose(self) -> ComposeResult:
+        for widget in super().compose():
+            yield PaletteInput(placeholder=widget.placeholder) if isinstance(widget, CommandInput) else widget
+
+
+def open_palette(app: App[Any]) -> None:
+    """Open the palette with that field."""
+    if app.use_command_palette and not CommandPalette.is_open(app):
+        app.push_screen(SearchPalette(id="--command-palette"))
+
+
+def hide_keys(field: Input, text: str) -> str:
+    """The text with handles instead of keys; whose they are is reported."""
+    hidden = without_keys(text, typed=len(text) <= len(field.value) + 1)
+    if hidden != text:
+        field.run_worker(_report_owners(field, set(handles_in(hidden)) - set(handles_in(text))), exit_on_error=True)
+    return hidden
+
+
+async def _report_owners(node: DOMNode, handles: Iterable[str]) -> None:
+    session = node.app.session  # type: ignore[attr-defined]  # the console
+    for handle in handles:
+        try:
+            owner = await session.client.key_owner(handle)
+            toast(node, f"{owner.text(session.now())}.")
+        except GatewayError as error:
+            toast(node, error.message, bad=True)
