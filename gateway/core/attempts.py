@@ -31,7 +31,6 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, never_repaired
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Order, PreparedRequest, Reply, WholeAnswer
-from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.dialects import REMEMBERING
 from gateway.upstream.redaction.redaction import Redaction
 
@@ -87,7 +86,7 @@ class Attempts:
         self,
         *,
         sender: AnswerSender,
-        adapter_of: Callable[[Dialect], DialectAdapter],
+        adapter_of: Callable[[Dialect], Adapter],
         preparer: Preparer,
         health: ChannelHealth,
         clock: Clock,

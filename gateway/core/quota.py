@@ -41,8 +41,8 @@ from gateway.domain.media_size import NO_MEDIA
 from gateway.domain.price import Price, highest_cost
 from gateway.domain.prompt_size import (
     BOUND_BYTES_PER_TOKEN,
-    BOUND_TOOLS_TOKENS,
     SCHEMAS,
+    bound_of,
     result_names_bound,
     tool_calls_bound,
 )
@@ -300,11 +300,16 @@ def _has_names(value: object) -> bool:
 
 
 def _added_input(overrides: Overrides) -> int:
-    parameters: Mapping[str, object] = {**overrides.default, **overrides.set}
-    texts = [value for value in parameters.values() if isinstance(value, str | list | dict)]
-    size = len(overrides.system.encode()) + sum(len(msgspec.json.encode(text)) for text in texts)
-    tools = BOUND_TOOLS_TOKENS if any(name in parameters for name in SCHEMAS) else 0
-    return -(-size // BOUND_BYTES_PER_TOKEN) + tools
+    """Tokens of what an owner adds to the input; numbers and flags are none."""
+    given = {**overrides.default, **overrides.set}
+    texts = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in given.items() if _has_text(value)}
+    schemas = [texts.pop(name) for name in SCHEMAS if name in texts]
+    found = bound_of((), schemas, texts.values(), least=0)
+    return found.tokens + found.media.bound("") - (-len(overrides.system.encode()) // BOUND_BYTES_PER_TOKEN)
+
+
+def _has_text(value: object) -> bool:
+    return isinstance(value, str | list | dict)
 
 
 ACCOUNT: Scope = ("account", "")

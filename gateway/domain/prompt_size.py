@@ -89,8 +89,10 @@ def bound_of(
     others: Iterable[msgspec.Raw] = (),
     long: LongStrings = NOTHING_LONG,
     signs: Iterable[bytes] = _SIGNS,
+    *,
+    least: int = BOUND_LEAST,
 ) -> InputBound:
-    """What to hold for the input of a request whose fields these are: at least 16 tokens.
+    """What to hold for the input of a request whose fields these are: at least 16 tokens by default.
 
     ``schemas``: tools and forms of the answer, which vendors explain in words of their own. ``others``: fields that an
     upstream may show to the model; arrays of numbers in them may be texts. ``signs``: what ``read`` has in it if there
@@ -115,7 +117,7 @@ def bound_of(
         size -= parts.left_out
         tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
         media = parts.media
-    return InputBound(max(BOUND_LEAST, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), media)
+    return InputBound(max(least, -(-size // BOUND_BYTES_PER_TOKEN) + tokens), media)
 
 
 def _has_sign(text: bytes, signs: Iterable[bytes]) -> bool:

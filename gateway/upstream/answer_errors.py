@@ -16,18 +16,7 @@ from gateway.upstream.error_body import ErrorBody, error_part, read_error, read_
 from gateway.upstream.failures import classify
 
 _REPORTS = frozenset(
-    {
-        "error",
-        "errors",
-        "error_code",
-        "errcode",
-        "base_resp",
-        "x_groq",
-        "detail",
-        "success",
-        "statusCode",
-        "ResponseMetadata",
-    }
+    {"error", "errors", "error_code", "errcode", "base_resp", "x_groq", "detail", "success", "statusCode"}
 )
 """Fields in which errors are reported."""
 _ANSWERS = (

@@ -15,7 +15,7 @@ import msgspec
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
-from gateway.domain.prompt_size import bound_of, count_tokens, prompt_tokens
+from gateway.domain.prompt_size import MESSAGE_TOKENS, bound_of, count_tokens, prompt_tokens
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
@@ -34,8 +34,7 @@ from gateway.inbound.large_body import read_large
 from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Order
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
 
@@ -98,7 +97,7 @@ class Completions(ChatCompletions):
         beyond = "" if channel.dialect in NATIVE else _beyond_chat(request.fields)
         return f"speaks {channel.dialect}: {_as_chat(beyond)}" if beyond else ""
 
-    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
         if channel.dialect in NATIVE and not lacking:
             order = edit_request(order, channel.overrides, _WORDS, _REQUIRED)
@@ -154,7 +153,7 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> Inb
         choices=choices * prompts,
         output_cap=cap or USUAL_OUTPUT,
         plain=False,
-        input_bound=tokens + bound.tokens,
+        input_bound=tokens + bound.tokens + MESSAGE_TOKENS,
         media=bound.media,
         long=long,
         output_rule=partial(completions_limit, prompts=prompts),

@@ -13,7 +13,7 @@ import msgspec
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
-from gateway.domain.prompt_size import MESSAGES_SIGNS, InputBound, bound_of, tokens_of
+from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_SIGNS, InputBound, bound_of, tokens_of
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input, read_field, read_model
 from gateway.inbound.json_body import Fields, fields_of
@@ -145,7 +145,7 @@ def _request(
         choices=1,
         output_cap=max(1, found.max_tokens),
         plain=not careful and is_plain(fields, _USUAL),
-        input_bound=bound.tokens,
+        input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
         media=bound.media,
         long=long,
         output_rule=messages_limit,

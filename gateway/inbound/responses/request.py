@@ -13,7 +13,7 @@ import msgspec
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
-from gateway.domain.prompt_size import RESPONSES_SIGNS, bound_of, tokens_of
+from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_SIGNS, bound_of, tokens_of
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input
 from gateway.inbound.json_body import BOM, Fields, fields_of, read_typed
@@ -152,7 +152,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         output_cap=found.max_output_tokens,
         plain=is_plain(fields, _CHECKED),
         least_cap=LEAST_LIMIT,
-        input_bound=bound.tokens,
+        input_bound=bound.tokens + MESSAGE_TOKENS * len(_given_fields(fields, _INPUT)),
         media=bound.media,
         remote_input=bool(found.state),
         kept_id=found.previous_response_id or "",

