@@ -91,7 +91,7 @@ class ChannelListing(TrendListing[ChannelRow]):
         channels = self.session.board.channels
         counts: dict[str, int] = {}
         for channel in channels:
-            counts[channel.state] = counts.get(channel.state, 0) + 1
+            counts[channel.shown_state] = counts.get(channel.shown_state, 0) + 1
         dot = self.session.glyphs.dot
         summary = f" {dot} ".join(f"{number} {state_word(state)}" for state, number in counts.items())
         paused = min(filter(_is_paused, channels), key=lambda c: STATE_ORDER.index(c.state), default=None)

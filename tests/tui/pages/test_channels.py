@@ -41,6 +41,7 @@ def test_an_untested_channel_is_neither_green_nor_marked_as_good() -> None:
     assert state.tone is not None
     assert (state.text(fresh).split(), state.tone(fresh)) == (["?", "untested"], "dim")
     assert "untested   nothing has succeeded here yet" in detail(fresh.view)
+    assert "1 ok · 1 untested" in str(page.lead(100)) or "1 untested · 1 ok" in str(page.lead(100))
 
 
 def key(number: int) -> KeyView:
