@@ -197,7 +197,7 @@ async def test_k12_a_call_costs_what_it_cost_when_it_was_admitted(gateway: Gatew
     gateway.change("tokens", "tok_laptop", None)
     wall.set()
     assert (await first).status == 200
-    assert (await gateway.client.chat()).refusal == (401, "invalid_api_key", None)
+    assert (await gateway.client.chat()).refusal == (401, "key_replaced", None)
     gateway.client = gateway.token()
     assert (await gateway.client.chat()).status == 200
     costs = [record.cost for record in gateway.records if record.status == 200]
