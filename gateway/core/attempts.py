@@ -31,6 +31,7 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, never_repaired
 from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Order, PreparedRequest, Reply, WholeAnswer
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.dialects import REMEMBERING
 from gateway.upstream.redaction.redaction import Redaction
 
@@ -86,7 +87,7 @@ class Attempts:
         self,
         *,
         sender: AnswerSender,
-        adapter_of: Callable[[Dialect], Adapter],
+        adapter_of: Callable[[Dialect], DialectAdapter],
         preparer: Preparer,
         health: ChannelHealth,
         clock: Clock,

@@ -8,7 +8,6 @@ ones are ordered by priority. A hold covers the most expensive fallback that can
 of the one that answered.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -89,11 +88,6 @@ def _spill(policy: Policy, channel: Channel) -> int:
     return SPILL if policy is Policy.LOCAL and is_local(channel) and channel.limits.concurrent is None else 0
 
 
-_TOO_LONG = re.compile(
-    r"context[_ ](?:length|window|size)|maximum context|prompt is too long|too many tokens", re.IGNORECASE
-)
-
-
 class FallbackEntry(Protocol):
     """A model, as far as it is looked at here."""
 
@@ -126,5 +120,5 @@ def is_refused(failure: UpstreamError) -> bool:
 
 
 def is_too_long(failure: UpstreamError) -> bool:
-    """Whether a request was refused for its length, as the upstream's words say."""
-    return bool(_TOO_LONG.search(f"{failure.code} {failure.message}"))
+    """Whether a request was refused for its length."""
+    return failure.code == "context_length_exceeded"

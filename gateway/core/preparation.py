@@ -25,7 +25,8 @@ from gateway.inbound.api import AttemptPlan
 from gateway.inbound.json_body import unmask
 from gateway.inbound.large_body import unmask_text
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Adapter, Failure, LearnedRefusals, Order, PreparedRequest
+from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, RequestWriter
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.learned_params import NOTHING, LearnedParams
 from gateway.upstream.translate.request import refusal_of
 
@@ -63,7 +64,7 @@ class Preparer:
         self._worker = worker
         self._wall = wall
 
-    async def plan(self, call: Call, adapter: Adapter, order: Order, route: Route) -> AttemptPlan:
+    async def plan(self, call: Call, adapter: DialectAdapter, order: Order, route: Route) -> AttemptPlan:
         """How the client's API calls this channel. Raises AttemptFailed if the request cannot be translated for it."""
         api, channel = call.context.visit.api, route.channel
         lacking = bool(self._lessons.lacking) and self._lessons.lacks(channel.id, api.name, self._wall())
@@ -74,7 +75,7 @@ class Preparer:
         except BadRequest as fault:
             raise refusal_of(channel, fault) from fault
 
-    def is_native(self, call: Call, adapter: Adapter, channel: Channel) -> bool:
+    def is_native(self, call: Call, adapter: DialectAdapter, channel: Channel) -> bool:
         """Whether this channel speaks the client's API itself, as far as is known. Not for large requests."""
         visit, request = call.context.visit, call.context.request
         if visit.api.selects(request) and visit.api.obstacle(request, channel):
@@ -90,7 +91,7 @@ class Preparer:
         """The result of work that takes the longer the larger the call's request is."""
         return await self._worker.run(work) if call.context.request.prompt is not None else work()
 
-    async def prepare(self, call: Call, adapter: Adapter, order: Order, route: Route) -> PreparedRequest:
+    async def prepare(self, call: Call, adapter: RequestWriter, order: Order, route: Route) -> PreparedRequest:
         """The request as this channel wants it. Raises AttemptFailed or BadRequest if it cannot be put so."""
         channel, mask = route.channel, call.context.request.mask
         learned = self._lessons.of(channel.id, route.served, self._wall()) if self._lessons.known else NOTHING
@@ -135,7 +136,7 @@ def _unmask(prepared: PreparedRequest, mask: bytes) -> PreparedRequest:
 
 
 def prepare_large(
-    adapter: Adapter, order: Order, route: Route, learned: LearnedRefusals, mask: bytes
+    adapter: RequestWriter, order: Order, route: Route, learned: LearnedRefusals, mask: bytes
 ) -> PreparedRequest:
     """The request of a large order, in parts. Its ``body`` is what the demo upstream reads of it."""
     return _fill(adapter.prepare(order, route.channel, route.served, learned), order, route, mask)

@@ -32,6 +32,7 @@ from gateway.domain.units import CallId, Millis
 from gateway.inbound.json_body import Fields
 from gateway.inbound.stream_rules import Rules
 from gateway.upstream.adapter import Adapter, AnswerStream, Failure, Order
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.output_limit import OutputLimit
 
 EMPTY = msgspec.Raw(b"[]")
@@ -185,7 +186,7 @@ class InboundApi(Protocol):
         """Why this channel cannot answer the request; empty if it can. Only called if the API ``selects``."""
         return ""
 
-    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """How this channel is called, with the overrides of its owner.
 
         An API that is translated for some channels decides it here, for each attempt. ``order`` is that of ``order``,

@@ -183,6 +183,11 @@ class NativeReader(AnswerSource, Protocol):
 
     complete: bool
     """The terminal event was read."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the answer said why it ended, so that it is whole although its terminal event did not come."""
+
     failure: Failure | None
     """Set when an event reports one; the event does not go to the client."""
 
@@ -257,7 +262,8 @@ class NativeStream(SourcedStream):
         if event is not None and rawjson.maybe(event.data) is not None:  # its blank line never came
             out = self._pass(rest.rstrip(b"\r\n") + BLANK)
         if not (self.failure or self.finished):
-            self.failure = truncation(self._channel, "its last event did not come")
+            self.finished = self.reader.ended
+            self.failure = None if self.finished else truncation(self._channel, "its last event did not come")
         return out
 
     def cut_short(self) -> bytes:

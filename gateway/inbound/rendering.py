@@ -1,21 +1,21 @@
-"""Rendering: answers of any adapter in the form of a further API, by its ``Renderer`` (see ``events``).
+"""Rendering: answers of any dialect in the form of an API, by the ``Renderer`` of that API.
 
-Everything else about an answer (whether it is complete, what it used, why it failed) stays what the adapter says: an
-answer is worth the same money by whichever API it is called for.
+A dialect's reader gives parts, ``AnswerState`` makes events of them, and a renderer bytes. A plain answer is the list
+of its events: a stream that came for a plain request, and a body for a streamed one, need nothing else.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
 
+from gateway.domain.answer import AnswerEvent, AnswerPart, Medium, TextPiece, ToolCallBegan
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.long_strings import Buffer
 from gateway.domain.usage import Usage
-from gateway.inbound.events import AnswerEvent, ChatReader, Renderer
+from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
-    Adapter,
-    AnswerStream,
+    AttemptFailed,
     Failure,
     LearnedRefusals,
     Order,
@@ -23,10 +23,41 @@ from gateway.upstream.adapter import (
     PreparedRequest,
     WholeAnswer,
 )
+from gateway.upstream.answer_errors import failure_named
+from gateway.upstream.answer_reader import AnswerReader, DialectAdapter
+from gateway.upstream.answer_state import AnswerState
+from gateway.upstream.error_body import tidy
+from gateway.upstream.failures import bad_response, truncation
+from gateway.upstream.framing import BLANK, FramedStream, SSEEvent, WholeBody, has_comment, is_stream, parse
+from gateway.upstream.rawjson import refuse_many_elements
+from gateway.upstream.text_pieces import is_long, pieces
+
+
+class Renderer(Protocol):
+    """Writes one streamed answer as an API's clients read it."""
+
+    all_choices: bool = False
+    """Clients get every choice, and not the first alone."""
+    held: int = 0
+    """Bytes that are kept for the end."""
+
+    def shows(self, medium: Medium) -> bool:
+        """Whether clients can get it."""
+        return medium.is_image
+
+    def take(self, event: AnswerEvent) -> bytes:
+        """What the client gets for an event, at once; nothing of the end, which is ``tail``."""
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """Totals and the terminal event. It is sent once the call is recorded."""
+
+
+WholeRenderer = Callable[[Order, Channel, list[AnswerEvent]], Callable[[Usage], bytes]]
+"""Of the events of a whole answer, what writes it once its usage is known. Raises AttemptFailed if it cannot be."""
 
 
 class AnswerSource(Protocol):
-    """What knows the facts of an answer: the stream of another adapter, or a reader of its events."""
+    """What knows the facts of an answer."""
 
     tally: OutputCounter
 
@@ -47,18 +78,10 @@ class AnswerSource(Protocol):
         """For the record."""
 
 
-class SourcedStream:
-    """The part of ``adapter.AnswerStream`` that comes from a source, and the state at the beginning."""
+class SourceFacts:
+    """The part of ``adapter.AnswerStream`` that comes from a source."""
 
-    def __init__(self, source: AnswerSource) -> None:
-        self._source = source
-        self.tally = source.tally
-        self.started = False
-        self.finished = False
-        self.failure: Failure | None = None
-        self.events = 0
-        self.comments = 0
-        self.held = 0
+    _source: AnswerSource
 
     @property
     def reported(self) -> Usage | None:
@@ -81,43 +104,193 @@ class SourcedStream:
         return self._source.marks
 
 
-class RenderedStream(SourcedStream):
-    """A streamed answer of any adapter in the form of an API. Implements ``adapter.AnswerStream``."""
+class SourcedStream(SourceFacts):
+    """The same, and the state at the beginning."""
 
-    def __init__(self, chat: AnswerStream, order: Order, renderer: Renderer) -> None:
-        super().__init__(chat)
-        self._chat = chat
-        self._reader = ChatReader(order)
+    def __init__(self, source: AnswerSource) -> None:
+        self._source = source
+        self.tally = source.tally
+        self.started = False
+        self.finished = False
+        self.failure: Failure | None = None
+        self.events = 0
+        self.comments = 0
+        self.held = 0
+
+
+class RenderedStream(SourceFacts, FramedStream):
+    """A streamed answer of any dialect in the form of an API. Implements ``adapter.AnswerStream``."""
+
+    def __init__(self, reader: AnswerReader, order: Order, channel: Channel, renderer: Renderer) -> None:
+        super().__init__(channel)
+        self._order = order
+        self._reader = reader
+        self._source = self._state = AnswerState(order, all_choices=renderer.all_choices, stops=reader.stops)
+        self._withheld = False
+        """The answer had a medium that this API has no place for."""
+        self._shown = False
+        """It had something else, too."""
         self.renderer = renderer
-
-    def feed(self, data: bytes) -> bytes:
-        """See ``adapter.AnswerStream``."""
-        return self._render(self._chat.feed(data))
-
-    def end(self) -> bytes:
-        """See ``adapter.AnswerStream``."""
-        return self._render(self._chat.end())
+        self.tally = self._state.tally
 
     def cut_short(self) -> bytes:
         """See ``adapter.AnswerStream``."""
-        return self._render(self._chat.cut_short())
+        self.finished = True
+        return self._render(self._state.conclude("length"))
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``adapter.AnswerStream``."""
         return self.renderer.tail(usage, estimated=estimated)
 
-    def _render(self, chat: bytes) -> bytes:
-        stream = self._chat
-        self.started, self.finished, self.failure = stream.started, stream.finished, stream.failure
-        self.events, self.comments, self.held = stream.events, stream.comments, stream.held
-        if not chat:
+    def feed(self, data: bytes) -> bytes:
+        """See ``adapter.AnswerStream``."""
+        out = super().feed(data)
+        self.held += self.renderer.held
+        return out
+
+    def _read_events(self, block: bytes) -> bytes:
+        if self._state.in_text and (texts := self._reader.texts(block)) and self._state.count_texts(texts):
+            self.events += block.count(BLANK)
+            take = self.renderer.take
+            return b"".join([take(piece) for piece in texts])
+        out = []
+        for part in filter(None, block.split(BLANK)):
+            if has_comment(part):
+                self.comments += 1
+            event = parse(part)
+            if event is not None and event.data:
+                self.events += 1
+                out.append(self._pass(event))
+            if self.failure or self.finished:
+                break
+        return b"".join(out)
+
+    def _read_rest(self, rest: bytes) -> bytes:
+        """The last event counts without its blank line, if it is whole."""
+        rest = rest.strip(b"\n")
+        event, out = parse(rest), b""
+        if event is not None and (rawjson.maybe(event.data) is not None or event.data.strip() == b"[DONE]"):
+            out = self._read_events(rest)
+        if self.failure or self.finished:
+            return out
+        out += self._render(self._parts(self._reader.end()))
+        return out + self._conclude(done=self._reader.done)
+
+    def _read_body(self, body: WholeBody) -> bytes:
+        """A whole answer, as the stream that was requested."""
+        self.held = 0
+        return self.read_whole(body.take(), split=True)
+
+    def read_whole(self, body: bytes, *, split: bool = False) -> bytes:
+        """What the client gets for a whole answer; ``split``: long texts in pieces."""
+        try:
+            refuse_many_elements(body)
+            events = self._parts(self._reader.read_whole(body))
+            out = self._render((small for event in events for small in _pieces_of(event)) if split else events)
+        except AttemptFailed as exc:
+            self.failure = exc.failure
             return b""
-        take = self.renderer.take
-        return b"".join([take(event) for event in self._reader.read(chat, stream.reported)])
+        except ValueError as error:
+            self.failure = bad_response(self._channel, f"it is not an answer: {error}")
+            return b""
+        return out + self._conclude(done=True)
+
+    def _pass(self, event: SSEEvent) -> bytes:
+        """What the client gets for one event."""
+        try:
+            refuse_many_elements(event.data)
+            out = self._render(self._parts(self._reader.read(event)))
+        except ValueError:
+            self._skip(event)
+            return b""
+        self.failure = self._reader.failure
+        if not self.failure and self._reader.done:
+            out += self._conclude(done=True)
+        return out
+
+    def _parts(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
+        for part in parts:
+            yield from self._state.take(part)
+        if self._state.broken and self.failure is None:
+            self._reader.failure = self._reader.failure or failure_named(self._channel, self._state.broken)
+
+    def _render(self, events: Iterable[AnswerEvent]) -> bytes:
+        out = []
+        for event in events:
+            self._reader.watch(event)
+            if isinstance(event, Medium) and not self.renderer.shows(event):
+                self._withheld = True
+                self._state.note("medium_dropped")
+                continue
+            self._shown = self._shown or isinstance(event, Medium | TextPiece | ToolCallBegan)
+            out.append(self.renderer.take(event))
+        self.started = self.started or self._state.began
+        return b"".join(out)
+
+    def _skip(self, event: SSEEvent) -> None:
+        """One event that cannot be read is left out; what follows it decides whether the answer was good."""
+        self._state.garbled += 1
+        if not self.started or self._state.garbled > 1 or self._order.strict_events:
+            excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
+            self.failure = bad_response(self._channel, f"an event of the stream is not valid: {excerpt}")
+
+    def _conclude(self, *, done: bool) -> bytes:
+        """The end of the answer, which is good only if every choice has ended."""
+        self.failure = self.failure or self._reader.failure
+        if self.failure:
+            return b""
+        default = self._reader.default_word if self._state.began and not self._state.complete else ""
+        if not (self._state.complete or default):
+            self.failure = self._unfinished()
+            return b""
+        if self._state.empty:
+            self.failure = bad_response(self._channel, "a tool call has no name")
+            return b""
+        if self._withheld and not self._shown:
+            self.failure = bad_response(self._channel, "it is an image or a sound, which this API has no place for")
+            return b""
+        out = self._render(self._state.conclude(default))
+        self.finished = True
+        if not done:
+            self._state.note("no_done")
+        return out
+
+    def _unfinished(self) -> Failure:
+        if self._state.garbled:
+            return bad_response(self._channel, "an event of the stream is not valid, and the answer has no end")
+        return truncation(self._channel, "it has no finish_reason" if self._state.began else "it has no choice")
+
+
+def _pieces_of(event: AnswerEvent) -> Iterator[AnswerEvent]:
+    """A long text as several, so that of an answer of any size only a piece is ever copied."""
+    if isinstance(event, TextPiece) and is_long(event.piece) and not event.logprobs:
+        for piece in pieces(event.piece):
+            yield msgspec.structs.replace(event, piece=piece)
+    else:
+        yield event
+
+
+class _Gathering(Renderer):
+    """Keeps the events of a stream that came where none was requested."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self.all_choices = renderer.all_choices
+        self.gathered: list[AnswerEvent] = []
+        self._renderer = renderer
+
+    def shows(self, medium: Medium) -> bool:
+        return self._renderer.shows(medium)
+
+    def take(self, event: AnswerEvent) -> bytes:
+        self.gathered.append(event)
+        return b""
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        return b""
 
 
 class RenderedWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
-    """A whole answer in the form of an API; ``body`` is the chat completion that it is made of."""
+    """A whole answer in the form of an API; ``body`` is what the upstream sent."""
 
     render: Callable[[Usage], bytes]
 
@@ -126,44 +299,53 @@ class RenderedWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
         return (self.render(usage),)
 
 
-WholeRenderer = Callable[[Order, Channel, list[AnswerEvent]], Callable[[Usage], bytes]]
-"""Of the events of a whole answer, what writes it once its usage is known. Raises AttemptFailed if it cannot be."""
-
-
 class RenderingAdapter:
-    """An adapter whose answers are rendered. Implements ``adapter.Adapter``; its orders are chat completions."""
+    """A dialect whose answers are rendered. Implements ``adapter.Adapter``; its orders are chat completions."""
 
-    def __init__(self, chat: Adapter, renderer: Callable[[Order], Renderer], whole: WholeRenderer) -> None:
-        self._chat = chat
+    def __init__(
+        self,
+        dialect: DialectAdapter,
+        renderer: Callable[[Order], Renderer],
+        whole: WholeRenderer,
+    ) -> None:
+        self._dialect = dialect
         self._renderer = renderer
         self._whole = whole
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``."""
-        return self._chat.prepare(order, channel, served, learned)
+        return self._dialect.prepare(order, channel, served, learned)
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """See ``adapter.Adapter``."""
-        return self._chat.recalled(fields)
-
-    def stream(self, order: Order, channel: Channel) -> RenderedStream:
-        """See ``adapter.Adapter``."""
-        return RenderedStream(self._chat.stream(order, channel), order, self._renderer(order))
-
-    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``."""
-        chat = self._chat.whole(body, order, channel)
-        render = self._whole(order, channel, list(ChatReader(order).read_whole(chat.body)))
-        return RenderedWhole(
-            body=chat.body,
-            reported=chat.reported,
-            finish=chat.finish,
-            upstream_id=chat.upstream_id,
-            tally=chat.tally,
-            marks=chat.marks,
-            render=render,
-        )
+        return self._dialect.recalled(fields)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``."""
-        return self._chat.failure(channel, status, headers, body)
+        return self._dialect.failure(channel, status, headers, body)
+
+    def stream(self, order: Order, channel: Channel) -> RenderedStream:
+        """See ``adapter.Adapter``."""
+        return RenderedStream(self._dialect.reader(order, channel), order, channel, self._renderer(order))
+
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
+        """See ``adapter.Adapter``. A whole answer is read like a stream that brings it at once."""
+        gathering = _Gathering(self._renderer(order))
+        stream = RenderedStream(self._dialect.reader(order, channel), order, channel, gathering)
+        streamed = is_stream(body)
+        if streamed:
+            stream.feed(body)
+            stream.end()
+        else:
+            stream.read_whole(body)
+        if stream.failure is not None:
+            raise AttemptFailed(stream.failure)
+        return RenderedWhole(
+            body=body,
+            reported=stream.reported,
+            finish=stream.finish,
+            upstream_id=stream.upstream_id,
+            tally=stream.tally,
+            marks=(*stream.marks, "assembled") if streamed else stream.marks,
+            render=self._whole(order, channel, gathering.gathered),
+        )

@@ -8,32 +8,10 @@ or trusted.
 
 import base64
 import binascii
-from enum import StrEnum
 
-import msgspec
+from gateway.domain.answer import Seal, SealKind
 
 PREFIX = "tk1."
-
-
-class SealKind(StrEnum):
-    """Whose reasoning it is, and what the content of the seal is."""
-
-    ANTHROPIC = "a"
-    """A JSON array of ``thinking`` and ``redacted_thinking`` blocks."""
-    GEMINI = "g"
-    """A JSON object of thought signatures by the ids of the tool calls that they belong to."""
-    OPENAI = "o"
-    """A reasoning item of Responses."""
-    PLAIN = "p"
-    """Nothing: the text is all there is."""
-
-
-class Seal(msgspec.Struct, frozen=True):
-    """An unwrapped seal."""
-
-    kind: SealKind
-    content: bytes = b""
-    """JSON."""
 
 
 PLAIN_SEAL = Seal(SealKind.PLAIN)

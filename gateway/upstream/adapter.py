@@ -18,7 +18,7 @@ from gateway.domain.usage import Usage
 from gateway.upstream.redaction.answers import NO_SCREEN, Screen
 
 PIECES = 256
-"""Texts kept apart before they are joined: a stream brings thousands of a few letters each."""
+"""Texts before they are joined: a stream brings thousands of a few letters each."""
 BLOCK = 65_536
 """Characters kept before they are folded into a number: the memory of a tally is bounded."""
 FOLD_SAMPLES = 2
@@ -109,9 +109,6 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     """The id of the client's token, if one of the channels may put back what it has seen before; else empty."""
     screen: Screen = NO_SCREEN
     """What the answer passes on its way to the client. Set when an answer has come, for it belongs to the channel."""
-    seals: bool = False
-    """The chunks of an answer carry the reasoning that its vendor wants back, in ``delta.thinking_blocks``: not for
-    clients of chat completions, whose SDKs do not expect it there."""
     forward: Mapping[str, str] = {}
     """The client's headers that a relay sends along."""
     query: str = ""
@@ -321,9 +318,8 @@ class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def as_object(usage: Usage) -> dict[str, object]:
     """The usage as clients read it: OpenAI's names, the details always present."""
-    details = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write}
-    if usage.cache_write_long:
-        details["cache_write_long_tokens"] = usage.cache_write_long
+    long = {"cache_write_long_tokens": usage.cache_write_long} if usage.cache_write_long else {}
+    details = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write, **long}
     return {
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
@@ -333,8 +329,8 @@ def as_object(usage: Usage) -> dict[str, object]:
     }
 
 
-class Adapter(Protocol):
-    """One dialect. Pure."""
+class RequestWriter(Protocol):
+    """Writes requests, and reads refusals of them. Pure."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """The request as this channel wants it."""
@@ -342,14 +338,18 @@ class Adapter(Protocol):
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Input tokens that ``prepare`` may put back into a request from memory, at most."""
 
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """What an answer of another status means. Header names are lower-case."""
+
+
+class Adapter(RequestWriter, Protocol):
+    """How a channel is called for one API. Pure."""
+
     def stream(self, order: Order, channel: Channel) -> AnswerStream:
         """A new decoder and normaliser for one attempt. It also takes a whole JSON answer (to a stream request)."""
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """A plain answer of status 2xx. It also takes an event stream (to a plain request). Raises AttemptFailed."""
-
-    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """What an answer of another status means. Header names are lower-case."""
 
 
 class Memory(Protocol):

@@ -16,7 +16,18 @@ from gateway.upstream.error_body import ErrorBody, error_part, read_error, read_
 from gateway.upstream.failures import classify
 
 _REPORTS = frozenset(
-    {"error", "errors", "error_code", "errcode", "base_resp", "x_groq", "detail", "success", "statusCode"}
+    {
+        "error",
+        "errors",
+        "error_code",
+        "errcode",
+        "base_resp",
+        "x_groq",
+        "detail",
+        "success",
+        "statusCode",
+        "ResponseMetadata",
+    }
 )
 """Fields in which errors are reported."""
 _ANSWERS = (

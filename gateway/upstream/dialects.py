@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from gateway.domain.channel import Channel, Dialect, ServedModel
-from gateway.upstream.adapter import Adapter
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.anthropic import request as anthropic
 from gateway.upstream.anthropic.dialect import AnthropicDialect, AnthropicListing
 from gateway.upstream.anthropic.models import row_of as anthropic_row
@@ -32,7 +32,7 @@ def _never(_: Channel) -> bool:
 class DialectParts(msgspec.Struct, frozen=True, kw_only=True):
     """What ``upstream`` has for a dialect."""
 
-    adapter: Callable[[], Adapter]
+    adapter: Callable[[], DialectAdapter]
     """A new one. Some remember what their vendors want back; see ``Signatures``."""
     output_limit: Callable[[Fields, Channel, ServedModel], OutputLimit]
     """The most output that a request allows as it goes out to a channel, with the owner's parameters in it."""
@@ -72,12 +72,12 @@ REMEMBERING = tuple(dialect for dialect, parts in _PARTS.items() if parts.rememb
 """Those with adapters that put something back into requests."""
 
 
-def adapters() -> Callable[[Dialect], Adapter]:
+def adapters() -> Callable[[Dialect], DialectAdapter]:
     """The adapters of one server, by dialect."""
     return {dialect: parts.adapter() for dialect, parts in _PARTS.items()}.__getitem__
 
 
-def adapter(dialect: Dialect) -> Adapter:
+def adapter(dialect: Dialect) -> DialectAdapter:
     """An adapter for one question; what it remembers is forgotten with it."""
     return _PARTS[dialect].adapter()
 

@@ -23,11 +23,13 @@ _SCRIPT = re.compile(r"<(script|style)\b.*?(</\1\s*>|$)", re.IGNORECASE | re.DOT
 _TAG = re.compile(r"<[^<>]{0,1000}>?")
 _QUERY = re.compile(r"(https?://[^\s?\"']{1,500})\?[^\s\"']*")
 _KEY = re.compile(r"\b(?:sk|gsk|pk|xai|rk|AIza|Bearer)[-_ ][\w*.-]{6,}|\bAIza[\w-]{10,}")
+_QUOTED = re.compile(r"['\"]input['\"]: .*?(?=, ['\"](?:ctx|url|type)['\"]: |\}, \{['\"]type|$)", re.DOTALL)
+"""What pydantic repeats of the value that it refuses."""
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
 _GZIP = b"\x1f\x8b"
 
 _MESSAGES = ("message", "detail", "msg", "error_msg", "error_message", "status_msg", "Message", "title", "reason")
-_CODES = ("code", "error_code", "status_code", "errcode")
+_CODES = ("code", "Code", "error_code", "status_code", "errcode")
 _STATUSES = ("http_code", "statusCode", "status_code", "status")
 _DELAYS = ("retryDelay", "retry_after", "retryAfter", "retry_after_seconds", "estimated_time")
 _MINIMAX = {
@@ -65,8 +67,8 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The whole text, in lower case, to look for words in."""
-        return f"{self.code} {self.type} {self.message} {self.hints}".lower()
+        """The whole text, in lower case, to look for words in; without what it quotes of the request."""
+        return _QUOTED.sub("", f"{self.code} {self.type} {self.message} {self.hints}").lower()
 
 
 def read_error(body: bytes) -> ErrorBody:
@@ -120,13 +122,13 @@ def read_object(found: Mapping[str, Any]) -> ErrorBody:
 
 def error_part(found: Mapping[str, Any]) -> Any:
     """The object or the text in which an answer reports an error, wherever it is; None if it reports none there."""
-    groq, response = found.get("x_groq"), found.get("response")
-    holders = [found, groq if isinstance(groq, dict) else {}, response if isinstance(response, dict) else {}]
+    inner = [found.get(name) for name in ("x_groq", "response", "ResponseMetadata")]
+    holders = [found, *(holder for holder in inner if isinstance(holder, dict))]
     choices = found.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         holders.append(choices[0])
     for holder in holders:
-        error = holder.get("error")
+        error = holder.get("error") or holder.get("Error")
         if isinstance(error, list):
             error = error[0] if error else None
         if (isinstance(error, str) and error.strip()) or (isinstance(error, dict) and any(error.values())):

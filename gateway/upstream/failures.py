@@ -45,8 +45,8 @@ _MONEY = re.compile(
     r"|insufficientbalance|quota_exhausted|overdue|arrear|in good standing|payment[_ ]required"
     r"|please (?:recharge|top up)"
     r"|free ?(?:tier|trial)[^.]{0,60}(?:exhausted|used up)|exhausted[^.]{0,20}free|freetieronly|set inference limit"
-    r"|(?:plan|subscription|package)[^.]{0,40}has expired"
-    r"|余额(?:不足|已)|欠费|请充值|额度(?:不足|已用|已耗)|配额(?:不足|已用)|资源包|使用上限|套餐已(?:过期|到期)"
+    r"|(?:plan|subscription|package)[^.]{0,40}has expired|out of call volume"
+    r"|余额(?:不足|已)|欠费|请充值|额度(?:不足|失败|已用|已耗)|配额(?:不足|已用)|资源包|使用上限|套餐已(?:过期|到期)"
 )
 _ALLOWANCE = re.compile(
     r"exceeded (?:your |the |its )?(?:current |monthly |daily |weekly )?quota|(?:daily|weekly|monthly) (?:\w+ )?limit"
@@ -56,7 +56,7 @@ _ALLOWANCE = re.compile(
 _RATE = re.compile(
     r"rate[_ -]?limit|too[_ ]many[_ ]requests|throttl|(?:requests|tokens) per (?:second|minute)|\b[rtq]p[ms] limit"
     r"|\bqps\b[^.]{0,20}limit|concurrency[^.]{0,40}(?:limit|exceed|reach)|limit_requests"
-    r"|(?:error|status)(?: code)?:? ?429|速率限制|频率|限流|并发"
+    r"|(?:error|status)(?: code)?:? ?429|速率限制|频率(?!惩罚)|限流|并发"
 )
 _BUSY = re.compile(
     r"overload|over capacity|no capacity|capacity_exhausted|at capacity|too busy|(?:server|service|system) (?:is )?busy"
@@ -74,10 +74,12 @@ _NO_MODEL = re.compile(
     r"model_not_found|not_found_error model|modelnotopen|not a valid model|unknown model|no such model"
     r"|not found the model|invalid_model\b|deploymentnotfound|deployment[^.]{0,60}not exist"
     r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
+    r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|no endpoints found (?:for|matching)"
     r"|not (?:activated|opened) the model|模型.{0,40}(?:不存在|无可用|未开通)"
 )
 _NO_MODEL_CODE = re.compile(
-    r"model_not_found|not_found_error model|unknown model|no such model|模型.{0,40}(?:不存在|无可用)|model not found"
+    r"model_not_found|not_found_error model|unknown model|no such model|model not found|not support (?:the )?model\b"
+    r"|模型.{0,40}(?:不存在|无可用)"
 )
 """The same beyond doubt, where a model that cannot be loaded is an upstream's own failure."""
 _DENIED = re.compile(
@@ -91,7 +93,9 @@ _NO_STATE = re.compile(
     r"(?:previous[_ ]response|response (?:with )?id|\bresp_\w|prediction history node)"
     r"[^.]{0,160}(?:not[_ ]found|not exist|no longer|expired)"
 )
-_NO_THING = re.compile(r"\b(?:item|conversation|container|vector store)\b[^.]{0,80}not (?:found|exist)")
+_NO_THING = re.compile(
+    r"\b(?:item|conversation|container|vector store)\b[^.]{0,80}not (?:found|exist)|no endpoints found that support"
+)
 _NO_PATH = re.compile(r"invalid url|unknown_url")
 _REQUEST = re.compile(r"invalid_request_error")
 _FILTER = re.compile(

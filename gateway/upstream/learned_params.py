@@ -59,17 +59,17 @@ class LearnedParams:
         """Whether the same channel should be asked once more, because this time something is left out or lower.
 
         A strict channel loses nothing that the client sent; what the gateway added is always left out.
-        Upstreams that check a whole request name all they refuse: all of it is learned at once. With it goes what the
-        vendor is known to refuse one by one.
+        Upstreams that check a whole request name all they refuse: all of it is learned at once. With it goes what is
+        usually refused together.
         """
         before = after = self.of(channel.id, served, now)
         for parameter in failure.parameters:
             name = _client_name(parameter, channel)
             if _may_leave_out(name, channel, order):
                 after = _with(after, name)
-        suspects = vendor_of(channel.preset, channel.base_url).suspects
-        if suspects.intersection(after.dropped[len(before.dropped) :]) and not channel.strict:
-            for name in sorted(suspects):
+        refused = after.dropped[len(before.dropped) :]
+        for suspects in () if channel.strict else vendor_of(channel.preset, channel.base_url).suspects:
+            for name in sorted(suspects) if suspects.intersection(refused) else ():
                 after = _with(after, name)
         fixed = channel.strict and _was_sent("max_tokens", order)
         if (most := failure.max_output) is not None and not fixed:  # else the client's, or one that the gateway chose

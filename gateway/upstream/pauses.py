@@ -29,7 +29,7 @@ _UNITS = (
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 _UNIT = r"(?:ms|milliseconds?|毫秒|s|secs?|seconds?|秒|m|mins?|minutes?|分钟?|h|hrs?|hours?|小时|d|days?|天)(?![a-z])"
 _AMOUNT = re.compile(rf"({_NUMBER})\s*({_UNIT})")
-_SPAN = rf"(?:{_NUMBER}\s*{_UNIT}[\s,]*(?:and\s+)?)+"
+_SPAN = rf"(?:{_NUMBER}\s*{_UNIT}[\s,]{{0,3}}(?:and\s)?){{1,5}}"
 _WHOLE_SPAN = re.compile(_SPAN)
 _WORDS = re.compile(
     rf"(?:retry|try again|wait|available again|reset|请在|请等待)[^.\d]{{0,40}}?({_SPAN})"

@@ -13,7 +13,7 @@ MESSAGES = "messages[]."
 ROLE = MESSAGES + "role"
 """The upstream does not know the role of a message."""
 
-_PATH = r"[`'\"]*([a-z_]\w*(?:[.\[/]+\w+\]?)*)[`'\"]*"
+_PATH = r"[`'\"]{0,2}(?<![\w.])([a-z_]\w{0,60}(?:[.\[/]{1,2}\w{1,60}\]?){0,9})[`'\"]{0,2}"
 _KIND = r"(?:parameter|argument|field|name|key|property|propertie|input)s?\b"
 _ODD = r"(?:unsupported|unknown|unrecognized|unrecognised|unexpected|extra|extraneous|disallowed)"
 _NOT = (
@@ -35,7 +35,7 @@ _NAMED = tuple(
         rf"extraneous\s+key\s+\[{_PATH}\]",
         rf"additionalproperty[`'\"]*\s*:\s*{_PATH}",
         rf"invalid\s+{_PATH}\s*:\s*only\s+.{{1,40}}?\s+(?:is|are)\s+allowed",
-        rf"[`'\"]?\w+[`'\"]?\s+and\s+{_PATH}\s+cannot\s+both\s+be",
+        rf"(?<!\w)\w{{1,60}}[`'\"]?\s+and\s+{_PATH}\s+cannot\s+both\s+be",
         r"\b(reasoning_effort|verbosity)\b[^.]{0,60}?(?:must\s+be\s+one\s+of|does\s+not\s+support)",
     )
 )
@@ -68,7 +68,8 @@ _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "functio
 _MOST_OUTPUT = re.compile(
     r"supports? at most (\d{1,9}) (?:completion|output) tokens"
     r"|(?<!\d)(\d{1,9}), which is the maximum allowed number of output tokens"
-    r"|max_(?:completion_)?tokens[`'\"]? must be (?:less than or equal to|at most|<=) [`'\"]?(\d{1,9})(?!\d)"
+    r"|max_(?:completion_)?tokens[`'\"]?(?: \(\d+\))? must be (?:less than or equal to|at most|<=)"
+    r" [`'\"]?(\d{1,9})(?!\d)"
     r"|range of max_(?:completion_)?tokens (?:is|should be) \[\d+, ?(\d{1,9})\]"
     r"|maximum tokens you requested exceeds the model limit of (\d{1,9})",
     re.IGNORECASE,

@@ -13,20 +13,36 @@ SUSPECT = "suspect_usage"
 """Mark of a record whose report could not be true as it stood; see ``usage_report``."""
 EXTRA = "upstream_extra"
 """Mark of a record of a call that costs something at the upstream beside its tokens."""
+COST_LIMIT = 1_000_000
+"""Dollars; no call costs more."""
+TICKS = 10_000_000_000
+"""xAI's parts of a dollar."""
 MARK_LIMIT = 120
 """Characters of what follows it."""
 
 PRICED_TIERS = frozenset({"priority", "fast"})
 """Service tiers in which tokens have another price."""
-_COUNTED = ("server_tool_use", "tool_usage")
+_COUNTED = ("server_tool_use", "tool_usage", "server_side_tool_usage_details")
 """Objects that count the uses of tools that the vendor runs."""
+_COUNTS = ("citation_tokens", "num_search_queries", "num_sources_used")
+"""Counts at the top of a report of what is billed beside input and output: Perplexity's, xAI's."""
 _USUAL_PLACES = frozenset({"", "global", "not_available", "unknown"})
 _MOST_USES = 1_000_000
 _OTHER_STEPS = ("advisor", "fallback")
 """Types of iterations that another model made."""
 
 EXTRA_SIGNS = tuple(
-    f'"{name}"'.encode() for name in (*_COUNTED, "speed", "service_tier", "inference_geo", "iterations")
+    f'"{name}"'.encode()
+    for name in (
+        *_COUNTED,
+        *_COUNTS,
+        "cost",
+        "cost_in_usd_ticks",
+        "speed",
+        "service_tier",
+        "inference_geo",
+        "iterations",
+    )
 )
 """A report with none of these has no extras."""
 
@@ -35,7 +51,22 @@ def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
     """The marks of one report."""
     extras = ",".join([*_tool_uses(report), *_other_prices(report)])
     marks = (SUSPECT,) if suspect else ()
-    return (*marks, f"{EXTRA}={extras[:MARK_LIMIT]}") if extras else marks
+    if extras:
+        marks = (*marks, f"{EXTRA}={extras[:MARK_LIMIT]}")
+    cost = reported_cost(report)
+    return marks if cost is None else (*marks, f"upstream_cost={cost:.12g}")
+
+
+def reported_cost(report: Mapping[str, Any]) -> float | None:
+    """What the upstream says the call cost, in dollars: OpenRouter's, Perplexity's or xAI's; None if it does not."""
+    cost = report.get("cost")
+    if isinstance(cost, dict):
+        cost = cost.get("total_cost")
+    ticks = report.get("cost_in_usd_ticks")
+    if cost is None and type(ticks) is int:
+        cost = ticks / TICKS
+    named = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < COST_LIMIT
+    return cost if named else None
 
 
 def _tool_uses(report: Mapping[str, Any]) -> Iterator[str]:
@@ -45,6 +76,10 @@ def _tool_uses(report: Mapping[str, Any]) -> Iterator[str]:
             number = next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value
             if type(number) is int and 0 < number <= _MOST_USES:
                 yield f"{plain(name, 40)}:{number}"
+    for name in _COUNTS:
+        number = report.get(name)
+        if type(number) is int and 0 < number <= _MOST_USES:
+            yield f"{name}:{number}"
 
 
 def _other_prices(report: Mapping[str, Any]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """What an upstream reports of a call's tokens, in any of the shapes seen in the field, made canonical.
 
-Any chunk may bring a report, in several places; the last one counts.
+Any chunk may bring a report, in several places. Counts are running totals: they are merged name by name, and a later
+number that is smaller, such as a zero at the end, never lowers an earlier one; that report is suspect.
 
 Numbers are believed only if they can be true: whole, not negative and not beyond ``PLAUSIBLE``. What is not believed
 counts as not reported, and the report as suspect. Suspect is also a report that contradicts itself; it is settled so:
@@ -8,8 +9,8 @@ counts as not reported, and the report as suspect. Suspect is also a report that
 - A total above its parts: the difference is thoughts that were left out of the output, if the report names as many, or
   names none and the request allows so many. Otherwise the parts count.
 - A total below its parts: the parts count.
-- More cached tokens than input: they are not part of the input, if the total says so or the request allows so many.
-  Otherwise the input counts, all of it cached.
+- More cached tokens than input: they are not part of the input, if the total says so, or without a total if the report
+  names its input ``input_tokens`` and the request allows so many. Otherwise the input counts, and its parts are cut.
 - More reasoning than output: the output counts.
 - A part that is missing is what the total leaves for it, if the request allows so much.
 
@@ -17,7 +18,7 @@ Long: each shape that was seen is a few lines here, and the rules that settle th
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -153,8 +154,14 @@ def reading_of(found: RegularUsage) -> UsageReading | None:
 
 def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReading | None:
     """The report in canonical form; None if it has no believable input count, or says nothing at all."""
-    if "promptTokenCount" in report:
-        return _read_gemini(report)
+    if not _GEMINI_COUNTS.isdisjoint(report):
+        return _read_gemini(report, within)
+    if isinstance(report.get("iterations"), list):
+        report = _sum_iterations(report)
+    return _read_counts(report, within)
+
+
+def _read_counts(report: Mapping[str, Any], within: Within) -> UsageReading | None:
     figures = _Figures(report)
     inputs = figures.first("prompt_tokens", "input_tokens")
     outputs = figures.first("completion_tokens", "output_tokens")
@@ -169,8 +176,10 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
         inputs += cached + write
     elif cached + write > inputs:
         figures.suspect = True
-        apart = inputs + cached + write
-        inputs = apart if total == apart + (outputs or 0) or apart <= within().input else inputs
+        inputs = _whole_input(report, inputs, cached + write, total, outputs or 0, within)
+    apart = _thoughts_apart(report, figures)
+    if outputs is not None and apart:
+        outputs, reasoning, total = outputs + apart, apart, None
     if outputs is None and total is not None and total > inputs:
         outputs = figures.believed(total - inputs, _most_output(within()))
     if outputs is not None and total is not None and total not in (inputs + outputs, reported + outputs):
@@ -185,6 +194,48 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
     return UsageReading(usage, figures.suspect, corrected=figures.suspect or not shown)
 
 
+def _whole_input(
+    report: Mapping[str, Any], inputs: int, cached: int, total: int | None, outputs: int, within: Within
+) -> int:
+    """The input of a report with more cached tokens than input."""
+    apart = inputs + cached
+    if total is None and "prompt_tokens" not in report:
+        return apart if apart <= within().input else inputs
+    named = cached > inputs and _is_anthropic(report)
+    return apart if named or total == apart + outputs else inputs
+
+
+_SEARCHED = frozenset({"citation_tokens", "num_search_queries"})
+
+
+def _thoughts_apart(report: Mapping[str, Any], figures: "_Figures") -> int:
+    """Perplexity's ``reasoning_tokens`` at the top are billed beside the output, and not in the total."""
+    return 0 if _SEARCHED.isdisjoint(report) else figures.first("reasoning_tokens") or 0
+
+
+_SUMMED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_LONG_WRITE = "ephemeral_1h_input_tokens"
+
+
+def _sum_iterations(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Anthropic's: with ``iterations`` the sum over these is what was used: the total leaves out a compaction."""
+    steps = [step for step in report["iterations"] if isinstance(step, dict)]
+    if not steps:
+        return report
+    sums: dict[str, Any] = {name: _sum(step.get(name) for step in steps) for name in _SUMMED}
+    made = [step["cache_creation"] for step in steps if isinstance(step.get("cache_creation"), dict)]
+    if made:
+        sums["cache_creation"] = {_LONG_WRITE: _sum(one.get(_LONG_WRITE) for one in made)}
+    return {**report, **{name: total for name, total in sums.items() if total is not None}}
+
+
+def _sum(numbers: Iterable[object]) -> int | None:
+    """The sum; None if there are none, -1 if one of them is not a count."""
+    found = [number for number in numbers if number is not None]
+    counts = [number for number in found if type(number) is int and number >= 0]
+    return None if not found else sum(counts) if len(counts) == len(found) else -1
+
+
 def _most_output(limits: UsageLimits) -> int:
     return MOST_THOUGHTS if limits.output is None else limits.output
 
@@ -197,19 +248,27 @@ def _shown_counts(report: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _excludes_cache(report: Mapping[str, Any]) -> bool:
     """Anthropic's ``input_tokens`` are those beside the cache."""
-    return "prompt_tokens" not in report and (
-        "cache_read_input_tokens" in report or "cache_creation_input_tokens" in report
-    )
+    return "prompt_tokens" not in report and _is_anthropic(report)
 
 
-def _read_gemini(report: Mapping[str, Any]) -> UsageReading | None:
+def _is_anthropic(report: Mapping[str, Any]) -> bool:
+    return "cache_read_input_tokens" in report or "cache_creation_input_tokens" in report
+
+
+_GEMINI_COUNTS = frozenset({"promptTokenCount", "candidatesTokenCount", "totalTokenCount"})
+
+
+def _read_gemini(report: Mapping[str, Any], within: Within) -> UsageReading | None:
     figures = _Figures(report)
     prompt = figures.first("promptTokenCount")
-    if prompt is None:
-        return None
-    inputs = prompt + (figures.first("toolUsePromptTokenCount") or 0)
     candidates, thoughts = figures.first("candidatesTokenCount"), figures.first("thoughtsTokenCount") or 0
     cached, total = figures.first("cachedContentTokenCount") or 0, figures.first("totalTokenCount")
+    tools = figures.first("toolUsePromptTokenCount") or 0
+    if prompt is None and total is not None and (candidates is not None or thoughts):
+        prompt = figures.believed(total - (candidates or 0) - thoughts - tools, within().input)
+    if prompt is None:
+        return None
+    inputs = prompt + tools
     outputs: int | None = None
     if candidates is not None or thoughts:
         inside = inputs + (candidates or 0) == total
@@ -295,14 +354,10 @@ def _whole(value: Any) -> int:
     return int(value) if value == int(value) else -1
 
 
-COST_LIMIT = 1_000_000
-"""Dollars; no call costs more."""
-
-
 class UsageReports:
     """Sees every chunk of an answer, and says at its end what was used."""
 
-    __slots__ = ("_choices", "_fields", "_last", "_output_sum", "_reading", "_tier", "_timed", "suspect")
+    __slots__ = ("_choices", "_fields", "_last", "_output_sum", "_reading", "_tier", "_timed", "final", "suspect")
 
     def __init__(self, request: Fields) -> None:
         """``request``: the top level of the request."""
@@ -317,9 +372,14 @@ class UsageReports:
         """The service tier of the answer, if tokens have another price in it."""
         self.suspect = False
         """One of the reports cannot be true as it stands."""
+        self.final = True
+        """Whether the output of the last report is that of the whole answer, and no first number."""
 
-    def see(self, chunk: Fields) -> None:
-        """Looks at a chunk or a whole answer, at all places where a report may be."""
+    def see(self, chunk: Fields, *, final: bool = True) -> None:
+        """Looks at a chunk or a whole answer, at all places where a report may be.
+
+        ``final``: its output is that of the whole answer, and no first number.
+        """
         report = chunk.get("usage")
         if report is None or rawjson.is_null(report):
             report = _elsewhere(chunk)
@@ -327,6 +387,7 @@ class UsageReports:
             self._tier = _tier_of(chunk["service_tier"])
         if report is not None:
             self._take(report, summed=self._choices > 1 and "timings" in chunk)
+            self.final = final
         if "timings" in chunk and isinstance(timings := rawjson.maybe(chunk["timings"]), dict):
             self._timed = read_timings(timings)
             self.suspect = self.suspect or ("prompt_n" in timings if self._timed is None else self._timed.suspect)
@@ -334,11 +395,21 @@ class UsageReports:
     def _take(self, report: msgspec.Raw, *, summed: bool) -> None:
         """llama.cpp sends one report for each of several choices: outputs add up, the input is the same."""
         reading = read_regular(report)
-        if reading is None:
+        if reading is None or not self._grew(reading):
             found = rawjson.maybe(report)
-            reading = read(found, self._limits) if isinstance(found, dict) else None
-            if reading is None:
+            if not isinstance(found, dict):
                 self.suspect = self.suspect or bool(found)
+                return
+            if self._last is not None and not summed:
+                known = rawjson.value(self._last)
+                if not self.final and found.get("output_tokens") is not None:
+                    known.pop("output_tokens", None)
+                found, fell = _merge(known, found)
+                self.suspect = self.suspect or fell
+                report = rawjson.raw(found)
+            self._last, reading = report.copy(), read_regular(report) or read(found, self._limits)
+            if reading is None:
+                self.suspect = self.suspect or any("oken" in name for name in found)
                 return
         self.suspect = self.suspect or reading.suspect
         if summed:
@@ -346,6 +417,15 @@ class UsageReports:
             usage = msgspec.structs.replace(reading.usage, output=self._output_sum)
             reading = UsageReading(usage, reading.suspect, corrected=True)
         self._last, self._reading = report.copy(), reading  # not a view, which would keep the whole answer
+
+    def _grew(self, reading: UsageReading) -> bool:
+        """Whether a regular report says all that the one before it said, which was regular too."""
+        if self._last is None:
+            return True
+        if self._reading is None or self._reading.corrected:
+            return False
+        new, old = reading.usage, self._reading.usage
+        return all(getattr(new, name) >= getattr(old, name) for name in _GROWING)
 
     def _limits(self) -> UsageLimits:
         """A token is at least a byte; media that are only named are few tokens more than their names."""
@@ -364,8 +444,8 @@ class UsageReports:
         reading = self._reading or self._timed
         if reading is None or not (reading.usage.input or reading.usage.output or tally.empty):
             return None
-        if reading.usage.source is UsageSource.PARTIAL:
-            return msgspec.structs.replace(reading.usage, output=tally.tokens())
+        if reading.usage.source is UsageSource.PARTIAL or not self.final:
+            return msgspec.structs.replace(reading.usage, output=tally.tokens(), source=UsageSource.PARTIAL)
         return reading.usage
 
     @property
@@ -395,16 +475,31 @@ class UsageReports:
         """For the record: doubt, extras, and the cost if the upstream named one (OpenRouter does)."""
         doubt: tuple[str, ...] = (SUSPECT,) if self.suspect else ()
         last = b"" if self._last is None else bytes(self._last)
-        if self._tier or any(sign in last for sign in EXTRA_SIGNS):
-            found = rawjson.maybe(last)
-            doubt = marks_of(
-                {"service_tier": self._tier, **(found if isinstance(found, dict) else {})}, suspect=self.suspect
-            )
-        if self._last is None or b'"cost"' not in last:
+        if not (self._tier or any(sign in last for sign in EXTRA_SIGNS)):
             return doubt
-        cost = rawjson.value(self._last).get("cost")
-        named = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < COST_LIMIT
-        return (*doubt, f"upstream_cost={cost:.12g}") if named else doubt
+        found = rawjson.maybe(last)
+        report = found if isinstance(found, dict) else {}
+        return marks_of({"service_tier": self._tier, **report}, suspect=self.suspect)
+
+
+_GROWING = ("input", "cached", "cache_write", "output", "reasoning")
+
+
+def _merge(known: dict[str, Any], more: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Both reports as one, and whether a count of the later one is smaller."""
+    out, fell = dict(known), False
+    for name, value in more.items():
+        before = out.get(name)
+        if value is None:
+            continue
+        if isinstance(before, dict) and isinstance(value, dict):
+            out[name], inner = _merge(before, value)
+            fell = fell or inner
+        elif isinstance(before, int) and isinstance(value, int) and 0 <= value < before:
+            fell = True
+        else:
+            out[name] = value
+    return out, fell
 
 
 def _tier_of(raw: msgspec.Raw) -> str:

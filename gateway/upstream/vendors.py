@@ -43,6 +43,15 @@ class ValueName(msgspec.Struct, frozen=True):
     instead: bytes
 
 
+_OPENAI_ONLY = frozenset(
+    {
+        *("audio", "metadata", "modalities", "moderation", "prediction", "prompt_cache_key", "prompt_cache_retention"),
+        *("safety_identifier", "service_tier", "store", "verbosity", "web_search_options"),
+    }
+)
+"""What few others than OpenAI know. Strict ones refuse it, many name only the first they find."""
+
+
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """One upstream: where it is and how a request must be changed for it. The defaults change nothing."""
 
@@ -65,8 +74,9 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Top-level fields it refuses."""
     rename: tuple[tuple[str, str], ...] = ()
     """Top-level fields that have another name there."""
-    suspects: frozenset[str] = frozenset()
-    """Top-level fields it refuses one by one: if it refuses one of them for a model, all are left out for a while."""
+    suspects: tuple[frozenset[str], ...] = (_OPENAI_ONLY,)
+    """Top-level fields that are refused together: if it refuses one of a set for a model, all of that set are left out
+    for a while."""
     swaps: tuple[ValueName, ...] = ()
     message_allow: frozenset[str] = frozenset()
     """If not empty: only these fields of a message are accepted there."""
@@ -123,14 +133,6 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
 PLAIN = Vendor(name="")
 """Nothing is known: the request goes out as it came."""
 
-_OPENAI_ONLY = frozenset(
-    {
-        *("audio", "metadata", "modalities", "moderation", "prediction", "prompt_cache_key", "prompt_cache_retention"),
-        *("safety_identifier", "service_tier", "store", "verbosity", "web_search_options"),
-    }
-)
-"""What few others than OpenAI know. Strict ones refuse it, many name only the first they find."""
-
 _SAMPLING = frozenset({"temperature", "top_p", "frequency_penalty", "presence_penalty"})
 """What models that think leave to their makers."""
 
@@ -144,7 +146,7 @@ OPENAI = Vendor(
     key_variable="OPENAI_API_KEY",
     hosts=("api.openai.com",),
     models=(_REASONING,),
-    suspects=_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},
+    suspects=(_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},),
     responses=True,
     reads_reasoning=False,
     strict_messages=True,
@@ -173,7 +175,7 @@ AZURE = Vendor(
     hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
     auth=Auth.API_KEY,
     models=(_REASONING,),  # the model is a deployment's name, which may say nothing: the channel can set the field
-    suspects=_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},
+    suspects=(_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},),
     responses=True,
     reads_reasoning=False,
     strict_messages=True,
@@ -206,7 +208,7 @@ GROQ = Vendor(
     key_variable="GROQ_API_KEY",
     hosts=("api.groq.com",),
     deny=frozenset({"logprobs", "top_logprobs", "logit_bias"}),
-    suspects=_OPENAI_ONLY - {"service_tier"},
+    suspects=(_OPENAI_ONLY - {"service_tier"},),
     message_deny=frozenset({"name", "reasoning_content"}),
     drop_nulls=True,
     responses=True,
@@ -268,7 +270,7 @@ XAI = Vendor(
     base_url="https://api.x.ai/v1",
     key_variable="XAI_API_KEY",
     hosts=("api.x.ai",),
-    suspects=frozenset({"frequency_penalty", "presence_penalty"}),
+    suspects=(_OPENAI_ONLY, frozenset({"frequency_penalty", "presence_penalty"})),
     responses=True,
 )
 
@@ -285,7 +287,6 @@ CEREBRAS = Vendor(
     key_variable="CEREBRAS_API_KEY",
     hosts=("api.cerebras.ai",),
     deny=frozenset({"frequency_penalty", "presence_penalty", "logit_bias"}),
-    suspects=_OPENAI_ONLY,
     message_deny=frozenset({"reasoning_content"}),
     reads_developer=False,
     responses=False,
@@ -311,7 +312,7 @@ MOONSHOT = Vendor(
     base_url="https://api.moonshot.ai/v1",
     key_variable="MOONSHOT_API_KEY",
     hosts=("api.moonshot.ai", "api.moonshot.cn"),
-    suspects=_SAMPLING,
+    suspects=(_OPENAI_ONLY, _SAMPLING),
     reasoning_back=True,
     reads_developer=False,
     responses=False,
@@ -401,7 +402,7 @@ JAN = Vendor(name="jan", base_url="http://127.0.0.1:1337/v1", hosts=("*:1337",),
 
 KOBOLDCPP = Vendor(name="koboldcpp", base_url="http://127.0.0.1:5001/v1", hosts=("*:5001",), reads_developer=False)
 
-UNEDITED = Vendor(name="plain")
+UNEDITED = Vendor(name="plain", suspects=())
 """For those who know better than the row their channel's host would find."""
 
 PRESETS = {

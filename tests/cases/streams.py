@@ -127,16 +127,31 @@ TEXTS = [
 ]
 
 FINISHES = [
-    Case(word or "nothing", ROLE + HI + THERE + event(chunk(delta(finish=word))) + DONE, _says("Hi there", told))
+    Case(word, ROLE + HI + THERE + event(chunk(delta(finish=word))) + DONE, _says("Hi there", told))
     for word, told in (
         ("eos", "stop"),
         ("end_turn", "stop"),
-        ("whatever", "stop"),
         ("max_tokens", "length"),
+        ("MAX_TOKENS", "length"),
         ("model_length", "length"),
         ("content_filter", "content_filter"),
+        ("SAFETY", "content_filter"),
+        ("refusal", "content_filter"),
     )
 ] + [
+    Case(
+        "a new word",
+        ROLE + HI + THERE + event(chunk(delta(finish="whatever"))) + DONE,
+        _says("Hi there", "stop"),
+        marks=("unknown_finish_reason",),
+    ),
+    Case("abort", ROLE + HI + event(chunk(delta(finish="abort"))) + DONE, _says("Hi", None), error="upstream_error"),
+    Case(
+        "left out beside the usage",
+        ROLE + HI + THERE + event(chunk(usage=usage(9, 2))) + DONE,
+        _says("Hi there", "stop"),
+        usage=(9, 2),
+    ),
     Case("empty word before", ROLE + HI + _raw('{"content":" there"}', ',"finish_reason":""') + STOP + DONE),
     Case("said twice", ROLE + HI + THERE + STOP + STOP + DONE),
     Case("empty delta after", ROLE + HI + THERE + STOP + _raw('{"content":""}') + DONE),

@@ -14,8 +14,7 @@ from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import Usage, UsageSource, canonical
 from gateway.domain.views import call_view
 from gateway.store.verify import verify
-from gateway.upstream import rawjson, usage_report
-from gateway.upstream.anthropic.response import Report
+from gateway.upstream import usage_report
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import Doc, dumps, reply, stream_bytes, whole
@@ -127,8 +126,9 @@ async def test_the_hold_is_for_the_most_expensive_kind(claude: Gateway) -> None:
 
 def test_the_iterations_of_an_answer_are_added_up() -> None:
     steps = [REPORT, REPORT]
-    usage = Report().see(rawjson.raw({**REPORT, "iterations": steps}))
-    assert usage is not None
+    reading = usage_report.read({**REPORT, "iterations": steps})
+    assert reading is not None
+    usage = reading.usage
     assert (usage.input, usage.cache_write, usage.cache_write_long) == (2_000, 1_000, 600)
 
 

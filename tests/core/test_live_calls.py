@@ -38,6 +38,7 @@ from tests.core.ends import (
 from tests.core.rig import QUICK, Rig
 from tests.core.test_pipeline import until
 from tests.core.test_quota import Purse
+from tests.upstream.makers import as_chat
 
 
 @pytest.fixture
@@ -336,7 +337,7 @@ class Desk:
         self.call = Call(CallContext(visit, asked, FakeClient(), catalog, token or kit.token(), Group(name="home")))
         self.call.attempt.price = kit.PRICE
         self.call.begin_attempt(kit.route(), "", 1)
-        self.call.attempt.stream = adapter(kit.channel().dialect).stream(
+        self.call.attempt.stream = as_chat(adapter(kit.channel().dialect)).stream(
             Order(fields=asked.fields, model="m", stream=True), kit.channel()
         )
 

@@ -23,6 +23,7 @@ from gateway.upstream.dialects import adapter
 from tests.core import kit
 from tests.core.clocks import NOON
 from tests.core.ends import FakeClient, counts, says
+from tests.upstream.makers import as_chat
 
 UP = kit.channel()
 SAID = estimate("Hello there.")
@@ -47,7 +48,7 @@ def answer(text: str, reported: Usage | None) -> WholeAnswer:
 
 def stream(*events: bytes) -> AnswerStream:
     order = Order(fields=kit.ask(stream=True).fields, model="m", stream=True)
-    made = adapter(UP.dialect).stream(order, UP)
+    made = as_chat(adapter(UP.dialect)).stream(order, UP)
     for event in events:
         made.feed(event)
     return made

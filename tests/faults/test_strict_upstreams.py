@@ -48,8 +48,9 @@ def _strict(say: Callable[[list[str]], Doc], *, each: bool = False, status: int 
     [
         ("", _strict(_cerebras), 2),
         ("", _strict(_mistral, status=422), 2),
-        ("", _strict(_cerebras, each=True), 7),
-        ("", _strict(_groq, each=True), 7),
+        ("", _strict(_cerebras, each=True), 2),
+        ("", _strict(_groq, each=True), 2),
+        ("plain", _strict(_groq, each=True), 7),
         ("cerebras", _strict(_cerebras, each=True), 2),
         ("groq", _strict(_groq, each=True), 3),  # Groq has service tiers of its own
     ],

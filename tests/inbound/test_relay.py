@@ -30,6 +30,7 @@ class LineReader:
     finish = "stop"
     upstream_id = ""
     marks: tuple[str, ...] = ()
+    ended = False
 
     def __init__(self) -> None:
         self.tally = OutputCounter()

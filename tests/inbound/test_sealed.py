@@ -2,7 +2,8 @@
 
 import pytest
 
-from gateway.inbound.sealed import PLAIN_SEAL, Seal, SealKind, is_ours, unwrap, wrap
+from gateway.domain.answer import Seal, SealKind
+from gateway.inbound.sealed import PLAIN_SEAL, is_ours, unwrap, wrap
 
 
 @pytest.mark.parametrize("kind", list(SealKind))

@@ -13,8 +13,11 @@ import pytest
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import ChannelId
+from gateway.domain.usage import Usage, UsageSource
+from gateway.inbound.chat.api import CHAT
 from gateway.inbound.chat.conversation import translate_chat
-from gateway.upstream.adapter import AttemptFailed, Failure, Order
+from gateway.upstream.adapter import Adapter, AttemptFailed, Failure, Order, WholeAnswer
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.redaction.redaction import Redaction
 
 SERVED = ServedModel(name="m")
@@ -44,6 +47,17 @@ def order(body: object = None, *, model: str = "m", include_usage: bool = False)
 def translated(body: object = None, *, model: str = "m", include_usage: bool = False) -> Order:
     """The same as a dialect other than OpenAI's gets it."""
     return translate_chat(order(body, model=model, include_usage=include_usage))
+
+
+def as_chat(dialect: DialectAdapter) -> Adapter:
+    """How clients of chat completions get the answers of a dialect."""
+    return CHAT.adapter(Dialect.OPENAI, dialect)
+
+
+def body_of(whole: WholeAnswer) -> bytes:
+    """What the client gets of a whole answer."""
+    usage = whole.reported or Usage(output=whole.tally.tokens(), source=UsageSource.ESTIMATED)
+    return b"".join(bytes(part) for part in whole.parts(usage))
 
 
 def error_of(failure: Failure, at: Channel | None = None) -> UpstreamError:

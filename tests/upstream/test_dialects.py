@@ -23,7 +23,7 @@ from tests.cases.gemini import streams as gemini
 from tests.cases.same import PLAIN, STREAMED
 from tests.fakes.replies import chunk, delta, event, story
 from tests.house import amount
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import as_chat, body_of, channel, order
 
 THOUGHT = {"type": "thinking", "thinking": "a", "signature": "b"}
 FULL: dict[str, Any] = {
@@ -104,7 +104,7 @@ def test_an_odd_request_is_translated_or_refused(dialect: Dialect, model: str, p
 def test_a_damaged_stream_ends_well_or_as_a_failure(dialect: Dialect, at: int, dirt: bytes, gone: int) -> None:
     data = STREAMED[dialect]
     at %= len(data)
-    stream = adapter(dialect).stream(order(), channel())
+    stream = as_chat(adapter(dialect)).stream(order(), channel())
     out = stream.feed(data[:at] + dirt + data[at + gone :]) + stream.end()
     assert stream.finished is (stream.failure is None)
     assert all(chunk["object"] == "chat.completion.chunk" for chunk in chunks_in(out))
@@ -117,7 +117,9 @@ def test_an_odd_answer_is_translated_or_a_failure(dialect: Dialect, data: st.Dat
     place = data.draw(st.sampled_from(_places(doc)[1:]))
     odd = json.dumps(_with(doc, place, value)).encode()
     with suppress(AttemptFailed):
-        assert json.loads(adapter(dialect).whole(odd, order(), channel()).body)["object"] == "chat.completion"
+        assert (
+            json.loads(body_of(as_chat(adapter(dialect)).whole(odd, order(), channel())))["object"] == "chat.completion"
+        )
 
 
 TEXT = "word " * 200_000
@@ -132,7 +134,7 @@ LARGE_EVENTS = {
 @pytest.mark.parametrize("size", [1 << 30, 60_000])
 def test_of_a_large_event_nothing_is_kept_once_it_was_passed_on(dialect: Dialect, size: int) -> None:
     """While a slow client reads it, no second copy waits beside it."""
-    stream = adapter(dialect).stream(order(), channel(dialect=dialect))
+    stream = as_chat(adapter(dialect)).stream(order(), channel(dialect=dialect))
     came = b"".join(LARGE_EVENTS[dialect])
     stream.feed(came[:10])
     tracemalloc.start()

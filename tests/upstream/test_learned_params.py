@@ -111,12 +111,24 @@ def _refusal_of(max_output: int) -> Failure:
     return Failure(kind=FailureKind.CLIENT, code="x", text=NO_TEXT, max_output=max_output)
 
 
-def test_what_the_vendor_refuses_one_by_one_goes_with_the_first_of_it() -> None:
+@pytest.mark.parametrize("preset", ["", "cerebras", "together"])
+def test_what_only_openai_knows_goes_with_the_first_of_it(preset: str) -> None:
     lessons = LearnedParams()
     asked = order({"model": "m", "store": False, "metadata": {}, "seed": 1})
-    assert lessons.learn(channel(preset="cerebras"), SERVED, asked, _refusal("store"), NOW)
+    assert lessons.learn(channel(preset=preset), SERVED, asked, _refusal("store"), NOW)
     assert {"store", "metadata", "prompt_cache_key", "verbosity"} <= set(lessons.of(UP, SERVED, NOW).dropped)
     assert "seed" not in lessons.of(UP, SERVED, NOW).dropped
+
+
+@pytest.mark.parametrize(("preset", "others"), [("openai", True), ("moonshot", True), ("", False)])
+def test_what_a_model_that_thinks_refuses_goes_together(preset: str, others: bool) -> None:
+    lessons = LearnedParams()
+    asked = order({"model": "m", "temperature": 0, "top_p": 1})
+    assert lessons.learn(channel(preset=preset), SERVED, asked, _refusal("temperature"), NOW)
+    assert ("top_p" in lessons.of(UP, SERVED, NOW).dropped, "store" in lessons.of(UP, SERVED, NOW).dropped) == (
+        others,
+        False,
+    )
 
 
 def test_a_refusal_of_something_else_says_nothing_about_that() -> None:

@@ -1,5 +1,7 @@
 """The last report of an answer counts, wherever it is."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -37,8 +39,11 @@ def test_the_last_report_counts() -> None:
     assert reports.usage(_tally("x")) == _reported(9, 2)
 
 
-def test_a_smaller_report_later_counts_too() -> None:
-    assert _seen({"usage": usage(9, 5)}, {"usage": usage(9, 2)}).usage(_tally("x")) == _reported(9, 2)
+@pytest.mark.parametrize("last", [usage(9, 2), usage(0, 0), usage(3, 5)])
+def test_a_smaller_count_later_lowers_nothing_and_is_marked(last: dict[str, Any]) -> None:
+    reports = _seen({"usage": usage(9, 5)}, {"usage": last})
+    assert reports.usage(_tally("x")) == _reported(9, 5)
+    assert reports.marks == ("suspect_usage",)
 
 
 def test_reports_beside_the_usual_place() -> None:
@@ -117,7 +122,7 @@ def _with(inputs: int, output: int, total: int, **details: int) -> dict[str, obj
         (_with(9, 12, 21, reasoning_tokens=500), 9, 12, 0),
         (_with(9, 12, 21, cached_tokens=19_000_000), 9, 12, 9),
         (_with(9, 12, 19_000_021, cached_tokens=19_000_000), 19_000_009, 12, 19_000_000),
-        (_with(9, 12, 21, cached_tokens=900), 909, 12, 900),
+        (_with(9, 12, 21, cached_tokens=900), 9, 12, 9),
     ],
     ids=["total above", "total below", "two gaps", "reasoning", "cached above", "cached in the total", "cached beside"],
 )

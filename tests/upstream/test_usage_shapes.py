@@ -94,7 +94,7 @@ SHAPES: list[tuple[str, Doc, Usage]] = [
 
 
 CONTRADICTIONS: list[tuple[str, Doc, Usage]] = [
-    ("cached tokens left out", _openai(10, 5, 15, cached_tokens=20), _usage(30, 5, 20)),
+    ("more cached than input, and the total tells", _openai(10, 5, 15, cached_tokens=20), _usage(10, 5, 10)),
     ("cached tokens left out, and the total tells", _openai(10, 5, 35, cached_tokens=20), _usage(30, 5, 20)),
     ("total too small", _openai(9, 2, 5), _usage(9, 2)),
     ("total too large", _openai(9, 2, 300_000), _usage(9, 2)),

@@ -6,8 +6,8 @@ import logging
 import msgspec
 import pytest
 
+from gateway.domain.answer import AnswerEvent
 from gateway.domain.channel import Dialect
-from gateway.inbound.events import AnswerEvent
 from gateway.inbound.messages.render import MessagesRenderer
 from tests.fakes.gateway import Gateway
 from tests.fakes.messages import message, message_events, say_events, text_block

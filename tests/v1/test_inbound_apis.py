@@ -12,6 +12,7 @@ from gateway.domain.errors import GatewayError
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.upstream.adapter import Adapter, Order, WholeAnswer
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.v1 import endpoints
 from gateway.v1.call import answer_call
@@ -44,7 +45,7 @@ class Shout(ChatCompletions):
         body = json.dumps({"model": model, "messages": [{"role": "user", "content": text}]}).encode()
         return super().parse(msgspec.structs.replace(request, body=body))
 
-    def adapter(self, dialect: Dialect, chat: Adapter) -> Adapter:
+    def adapter(self, dialect: Dialect, chat: DialectAdapter) -> Adapter:
         return ShoutAdapter()
 
     def status(self, error: GatewayError) -> int:

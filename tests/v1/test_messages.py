@@ -309,11 +309,17 @@ async def test_in22_keys_in_every_form(native: Gateway) -> None:
 
 async def test_in39_in45_a_stream_that_breaks_ends_with_an_error(native: Gateway, provider: Provider) -> None:
     events = message_events(message())
-    for count in range(1, len(events)):
+    for count in range(1, len(events) - 1):
         provider.on("m", say_events(*events[:count]))
         found = read_events((await post(native, {**HELLO, "stream": True})).body)
         assert found[-1]["type"] == "error", count
         assert "message_stop" not in [doc["type"] for doc in found]
+
+
+async def test_a_stream_that_said_why_it_ended_gets_its_last_event(native: Gateway, provider: Provider) -> None:
+    provider.on("m", say_events(*message_events(message())[:-1]))
+    found = read_events((await post(native, {**HELLO, "stream": True})).body)
+    assert [doc["type"] for doc in found[-2:]] == ["message_delta", "message_stop"]
 
 
 async def test_an_error_before_anything_else_is_a_status(native: Gateway, provider: Provider) -> None:

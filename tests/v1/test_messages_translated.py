@@ -7,9 +7,10 @@ import pytest
 
 from gateway.core.live_calls import CallDeadlines
 from gateway.domain.account import Account
+from gateway.domain.answer import SealKind
 from gateway.domain.channel import Dialect
 from gateway.domain.usage import UsageSource
-from gateway.inbound.sealed import SealKind, unwrap
+from gateway.inbound.sealed import unwrap
 from tests.fakes.gateway import GRANTED, Gateway, running
 from tests.fakes.messages import event as native_event
 from tests.fakes.messages import (
@@ -222,7 +223,7 @@ async def test_in46_an_empty_answer_has_an_empty_block(gateway: Gateway, provide
 
 @pytest.mark.parametrize(
     ("finish", "reason"),
-    [("stop", "end_turn"), ("length", "max_tokens"), ("content_filter", "refusal"), ("function_call", "tool_use")],
+    [("stop", "end_turn"), ("length", "max_tokens"), ("content_filter", "refusal"), ("function_call", "end_turn")],
 )
 async def test_stop_reasons(gateway: Gateway, provider: Provider, finish: str, reason: str) -> None:
     provider.on("m", reply(whole("m", choice(finish=finish))))

@@ -19,11 +19,14 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of, prompt_tokens
 from gateway.domain.units import CallId, Millis
-from gateway.inbound.api import LARGE, OPENAI_DIALECTS, AttemptPlan, HttpRequest, InboundApi, InboundRequest
+from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.conversation import fit_dialect
+from gateway.inbound.chat.render import ChatRenderer, render_completion
 from gateway.inbound.json_body import Fields, fields_of
 from gateway.inbound.large_body import read_large
+from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS, may_limit
 from gateway.upstream.overrides import apply_overrides
 from gateway.upstream.rawjson import is_null
@@ -297,21 +300,21 @@ class ChatCompletions(InboundApi):
         """The order with the overrides of the channel's owner."""
         return apply_overrides(order, overrides)
 
-    def adapter(self, dialect: Dialect, chat: Adapter) -> Adapter:
+    def adapter(self, dialect: Dialect, chat: DialectAdapter) -> Adapter:
         """The adapter by which a channel of this dialect is called. It writes answers as this API has them.
 
-        ``chat`` is the dialect's adapter for chat completions, which takes them as they are. An API of the same family
-        wraps it; where the dialect is that API, it is replaced by one that passes the bytes on.
+        ``chat`` is the dialect, which takes chat completions. An API of the same family has adapters of its own.
         """
-        return chat
+        return chat.native_chat or RenderingAdapter(chat, ChatRenderer, render_completion)
 
-    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``. Every dialect takes the request, by ``adapter``."""
         if channel.overrides is not None:
             order = self.override(order, channel.overrides)
         if "messages" in order.fields:
             order = fit_dialect(order, channel)
-        return AttemptPlan(self.adapter(channel.dialect, chat), order, native=channel.dialect in OPENAI_DIALECTS)
+        native = chat.native_chat is not None
+        return AttemptPlan(self.adapter(channel.dialect, chat), order, native=native)
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
         """See ``InboundApi``: SSE comments."""

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from gateway.domain.answer import AnswerEvent, AnswerFinished, Medium, RefusalPiece, TextPiece, join_strings
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.usage import Usage
-from gateway.inbound.events import AnswerBegan, AnswerEvent, AnswerFinished, RefusalPiece, TextPiece, join_strings
 from gateway.inbound.relay import NativeStream, native_body
+from gateway.inbound.rendering import Renderer
 from gateway.upstream import failures, rawjson
 from gateway.upstream.adapter import (
     AttemptFailed,
@@ -24,10 +25,10 @@ from gateway.upstream.adapter import (
     WholeAnswer,
     as_object,
 )
+from gateway.upstream.answer_errors import failure_told, reports_error
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response
 from gateway.upstream.framing import SSEEvent, is_stream
-from gateway.upstream.openai.chunks import failure_in, is_error
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
 from gateway.upstream.usage_report import UsageReports
@@ -152,8 +153,8 @@ class CompletionReader:
                 self.failure = failures.truncation(self._channel, "no finish_reason came")
             return b""  # ``closing`` writes it, with the usage before it
         chunk = rawjson.fields(event.data)
-        if event.name == b"error" or is_error(chunk):
-            self.failure = failure_in(event.data, self._channel)
+        if event.name == b"error" or reports_error(chunk):
+            self.failure = failure_told(self._channel, event.data)
             return b""
         return self._chunk(chunk)
 
@@ -241,8 +242,8 @@ def read_completion(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     try:
         refuse_many_elements(body, opens_logprobs=False)
         answer = rawjson.fields(body)
-        if "choices" not in answer and is_error(answer):
-            raise AttemptFailed(failure_in(body, channel))
+        if "choices" not in answer and reports_error(answer):
+            raise AttemptFailed(failure_told(channel, body))
         choices = rawjson.objects(answer.get("choices", rawjson.NULL))
         tally = OutputCounter()
         for choice in choices:
@@ -320,25 +321,27 @@ _REASONS = {"length": "length", "content_filter": "content_filter"}
 """What else a chat can end with is the end of the text."""
 
 
-class CompletionRenderer:
-    """A chat's stream as that of a completion. Implements ``events.Renderer``. Only text is shown."""
+class CompletionRenderer(Renderer):
+    """A chat's stream as that of a completion. Only text is shown."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self._head = identity({}, order)
 
+    def shows(self, medium: Medium) -> bool:
+        """See ``Renderer``."""
+        return False
+
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``events.Renderer``."""
-        if isinstance(event, AnswerBegan):
-            self._head["model"] = rawjson.raw(event.model)
-        elif isinstance(event, TextPiece | RefusalPiece):
+        """See ``Renderer``."""
+        if isinstance(event, TextPiece | RefusalPiece):
             return self._event([_choice(0, event.piece, None)])
-        elif isinstance(event, AnswerFinished):
+        if isinstance(event, AnswerFinished):
             return self._event([_choice(0, _EMPTY, _REASONS.get(event.reason, "stop"))])
         return b""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``events.Renderer``."""
+        """See ``Renderer``."""
         if not self._order.include_usage:
             return DONE
         return self._event([], usage=rawjson.raw(as_object(usage))) + DONE
@@ -352,9 +355,7 @@ def whole_renderer(order: Order, _: Channel, events: list[AnswerEvent]) -> Calla
     pieces = [event.piece for event in events if isinstance(event, TextPiece | RefusalPiece)]
     head, reason = identity({}, order), "stop"
     for event in events:
-        if isinstance(event, AnswerBegan):
-            head["model"] = rawjson.raw(event.model)
-        elif isinstance(event, AnswerFinished):
+        if isinstance(event, AnswerFinished):
             reason = _REASONS.get(event.reason, "stop")
     choice = _choice(0, join_strings(pieces) if pieces else _EMPTY, reason)
 

@@ -34,7 +34,8 @@ from gateway.inbound.large_body import read_large
 from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.adapter import Order
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
 
@@ -97,7 +98,7 @@ class Completions(ChatCompletions):
         beyond = "" if channel.dialect in NATIVE else _beyond_chat(request.fields)
         return f"speaks {channel.dialect}: {_as_chat(beyond)}" if beyond else ""
 
-    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
         if channel.dialect in NATIVE and not lacking:
             order = edit_request(order, channel.overrides, _WORDS, _REQUIRED)

@@ -20,6 +20,7 @@ from gateway.inbound.embeddings.openai import OpenAIEmbeddings, input_count
 from gateway.inbound.json_body import BodyLimits, Fields, fields_of
 from gateway.inbound.large_body import read_large
 from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.upstream.overrides import with_parameters
 
@@ -77,7 +78,7 @@ class Embeddings(ChatCompletions):
         removed = tuple(name for name in overrides.remove if name in order.fields)
         return msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
 
-    def adapter(self, dialect: Dialect, chat: Adapter) -> Adapter:
+    def adapter(self, dialect: Dialect, chat: DialectAdapter) -> Adapter:
         """See ``ChatCompletions``."""
         return _ADAPTERS[dialect]
 

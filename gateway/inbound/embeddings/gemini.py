@@ -23,9 +23,9 @@ from gateway.upstream.adapter import (
     PreparedRequest,
     WholeAnswer,
 )
+from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response
-from gateway.upstream.gemini import errors
 from gateway.upstream.gemini.request import root
 from gateway.upstream.openai.dialect import PLAIN_HEADERS
 from gateway.upstream.rawjson import Fields
@@ -74,7 +74,7 @@ class GeminiEmbeddings:
         try:
             answers = [rawjson.fields(one) for one in (rawjson.items(body) if body[:1] == b"[" else [body])]
             if any("error" in answer for answer in answers):
-                raise AttemptFailed(errors.failure_inside(channel, body))
+                raise AttemptFailed(failure_told(channel, body))
             vectors = [Vector(_scale(one, order)) for answer in answers for one in _vectors(answer)]
             for i, vector in enumerate(vectors):
                 vector.index = i

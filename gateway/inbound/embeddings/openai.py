@@ -30,9 +30,9 @@ from gateway.upstream.adapter import (
     UpstreamText,
     WholeAnswer,
 )
+from gateway.upstream.answer_errors import failure_told, reports_error
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify
-from gateway.upstream.openai.chunks import failure_in, is_error
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, endpoint
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.usage_report import PLAUSIBLE, read
@@ -137,8 +137,8 @@ def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         answer = {"model": rawjson.raw(found.model), "usage": found.usage}
         return answer_of(vectors, order, answer, body if vectors is found.data else b"")
     answer = rawjson.fields(body)
-    if "data" not in answer and is_error(answer):
-        raise AttemptFailed(failure_in(body, channel))
+    if "data" not in answer and reports_error(answer):
+        raise AttemptFailed(failure_told(channel, body))
     try:
         data = _ANSWER.decode(body).data
     except msgspec.DecodeError as error:

@@ -23,7 +23,8 @@ from gateway.inbound.messages.translate import translate
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.stream_rules import MessagesRules
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.adapter import Order
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.overrides import apply_overrides
 from gateway.upstream.vendors import LOCAL, vendor_of
 
@@ -105,7 +106,7 @@ class Messages(InboundApi):
             input_hint=request.input_bound * HINT_PERCENT // 100,
         )
 
-    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
         if channel.dialect is Dialect.ANTHROPIC:
             native = native_order(order, channel.overrides)

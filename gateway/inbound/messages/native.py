@@ -20,12 +20,12 @@ from gateway.inbound.relay import ChatWords, NativeStream, edit_request, native_
 from gateway.inbound.sealed import PREFIX
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
-    Adapter,
     AttemptFailed,
     Failure,
     LearnedRefusals,
     Order,
     PreparedRequest,
+    RequestWriter,
     UpstreamText,
     WholeAnswer,
 )
@@ -150,9 +150,9 @@ def lower_cap(fields: Fields, served: ServedModel) -> Fields:
 class MessagesRelay:
     """Implements ``adapter.Adapter`` for one attempt."""
 
-    def __init__(self, chat: Adapter) -> None:
-        """``chat`` is the dialect's adapter for chat completions: it reads failures."""
-        self._chat = chat
+    def __init__(self, dialect: RequestWriter) -> None:
+        """``dialect`` is the dialect's adapter for chat completions: it reads failures."""
+        self._dialect = dialect
         self._renamed = False
         """The channel calls the model something else."""
 
@@ -178,7 +178,7 @@ class MessagesRelay:
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``. The API is not lacking: this dialect has no other."""
-        found = native_failure(self._chat.failure(channel, status, headers, body), body)
+        found = native_failure(self._dialect.failure(channel, status, headers, body), body)
         if status == HTTPStatus.NOT_FOUND and (said := _about_state(body)) is not None:
             text = UpstreamText(f"channel '{channel.name}': {said}")
             whole = UpstreamText(body.decode("utf-8", "replace"))
@@ -226,7 +226,7 @@ def assemble(body: bytes, reader: MessagesReader, channel: Channel) -> bytes:
             raise AttemptFailed(bad_response(channel, "an event of the stream is not valid")) from error
         if reader.failure is not None:
             raise AttemptFailed(reader.failure)
-    if not reader.complete:
+    if not (reader.complete or reader.ended):
         raise AttemptFailed(truncation(channel, "its last event did not come"))
     for block in blocks.values():
         if "partial" in block:

@@ -10,16 +10,17 @@ from typing import Any, Literal
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.usage import Usage, UsageSource
+from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, WholeAnswer
 from gateway.upstream.answer_errors import failure_in
-from gateway.upstream.anthropic.response import Report, finish_of
+from gateway.upstream.answer_reader import no_answer
+from gateway.upstream.finish_words import finish_reason, unknown_word
 from gateway.upstream.framing import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.redaction.answers import Screen
-from gateway.upstream.translate.response import no_answer
+from gateway.upstream.usage_report import UsageReports
 
 
 class _Delta(msgspec.Struct, gc=False):
@@ -42,6 +43,15 @@ class _Event(msgspec.Struct, gc=False):
     delta: _Delta | None = None
     content_block: _Block | None = None
     usage: msgspec.Raw | None = None
+
+
+def _count_block(tally: OutputCounter, block: _Block) -> None:
+    """Count what the start of a block brings."""
+    if block.type.endswith("tool_use"):
+        tally.tool()
+        tally.add(block.name or "")
+    elif block.text:
+        tally.add(block.text)
 
 
 _CONTENT = {
@@ -87,31 +97,27 @@ class MessagesReader:
         self._order = order
         self._channel = channel
         self._model = model
-        self._report = Report()
+        self._reports = UsageReports(order.fields)
         self._open: int | None = None
         """Index of the block that is open."""
-        self._told: Usage | None = None
-        self._final = False
-        """The usage of the whole answer was reported, and not only that of its beginning."""
         self.noted: tuple[str, ...] = ()
         """Marks that do not come from the report."""
         self.tally = OutputCounter()
         self.complete = False
         self.failure: Failure | None = None
         self.finish = ""
+        self.ended = False
         self.upstream_id = ""
 
     @property
     def reported(self) -> Usage | None:
         """See ``adapter.AnswerStream``. Before the end only the input is known: the output is still a first number."""
-        if self._final or self._told is None:
-            return self._told
-        return msgspec.structs.replace(self._told, source=UsageSource.PARTIAL)
+        return self._reports.usage(self.tally)
 
     @property
     def marks(self) -> tuple[str, ...]:
         """See ``adapter.AnswerStream``."""
-        return self.noted + self._report.marks
+        return self.noted + self._reports.marks
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """See ``relay.NativeReader``."""
@@ -135,7 +141,8 @@ class MessagesReader:
             case "message_start":
                 return self._start(data)
             case "content_block_start":
-                self._begin(found.index, found.content_block or _Block())
+                self._open = found.index
+                _count_block(self.tally, found.content_block or _Block())
             case "content_block_stop":
                 self._open = None
             case "message_delta":
@@ -147,29 +154,21 @@ class MessagesReader:
                 return None
         return _clean(event, self._order.screen)
 
-    def _begin(self, index: int, block: _Block) -> None:
-        self._open = index
-        if block.type.endswith("tool_use"):
-            self.tally.tool()
-            self.tally.add(block.name or "")
-        elif block.text:
-            self.tally.add(block.text)
-
     def _start(self, data: bytes) -> bytes | None:
         fields = rawjson.fields(data)
         message = rawjson.fields(fields.get("message", rawjson.NULL))
-        self._see(message)
+        self._see(message, final=False)
         edited = self._renamed(message)
         if not self._order.screen.clean(fields) and edited is None:
             return None
         return write_event(b"message_start", rawjson.encode({**fields, "message": edited or message}))
 
-    def _see(self, message: Fields) -> None:
+    def _see(self, message: Fields, *, final: bool) -> None:
         """The id and the usage of a message."""
         found = rawjson.maybe(message.get("id"))
         if isinstance(found, str) and not self._order.screen.shows(found):
             self.upstream_id = found
-        self._told = self._report.see(message.get("usage")) or self._told
+        self._reports.see(message, final=final)
 
     def _renamed(self, message: Fields) -> Fields | None:
         """The message with the public name, and without secrets around its content; None if it stays as it came."""
@@ -187,10 +186,14 @@ class MessagesReader:
         return edited
 
     def _end(self, event: _Event) -> None:
-        self._told = self._report.see(event.usage) or self._told
-        self._final = self._final or (event.usage is not None and not rawjson.is_null(event.usage))
+        if event.usage is not None and not rawjson.is_null(event.usage):
+            self._reports.see({"usage": event.usage})
         if event.delta is not None and event.delta.stop_reason:
-            self.finish = finish_of(event.delta.stop_reason, tools=True)
+            self._stop(event.delta.stop_reason)
+
+    def _stop(self, word: str) -> None:
+        self.finish, self.ended = finish_reason(word, tools=word == "tool_use"), True
+        self.noted = tuple(dict.fromkeys((*self.noted, *unknown_word(word))))
 
     def read_whole(self, body: bytes) -> WholeAnswer:
         """A whole answer. Raises AttemptFailed."""
@@ -217,9 +220,9 @@ class MessagesReader:
         if bytes(memoryview(message.get("content", rawjson.NULL))[:1]) != b"[":
             failure = failure_in(self._channel, message)
             raise no_answer(body, self._channel) if failure is None else AttemptFailed(failure)
-        self._see(message)
-        self._final = True
-        self.finish = finish_of(rawjson.maybe(message.get("stop_reason")), tools=True)
+        self._see(message, final=True)
+        word = rawjson.maybe(message.get("stop_reason"))
+        self._stop(word if isinstance(word, str) else "")
         return message
 
     def replay(self, body: bytes) -> bytes:

@@ -13,15 +13,15 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Channel
-from gateway.domain.usage import Usage
-from gateway.inbound.events import (
+from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
     AnswerFinished,
     ArgumentsPiece,
     BlockEnded,
     BlockKind,
+    Citation,
+    Medium,
     ReasoningPiece,
     ReasoningSeal,
     RefusalPiece,
@@ -29,6 +29,9 @@ from gateway.inbound.events import (
     ToolCallBegan,
     join_strings,
 )
+from gateway.domain.channel import Channel
+from gateway.domain.usage import Usage
+from gateway.inbound.rendering import Renderer
 from gateway.inbound.sealed import PLAIN_SEAL, wrap
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Order
@@ -54,6 +57,7 @@ _DELTAS = {
     "thinking": b'"thinking_delta","thinking"',
     "signature": b'"signature_delta","signature"',
     "input": b'"input_json_delta","partial_json"',
+    "citation": b'"citations_delta","citation"',
 }
 
 
@@ -118,8 +122,25 @@ class _Ending:
                 self.reason, self.stop_sequence = "stop_sequence", event.stop_sequence
 
 
-class MessagesRenderer:
-    """Implements ``events.Renderer``."""
+def _image(medium: Medium) -> dict[str, Any]:
+    """An image block, as requests have it; a link where the answer does not hold the image."""
+    if medium.url:
+        return {"type": "image", "source": {"type": "url", "url": medium.url}}
+    return {"type": "image", "source": {"type": "base64", "media_type": medium.type, "data": medium.data}}
+
+
+def _citation(found: Citation) -> dict[str, Any]:
+    return {
+        "type": "web_search_result_location",
+        "url": found.url,
+        "title": found.title or None,
+        "cited_text": found.cited,
+        "encrypted_index": "",
+    }
+
+
+class MessagesRenderer(Renderer):
+    """A stream of events."""
 
     def __init__(self, order: Order, names: Mapping[str, str], *, muted: bool = False) -> None:
         """``names`` are the client's names of its tools by those that were sent.
@@ -139,25 +160,28 @@ class MessagesRenderer:
         """What is before a piece of the text block that is open."""
 
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``events.Renderer``."""
+        """See ``Renderer``."""
         if type(event) is TextPiece and self._open == "text":
             return b"".join((self._text_head, event.piece, b"}}\n\n"))
         self._ending.see(event)
         if isinstance(event, AnswerBegan):
             return self._start(event.usage)
-        if self._muted:
-            return b""
+        return b"" if self._muted else self._render(event)
+
+    def _render(self, event: AnswerEvent) -> bytes:
         out = b""
         match event:
-            case TextPiece() | RefusalPiece():
-                out = self._add("text", event.piece)
-            case ReasoningPiece():
-                out = self._add("thinking", event.piece)
+            case TextPiece() | RefusalPiece() | ReasoningPiece():
+                out = self._add("thinking" if isinstance(event, ReasoningPiece) else "text", event.piece)
             case ReasoningSeal():
                 self._signed = True
                 out = self._ensure("thinking") + self._delta("signature", rawjson.encode(wrap(event.seal)))
             case ToolCallBegan():
                 out = self._begin("tool_use", self._tool(event))
+            case Medium():
+                out = self._begin("image", rawjson.encode(_image(event)))
+            case Citation():
+                out = self._add("citation", rawjson.encode(_citation(event)), "text")
             case ArgumentsPiece():
                 out = self._delta("input", event.piece)
             case BlockEnded():
@@ -165,7 +189,7 @@ class MessagesRenderer:
         return out
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``events.Renderer``. An answer without any block gets an empty one: clients call again for less."""
+        """See ``Renderer``. An answer without any block gets an empty one: clients call again for less."""
         out = b"" if self._index >= 0 or self._muted else self._ensure("text") + self._end()
         delta = {"stop_reason": self._ending.reason, "stop_sequence": self._ending.stop_sequence}
         last = {"type": "message_delta", "delta": delta, "usage": _final_usage(usage)}
@@ -181,8 +205,8 @@ class MessagesRenderer:
         name = self._names.get(call.name, call.name)
         return rawjson.encode({"type": "tool_use", "id": TOOLS.sent(call.id), "name": name, "input": {}})
 
-    def _add(self, kind: str, piece: bytes) -> bytes:
-        return self._ensure(kind) + self._delta(kind, piece)
+    def _add(self, kind: str, piece: bytes, block: str = "") -> bytes:
+        return self._ensure(block or kind) + self._delta(kind, piece)
 
     def _ensure(self, kind: str) -> bytes:
         return b"" if self._open == kind else self._begin(kind, _EMPTY_BLOCKS[kind])
@@ -235,35 +259,42 @@ def _content(channel: Channel, events: list[AnswerEvent], names: Mapping[str, st
     """The blocks of a whole answer. What comes of one kind in one piece is one block."""
     blocks: list[dict[str, Any]] = []
     pieces: list[bytes] = []
-    seal, call = PLAIN_SEAL, ToolCallBegan(0, "", "")
+    more: dict[str, Any] = {}
+    """Of the block that is open."""
     for event in events:
         match event:
             case TextPiece() | RefusalPiece() | ReasoningPiece() | ArgumentsPiece():
                 pieces.append(event.piece)
             case ReasoningSeal():
-                seal = event.seal
+                more = {"signature": wrap(event.seal)}
             case ToolCallBegan():
-                call = event
-            case BlockEnded():
-                text = msgspec.Raw(join_strings(pieces) if pieces else b'""')
-                if event.kind is BlockKind.REASONING:
-                    blocks.append({"type": "thinking", "thinking": text, "signature": wrap(seal)})
-                elif event.kind is BlockKind.TOOL_CALL:
-                    given, name = _input(text, call, channel), names.get(call.name, call.name)
-                    blocks.append({"type": "tool_use", "id": TOOLS.sent(call.id), "name": name, "input": given})
-                else:
-                    blocks.append({"type": "text", "text": text})
-                pieces, seal = [], PLAIN_SEAL
+                more = {"id": TOOLS.sent(event.id), "name": names.get(event.name, event.name)}
+            case Citation():
+                more.setdefault("citations", []).append(_citation(event))
+            case Medium():
+                blocks.append(_image(event))
+            case BlockEnded() if event.kind is not BlockKind.MEDIUM:
+                blocks.append({**_block(event.kind, msgspec.Raw(join_strings(pieces)), channel, more), **more})
+                pieces, more = [], {}
     return blocks
 
 
-def _input(arguments: msgspec.Raw, call: ToolCallBegan, channel: Channel) -> Any:
+def _block(kind: BlockKind, text: msgspec.Raw, channel: Channel, more: Mapping[str, Any]) -> dict[str, Any]:
+    """A block without what is in ``more``."""
+    if kind is BlockKind.REASONING:
+        return {"type": "thinking", "thinking": text, "signature": wrap(PLAIN_SEAL)}
+    if kind is BlockKind.TOOL_CALL:
+        return {"type": "tool_use", "id": "", "name": "", "input": _input(text, str(more["name"]), channel)}
+    return {"type": "text", "text": text}
+
+
+def _input(arguments: msgspec.Raw, name: str, channel: Channel) -> Any:
     text = rawjson.text(arguments)
     try:
         found = rawjson.value(text.encode("utf-8", "surrogatepass")) if text.strip() else {}
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        why = f"the arguments of the call of tool '{call.name}' are not a JSON object"
+        why = f"the arguments of the call of tool '{name}' are not a JSON object"
         raise AttemptFailed(bad_response(channel, why))
     return msgspec.Raw(text.encode()) if text.strip() and text.isascii() else found

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.answer import SealKind
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import BadRequest
 from gateway.inbound.messages.blocks import (
@@ -27,7 +28,7 @@ from gateway.inbound.messages.blocks import (
 )
 from gateway.inbound.messages.parameters import translate_parameters
 from gateway.inbound.messages.tools import translate_tools
-from gateway.inbound.sealed import SealKind, unwrap
+from gateway.inbound.sealed import unwrap
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.anthropic.messages import TOOLS
@@ -96,7 +97,7 @@ class _Translator:
         known = _SILENT | _TRANSLATED
         lost = [name for name, raw in self._fields.items() if name not in known and not rawjson.is_null(raw)]
         order = msgspec.structs.replace(
-            self._order, fields=fields, body=b"", removed=(*dropped, *lost), seals=True, forward={}, query=""
+            self._order, fields=fields, body=b"", removed=(*dropped, *lost), forward={}, query=""
         )
         return Translation(order, self._tools.names, muted=cap == 0)
 

@@ -31,7 +31,8 @@ from gateway.inbound.ollama.rendering import (
 from gateway.inbound.ollama.request import chat_request, completion_request, embedding_request, generate_request
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.adapter import Order
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.overrides import apply_overrides
 
 LATEST = ":latest"
@@ -82,13 +83,13 @@ class OllamaChat(_Ollama):
         """See ``InboundApi``."""
         return _rename_model(CHAT.order(request, call, ts))
 
-    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
         if channel.overrides is not None:
             order = apply_overrides(order, channel.overrides)
         return AttemptPlan(self.rendered(chat), fit_dialect(order, channel), native=False)
 
-    def rendered(self, chat: Adapter) -> RenderingAdapter:
+    def rendered(self, chat: DialectAdapter) -> RenderingAdapter:
         """The adapter that writes a chat's answers as lines."""
         shape = self.shape
         return RenderingAdapter(
@@ -113,7 +114,7 @@ class OllamaGenerate(OllamaChat):
         """See ``InboundApi``."""
         return COMPLETIONS.obstacle(request, channel) if "prompt" in request.fields else ""
 
-    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
         if "prompt" not in order.fields:
             return super().plan(order, channel, chat, lacking=lacking)
@@ -144,7 +145,7 @@ class OllamaEmbed(_Ollama):
         """See ``InboundApi``."""
         return EMBEDDINGS.obstacle(request, channel)
 
-    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
         plan = EMBEDDINGS.plan(order, channel, chat, lacking=lacking)
         return AttemptPlan(EmbeddingLines(plan.adapter, single=self.single), plan.order, native=False)

@@ -10,21 +10,22 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.usage import Usage
-from gateway.inbound.events import (
+from gateway.domain.answer import (
     AnswerEvent,
     AnswerFinished,
     ArgumentsPiece,
     BlockEnded,
     BlockKind,
+    Medium,
     ReasoningPiece,
     RefusalPiece,
     TextPiece,
     ToolCallBegan,
     join_strings,
 )
-from gateway.inbound.rendering import RenderedWhole
+from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.usage import Usage
+from gateway.inbound.rendering import RenderedWhole, Renderer
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
     Adapter,
@@ -112,8 +113,8 @@ def _arguments(pieces: list[bytes]) -> object:
     return found if isinstance(found, dict) else {"value": text} if text.strip() else {}
 
 
-class LineRenderer:
-    """A streamed answer as lines. Implements ``events.Renderer``."""
+class LineRenderer(Renderer):
+    """A streamed answer as lines."""
 
     def __init__(self, order: Order, shape: LineShape) -> None:
         self._shape = shape
@@ -121,10 +122,16 @@ class LineRenderer:
         self._calls = _ToolCalls()
         self._finish = "stop"
 
+    def shows(self, medium: Medium) -> bool:
+        """See ``Renderer``."""
+        return medium.is_image and bool(medium.data)
+
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``events.Renderer``."""
+        """See ``Renderer``."""
         if isinstance(event, TextPiece | RefusalPiece):
             return self._line(msgspec.Raw(event.piece), {})
+        if isinstance(event, Medium):
+            return self._line(_EMPTY, {"images": [event.data]})
         if isinstance(event, ReasoningPiece):
             return self._line(_EMPTY, {"thinking": msgspec.Raw(event.piece)})
         if isinstance(event, AnswerFinished):
@@ -134,7 +141,7 @@ class LineRenderer:
         return b""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``events.Renderer``."""
+        """See ``Renderer``."""
         return self.last(self._finish, usage)
 
     def last(self, finish: str, usage: Usage) -> bytes:
@@ -167,7 +174,10 @@ def whole_line(order: Order, shape: LineShape, events: list[AnswerEvent]) -> Cal
     texts = [event.piece for event in events if isinstance(event, TextPiece | RefusalPiece)]
     thoughts = [event.piece for event in events if isinstance(event, ReasoningPiece)]
     made = [call for event in events if (call := calls.take(event)) is not None]
+    images = [event.data for event in events if isinstance(event, Medium)]
     more: dict[str, object] = {"thinking": msgspec.Raw(join_strings(thoughts))} if thoughts else {}
+    if images:
+        more["images"] = images
     if made:
         more["tool_calls"] = made
     finish = next((event.reason for event in events if isinstance(event, AnswerFinished)), "stop")

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.answer import AnswerEvent
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import PASSED_STATUS, BadRequest, GatewayError, QuotaExceeded, TooLarge, UpstreamError
 from gateway.domain.long_strings import NOTHING_LONG
@@ -23,7 +24,6 @@ from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import CHAT, error_object
 from gateway.inbound.chat.conversation import fit_dialect
-from gateway.inbound.events import AnswerEvent
 from gateway.inbound.relay import NativeStream
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.inbound.responses.reader import ResponsesReader
@@ -41,7 +41,8 @@ from gateway.inbound.responses.request import (
 from gateway.inbound.responses.tools import ToolTable
 from gateway.inbound.stream_rules import ResponsesRules
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Adapter, AnswerStream, Order
+from gateway.upstream.adapter import AnswerStream, Order
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.overrides import apply_overrides
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.vendors import vendor_of
@@ -98,7 +99,7 @@ class Responses(InboundApi):
             forward=request.forward,
         )
 
-    def plan(self, order: Order, channel: Channel, chat: Adapter, *, lacking: bool) -> AttemptPlan:
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
         if not lacking and is_spoken(channel):
             native = native_order(order, channel.overrides)
@@ -106,14 +107,13 @@ class Responses(InboundApi):
         found = read_fields(order.fields)
         translation = translate(order.fields, found, order.long)
         fields = fit_to_channel(translation, channel)
-        turned = msgspec.structs.replace(order, fields=fields, body=b"", seals=found.sealed)
+        turned = msgspec.structs.replace(order, fields=fields, body=b"")
         if channel.overrides is not None:
             turned = apply_overrides(turned, channel.overrides)
         turned = msgspec.structs.replace(turned, removed=(*translation.dropped, *turned.removed))
         renderer = partial(_renderer, order.fields, found, translation)
-        return AttemptPlan(
-            _ResponsesAdapter(chat, renderer, partial(_whole, renderer)), fit_dialect(turned, channel), native=False
-        )
+        adapter = RenderingAdapter(chat, renderer, partial(_whole, renderer))
+        return AttemptPlan(adapter, fit_dialect(turned, channel), native=False)
 
     def sign_of_life(self, stream: AnswerStream | None) -> bytes:
         """See ``InboundApi``."""
@@ -153,24 +153,6 @@ class Responses(InboundApi):
         told = error_fields(error, call)["error"]
         writer = _writer_of(stream) or ResponseRenderer(_unknown_plan(call))
         return writer.failed({"code": failed_code(error), "message": told["message"]}, rawjson.encode(told))
-
-
-class _ResponseStream(RenderedStream):
-    """A rendered answer: all of it is kept, because the last event has it once more."""
-
-    def _render(self, chat: bytes) -> bytes:
-        out, renderer = super()._render(chat), self.renderer
-        if isinstance(renderer, ResponseRenderer):
-            self.held += renderer.held
-        return out
-
-
-class _ResponsesAdapter(RenderingAdapter):
-    """An adapter whose answers are rendered as responses."""
-
-    def stream(self, order: Order, channel: Channel) -> RenderedStream:
-        """See ``adapter.Adapter``."""
-        return _ResponseStream(self._chat.stream(order, channel), order, self._renderer(order))
 
 
 def _writer_of(stream: AnswerStream | None) -> ResponseRenderer | ResponsesReader | None:

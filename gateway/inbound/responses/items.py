@@ -13,13 +13,14 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.answer import SealKind
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import LongStrings
 from gateway.domain.text import plain
 from gateway.inbound.json_body import read_typed
 from gateway.inbound.responses.content import chain_contents, glue_texts, joined_text, read_content, texts_only
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
-from gateway.inbound.sealed import SealKind, unwrap
+from gateway.inbound.sealed import unwrap
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import NULL
 

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gateway.inbound.events import join_strings
+from gateway.domain.answer import Citation, Medium, Seal, join_strings
 from gateway.inbound.responses.input_text import InputText
 from gateway.inbound.responses.tools import ClientTool, ToolKind
-from gateway.inbound.sealed import PLAIN_SEAL, Seal, wrap
+from gateway.inbound.sealed import PLAIN_SEAL, wrap
 from gateway.upstream import rawjson
 
 Event = tuple[bytes, bytes]
@@ -49,10 +49,6 @@ def field(name: bytes, value: bytes) -> bytes:
     return b',"%b":%b' % (name, value)
 
 
-def _text(pieces: list[bytes]) -> bytes:
-    return join_strings(pieces) if pieces else EMPTY
-
-
 class MessageItem:
     """The assistant's text, or its refusal."""
 
@@ -62,6 +58,7 @@ class MessageItem:
         self._refusal = refusal
         self._pieces: list[bytes] = []
         self._logprobs: list[bytes] = []
+        self._annotations: list[bytes] = []
         self._place = field(b"item_id", rawjson.encode(id)) + b',"content_index":0'
 
     def added(self) -> Iterator[Event]:
@@ -79,9 +76,20 @@ class MessageItem:
             self._logprobs.append(logprobs[1:-1])
         return ((b"output_text.delta", b'%b,"delta":%b,"logprobs":%b' % (self._place, piece, logprobs)),)
 
+    def cite(self, source: Citation) -> tuple[Event]:
+        """A source of the text."""
+        start = source.start or 0
+        place = {"start_index": start, "end_index": source.end or start}
+        annotation = rawjson.encode({"type": "url_citation", "url": source.url, "title": source.title, **place})
+        number = len(self._annotations)
+        self._annotations.append(annotation)
+        self.held += len(annotation)
+        more = field(b"annotation_index", b"%d" % number) + field(b"annotation", annotation)
+        return ((b"output_text.annotation.added", self._place + more),)
+
     def ended(self, status: str) -> Iterator[Event]:
         """See ``OutputItem``."""
-        text = _text(self._pieces)
+        text = join_strings(self._pieces)
         if self._refusal:
             yield b"refusal.done", self._place + field(b"refusal", text)
         else:
@@ -91,7 +99,7 @@ class MessageItem:
 
     def done(self, status: str) -> bytes:
         """See ``OutputItem``."""
-        return self._item(self._part(_text(self._pieces)), status)
+        return self._item(self._part(join_strings(self._pieces)), status)
 
     def _all_logprobs(self) -> bytes:
         return b"[%b]" % b",".join(self._logprobs)
@@ -99,7 +107,12 @@ class MessageItem:
     def _part(self, text: bytes) -> bytes:
         if self._refusal:
             return b'{"type":"refusal","refusal":%b}' % text
-        return b'{"type":"output_text","text":%b,"annotations":[],"logprobs":%b}' % (text, self._all_logprobs())
+        annotations = b",".join(self._annotations)
+        return b'{"type":"output_text","text":%b,"annotations":[%b],"logprobs":%b}' % (
+            text,
+            annotations,
+            self._all_logprobs(),
+        )
 
     def _item(self, part: bytes, status: str) -> bytes:
         head = rawjson.encode({"id": self.id, "type": "message", "status": status, "role": "assistant"})
@@ -141,7 +154,7 @@ class ReasoningItem:
     def ended(self, status: str) -> Iterator[Event]:
         """See ``OutputItem``."""
         if self._pieces:
-            text = _text(self._pieces)
+            text = join_strings(self._pieces)
             yield self._name + b".done", self._place + field(b"text", text)
             if self._summary:
                 yield b"reasoning_summary_part.done", self._place + field(b"part", self._part(text))
@@ -155,7 +168,7 @@ class ReasoningItem:
         return b'{"type":"%b","text":%b}' % (b"summary_text" if self._summary else b"reasoning_text", text)
 
     def _item(self, status: str, *, whole: bool) -> bytes:
-        parts = b"[%b]" % (self._part(_text(self._pieces)) if whole and self._pieces else b"")
+        parts = b"[%b]" % (self._part(join_strings(self._pieces)) if whole and self._pieces else b"")
         fields: dict[str, Any] = {"id": self.id, "type": "reasoning", "summary": [], "status": status}
         if self._summary:
             fields["summary"] = msgspec.Raw(parts)
@@ -164,6 +177,36 @@ class ReasoningItem:
         if self._sealed:
             fields["encrypted_content"] = wrap(self._seal) if whole else None
         return rawjson.encode(fields)
+
+
+class ImageItem:
+    """An image that the model made."""
+
+    def __init__(self, id: str, medium: Medium) -> None:
+        self.id = id
+        self.held = len(medium.data)
+        self._medium = medium
+        self._place = field(b"item_id", rawjson.encode(id))
+
+    def added(self) -> Iterator[Event]:
+        """See ``OutputItem``."""
+        begun = {"id": self.id, "type": "image_generation_call", "status": "in_progress", "result": None}
+        yield b"output_item.added", field(b"item", rawjson.encode(begun))
+
+    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterator[Event]:
+        """See ``OutputItem``: it comes whole."""
+        return iter(())
+
+    def ended(self, status: str) -> Iterator[Event]:
+        """See ``OutputItem``."""
+        yield b"image_generation_call.completed", self._place
+        yield b"output_item.done", field(b"item", self.done(status))
+
+    def done(self, status: str) -> bytes:
+        """See ``OutputItem``."""
+        form = self._medium.type.partition("/")[2] or "png"
+        more = {"status": "completed", "output_format": form, "result": self._medium.data or self._medium.url}
+        return rawjson.encode({"id": self.id, "type": "image_generation_call", **more})
 
 
 class FunctionItem:
@@ -193,12 +236,12 @@ class FunctionItem:
         if not self._pieces and status == COMPLETED:
             yield from self.piece(b'"{}"')
         name = field(b"name", rawjson.encode(self._head["name"]))
-        yield b"function_call_arguments.done", self._place + name + field(b"arguments", _text(self._pieces))
+        yield b"function_call_arguments.done", self._place + name + field(b"arguments", join_strings(self._pieces))
         yield b"output_item.done", field(b"item", self.done(status))
 
     def done(self, status: str) -> bytes:
         """See ``OutputItem``."""
-        return self._item(_text(self._pieces), status)
+        return self._item(join_strings(self._pieces), status)
 
     def _item(self, arguments: bytes, status: str) -> bytes:
         return rawjson.encode({**self._head, "arguments": msgspec.Raw(arguments), "status": status})
@@ -231,12 +274,12 @@ class CustomItem:
     def ended(self, status: str) -> Iterator[Event]:
         """See ``OutputItem``."""
         yield from self._add("" if self._unwrapped is None else self._unwrapped.end())
-        yield b"custom_tool_call_input.done", self._place + field(b"input", _text(self._pieces))
+        yield b"custom_tool_call_input.done", self._place + field(b"input", join_strings(self._pieces))
         yield b"output_item.done", field(b"item", self.done(status))
 
     def done(self, status: str) -> bytes:
         """See ``OutputItem``."""
-        return self._item(_text(self._pieces), status)
+        return self._item(join_strings(self._pieces), status)
 
     def _add(self, text: str) -> Iterator[Event]:
         if text:
@@ -278,7 +321,7 @@ class OwnToolItem:
 
     def done(self, status: str) -> bytes:
         """See ``OutputItem``."""
-        text = rawjson.text(_text(self._pieces))
+        text = rawjson.text(join_strings(self._pieces))
         found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
         given = found if isinstance(found, dict) else {}
         head = {"id": self.id, "type": f"{self._kind}_call", "call_id": self._call}

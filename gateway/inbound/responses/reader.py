@@ -15,9 +15,9 @@ from gateway.domain.usage import Usage
 from gateway.inbound.responses.render import usage_object
 from gateway.upstream import answer_errors, rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
+from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.failures import truncation
 from gateway.upstream.framing import BLANK, SMALL_NUMBER, Framer, PieceDecoder, SSEEvent, parse
-from gateway.upstream.openai.chunks import failure_in
 from gateway.upstream.rawjson import NULL, Fields
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_report import UsageReports
@@ -69,6 +69,9 @@ _TERMINAL = {"response.completed": "completed", "response.incomplete": "incomple
 
 class ResponsesReader:
     """Reads the events of one answer. Implements ``relay.NativeReader``."""
+
+    ended = False
+    """The last event alone has the whole answer."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
         self._order = order
@@ -140,9 +143,9 @@ class ResponsesReader:
         elif kind == "response.output_item.added":
             self._count(rawjson.fields(fields["item"]))
         elif kind == "error" and self._begun:
-            self.told = failure_in(event.data, self._channel)
+            self.told = failure_told(self._channel, event.data)
         elif kind == "error":  # before anything else it is an answer of another kind
-            self.failure = failure_in(event.data, self._channel)
+            self.failure = failure_told(self._channel, event.data)
         elif "response" in fields:
             return self._respond(fields, kind)
         elif not self._begun and (failure := answer_errors.failure_in(self._channel, fields)) is not None:
@@ -322,7 +325,7 @@ def _failure(response: Fields, event: Fields, model: str, channel: Channel) -> F
         error = event.get("error", NULL)
     body = b'{"error":{"message":"it failed"}}' if rawjson.is_null(error) else rawjson.encode({"error": error})
     whole = rawjson.encode({**event, "response": rawjson.raw({**response, "error": error, "model": model})})
-    return msgspec.structs.replace(failure_in(body, channel), verbatim=UpstreamText(whole.decode("utf-8", "replace")))
+    return msgspec.structs.replace(failure_told(channel, body), verbatim=UpstreamText(whole.decode("utf-8", "replace")))
 
 
 def _limits(fields: Fields) -> Fields:
@@ -334,16 +337,25 @@ def _limits(fields: Fields) -> Fields:
 
 
 def last_response(body: bytes, channel: Channel) -> bytes:
-    """The response of the terminal event, of a stream that came where none was requested."""
+    """The response of the terminal event, of a stream that came where none was requested.
+
+    Where it lists no items, those of the events before it are its output.
+    """
     framer = Framer()
-    blocks = (framer.feed(body) + framer.end()).split(BLANK)
-    for event in filter(None, map(parse, reversed(blocks))):
+    items: dict[int, msgspec.Raw] = {}
+    for event in filter(None, map(parse, (framer.feed(body) + framer.end()).split(BLANK))):
         fields = rawjson.fields(event.data)
         kind = str(rawjson.maybe(fields.get("type")) or event.name.decode())
+        if kind == "response.output_item.done" and "item" in fields:
+            place = rawjson.maybe(fields.get("output_index"))
+            items[place if type(place) is int else len(items)] = fields["item"]
         if kind in _TERMINAL and "response" in fields:
-            return bytes(fields["response"])
+            response = rawjson.fields(fields["response"])
+            if not items or response.get("output", _EMPTY) != _EMPTY:
+                return bytes(fields["response"])
+            return rawjson.encode({**response, "output": [items[place] for place in sorted(items)]})
         if kind == "error":
-            raise AttemptFailed(failure_in(event.data, channel))
+            raise AttemptFailed(failure_told(channel, event.data))
     raise AttemptFailed(truncation(channel, "its last event did not come"))
 
 

@@ -16,12 +16,12 @@ from gateway.inbound.responses.reader import ResponsesReader, last_response
 from gateway.inbound.sealed import PREFIX
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
-    Adapter,
     AttemptFailed,
     Failure,
     LearnedRefusals,
     Order,
     PreparedRequest,
+    RequestWriter,
     WholeAnswer,
 )
 from gateway.upstream.failures import bad_response
@@ -134,9 +134,9 @@ def lower_cap(fields: Fields, served: ServedModel) -> Fields:
 class ResponsesRelay:
     """Implements ``adapter.Adapter`` for channels that speak the API."""
 
-    def __init__(self, chat: Adapter) -> None:
-        """``chat`` is the dialect's own adapter: it knows what errors mean."""
-        self._chat = chat
+    def __init__(self, dialect: RequestWriter) -> None:
+        """``dialect`` is the dialect's own adapter: it knows what errors mean."""
+        self._dialect = dialect
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``."""
@@ -191,7 +191,7 @@ class ResponsesRelay:
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``."""
-        return native_failure(self._chat.failure(channel, status, headers, body), body)
+        return native_failure(self._dialect.failure(channel, status, headers, body), body)
 
 
 def is_failed_event(data: str) -> bool:

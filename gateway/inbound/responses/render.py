@@ -10,23 +10,27 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.usage import Usage
-from gateway.inbound.events import (
+from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
     AnswerFinished,
     ArgumentsPiece,
+    Citation,
+    Medium,
     ReasoningPiece,
     ReasoningSeal,
     RefusalPiece,
     TextPiece,
     ToolCallBegan,
 )
+from gateway.domain.usage import Usage
+from gateway.inbound.rendering import Renderer
 from gateway.inbound.responses.output import (
     COMPLETED,
     NO_LOGPROBS,
     PREFIXES,
     Event,
+    ImageItem,
     MessageItem,
     OutputItem,
     ReasoningItem,
@@ -87,8 +91,8 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
         return b'%b,"output":[%b]%b}' % (rawjson.encode(fields)[:-1], b",".join(items), self.echo)
 
 
-class ResponseRenderer:
-    """One answer. Implements ``events.Renderer``."""
+class ResponseRenderer(Renderer):
+    """One answer."""
 
     def __init__(self, plan: ResponsePlan) -> None:
         self._plan = plan
@@ -105,7 +109,7 @@ class ResponseRenderer:
         """Signs of life since the last event of the answer."""
 
     @property
-    def held(self) -> int:
+    def held(self) -> int:  # type: ignore[override]
         """Bytes that are kept for the last event."""
         return self._kept + (self._open.held if self._open is not None else 0)
 
@@ -115,14 +119,17 @@ class ResponseRenderer:
         match event:
             case TextPiece():
                 out = self._piece(event.piece, TextPiece, event.logprobs or NO_LOGPROBS)
-            case ArgumentsPiece():
-                out = self._piece(event.piece, event.number)
-            case ReasoningPiece() | RefusalPiece():
-                out = self._piece(event.piece, type(event))
+            case ReasoningPiece() | RefusalPiece() | ArgumentsPiece():
+                kind: object = event.number if isinstance(event, ArgumentsPiece) else type(event)
+                out = self._piece(event.piece, kind)
             case ToolCallBegan():
                 tool = self._plan.tool(event.name)
                 item = call_item(self._next_id(PREFIXES[tool.kind]), event.id, tool, bare=event.custom)
                 out = self._begin_item(item, event.number)
+            case Medium():
+                out = self._begin_item(ImageItem(self._next_id("ig"), event), None)
+            case Citation():
+                out = self._piece(b'""', TextPiece, source=event)
             case ReasoningSeal():
                 out = self._seal(event)
             case AnswerBegan():
@@ -173,11 +180,15 @@ class ResponseRenderer:
         response = field(b"response", self._plan.response("in_progress", ()))
         return self._event(b"created", response) + self._event(b"in_progress", response)
 
-    def _piece(self, piece: bytes, kind: object, logprobs: bytes = NO_LOGPROBS) -> bytes:
+    def _piece(
+        self, piece: bytes, kind: object, logprobs: bytes = NO_LOGPROBS, source: Citation | None = None
+    ) -> bytes:
         out, item = b"", self._open
         if item is None or kind != self._kind:
             item = _item(self._plan, self._next_id, kind)
             out = self._begin_item(item, kind)
+        if source is not None and isinstance(item, MessageItem):
+            return out + self._placed(item.cite(source))
         return out + self._placed(item.piece(piece, logprobs))
 
     def _seal(self, event: ReasoningSeal) -> bytes:

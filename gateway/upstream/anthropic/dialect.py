@@ -11,45 +11,37 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, WholeAnswer
+from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.anthropic import errors, request
+from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.anthropic.request import headers, root
-from gateway.upstream.anthropic.response import AnswerToolCalls, read_answer
-from gateway.upstream.anthropic.stream import MessageDecoder
 from gateway.upstream.model_list import NAME_LIMIT, ModelPage
 from gateway.upstream.openai.dialect import endpoint
-from gateway.upstream.translate.response import TranslatedStream, read_translated
 from gateway.upstream.translate.tool_names import Signatures
 
 
 class AnthropicDialect:
-    """Implements ``adapter.Adapter``. ``signatures`` holds the thoughts before tool calls, which the API wants back."""
+    """Implements ``DialectAdapter``. ``signatures`` holds the thoughts before tool calls, which the API wants back."""
+
+    native_chat = None
 
     def __init__(self, signatures: Signatures) -> None:
         self._signatures = signatures
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``adapter.Adapter``. Raises AttemptFailed for a request that has no counterpart there."""
+        """See ``DialectAdapter``. Raises AttemptFailed for a request that has no counterpart there."""
         return request.prepare(order, channel, served, learned, self._signatures.of(order.owner))
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``adapter.Adapter``."""
+        """See ``DialectAdapter``."""
         return self._signatures.tokens_for(fields)
 
-    def stream(self, order: Order, channel: Channel) -> TranslatedStream:
-        """See ``adapter.Adapter``."""
-        calls = AnswerToolCalls(order, self._signatures.of(order.owner))
-        decoder = MessageDecoder(channel, calls)
-        return TranslatedStream(order, channel, decoder, lambda body: read_answer(body, channel, calls))
-
-    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``."""
-        calls = AnswerToolCalls(order, self._signatures.of(order.owner))
-        decoder = MessageDecoder(channel, calls)
-        return read_translated(body, order, channel, decoder, lambda body: read_answer(body, channel, calls))
+    def reader(self, order: Order, channel: Channel) -> MessageReader:
+        """See ``DialectAdapter``."""
+        return MessageReader(order, channel, self._signatures.of(order.owner))
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``adapter.Adapter``."""
+        """See ``DialectAdapter``."""
         return errors.failure(channel, status, headers, body)
 
 

@@ -8,7 +8,6 @@ import msgspec
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.upstream.adapter import Failure
-from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.anthropic.cache_marks import FIELD
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify
@@ -36,8 +35,3 @@ def failure(channel: Channel, status: int, headers: Mapping[str, str], body: byt
     if found.kind is FailureKind.CLIENT and _NO_MARKS.search(error.message[:1000]):
         names[FIELD] = None
     return msgspec.structs.replace(found, parameters=tuple(names))
-
-
-def failure_inside(channel: Channel, body: bytes) -> Failure:
-    """What an error in an answer of status 200 means."""
-    return failure_told(channel, body)

@@ -9,44 +9,36 @@ import msgspec
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.text import plain
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, WholeAnswer
+from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.gemini import errors, request
+from gateway.upstream.gemini.reader import ResponseReader
 from gateway.upstream.gemini.request import root
-from gateway.upstream.gemini.response import read_answer
-from gateway.upstream.gemini.stream import ResponseDecoder
 from gateway.upstream.model_list import HEADERS, NAME_LIMIT, ModelPage
-from gateway.upstream.translate.response import TranslatedStream, read_translated
 from gateway.upstream.translate.tool_names import Signatures
 
 
 class GeminiDialect:
-    """Implements ``adapter.Adapter``. ``signatures`` holds those of tool calls, which the API wants back."""
+    """Implements ``DialectAdapter``. ``signatures`` holds those of tool calls, which the API wants back."""
+
+    native_chat = None
 
     def __init__(self, signatures: Signatures) -> None:
         self._signatures = signatures
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``adapter.Adapter``. Raises AttemptFailed for a request that has no counterpart there."""
+        """See ``DialectAdapter``. Raises AttemptFailed for a request that has no counterpart there."""
         return request.prepare(order, channel, served, learned, self._signatures.of(order.owner))
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``adapter.Adapter``."""
+        """See ``DialectAdapter``."""
         return self._signatures.tokens_for(fields)
 
-    def stream(self, order: Order, channel: Channel) -> TranslatedStream:
-        """See ``adapter.Adapter``."""
-        own = self._signatures.of(order.owner)
-        decoder = ResponseDecoder(order, channel, own)
-        return TranslatedStream(order, channel, decoder, lambda b: read_answer(b, order, channel, own))
-
-    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``."""
-        own = self._signatures.of(order.owner)
-        decoder = ResponseDecoder(order, channel, own)
-        return read_translated(body, order, channel, decoder, lambda b: read_answer(b, order, channel, own))
+    def reader(self, order: Order, channel: Channel) -> ResponseReader:
+        """See ``DialectAdapter``."""
+        return ResponseReader(order, channel, self._signatures.of(order.owner))
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``adapter.Adapter``."""
+        """See ``DialectAdapter``."""
         return errors.failure(channel, status, headers, body)
 
 

@@ -6,7 +6,6 @@ import msgspec
 
 from gateway.domain.channel import Channel
 from gateway.upstream.adapter import Failure
-from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify
 
@@ -25,8 +24,3 @@ def failure(channel: Channel, status: int, headers: Mapping[str, str], body: byt
     found = classify(channel, status, read_error(body), headers)
     names = dict.fromkeys(_OWN_NAMES.get(name, name) for name in found.parameters)
     return msgspec.structs.replace(found, parameters=tuple(names))
-
-
-def failure_inside(channel: Channel, body: bytes) -> Failure:
-    """What an error in an answer of status 200 means."""
-    return failure_told(channel, body)

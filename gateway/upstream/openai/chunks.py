@@ -5,16 +5,19 @@ In each choice the role comes once and first, the finish reason once and last, a
 else passes as it is.
 
 An upstream that has sent status 200 can report a failure only in the body: errors inside of answers are found here.
+
+Long: the steps from chunk to chunk share the state of choices.
 """
 
 import msgspec
 
-from gateway.domain.channel import Channel
 from gateway.domain.text import plain
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import Failure, Order, OutputCounter, as_object
-from gateway.upstream.answer_errors import failure_named, failure_told, reports_error
+from gateway.upstream.adapter import Order, OutputCounter, as_object
+from gateway.upstream.call_book import Arguments
+from gateway.upstream.finish_words import finish_reason, is_broken, unknown_word
+from gateway.upstream.framing import BLANK
 from gateway.upstream.openai.tool_calls import ToolCalls
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.redaction.answers import Screen
@@ -31,6 +34,9 @@ def normalize_texts(holder: Fields) -> None:
         _join_parts(holder, content)
     if "reasoning" in holder and not rawjson.is_null(holder.get("reasoning_content")):
         del holder["reasoning"]
+    details = holder.get("reasoning_details")
+    if details is not None and all(rawjson.is_null(holder.get(name)) for name in ("reasoning", "reasoning_content")):
+        _join_details(holder, details)
 
 
 def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
@@ -44,6 +50,16 @@ def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
     holder["content"] = rawjson.raw("".join(texts)) if texts or not thoughts else rawjson.NULL
     if thoughts:
         holder["reasoning_content"] = rawjson.raw("".join(thoughts))
+
+
+def _join_details(holder: Fields, details: msgspec.Raw) -> None:
+    """OpenRouter's details are reasoning, too, where nothing else is."""
+    found = rawjson.maybe(details)
+    parts = [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
+    texts = [part.get("text") or part.get("summary") for part in parts]
+    said = "".join(text for text in texts if isinstance(text, str))
+    if said:
+        holder["reasoning_content"] = rawjson.raw(said)
 
 
 def _text_of(part: object) -> str:
@@ -69,16 +85,12 @@ def count_texts(holder: Fields, tally: OutputCounter) -> list[msgspec.Raw]:
 
 REASONS = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 
-BROKEN = frozenset({"error", "insufficient_system_resource", "network_error"})
-"""No end but a failure of the upstream."""
 
-_OTHER = {"max_tokens": "length", "model_length": "length"}
-
-
-def finish_reason(word: str, *, tools: bool) -> str:
-    """The client's word for the upstream's; ``stop`` for what is unknown. After tool calls ``stop`` means them."""
-    reason = word if word in REASONS else _OTHER.get(word, "stop")
-    return "tool_calls" if tools and reason == "stop" else reason
+def native_reason(word: str, *, tools: bool) -> str:
+    """The client's word for the upstream's: one of ``REASONS`` stays, but after tool calls ``stop`` means them."""
+    if word in REASONS and not (tools and word == "stop"):
+        return word
+    return finish_reason(word, tools=tools)
 
 
 _ASSISTANT = msgspec.Raw(b'"assistant"')
@@ -87,7 +99,7 @@ _ASSISTANT = msgspec.Raw(b'"assistant"')
 class StreamChoice:
     """The state of one choice, and the step from an upstream's chunk of it to the client's."""
 
-    __slots__ = ("_begun", "_seed", "_tools", "broken", "finish", "pattern", "turned")
+    __slots__ = ("_begun", "_seed", "_tools", "broken", "finish", "in_arguments", "odd", "pattern", "turned")
 
     def __init__(self, seed: str) -> None:
         self._begun = False
@@ -96,12 +108,31 @@ class StreamChoice:
         """Once there are any."""
         self.finish = ""
         """The client's finish_reason once there was one."""
+        self.odd: tuple[str, ...] = ()
+        """The mark of the upstream's word for it, if no table has that."""
+        self.in_arguments = False
+        """The last chunk had a piece of the arguments of a tool call."""
         self.pattern: msgspec.Raw | None = None
         """The only text of the last chunk, if nothing else happened in it: the next ones may be the same around it."""
         self.broken = ""
         """The finish reason that means a failure, if one came."""
         self.turned = False
         """The last chunk changed how later ones are handled."""
+
+    @property
+    def nameless(self) -> bool:
+        """A piece of a tool call came that never got a name."""
+        return self._tools is not None and self._tools.book.nameless
+
+    @property
+    def arguments(self) -> Arguments | None:
+        """Those of the tool call of the last piece."""
+        return None if self._tools is None else self._tools.last
+
+    def end(self, word: str) -> str:
+        """End the choice with a word, and return the client's."""
+        self.finish = native_reason(word, tools=self._tools is not None and bool(self._tools))
+        return self.finish
 
     def take(self, choice: Fields, tally: OutputCounter) -> bool:
         """Edits the chunk in place; False if nothing of it is left for the client. Raises ValueError if it is odd."""
@@ -112,7 +143,7 @@ class StreamChoice:
         texts = count_texts(fields, tally)
         said, opened = self._take_tools(fields, tally)
         reason = rawjson.value(choice.get("finish_reason"))
-        if isinstance(reason, str) and reason in BROKEN:
+        if isinstance(reason, str) and is_broken(reason):
             self.broken = str(reason)
             return False
         if self.finish and not (texts or said):
@@ -121,6 +152,7 @@ class StreamChoice:
         ended = self._take_finish(choice, reason)
         choice["delta"] = rawjson.raw(fields)
         choice.pop("usage", None)
+        self.in_arguments = bool(said)
         texts += said
         self.turned = first or opened or ended
         if len(texts) == 1 and not (self.turned or self.finish):
@@ -158,8 +190,8 @@ class StreamChoice:
         if self.finish or not isinstance(reason, str) or not reason:
             choice["finish_reason"] = rawjson.NULL
             return False
-        self.finish = finish_reason(reason, tools=self._tools is not None and bool(self._tools))
-        choice["finish_reason"] = rawjson.raw(self.finish)
+        self.odd = unknown_word(reason)
+        choice["finish_reason"] = rawjson.raw(self.end(reason))
         return True
 
 
@@ -211,6 +243,8 @@ class ChunkStep(msgspec.Struct, frozen=True):
     """It changed how later chunks are handled."""
     broken: str
     """The finish reason that means a failure, if there was one."""
+    arguments: Arguments | None = None
+    """Those that the pattern is a piece of; None: it is another text."""
 
 
 _QUIET = ChunkStep(b"", b"", turned=False, broken="")
@@ -251,6 +285,7 @@ class Chunks:
         self.upstream_id = self.upstream_id or upstream_id(chunk, screen)
         kept, turned = [], False
         pattern: msgspec.Raw | None = None
+        arguments: Arguments | None = None
         for position, choice in enumerate(choices):
             state = self._choice(choice, position)
             left = state.take(choice, self.tally)
@@ -261,6 +296,7 @@ class Chunks:
                 screen.clean(choice)
                 kept.append(choice)
                 pattern = state.pattern if len(memoryview(state.pattern or b"")) <= PATTERN_LIMIT else None
+                arguments = state.arguments if state.in_arguments else None
             state.pattern = None  # it is a view, which would keep the whole event
         if not kept:
             return _QUIET
@@ -271,17 +307,31 @@ class Chunks:
         self._head = self._head or identity(chunk, self.upstream_id, self._order, CHUNK)
         chunk.update(self._head)
         screen.clean(chunk)
-        return ChunkStep(rawjson.encode(chunk), bytes(pattern or b"") if quiet else b"", turned=turned, broken="")
+        known = bytes(pattern or b"") if quiet else b""
+        return ChunkStep(rawjson.encode(chunk), known, turned=turned, broken="", arguments=arguments)
 
-    def cut_short(self) -> list[bytes]:
-        """The client's JSON that ends every choice which has not ended, as if the output limit were reached."""
+    def see_error(self, data: bytes) -> None:
+        """An error may carry the usage of what came before it."""
+        found = rawjson.maybe(data)
+        if isinstance(found, dict) and "usage" in found:
+            self.reports.see({"usage": rawjson.raw(found["usage"])})
+
+    def end_with(self, word: str) -> bytes:
+        """The client's events that end every choice which has not ended, with this word."""
         open_choices = [(index, choice) for index, choice in self._choices.items() if not choice.finish]
-        out = []
+        out = b""
         for index, choice in open_choices:
-            choice.finish = "length"
-            last = {"index": index, "delta": {}, "logprobs": None, "finish_reason": "length"}
-            out.append(rawjson.encode({**self._head, "choices": [last]}))
+            last = {"index": index, "delta": {}, "logprobs": None, "finish_reason": choice.end(word)}
+            out += b"data: " + rawjson.encode({**self._head, "choices": [last]}) + BLANK
         return out
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Peculiarities for the record."""
+        states = self._choices.values()
+        odd = [mark for choice in states for mark in choice.odd]
+        nameless = ["nameless_call"] if any(choice.nameless for choice in states) else []
+        return tuple(dict.fromkeys([*odd, *nameless, *self.reports.marks]))
 
     def usage_chunk(self, usage: Usage, *, estimated: bool) -> bytes:
         """The client's last chunk, which has no choices."""
@@ -301,18 +351,3 @@ class Chunks:
         if state is None:
             state = self._choices[index] = StreamChoice(f"{self._order.answer_id}/{index}")
         return state
-
-
-def is_error(chunk: Fields) -> bool:
-    """Whether an answer or a chunk is an error, or brings one, in any of the places where upstreams put it."""
-    return reports_error(chunk)
-
-
-def failure_in(data: bytes, channel: Channel) -> Failure:
-    """The failure that an error in the body reports."""
-    return failure_told(channel, data)
-
-
-def failure_word(word: str, channel: Channel) -> Failure:
-    """The failure that a finish reason reports."""
-    return failure_named(channel, word)

@@ -11,22 +11,13 @@ import msgspec
 from gateway.domain.channel import Channel
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, WholeAnswer, as_object
+from gateway.upstream.answer_errors import failure_named, failure_told, reports_error
+from gateway.upstream.call_book import CallBook, part_of
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response
+from gateway.upstream.finish_words import is_broken, unknown_word
 from gateway.upstream.openai import chunks
-from gateway.upstream.openai.chunks import (
-    BROKEN,
-    COMPLETION,
-    ID_LIMIT,
-    REASONS,
-    failure_in,
-    failure_word,
-    finish_reason,
-    identity,
-    is_error,
-    upstream_id,
-)
-from gateway.upstream.openai.tool_calls import made_id, spoken
+from gateway.upstream.openai.chunks import COMPLETION, ID_LIMIT, REASONS, identity, native_reason, upstream_id
 from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_marks import marks_of
@@ -40,22 +31,25 @@ class RepairedChoice(msgspec.Struct, frozen=True):
 
     finish: str
     changed: bool
+    marks: tuple[str, ...] = ()
 
 
 def repair(choice: Fields, position: int, seed: str, tally: OutputCounter, channel: Channel) -> RepairedChoice:
     """Edits the choice in place. Raises ValueError if it is none, AttemptFailed if it ended in a failure."""
-    message = rawjson.fields(choice.get("message", rawjson.NULL))
-    before = dict(message)
+    reason = rawjson.value(choice.get("finish_reason"))
+    word = reason if isinstance(reason, str) else ""
+    if is_broken(word):
+        raise AttemptFailed(failure_named(channel, word))
+    withheld = rawjson.is_null(choice.get("message")) and native_reason(word, tools=False) == "content_filter"
+    message = {} if withheld else rawjson.fields(choice.get("message", rawjson.NULL))
+    before = None if withheld else dict(message)
     chunks.normalize_texts(message)
     chunks.count_texts(message, tally)
     message.setdefault("content", rawjson.NULL)
     if not rawjson.maybe(message.get("role")):
         message["role"] = _ASSISTANT
     tools = _mend_calls(message, f"{seed}/{position}", tally)
-    reason = rawjson.value(choice.get("finish_reason"))
-    if isinstance(reason, str) and reason in BROKEN:
-        raise AttemptFailed(failure_word(str(reason), channel))
-    finish = finish_reason(reason if isinstance(reason, str) else "", tools=tools)
+    finish = native_reason(word, tools=tools)
     changed = message != before
     if changed:
         choice["message"] = rawjson.raw(message)
@@ -65,40 +59,45 @@ def repair(choice: Fields, position: int, seed: str, tally: OutputCounter, chann
     if not isinstance(rawjson.value(choice.get("index")), int):
         choice["index"] = rawjson.raw(position)
         changed = True
-    return RepairedChoice(finish, changed)
+    return RepairedChoice(finish, changed, unknown_word(word))
 
 
 def _mend_calls(message: Fields, seed: str, tally: OutputCounter) -> bool:
-    """Whether there are tool calls; an empty list of them is taken out."""
+    """Whether there are tool calls; an empty list of them is taken out. Raises ValueError if one has no name."""
     if "tool_calls" not in message:
         legacy = message.get("function_call", rawjson.NULL)
         tally.add("" if rawjson.is_null(legacy) else bytes(legacy).decode())
         return False
     raw = message["tool_calls"]
     calls = [] if rawjson.is_null(raw) else rawjson.objects(raw)
-    if not calls:
+    book, kept = CallBook(seed), []
+    for position, call in enumerate(calls):
+        mended = _mend_call(call, book, position, tally)
+        if mended is not None:
+            kept.append(mended)
+    if book.nameless:
+        raise ValueError("a tool call has no name")
+    if not kept:
         del message["tool_calls"]
-        return False
-    changed = False
-    for number, call in enumerate(calls):
-        changed = _mend_call(call, made_id(seed, number), tally) or changed
-    if changed:
-        message["tool_calls"] = rawjson.raw(calls)
-    return True
+    elif kept != calls:
+        message["tool_calls"] = rawjson.raw(kept)
+    return bool(kept)
 
 
-def _mend_call(call: Fields, spare_id: str, tally: OutputCounter) -> bool:
+def _mend_call(call: Fields, book: CallBook, position: int, tally: OutputCounter) -> Fields | None:
+    """The call as clients rely on it; None if it repeats another one."""
+    part = part_of(call, position=position)
+    placed = book.place(part)
+    if placed is None or not placed.opened:
+        return None
     tally.tool()
-    before = dict(call)
-    kind = "custom" if "custom" in call else "function"
-    call.setdefault("type", rawjson.raw(kind))
-    if not rawjson.value(call.get("id")):
-        call["id"] = rawjson.raw(spare_id)
-    inner = rawjson.fields(call.get(kind, rawjson.NULL))
-    said = spoken(inner, kind, tally, first=True)
-    if said != inner:
-        call[kind] = rawjson.raw(said)
-    return call != before
+    tally.add(placed.call.name)
+    kind, key = ("custom", "input") if part.custom else ("function", "arguments")
+    inner = {} if rawjson.is_null(call.get(kind)) else rawjson.fields(call[kind])
+    said = {**inner, "name": rawjson.raw(placed.call.name), key: msgspec.Raw(placed.piece or b'""')}
+    tally.add(rawjson.text(said[key]))
+    mended = {"type": rawjson.raw(kind), **call, "id": rawjson.raw(placed.call.id)}
+    return mended if said == inner else {**mended, kind: rawjson.raw(said)}
 
 
 class _RegularMessage(msgspec.Struct, gc=False):
@@ -107,6 +106,7 @@ class _RegularMessage(msgspec.Struct, gc=False):
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | msgspec.UnsetType | None = msgspec.UNSET
+    reasoning_details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     tool_calls: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     function_call: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
@@ -213,6 +213,7 @@ def _finish(found: Sequence[_Choice], tally: OutputCounter) -> str:
             and message.tool_calls is msgspec.UNSET
             and message.function_call is msgspec.UNSET
             and (message.reasoning_content is None or message.reasoning is msgspec.UNSET)  # not the same text twice
+            and (message.reasoning_details is msgspec.UNSET or bool(message.reasoning))
         )
         if not regular:
             return ""
@@ -234,34 +235,41 @@ def read_whole(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         if (regular := whole_of_regular(body, order)) is not None:
             return regular
         tally = OutputCounter()
+        odd: tuple[str, ...] = ()
         refuse_many_elements(body, opens_logprobs=False)
         answer = rawjson.fields(body)
         finish = finish_of_regular(answer.get("choices", rawjson.NULL), tally, order.screen)
         if not finish:
-            finish = _repair(answer, order, tally, channel)
-        if not finish and is_error(answer):
-            raise AttemptFailed(failure_in(body, channel))
+            finish, odd = _repair(answer, order, tally, channel)
+        if not finish and reports_error(answer):
+            raise AttemptFailed(failure_told(channel, body))
     except TooManyElements as exc:
         raise AttemptFailed(bad_response(channel, str(exc))) from exc
     except ValueError as exc:
         raise AttemptFailed(_no_completion(body, channel)) from exc
     if not finish:
         raise AttemptFailed(_no_completion(body, channel))
-    return _finish_answer(answer, finish, order, tally)
+    return _finish_answer(answer, finish, odd, order, tally)
 
 
-def _repair(answer: Fields, order: Order, tally: OutputCounter, channel: Channel) -> str:
-    """Repairs the choices; returns the first one's finish reason, or nothing if there are none. Raises ValueError."""
+def _repair(answer: Fields, order: Order, tally: OutputCounter, channel: Channel) -> tuple[str, tuple[str, ...]]:
+    """Repairs the choices; returns the first one's finish reason, or nothing if there are none, and marks.
+
+    Raises ValueError.
+    """
     found = answer.get("choices", rawjson.NULL)
     choices = [] if rawjson.is_null(found) else rawjson.objects(found)
     repaired = [repair(choice, i, order.answer_id, tally, channel) for i, choice in enumerate(choices)]
     cleaned = [order.screen.clean(choice) for choice in choices]
     if any(cleaned) or any(choice.changed for choice in repaired):
         answer["choices"] = rawjson.raw(choices)
-    return repaired[0].finish if repaired else ""
+    marks = tuple(mark for choice in repaired for mark in choice.marks)
+    return (repaired[0].finish if repaired else ""), marks
 
 
-def _finish_answer(answer: Fields, finish: str, order: Order, tally: OutputCounter) -> WholeAnswer:
+def _finish_answer(
+    answer: Fields, finish: str, odd: tuple[str, ...], order: Order, tally: OutputCounter
+) -> WholeAnswer:
     reports = UsageReports(order.fields)
     reports.see(answer)
     reported = reports.usage(tally)
@@ -280,7 +288,7 @@ def _finish_answer(answer: Fields, finish: str, order: Order, tally: OutputCount
         finish=finish,
         upstream_id=name,
         tally=tally,
-        marks=reports.marks,
+        marks=(*odd, *reports.marks),
     )
 
 

@@ -20,7 +20,14 @@ from gateway.upstream.error_body import read_error
 from gateway.upstream.framing import is_stream
 from gateway.upstream.learned_params import DEVELOPER
 from gateway.upstream.openai.completion import read_whole
-from gateway.upstream.openai.reasoning import ReasoningMemory, ReasoningStream, put_back, remember_reasoning
+from gateway.upstream.openai.reader import ChatReader
+from gateway.upstream.openai.reasoning import (
+    ReasoningMemory,
+    ReasoningReader,
+    ReasoningStream,
+    put_back,
+    remember_reasoning,
+)
 from gateway.upstream.openai.stream import ChatStream, assemble
 from gateway.upstream.output_limit import CAPS, OutputLimit, read_limit
 from gateway.upstream.rawjson import Fields
@@ -253,10 +260,11 @@ def wants_reasoning(channel: Channel) -> bool:
 
 
 class OpenAIDialect:
-    """Implements ``adapter.Adapter``; also for ``mock``, which answers in the same form."""
+    """Implements ``DialectAdapter``, and ``Adapter`` for chat completions; also for ``mock``, which answers so, too."""
 
     def __init__(self) -> None:
         self._memory = ReasoningMemory()
+        self.native_chat = self
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``. Dropped are named those parameters of the client that are missing in it."""
@@ -292,6 +300,10 @@ class OpenAIDialect:
         """See ``adapter.Adapter``."""
         return self._memory.tokens_for(fields)
 
+    def reader(self, order: Order, channel: Channel) -> ChatReader:
+        """See ``DialectAdapter``."""
+        return ReasoningReader(order, channel, self._memory) if wants_reasoning(channel) else ChatReader(order, channel)
+
     def stream(self, order: Order, channel: Channel) -> ChatStream:
         """See ``adapter.Adapter``."""
         return ReasoningStream(order, channel, self._memory) if wants_reasoning(channel) else ChatStream(order, channel)
@@ -301,7 +313,7 @@ class OpenAIDialect:
         streamed = not body.startswith(b"{") and is_stream(body)
         answer = assemble(body, order, channel) if streamed else read_whole(body, order, channel)
         if vendor_of(channel.preset, channel.base_url).reasoning_back:
-            return remember_reasoning(answer, order, self._memory)
+            return remember_reasoning(answer, order, channel, self._memory)
         return answer
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:

@@ -11,17 +11,27 @@ forgets; another thread may recall at any moment, so no step may depend on the o
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
+from gateway.domain.answer import (
+    AnswerEvent,
+    AnswerFinished,
+    AnswerPart,
+    ArgumentsPiece,
+    ReasoningPiece,
+    ToolCallBegan,
+)
 from gateway.domain.channel import Channel
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order, WholeAnswer
-from gateway.upstream.framing import BLANK
+from gateway.upstream.answer_state import AnswerState
+from gateway.upstream.framing import BLANK, SSEEvent
+from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.stream import ChatStream
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.tool_names import Signatures, call_ids
@@ -51,23 +61,6 @@ class _Call(msgspec.Struct):
     function: _Function | None = None
 
 
-class _ReasonedTurn(msgspec.Struct):
-    reasoning_content: str | None = None
-    tool_calls: list[_Call] | None = None
-
-
-class _Choice(msgspec.Struct):
-    index: int = 0
-    delta: _ReasonedTurn | None = None
-    message: _ReasonedTurn | None = None
-    finish_reason: str | None = None
-
-
-class _Answer(msgspec.Struct):
-    choices: list[_Choice] = []
-
-
-_ANSWER = msgspec.json.Decoder(_Answer)
 _CALLS = msgspec.json.Decoder(list[_Call])
 
 
@@ -153,7 +146,7 @@ def _keys(message: Fields) -> list[CallKey]:
 def _key(call: _Call) -> CallKey:
     function = call.function or _Function()
     text = function.arguments or "{}"
-    with suppress(msgspec.DecodeError, RecursionError):
+    with suppress(msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         text = msgspec.json.encode(msgspec.json.decode(text), order="deterministic").decode()
     made = "\0".join((call.id or "", function.name or "", text))
     return CallKey(call.id or "", hashlib.sha256(made.encode("utf-8", "surrogatepass")).hexdigest())
@@ -167,39 +160,23 @@ class ReasoningNotes:
         self._owner = owner
         self._reasoning: dict[int, list[str]] = {}
         """By choice."""
-        self._calls: dict[tuple[int, int], _Call] = {}
-        """By choice and number."""
+        self._calls: dict[tuple[int, int], tuple[ToolCallBegan, list[str]]] = {}
+        """By choice and number, with the pieces of their arguments."""
         self._size = 0
 
-    def see(self, data: bytes) -> None:
-        """A whole answer, or chunks of one."""
-        for part in data.split(BLANK):
-            if not any(sign in part for sign in _SIGNS):
-                continue
-            try:
-                answer = _ANSWER.decode(part.removeprefix(b"data: "))
-            except (msgspec.DecodeError, RecursionError):
-                continue
-            for choice in answer.choices:
-                self._add(choice)
-
-    def _add(self, choice: _Choice) -> None:
-        said = choice.message or choice.delta or _ReasonedTurn()
-        text = said.reasoning_content or ""
-        self._size += len(text)
-        if text and self._size <= SIZE:
-            self._reasoning.setdefault(choice.index, []).append(text)
-        for position, call in enumerate(said.tool_calls or ()):
-            self._join((choice.index, position if call.index is None else call.index), call)
-        if choice.finish_reason:
-            self._keep(choice.index)
-
-    def _join(self, place: tuple[int, int], call: _Call) -> None:
-        """One more piece of a call."""
-        known = self._calls.setdefault(place, _Call(function=_Function(arguments="")))
-        piece, made = call.function or _Function(), known.function or _Function()
-        made.name, made.arguments = made.name or piece.name, (made.arguments or "") + (piece.arguments or "")
-        known.id, known.function = known.id or call.id, made
+    def watch(self, event: AnswerEvent) -> None:
+        """One more event of the answer."""
+        if isinstance(event, ReasoningPiece):
+            text = rawjson.text(event.piece)
+            self._size += len(text)
+            if self._size <= SIZE:
+                self._reasoning.setdefault(event.choice, []).append(text)
+        elif isinstance(event, ToolCallBegan):
+            self._calls[event.choice, event.number] = event, []
+        elif isinstance(event, ArgumentsPiece):
+            self._calls[event.choice, event.number][1].append(rawjson.text(event.piece))
+        elif isinstance(event, AnswerFinished):
+            self._keep(event.choice)
 
     def _keep(self, choice: int) -> None:
         """The end of a choice."""
@@ -207,32 +184,66 @@ class ReasoningNotes:
         if not reasoning or self._size > SIZE:
             return
         text = rawjson.encode(reasoning)
-        for place, call in self._calls.items():
+        for place, (began, pieces) in self._calls.items():
             if place[0] == choice:
+                call = _Call(id=began.id, function=_Function(began.name, "".join(pieces)))
                 self._memory.remember(self._owner, _key(call), text)
 
 
-class ReasoningStream(ChatStream):
-    """A stream whose reasoning is remembered before the client can call again."""
+class ReasoningReader(ChatReader):
+    """A reader whose answers' reasoning is remembered before the client can call again."""
 
     def __init__(self, order: Order, channel: Channel, memory: ReasoningMemory) -> None:
         super().__init__(order, channel)
         self._notes = ReasoningNotes(memory, order.owner)
 
+    def watch(self, event: AnswerEvent) -> None:
+        """See ``AnswerReader``."""
+        self._notes.watch(event)
+
+
+class ReasoningStream(ChatStream):
+    """The same of chat completions that pass nearly as they came."""
+
+    def __init__(self, order: Order, channel: Channel, memory: ReasoningMemory) -> None:
+        super().__init__(order, channel)
+        self._notes = ReasoningNotes(memory, order.owner)
+        self._reader = ChatReader(order, channel)
+        self._state = AnswerState(order, all_choices=True)
+
     def feed(self, data: bytes) -> bytes:
         """See ``adapter.AnswerStream``."""
         out = super().feed(data)
-        self._notes.see(out)
+        self._note(out)
         return out
 
     def end(self) -> bytes:
         """See ``adapter.AnswerStream``."""
         out = super().end()
-        self._notes.see(out)
+        self._note(out)
         return out
 
+    def _note(self, out: bytes) -> None:
+        for part in out.split(BLANK):
+            if any(sign in part for sign in _SIGNS):
+                self._watch(self._reader.read(SSEEvent(part.removeprefix(b"data: "))))
+        if self.finished:
+            for event in self._state.conclude("stop"):
+                self._notes.watch(event)
 
-def remember_reasoning(whole: WholeAnswer, order: Order, memory: ReasoningMemory) -> WholeAnswer:
+    def _watch(self, parts: Iterable[AnswerPart]) -> None:
+        for part in parts:
+            for event in self._state.take(part):
+                self._notes.watch(event)
+
+
+def remember_reasoning(whole: WholeAnswer, order: Order, channel: Channel, memory: ReasoningMemory) -> WholeAnswer:
     """The answer, whose reasoning is remembered."""
-    ReasoningNotes(memory, order.owner).see(whole.body)
+    if any(sign in whole.body for sign in _SIGNS):
+        notes, state = ReasoningNotes(memory, order.owner), AnswerState(order, all_choices=True)
+        for part in ChatReader(order, channel).read_whole(whole.body):
+            for event in state.take(part):
+                notes.watch(event)
+        for event in state.conclude():
+            notes.watch(event)
     return whole

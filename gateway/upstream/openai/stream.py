@@ -12,13 +12,15 @@ from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer, as_object
+from gateway.upstream.answer_errors import failure_named, failure_told, reports_error
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import BLANK, FramedStream, SSEEvent, WholeBody, event_end, has_comment, parse
-from gateway.upstream.openai.chunks import TEXTS, Chunks, failure_in, failure_word, is_error
+from gateway.upstream.openai.chunks import TEXTS, Chunks
 from gateway.upstream.openai.completion import read_whole
 from gateway.upstream.openai.replay import chunks_of
-from gateway.upstream.openai.template import Template, learn
+from gateway.upstream.openai.template import Template, TextSink, learn
+from gateway.upstream.openai.tool_calls import CountedArguments
 from gateway.upstream.rawjson import Fields, refuse_many_elements
 
 DONE = b"data: [DONE]\n\n"
@@ -39,6 +41,8 @@ class ChatStream(FramedStream):
         self._chunks = Chunks(order)
         self._template: Template | None = None
         self._lessons = LESSONS
+        self._sink: TextSink = self._chunks.tally
+        """Where the template puts its texts."""
         self._garbled = 0
         self._no_done = False
         self._doubts: tuple[str, ...] = ()
@@ -65,12 +69,12 @@ class ChatStream(FramedStream):
         """For the record: a missing ``[DONE]``, garbled events, doubtful usage."""
         done = ("no_done",) if self._no_done else ()
         bad = (f"bad_chunks={self._garbled}",) if self._garbled else ()
-        return done + bad + tuple(dict.fromkeys(self._doubts + self._chunks.reports.marks))
+        return done + bad + tuple(dict.fromkeys(self._doubts + self._chunks.marks))
 
     def cut_short(self) -> bytes:
         """See ``adapter.AnswerStream``."""
         self.finished = True
-        return b"".join(b"data: " + chunk + BLANK for chunk in self._chunks.cut_short())
+        return self._chunks.end_with("length")
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``adapter.AnswerStream``."""
@@ -89,14 +93,14 @@ class ChatStream(FramedStream):
             self.failure = exc.failure
         self.held = body.size
         if not self.failure:
-            self._conclude(done=True)
+            out.write(self._conclude(done=True))
         return out.getvalue()
 
     def _read_rest(self, rest: bytes) -> bytes:
         """The last event counts without its blank line, if it is whole."""
         out = self._read_events(_whole_event(rest))
         if not (self.failure or self.finished):
-            self._conclude(done=False)
+            out += self._conclude(done=False)
         return out
 
     def _read_events(self, block: bytes) -> bytes:
@@ -105,7 +109,7 @@ class ChatStream(FramedStream):
         start, bulk = 0, True
         while start < len(block) and not (self.failure or self.finished):
             template = self._template
-            run = (template.run if bulk else template.one)(block, start, self.tally) if template else None
+            run = (template.run if bulk else template.one)(block, start, self._sink) if template else None
             if run is not None:
                 self.events += run.count
                 self._lessons = LESSONS
@@ -134,14 +138,14 @@ class ChatStream(FramedStream):
             return b""
         self.events += 1
         if event.data.strip() == b"[DONE]":
-            self._conclude(done=True)
-            return b""
+            return self._conclude(done=True)
         try:
             refuse_many_elements(event.data, opens_logprobs=False)
             chunk = _chunk_of(event)
             if chunk is not None:
                 return self._pass(chunk, part)
-            self.failure = failure_in(event.data, self._channel)
+            self._chunks.see_error(event.data)
+            self.failure = failure_told(self._channel, event.data)
         except ValueError:
             self._skip(event)
         return b""
@@ -151,7 +155,7 @@ class ChatStream(FramedStream):
         step = self._chunks.take(chunk)
         chunk.clear()  # of a large chunk no more copies are kept than needed
         if step.broken:
-            self.failure = failure_word(step.broken, self._channel)
+            self.failure = failure_named(self._channel, step.broken)
         if step.turned:
             self._template = None
         if not step.out:
@@ -160,6 +164,7 @@ class ChatStream(FramedStream):
         if step.pattern and self._lessons:
             self._lessons -= 1
             self._template = learn(part, b"data: " + step.out, step.pattern)
+            self._sink = CountedArguments(self.tally, step.arguments) if step.arguments is not None else self.tally
         return b"".join((b"data: ", step.out, BLANK))
 
     def _skip(self, event: SSEEvent) -> None:
@@ -168,8 +173,11 @@ class ChatStream(FramedStream):
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
             self.failure = bad_response(self._channel, f"an event of the stream is not a chunk: {excerpt}")
 
-    def _conclude(self, *, done: bool) -> None:
-        """The stream is over: good only if every choice has a finish reason."""
+    def _conclude(self, *, done: bool) -> bytes:
+        """The stream is over: good only if every choice has a finish reason, or all came and the reason is left out."""
+        out = b""
+        if done and not self._garbled and self._chunks.begun and self.reported is not None:
+            out = self._chunks.end_with("stop")
         if self._chunks.complete:
             self.finished = True
             self._no_done = not done
@@ -180,6 +188,7 @@ class ChatStream(FramedStream):
         else:
             missing = "finish_reason" if self._chunks.begun else "choice"
             self.failure = truncation(self._channel, f"it has no {missing}")
+        return out
 
 
 def _chunks_in(body: bytes, order: Order, channel: Channel) -> tuple[Iterator[Fields], tuple[str, ...]]:
@@ -207,11 +216,11 @@ def _chunk_of(event: SSEEvent) -> Fields | None:
         return None
     event.data.decode()  # what is passed on unopened must be UTF-8, too
     if event.data[:1] == b"[":
-        if any(is_error(item) for item in rawjson.objects(event.data)):
+        if any(reports_error(item) for item in rawjson.objects(event.data)):
             return None
         raise ValueError("an array")
     chunk = rawjson.fields(event.data)
-    return None if is_error(chunk) else chunk
+    return None if reports_error(chunk) else chunk
 
 
 def assemble(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
@@ -287,7 +296,7 @@ def _add_delta(message: dict[str, Any], delta: dict[str, Any]) -> None:
         elif name in TEXTS:
             message[name] = message.get(name) or []
             message[name].append(value)
-        elif name == "thinking_blocks" and isinstance(value, list):
+        elif isinstance(value, list):
             message[name] = _longer(message.get(name), value)
         else:
             message[name] = value

@@ -4,15 +4,23 @@ A template is learned from an event that was handled in full and in which nothin
 has the same bytes before and after a valid JSON string would be handled the same way, so it is put together from them.
 """
 
+from typing import Protocol
+
 import msgspec
 
-from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.framing import BLANK
 
 _TEXT = msgspec.json.Decoder(str)
 _TEXTS = msgspec.json.Decoder(list[str])
 
 _BAD = (msgspec.DecodeError, UnicodeDecodeError)
+
+
+class TextSink(Protocol):
+    """What takes the texts of events that pass."""
+
+    def add(self, text: str) -> None:
+        """One or several of them."""
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +46,7 @@ class Template:
         self._out_joint = self._out_foot + self._out_head
         self._same = came == goes
 
-    def run(self, events: bytes, start: int, tally: OutputCounter) -> Run | None:
+    def run(self, events: bytes, start: int, tally: TextSink) -> Run | None:
         """The events from ``start`` on that fit; None if the first does not, or one of them has a broken text."""
         head, foot = self._head, self._foot
         if not events.startswith(head, start):
@@ -69,14 +77,14 @@ class Template:
                 return [*middles[:number], middle.partition(self._foot)[0]]
         return []
 
-    def one(self, events: bytes, start: int, tally: OutputCounter) -> Run | None:
+    def one(self, events: bytes, start: int, tally: TextSink) -> Run | None:
         """The event at ``start``; None if it does not fit."""
         if not events.startswith(self._head, start):
             return None
         end = events.find(self._foot, start + len(self._head))
         return self._single(events, start, end, tally) if end >= 0 else None
 
-    def _single(self, events: bytes, start: int, end: int, tally: OutputCounter) -> Run | None:
+    def _single(self, events: bytes, start: int, end: int, tally: TextSink) -> Run | None:
         middle = events[start + len(self._head) : end]
         try:
             tally.add(_TEXT.decode(b'"' + middle + b'"'))

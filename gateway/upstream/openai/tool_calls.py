@@ -1,40 +1,40 @@
-"""The tool calls of a streamed choice, numbered from 0 without gaps, each introduced exactly once.
+"""The tool calls of a streamed choice as its client gets them: numbered from 0, each introduced exactly once.
 
 Clients add up what they get: a repeated id becomes a doubled id, an index that is missing or starts at 1 breaks them.
-Upstreams do all of that, so calls are distinguished by index where it can be trusted, else by id, else by name.
+``call_book`` says which call a piece belongs to.
 """
-
-import hashlib
 
 import msgspec
 
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import OutputCounter
+from gateway.upstream.call_book import Arguments, CallBook, part_of
 from gateway.upstream.rawjson import Fields
 
-_INTRODUCTION = ("id", "type")
 
+class CountedArguments:
+    """Where a template puts the pieces of arguments that pass unopened."""
 
-class _Call(msgspec.Struct):
-    """One call that was introduced."""
+    def __init__(self, tally: OutputCounter, arguments: Arguments) -> None:
+        self._tally = tally
+        self._arguments = arguments
 
-    number: int
-    id: str
-    """The upstream's; empty if it gave none yet."""
-    named: bool = False
+    def add(self, text: str) -> None:
+        """More of them."""
+        self._tally.add(text)
+        self._arguments.add(text)
 
 
 class ToolCalls:
     """The calls of one choice so far."""
 
     def __init__(self, seed: str) -> None:
-        self._seed = seed
-        """Ids that are missing are made of it, so that they differ from answer to answer."""
-        self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
+        self.book = CallBook(seed)
+        self.last: Arguments | None = None
+        """Those of the call of the last piece."""
 
     def __bool__(self) -> bool:
-        return bool(self._calls)
+        return bool(self.book)
 
     def take(self, deltas: list[Fields], tally: OutputCounter) -> list[Fields]:
         """The deltas as the client gets them; those that say nothing are left out. Raises ValueError."""
@@ -42,84 +42,26 @@ class ToolCalls:
         return [delta for delta in out if delta is not None]
 
     def _one(self, delta: Fields, tally: OutputCounter) -> Fields | None:
-        kind, inner = _inner(delta)
-        name, call_id = _string(inner.get("name")), _string(delta.get("id"))
-        call = self._find(delta, call_id, name)
-        new = call is None
-        if call is None:
-            call = self._open(delta, call_id, tally)
-        out = {key: value for key, value in delta.items() if key not in {*_INTRODUCTION, kind} or new}
-        out["index"] = rawjson.raw(call.number)
-        if new:
-            out["id"] = rawjson.raw(call.id or made_id(self._seed, call.number))
-            out["type"] = rawjson.raw(kind)
-        said = spoken(inner, kind, tally, first=not call.named)
-        call.named = call.named or bool(name)
-        if not new and not said and len(out) == 1:
+        part = part_of(delta)
+        placed = self.book.place(part)
+        if placed is None:
             return None
-        out[kind] = rawjson.raw(said)
+        kind, key = ("custom", "input") if part.custom else ("function", "arguments")
+        call, self.last = placed.call, placed.call.arguments
+        out = {name: value for name, value in delta.items() if name not in ("id", "type", kind)}
+        if not (placed.opened or placed.piece or out.keys() - {"index"}):
+            return None
+        out["index"] = rawjson.raw(call.number)
+        inner = {} if rawjson.is_null(delta.get(kind)) else rawjson.fields(delta[kind])
+        inner.pop("name", None)
+        inner.pop(key, None)
+        if placed.opened:
+            tally.tool()
+            tally.add(call.name)
+            out |= {"id": rawjson.raw(call.id), "type": rawjson.raw(kind)}
+            inner["name"] = rawjson.raw(call.name)
+        if placed.piece or placed.opened:
+            inner[key] = msgspec.Raw(placed.piece or b'""')
+            tally.add(rawjson.text(inner[key]))
+        out[kind] = rawjson.raw(inner)
         return out
-
-    def _find(self, delta: Fields, call_id: str, name: str) -> _Call | None:
-        """The call that a delta continues; None if it opens one."""
-        index = _index(delta)
-        if index is None:
-            if call_id:
-                return next((call for call in self._calls if call.id == call_id), None)
-            return self._calls[-1] if self._calls and not name else None
-        call = self._by_index.get(index)
-        if call and call_id:
-            call.id = call.id or call_id
-            return call if call.id == call_id else None
-        return call
-
-    def _open(self, delta: Fields, call_id: str, tally: OutputCounter) -> _Call:
-        call = _Call(len(self._calls), call_id)
-        self._calls.append(call)
-        index = _index(delta)
-        if index is not None:
-            self._by_index[index] = call
-        tally.tool()
-        return call
-
-
-def made_id(seed: str, number: int) -> str:
-    """An id for a call that has none, different from answer to answer as the seed is."""
-    return "call_" + hashlib.sha256(f"{seed}/{number}".encode("utf-8", "replace")).hexdigest()[:24]
-
-
-def _inner(delta: Fields) -> tuple[str, Fields]:
-    """The kind of a call and what it says."""
-    kind = "custom" if "custom" in delta else "function"
-    inner = delta.get(kind)
-    return kind, {} if inner is None or rawjson.is_null(inner) else rawjson.fields(inner)
-
-
-def spoken(inner: Fields, kind: str, tally: OutputCounter, *, first: bool) -> Fields:
-    """What a call says, counted: the name only the first time, arguments always as a string."""
-    key = "input" if kind == "custom" else "arguments"
-    out = dict(inner)
-    name, said = _string(out.get("name")), out.get(key)
-    if first:
-        tally.add(name)
-    else:
-        out.pop("name", None)
-    if said is None or rawjson.is_null(said):
-        out.pop(key, None)
-        if first:
-            out[key] = rawjson.raw("")
-        return out
-    if bytes(said)[:1] != b'"':
-        out[key] = rawjson.raw(bytes(said).decode())
-    tally.add(rawjson.text(out[key]))
-    return out
-
-
-def _index(delta: Fields) -> int | None:
-    index = rawjson.value(delta.get("index"))
-    return index if isinstance(index, int) and not isinstance(index, bool) and index >= 0 else None
-
-
-def _string(value: msgspec.Raw | None) -> str:
-    found = rawjson.value(value)
-    return found if isinstance(found, str) else ""

@@ -117,6 +117,7 @@ STREAMS = [
         "a malformed call after text",
         event(response(say("Hi"))) + event(response(finish="MALFORMED_FUNCTION_CALL")),
         said=_HI,
+        marks=("failed_at_end",),
     ),
     Case("garbled at once", b"data: {]\r\n\r\n", said=Answer(), error="upstream_bad_response", marks=("bad_chunks=1",)),
     Case(

@@ -19,7 +19,10 @@ from gateway.domain.errors import (
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, HttpRequest
 from gateway.inbound.chat.api import CHAT, error_object
+from gateway.inbound.rendering import RenderingAdapter
+from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.openai.dialect import OpenAIDialect
+from gateway.upstream.translate.tool_names import Signatures
 from tests.upstream.makers import channel, order
 
 
@@ -41,12 +44,13 @@ def test_an_order_has_the_request_and_the_names_of_its_answer() -> None:
     assert (order.answer_id, order.created) == ("chatcmpl-0123456789abcdef01234567", 5)
 
 
-@pytest.mark.parametrize(("dialect", "native"), [(Dialect.OPENAI, True), (Dialect.GEMINI, False)])
-def test_a_dialects_adapter_writes_answers_of_this_api_already(dialect: Dialect, native: bool) -> None:
-    adapter, request = OpenAIDialect(), order()
-    plan = CHAT.plan(request, channel(dialect=dialect), adapter, lacking=False)
-    assert (plan.adapter, plan.order is request, plan.native) == (adapter, native, native)
-    assert (plan.order.conversation is None) is native
+def test_answers_of_a_dialect_that_is_this_api_pass_and_others_are_rendered() -> None:
+    openai, request = OpenAIDialect(), order()
+    plan = CHAT.plan(request, channel(), openai, lacking=False)
+    assert (plan.adapter, plan.order, plan.native) == (openai, request, True)
+    plan = CHAT.plan(request, channel(dialect=Dialect.GEMINI), GeminiDialect(Signatures()), lacking=False)
+    assert (type(plan.adapter), plan.native) == (RenderingAdapter, False)
+    assert plan.order.conversation is not None
 
 
 def test_the_owners_overrides_are_in_what_an_adapter_gets() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain.answer import Seal, SealKind
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import CallId, Millis
@@ -13,7 +14,7 @@ from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.messages.request import session_of
 from gateway.inbound.messages.translate import Translation, translate
-from gateway.inbound.sealed import Seal, SealKind, wrap
+from gateway.inbound.sealed import wrap
 from tests.fakes.replies import Doc, dumps
 from tests.upstream.makers import channel
 

@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain.answer import Seal, SealKind
 from gateway.domain.long_strings import NOTHING_LONG
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.tools import ToolTable
-from gateway.inbound.sealed import Seal, SealKind, wrap
+from gateway.inbound.sealed import wrap
 
 
 def read(given: Any, *, tools: list[dict[str, Any]] | None = None) -> InputReader:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
+from gateway.domain.answer import SealKind
 from gateway.domain.channel import Dialect, ServedModel
-from gateway.inbound.sealed import SealKind, unwrap
+from gateway.inbound.sealed import unwrap
 from gateway.upstream.dialects import adapter
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.stream import DONE

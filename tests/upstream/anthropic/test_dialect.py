@@ -7,7 +7,7 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
 from gateway.domain.units import Millis
-from gateway.upstream.adapter import Adapter
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.anthropic.dialect import AnthropicDialect, AnthropicListing
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.model_list import ModelPage
@@ -15,7 +15,7 @@ from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.anthropic.streams import HELLO, TWO_TOOLS
 from tests.cases.conversations import call
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel, translated
+from tests.upstream.makers import as_chat, channel, translated
 
 SONNET = ServedModel(name="m", upstream="claude-sonnet-4-5")
 NEXT = {
@@ -29,13 +29,13 @@ NEXT = {
 
 
 def test_it_is_an_adapter() -> None:
-    dialect: Adapter = AnthropicDialect(Signatures())
+    dialect: DialectAdapter = AnthropicDialect(Signatures())
     assert dialect.failure(channel(), 529, {}, b"").kind is FailureKind.SERVER
 
 
 def test_thoughts_of_an_answer_come_back_in_the_next_request() -> None:
     dialect = AnthropicDialect(Signatures())
-    dialect.stream(translated(), channel()).feed(TWO_TOOLS)
+    as_chat(dialect).stream(translated(), channel()).feed(TWO_TOOLS)
     prepared = dialect.prepare(translated(NEXT), channel(), SONNET, NOTHING)
     body = json.loads(prepared.body)
     assert body["messages"][1]["content"][0] == {"type": "thinking", "thinking": "Hm", "signature": "SIG=="}
@@ -49,7 +49,7 @@ def test_without_them_there_is_no_thinking_either() -> None:
 
 
 def test_an_answer_is_taken_in_either_form() -> None:
-    assert AnthropicDialect(Signatures()).whole(HELLO, translated(), channel()).finish == "stop"
+    assert as_chat(AnthropicDialect(Signatures())).whole(HELLO, translated(), channel()).finish == "stop"
 
 
 LISTING = AnthropicListing()

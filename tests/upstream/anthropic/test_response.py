@@ -8,15 +8,15 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import WholeAnswer
+from gateway.upstream.adapter import OutputCounter, WholeAnswer
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.anthropic.messages import TOOLS
-from gateway.upstream.anthropic.response import AnswerToolCalls, Report, finish_of
 from gateway.upstream.translate.tool_names import Signatures
+from gateway.upstream.usage_report import UsageReports
 from tests.cases.anthropic.streams import TWO_TOOLS, start, text
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps
-from tests.upstream.makers import attempt_fails, channel, translated
+from tests.upstream.makers import as_chat, attempt_fails, body_of, channel, translated
 
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
 SPENT = {"input_tokens": 10, "cache_read_input_tokens": 20, "output_tokens": 7}
@@ -24,7 +24,7 @@ SPENT = {"input_tokens": 10, "cache_read_input_tokens": 20, "output_tokens": 7}
 
 def _whole(body: bytes, signatures: Signatures | None = None, **fields: Any) -> WholeAnswer:
     asked = translated({"messages": [], **fields}, model="mine")
-    return AnthropicDialect(signatures or Signatures()).whole(body, asked, channel())
+    return as_chat(AnthropicDialect(signatures or Signatures())).whole(body, asked, channel())
 
 
 def _answer(*blocks: Any, reason: str = "end_turn", **more: Any) -> bytes:
@@ -34,14 +34,14 @@ def _answer(*blocks: Any, reason: str = "end_turn", **more: Any) -> bytes:
 
 def _said(body: bytes, **fields: Any) -> tuple[Any, str]:
     whole = _whole(body, **fields)
-    doc = json.loads(whole.body)
+    doc = json.loads(body_of(whole))
     assert completion_faults(doc) == []
     return doc["choices"][0]["message"], whole.finish
 
 
 def test_text() -> None:
     whole = _whole(_answer({"type": "text", "text": "Hel"}, {"type": "odd"}, {"type": "text", "text": "lo"}))
-    doc = json.loads(whole.body)
+    doc = json.loads(body_of(whole))
     assert (completion_faults(doc), doc["choices"][0]["message"]["content"]) == ([], "Hello")
     assert (doc["id"], doc["model"], doc["created"], whole.upstream_id) == ("msg_1", "mine", 77, "msg_1")
     usage = doc["usage"]
@@ -70,9 +70,9 @@ def test_tools_and_thoughts() -> None:
     message, finish = _said(_answer(THOUGHT, use, reason="tool_use"))
     assert (message["content"], message["reasoning_content"], finish) == (None, "Hm", "tool_calls")
     assert message["thinking_blocks"] == [THOUGHT]
-    assert message["tool_calls"] == [
-        {"id": "toolu_1", "type": "function", "function": {"name": "f", "arguments": '{"a":[1,"é"]}'}}
-    ]
+    (call,) = message["tool_calls"]
+    assert (call["id"], call["type"], call["function"]["name"]) == ("toolu_1", "function", "f")
+    assert json.loads(call["function"]["arguments"]) == {"a": [1, "é"]}
 
 
 def test_thoughts_alone_are_an_answer_without_words() -> None:
@@ -126,64 +126,32 @@ def test_an_error_inside_has_its_own_kind() -> None:
     assert (caught.value.kind, "sk-ant" in caught.value.message) == (FailureKind.AUTH, False)
 
 
-def _calls(signatures: Signatures | None = None, **fields: Any) -> AnswerToolCalls:
-    return AnswerToolCalls(translated({"messages": [], **fields}), signatures or Signatures())
-
-
 def test_a_changed_name_is_changed_back() -> None:
-    calls = _calls(tools=[{"type": "function", "function": {"name": "dot.ted"}}])
-    assert (calls.open("t", TOOLS.sent("dot.ted")), calls.count) == ("dot.ted", 1)
+    use = {"type": "tool_use", "id": "t", "name": TOOLS.sent("dot.ted"), "input": {}}
+    message, _ = _said(_answer(use), tools=[{"type": "function", "function": {"name": "dot.ted"}}])
+    assert message["tool_calls"][0]["function"]["name"] == "dot.ted"
 
 
 def test_thoughts_belong_to_the_call_after_them() -> None:
     signatures = Signatures()
-    calls = _calls(signatures)
-    calls.think(THOUGHT)
-    calls.open("a", "f")
-    calls.open("b", "f")
+    calls: list[Any] = [{"type": "tool_use", "id": id, "name": "f", "input": {}} for id in ("a", "b")]
+    _whole(_answer(THOUGHT, *calls), signatures)
     assert (bool(signatures.recall("a")), signatures.recall("b")) == (True, b"")
 
 
-def test_the_answer_by_tool_is_not_a_call() -> None:
-    calls = _calls(response_format={"type": "json_schema", "json_schema": {"schema": {}}})
-    assert (calls.open("t", "json_response"), calls.count) == ("", 0)
-
-
 def test_a_tool_of_that_name_is_one() -> None:
-    assert _calls().open("t", "json_response") == "json_response"
-
-
-@pytest.mark.parametrize(
-    ("reason", "finish"),
-    [
-        ("end_turn", "stop"),
-        ("stop_sequence", "stop"),
-        ("max_tokens", "length"),
-        ("model_context_window_exceeded", "length"),
-        ("pause_turn", "length"),
-        ("compaction", "length"),
-        ("tool_use", "tool_calls"),
-        ("refusal", "content_filter"),
-        ("something new", "stop"),
-        (None, "stop"),
-    ],
-)
-def test_every_stop_reason_has_a_finish_reason(reason: str | None, finish: str) -> None:
-    assert finish_of(reason, tools=True) == finish
-
-
-def test_a_tool_that_is_not_the_clients_is_the_end() -> None:
-    assert finish_of("tool_use", tools=False) == "stop"
+    message, finish = _said(_answer({"type": "tool_use", "id": "t", "name": "json_response", "input": {}}))
+    assert (message["tool_calls"][0]["id"], finish) == ("t", "tool_calls")
 
 
 START = {"input_tokens": 10, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 20, "output_tokens": 1}
 
 
 def _seen(*reports: Any) -> tuple[Usage | None, bool]:
-    report, usage = Report(), None
+    seen = UsageReports({})
     for found in reports:
-        usage = report.see(rawjson.raw(found))
-    return usage, report.suspect
+        seen.see({"usage": rawjson.raw(found)})
+    return seen.usage(OutputCounter()), seen.suspect
 
 
 def test_input_is_what_was_fresh_and_what_was_cached() -> None:
@@ -197,6 +165,12 @@ def test_later_numbers_replace_earlier_ones_and_nulls_do_not() -> None:
     assert _seen(START, later) == (usage, False)
 
 
+def test_zeros_at_the_end_lower_nothing_and_are_marked() -> None:
+    zeros = {"input_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 20}
+    usage = Usage(input=33, cached=20, cache_write=3, output=20, source=UsageSource.REPORTED)
+    assert _seen(START, zeros) == (usage, True)
+
+
 def test_iterations_are_summed() -> None:
     steps = [{"input_tokens": 100, "output_tokens": 10}, {"input_tokens": 5, "output_tokens": 2}, "odd"]
     usage, _ = _seen({"input_tokens": 5, "output_tokens": 2, "iterations": steps})
@@ -208,7 +182,7 @@ def test_odd_iterations_are_passed_over() -> None:
 
 
 def test_without_an_input_count_there_is_no_report() -> None:
-    assert _seen({"output_tokens": 4}) == (None, False)
+    assert _seen({"output_tokens": 4})[0] is None
     assert _seen(None) == (None, False)
 
 

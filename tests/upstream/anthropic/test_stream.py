@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 
 from gateway.domain.usage import Usage
+from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.anthropic.dialect import AnthropicDialect
-from gateway.upstream.translate.response import TranslatedStream
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.answers import Answer, said_in
 from tests.cases.anthropic.streams import HELLO, STREAMS, TWO_TOOLS, end, start, text, tool
 from tests.cases.streams import Case
 from tests.conformance.shapes import stream_faults
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel, error_of, translated
+from tests.upstream.makers import as_chat, channel, error_of, translated
 
 
-def _stream(**more: Any) -> TranslatedStream:
-    return AnthropicDialect(Signatures()).stream(translated(**more), channel())
+def _stream(**more: Any) -> AnswerStream:
+    return as_chat(AnthropicDialect(Signatures())).stream(translated(**more), channel())
 
 
 def _outcome(data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, tuple[str, ...]]:
@@ -100,19 +100,19 @@ def test_nothing_is_held_back() -> None:
     stream = _stream()
     events = [event + b"\n\n" for event in HELLO.split(b"\n\n") if event]
     says = [bool(stream.feed(event)) for event in events]
-    assert says == [True, False, True, True, False, True, False]
+    assert says == [True, False, True, True, False, False, True]
 
 
 def test_thoughts_before_a_call_are_kept_for_it() -> None:
     signatures = Signatures()
-    AnthropicDialect(signatures).stream(translated(), channel()).feed(TWO_TOOLS)
+    as_chat(AnthropicDialect(signatures)).stream(translated(), channel()).feed(TWO_TOOLS)
     assert signatures.recall("toolu_1") == b'[{"type":"thinking","thinking":"Hm","signature":"SIG=="}]'
     assert signatures.recall("toolu_2") == b""
 
 
 def test_a_schema_answered_by_the_tool_is_text() -> None:
     asked = {"messages": [], "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}
-    stream = AnthropicDialect(Signatures()).stream(translated(asked), channel())
+    stream = as_chat(AnthropicDialect(Signatures())).stream(translated(asked), channel())
     out = stream.feed(start() + tool("toolu_1", "json_response", '{"a":', " 1}") + end("tool_use"))
     assert said_in(out) == Answer(text={0: '{"a": 1}'}, finish={0: "stop"})
 

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
-from gateway.upstream.adapter import Adapter
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.gemini.dialect import GeminiDialect, GeminiListing
 from gateway.upstream.gemini.request import PLACEHOLDER
 from gateway.upstream.learned_params import NOTHING
@@ -16,12 +16,17 @@ from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.answers import chunks_in
 from tests.cases.gemini.streams import TWO_CALLS
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel, translated
+from tests.upstream.makers import as_chat, channel, translated
 
 
 def _calls(chunks: list[Any], *, keep: bool) -> list[Any]:
     """The calls as a client sends them back, with or without the fields it does not know."""
-    calls = [call for chunk in chunks for call in chunk["choices"][0]["delta"].get("tool_calls", [])]
+    calls: list[Any] = []
+    for call in [call for chunk in chunks for call in chunk["choices"][0]["delta"].get("tool_calls", [])]:
+        if "id" in call:
+            calls.append(call)
+        else:
+            calls[call["index"]]["function"]["arguments"] += call["function"]["arguments"]
     known = ("id", "type", "function", "extra_content") if keep else ("id", "type", "function")
     return [{name: call[name] for name in known if name in call} for call in calls]
 
@@ -33,20 +38,20 @@ def _sent(dialect: GeminiDialect, calls: list[Any]) -> list[str | None]:
 
 
 def test_it_is_an_adapter() -> None:
-    dialect: Adapter = GeminiDialect(Signatures())
+    dialect: DialectAdapter = GeminiDialect(Signatures())
     assert dialect.failure(channel(), 503, {}, b"").kind is FailureKind.SERVER
 
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_signatures_make_the_round_trip(keep: bool) -> None:
     dialect = GeminiDialect(Signatures())
-    chunks = chunks_in(dialect.stream(translated(), channel()).feed(TWO_CALLS))
+    chunks = chunks_in(as_chat(dialect).stream(translated(), channel()).feed(TWO_CALLS))
     assert _sent(dialect, _calls(chunks, keep=keep)) == ["U0lH", None]
 
 
 @pytest.mark.parametrize(("keep", "first"), [(True, "U0lH"), (False, PLACEHOLDER)])
 def test_another_gateway_knows_only_what_the_client_kept(keep: bool, first: str) -> None:
-    chunks = chunks_in(GeminiDialect(Signatures()).stream(translated(), channel()).feed(TWO_CALLS))
+    chunks = chunks_in(as_chat(GeminiDialect(Signatures())).stream(translated(), channel()).feed(TWO_CALLS))
     assert _sent(GeminiDialect(Signatures()), _calls(chunks, keep=keep)) == [first, None]
 
 

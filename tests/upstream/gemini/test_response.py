@@ -6,35 +6,27 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.upstream import rawjson
-from gateway.upstream.adapter import WholeAnswer
+from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.gemini.dialect import GeminiDialect
+from gateway.upstream.gemini.reader import logprobs_of, split
 from gateway.upstream.gemini.request import TOOLS
-from gateway.upstream.gemini.response import (
-    BROKEN,
-    Candidate,
-    CandidateNews,
-    GeminiResponses,
-    finish_of,
-    logprobs_of,
-    split,
-)
 from gateway.upstream.translate.tool_names import Signatures
+from tests.cases.answers import chunks_in
 from tests.cases.conversations import function
-from tests.cases.gemini.streams import HELLO, TWO_CALLS, response, say, spent, think, use
+from tests.cases.gemini.streams import HELLO, TWO_CALLS, event, response, say, spent, think, use
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps
-from tests.upstream.makers import attempt_fails, channel, translated
+from tests.upstream.makers import as_chat, attempt_fails, body_of, channel, translated
 
 
 def _whole(body: object, signatures: Signatures | None = None, **fields: Any) -> WholeAnswer:
     data = body if isinstance(body, bytes) else dumps(body)
     asked = translated({"messages": [], **fields}, model="mine")
-    return GeminiDialect(signatures or Signatures()).whole(data, asked, channel())
+    return as_chat(GeminiDialect(signatures or Signatures())).whole(data, asked, channel())
 
 
 def _doc(body: object, **more: Any) -> Any:
-    doc = json.loads(_whole(body, **more).body)
+    doc = json.loads(body_of(_whole(body, **more)))
     assert completion_faults(doc) == []
     return doc
 
@@ -73,7 +65,7 @@ def test_several_candidates() -> None:
 
 def test_a_blocked_prompt_is_an_answer_without_words() -> None:
     whole = _whole({"promptFeedback": {"blockReason": "SAFETY"}, **spent(9)})
-    doc = json.loads(whole.body)
+    doc = json.loads(body_of(whole))
     assert (completion_faults(doc), doc["choices"][0]["message"]["content"]) == ([], "")
     assert (whole.finish, whole.reported and whole.reported.input) == ("content_filter", 9)
 
@@ -111,11 +103,13 @@ def test_what_is_not_an_answer_fails(body: object, code: str) -> None:
     assert caught.value.code == code
 
 
-def _responses(*docs: Any) -> GeminiResponses:
-    responses = GeminiResponses(translated(), channel(), Signatures())
+def _streamed(*docs: Any, **fields: Any) -> AnswerStream:
+    """A stream of these responses, at its end."""
+    stream = as_chat(GeminiDialect(Signatures())).stream(translated({"messages": [], **fields}), channel())
     for doc in docs:
-        responses.add(rawjson.fields(rawjson.encode(doc)))
-    return responses
+        stream.feed(event(doc))
+    stream.end()
+    return stream
 
 
 @pytest.mark.parametrize(
@@ -127,41 +121,43 @@ def _responses(*docs: Any) -> GeminiResponses:
         (spent(9, 11, thoughtsTokenCount=4, totalTokenCount=20), (9, 11, 4, 0)),
         (spent(21, 3, cachedContentTokenCount=5), (21, 3, 0, 5)),
         (spent(21, 3, toolUsePromptTokenCount=4, totalTokenCount=28), (25, 3, 0, 0)),
+        ({"usageMetadata": {"candidatesTokenCount": 20, "totalTokenCount": 120}}, (100, 20, 0, 0)),
     ],
 )
 def test_usage(usage: Any, expected: tuple[int, int, int, int]) -> None:
-    found = _responses(response(say("Hi"), **spent(1, 1)), response(**usage)).usage
+    found = _streamed(response(say("Hi")), response(**usage), response(finish="STOP")).reported
     assert found is not None
     assert (found.input, found.output, found.reasoning, found.cached) == expected
 
 
 def test_the_end_is_when_every_candidate_said_why() -> None:
-    responses = _responses(response(say("a"), index=0), response(say("b"), finish="STOP", index=1))
-    assert not responses.ended
-    responses.add(rawjson.fields(rawjson.encode(response(finish="MAX_TOKENS", index=0))))
-    assert (responses.ended, responses.endings()) == (True, [(0, "length"), (1, "stop")])
+    began = (response(say("a"), index=0), response(say("b"), finish="STOP", index=1))
+    assert _streamed(*began).failure is not None
+    ended = _streamed(*began, response(finish="MAX_TOKENS", index=0))
+    assert (ended.finished, ended.finish) == (True, "length")
 
 
-def test_a_blocked_prompt_ends_the_responses_without_words() -> None:
-    responses = _responses({"promptFeedback": {"blockReason": "SAFETY"}})
-    assert (responses.ended, responses.endings()) == (True, [(0, "content_filter")])
+def test_a_blocked_prompt_ends_the_stream_without_words() -> None:
+    assert _streamed({"promptFeedback": {"blockReason": "SAFETY"}}).finish == "content_filter"
 
 
 def test_a_failed_model_is_a_failure_unless_something_came() -> None:
     with attempt_fails("MALFORMED_FUNCTION_CALL") as caught:
-        _responses(response(finish="MALFORMED_FUNCTION_CALL")).endings()
+        _whole(response(finish="MALFORMED_FUNCTION_CALL"))
     assert caught.value.kind is FailureKind.SERVER
-    assert _responses(response(say("a"), finish="MALFORMED_FUNCTION_CALL")).endings() == [(0, "stop")]
+    stream = _streamed(response(say("a"), finish="MALFORMED_FUNCTION_CALL"))
+    assert (stream.finish, stream.marks) == ("stop", ("failed_at_end",))
 
 
 def test_an_error_is_a_failure() -> None:
     with attempt_fails() as caught:
-        _responses({"error": {"code": 429, "message": "x"}})
+        _whole({"error": {"code": 429, "message": "x"}})
     assert caught.value.kind is FailureKind.RATE
 
 
 def test_the_first_id_counts() -> None:
-    assert _responses({"responseId": "a"}, {"responseId": "b"}).id == "a"
+    first, second = ({"responseId": id, **response(say("a"), finish="STOP")} for id in ("a", "b"))
+    assert _streamed({**first, "responseId": "a"}, {**second, "responseId": "b"}).upstream_id == "a"
 
 
 @pytest.mark.parametrize(("data", "count"), [(b' {"a":1}', 1), (b'[{"a":1},\n{"b":2}]', 2), (b"\xef\xbb\xbf{}", 1)])
@@ -175,49 +171,67 @@ def test_what_is_none(data: bytes) -> None:
         split(data)
 
 
-def _candidate(**fields: Any) -> Candidate:
-    return Candidate(0, translated({"messages": [], **fields}), Signatures())
-
-
-def _take(candidate: Candidate, *parts: Any, **more: Any) -> CandidateNews:
-    fields = rawjson.fields(rawjson.encode({"content": {"parts": parts}, **more}))
-    return candidate.take(fields)
+def _message(*parts: Any, **fields: Any) -> Any:
+    return _doc(response(*parts, finish="STOP"), **fields)["choices"][0]["message"]
 
 
 def test_words_and_thoughts() -> None:
-    news = _take(_candidate(), think("a"), say("b"), say(""), {"executableCode": {}}, think("c"), say("d"))
-    assert (news.texts, news.thoughts, news.calls) == (["b", "d"], ["a", "c"], [])
+    message = _message(think("a"), say("b"), say(""), {"executableCode": {}}, think("c"), say("d"))
+    assert (message["content"], message["reasoning_content"]) == ("bd", "ac")
 
 
 def test_calls_are_numbered_across_responses() -> None:
-    candidate = _candidate()
-    calls = [*_take(candidate, use("f", id="a"), use("f", id="b")).calls, *_take(candidate, use("g", id="c")).calls]
-    assert [(call["index"], call["id"]) for call in calls] == [(0, "a"), (1, "b"), (2, "c")]
+    body = [response(use("f", id="a"), use("f", id="b")), response(use("g", id="c"), finish="STOP")]
+    calls = _doc(body)["choices"][0]["message"]["tool_calls"]
+    assert [(call["id"], call["function"]["name"]) for call in calls] == [("a", "f"), ("b", "f"), ("c", "g")]
 
 
 def test_calls_have_the_clients_names() -> None:
-    candidate = _candidate(tools=[function("1st")])
-    assert _take(candidate, use(TOOLS.sent("1st"))).calls[0]["function"]["name"] == "1st"
+    assert _message(use(TOOLS.sent("1st")), tools=[function("1st")])["tool_calls"][0]["function"]["name"] == "1st"
+
+
+def test_arguments_that_come_in_parts_are_put_together() -> None:
+    parts = [
+        {"name": "f", "id": "a", "willContinue": True},
+        {"partialArgs": [{"jsonPath": "$.city", "stringValue": "New ", "willContinue": True}], "willContinue": True},
+        {"partialArgs": [{"jsonPath": "$.city", "stringValue": "York"}], "willContinue": True},
+        {"partialArgs": [{"jsonPath": "$.days[1].n", "numberValue": 2}, {"jsonPath": "$['x y']", "boolValue": True}]},
+    ]
+    stream = as_chat(GeminiDialect(Signatures())).stream(translated(), channel())
+    out = b"".join(stream.feed(event(response({"functionCall": part}))) for part in parts)
+    out += stream.feed(event(response(finish="STOP"))) + stream.end()
+    calls = [call for chunk in chunks_in(out) for call in chunk["choices"][0]["delta"].get("tool_calls", ())]
+    arguments = "".join(call["function"].get("arguments", "") for call in calls)
+    assert (calls[0]["id"], stream.finish) == ("a", "tool_calls")
+    assert json.loads(arguments) == {"city": "New York", "days": [None, {"n": 2}], "x y": True}
+
+
+def test_an_image_is_an_image() -> None:
+    message = _message({"inlineData": {"mimeType": "image/png", "data": "aW1n"}})
+    assert message["images"] == [{"type": "image_url", "image_url": {"url": "data:image/png;base64,aW1n"}}]
+
+
+def test_sources_are_annotations() -> None:
+    body = response(say("It rains."), finish="STOP")
+    body["candidates"][0]["groundingMetadata"] = {
+        "groundingChunks": [{"web": {"uri": "https://a.example", "title": "A"}}],
+        "groundingSupports": [{"segment": {"endIndex": 9, "text": "It rains."}, "groundingChunkIndices": [0]}],
+    }
+    (annotation,) = _doc(body)["choices"][0]["message"]["annotations"]
+    found = annotation["url_citation"]
+    assert (annotation["type"], found["url"], found["title"]) == ("url_citation", "https://a.example", "A")
+    assert (found["start_index"], found["end_index"], found["content"]) == (0, 9, "It rains.")
 
 
 def test_the_last_finish_reason_counts() -> None:
-    candidate = _candidate()
-    _take(candidate, say("a"), finishReason="STOP")
-    _take(candidate, say("b"))
-    assert (candidate.reason, candidate.produced) == ("STOP", True)
-    _take(candidate, finishReason="SAFETY")
-    assert candidate.reason == "SAFETY"
-
-
-def test_without_content_there_is_no_news() -> None:
-    candidate = _candidate()
-    assert (candidate.take({}).empty, candidate.produced) == (True, False)
+    docs = [response(say("a"), finish="STOP"), response(say("b"))]
+    assert (_streamed(*docs).finish, _streamed(*docs, response(finish="SAFETY")).finish) == ("stop", "content_filter")
 
 
 @pytest.mark.parametrize("parts", [["odd"], "odd", [3]])
-def test_odd_parts_are_reported(parts: Any) -> None:
-    with pytest.raises(ValueError, match="parts are objects"):
-        _candidate().take(rawjson.fields(rawjson.encode({"content": {"parts": parts}})))
+def test_odd_parts_are_a_bad_answer(parts: Any) -> None:
+    with attempt_fails("not an answer"):
+        _whole({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]})
 
 
 @pytest.mark.parametrize(
@@ -229,11 +243,11 @@ def test_odd_parts_are_reported(parts: Any) -> None:
         *((reason, "content_filter") for reason in ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "SPII", "OTHER")),
         *((reason, "content_filter") for reason in ("PROHIBITED_CONTENT", "IMAGE_SAFETY", "IMAGE_OTHER", "NO_IMAGE")),
         *((reason, "content_filter") for reason in ("ESCALATION", "MODEL_ARMOR", "PUP_LIMITED_DISABLED")),
-        *((reason, "stop") for reason in (*sorted(BROKEN), "SOMETHING_NEW", "")),
+        *((reason, "stop") for reason in ("SOMETHING_NEW", "FINISH_REASON_UNSPECIFIED")),
     ],
 )
 def test_every_finish_reason(reason: str, finish: str) -> None:
-    assert finish_of(reason) == finish
+    assert _whole(response(say("a"), finish=reason)).finish == finish
 
 
 CHOSEN = {"token": "é", "tokenId": 3, "logProbability": -0.5}
@@ -245,16 +259,15 @@ def test_tokens_and_what_else_they_could_have_been() -> None:
     first = {"token": "é", "logprob": -0.5, "bytes": [195, 169]}
     second = {"token": "x", "logprob": -2, "bytes": [120]}
     content = [{**first, "top_logprobs": [first, second]}, {**second, "top_logprobs": []}]
-    assert found == {"content": content, "refusal": None}
+    assert found == content
 
 
 def test_none_are_none() -> None:
     results: list[Any] = [None, {}, [], {"chosenCandidates": "odd"}]
-    assert [logprobs_of(result) for result in results] == [None] * 4
+    assert [logprobs_of(result) for result in results] == [[]] * 4
 
 
 def test_odd_ones_are_passed_over() -> None:
-    assert logprobs_of({"chosenCandidates": ["odd", {}], "topCandidates": ["odd"]}) == {
-        "content": [{"token": "", "logprob": -9999.0, "bytes": [], "top_logprobs": []}],
-        "refusal": None,
-    }
+    assert logprobs_of({"chosenCandidates": ["odd", {}], "topCandidates": ["odd"]}) == [
+        {"token": "", "logprob": -9999.0, "bytes": [], "top_logprobs": []}
+    ]

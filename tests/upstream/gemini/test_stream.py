@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 
 from gateway.domain.usage import Usage
+from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.gemini.dialect import GeminiDialect
-from gateway.upstream.translate.response import TranslatedStream
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.answers import Answer, chunks_in, said_in
 from tests.cases.gemini.streams import HELLO, STREAMS, TWO_CALLS, event, response, say, spent, use
 from tests.cases.streams import Case
 from tests.conformance.shapes import stream_faults
 from tests.fakes.replies import dumps
-from tests.upstream.makers import channel, error_of, translated
+from tests.upstream.makers import as_chat, channel, error_of, translated
 
 
-def _stream(signatures: Signatures | None = None, **more: Any) -> TranslatedStream:
-    return GeminiDialect(signatures or Signatures()).stream(translated(**more), channel())
+def _stream(signatures: Signatures | None = None, **more: Any) -> AnswerStream:
+    return as_chat(GeminiDialect(signatures or Signatures())).stream(translated(**more), channel())
 
 
 def _outcome(data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, tuple[str, ...]]:
@@ -93,7 +93,7 @@ def test_a_signature_goes_to_the_client_and_is_kept() -> None:
     signatures = Signatures()
     stream = _stream(signatures)
     chunks = chunks_in(stream.feed(TWO_CALLS))
-    made = [call for chunk in chunks for call in chunk["choices"][0]["delta"].get("tool_calls", [])]
+    made = [call for chunk in chunks for call in chunk["choices"][0]["delta"].get("tool_calls", []) if "id" in call]
     assert [call.get("extra_content") for call in made] == [{"google": {"thought_signature": "U0lH"}}, None]
     assert (signatures.recall("fc_1"), signatures.recall("fc_2")) == (b"U0lH", b"")
 

@@ -8,17 +8,17 @@ import pytest
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import OutputCounter
+from gateway.upstream.finish_words import is_broken
 from gateway.upstream.openai import chunks
 from gateway.upstream.openai.chunks import (
-    BROKEN,
     CHUNK,
     ID_LIMIT,
     REASONS,
     Chunks,
     ChunkStep,
     StreamChoice,
-    finish_reason,
     identity,
+    native_reason,
     upstream_id,
 )
 from gateway.upstream.redaction.answers import NO_SCREEN
@@ -84,7 +84,7 @@ def test_a_failing_end_is_reported() -> None:
 def test_cutting_short_ends_what_is_open() -> None:
     chunks = _begun()
     _take(chunks, chunk(delta("", index=1, finish="stop")))
-    (last,) = (json.loads(out) for out in chunks.cut_short())
+    last = json.loads(chunks.end_with("length").removeprefix(b"data: "))
     assert (last["id"], last["choices"][0]["index"], last["choices"][0]["finish_reason"]) == ("chatcmpl-1", 0, "length")
     assert chunks.complete
 
@@ -243,11 +243,11 @@ def test_a_text_that_is_none_is_refused(doc: dict[str, Any]) -> None:
     ],
 )
 def test_words(word: str, reason: str, *, tools: bool) -> None:
-    assert finish_reason(word, tools=tools) == reason
+    assert native_reason(word, tools=tools) == reason
 
 
 def test_a_failure_is_not_an_end() -> None:
-    assert not BROKEN & REASONS
+    assert not any(map(is_broken, REASONS))
 
 
 def _identity(doc: object) -> dict[str, object]:

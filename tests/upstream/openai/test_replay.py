@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.upstream.openai.chunks import Chunks
-from gateway.upstream.openai.replay import PIECE, chunks_of, pieces
+from gateway.upstream.openai.replay import chunks_of
+from gateway.upstream.text_pieces import PIECE, pieces
 from tests.cases.answers import Answer, said_in
 from tests.fakes.replies import choice, dumps, tool_call, usage, whole
 from tests.upstream.makers import order

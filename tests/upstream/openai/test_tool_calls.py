@@ -6,7 +6,8 @@ import pytest
 
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import OutputCounter
-from gateway.upstream.openai.tool_calls import ToolCalls, made_id
+from gateway.upstream.call_book import made_id
+from gateway.upstream.openai.tool_calls import ToolCalls
 from tests.fakes.replies import dumps, tool_call
 
 Doc = dict[str, Any]
@@ -68,7 +69,7 @@ def test_a_missing_id_is_made_and_stays() -> None:
 
 def test_a_name_that_comes_late_is_reported() -> None:
     calls = ToolCalls("s")
-    _take(calls, {"index": 0, "id": "a", "function": {}})
+    assert _take(calls, {"index": 0, "id": "a", "function": {}}) == []
     assert _take(calls, {"index": 0, "function": {"name": "f"}})[0]["function"]["name"] == "f"
     assert "name" not in _take(calls, {"index": 0, "function": {"name": "f", "arguments": "x"}})[0]["function"]
 

@@ -1,38 +1,78 @@
-"""A stream of another dialect is followed as one of ours is, whatever comes."""
+"""A stream of a dialect is followed as any other is, whatever comes. The smallest dialect: an event is a word."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.adapter import WholeAnswer
+from gateway.domain.answer import AnswerPart, Medium, StopWord, TextPiece, UpstreamNamed
+from gateway.domain.channel import Channel
+from gateway.domain.usage import Usage
+from gateway.inbound.chat.render import ChatRenderer, render_completion
+from gateway.inbound.completions.answers import CompletionRenderer
+from gateway.inbound.rendering import RenderedStream, RenderingAdapter
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer
+from gateway.upstream.answer_reader import AnswerReader, DialectAdapter, no_answer
+from gateway.upstream.failures import bad_response
 from gateway.upstream.framing import SSEEvent
-from gateway.upstream.translate.response import (
-    TranslatedStream,
-    arguments_delta,
-    chunk,
-    completion,
-    delta,
-    message,
-    no_answer,
-    read_translated,
-    report,
-    tool_call,
-    transcribe,
-    transcribe_end,
-)
+from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.cases.answers import Answer, said_in
 from tests.conformance.shapes import completion_faults
-from tests.upstream.makers import attempt_fails, channel, error_of, order
-from tests.upstream.translate.saying import Sayings, said
+from tests.upstream.makers import attempt_fails, body_of, channel, error_of, order
 
 HI = Answer(text={0: "Hi"}, finish={0: "stop"})
 
 
-def _stream(*, late: bool = False, **more: Any) -> TranslatedStream:
-    decoder = Sayings(channel(), late=late)
-    return TranslatedStream(order(**more), channel(), decoder, decoder.whole)
+class Sayings(AnswerReader):
+    """``.`` is the end, ``!`` a failure; a whole answer is its words in an array."""
+
+    def __init__(self, channel: Channel, *, late: bool = False) -> None:
+        self._channel = channel
+        self._late = late
+        """Its end is that of the bytes."""
+
+    def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
+        word = json.loads(event.data)
+        if word == "!":
+            self.failure = bad_response(self._channel, "it said !")
+        elif word == "*":
+            yield Medium("image/png", "aQ==")
+        elif word != ".":
+            yield UpstreamNamed("s1")
+            yield TextPiece(rawjson.encode(word))
+        elif not self._late:
+            yield StopWord("stop")
+            self.done = True
+
+    def end(self) -> Iterator[AnswerPart]:
+        yield StopWord("stop")
+        self.done = True
+
+    def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
+        words = rawjson.maybe(body)
+        if not isinstance(words, list):
+            raise AttemptFailed(bad_response(self._channel, "no array"))
+        yield from (TextPiece(rawjson.encode(word)) for word in words)
+        yield StopWord("stop")
+
+
+class SayingDialect(OpenAIDialect):
+    """Its answers are sayings."""
+
+    def reader(self, order: Order, channel: Channel) -> AnswerReader:  # type: ignore[override]
+        return Sayings(channel, late=True)
+
+
+def said(*words: str) -> bytes:
+    """The events of the words."""
+    return b"".join(b"data: " + json.dumps(word).encode() + b"\n\n" for word in words)
+
+
+def _stream(*, late: bool = False, **more: Any) -> RenderedStream:
+    asked = order(**more)
+    return RenderedStream(Sayings(channel(), late=late), asked, channel(), ChatRenderer(asked))
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -104,70 +144,26 @@ def test_the_tail_is_that_of_any_stream() -> None:
     assert stream.reported is None
 
 
-def test_an_event_becomes_an_event() -> None:
-    out = transcribe(Sayings(channel()), SSEEvent(b'"Hi"'))
-    assert json.loads(out.removeprefix(b"data: "))["choices"][0]["delta"] == {"content": "Hi"}
-    assert out.endswith(b"\n\n")
-
-
-def test_the_end_becomes_the_end() -> None:
-    assert transcribe(Sayings(channel()), SSEEvent(b'"."')).endswith(b"\n\ndata: [DONE]\n\n")
-    assert transcribe_end(Sayings(channel(), late=True)).endswith(b"data: [DONE]\n\n")
-
-
-def test_what_makes_no_sense_makes_none_there_either() -> None:
-    out = transcribe(Sayings(channel()), SSEEvent(b"{\nsk-secret12345"))
-    assert out.startswith(b"data: odd event: {")
-    assert (out.count(b"\n"), b"secret" in out) == (2, False)
-
-
-USAGE = Usage(input=9, cached=4, output=5, source=UsageSource.REPORTED)
-
-
-def test_a_chunk() -> None:
-    choice = {"index": 0, "delta": {"content": "a"}, "logprobs": None, "finish_reason": None}
-    assert chunk("x", delta(content="a")) == {"id": "x", "choices": [choice]}
-    assert chunk("x", usage=USAGE) == {"id": "x", "choices": [], "usage": report(USAGE)}
-
-
-def test_a_call_in_a_stream_has_a_number() -> None:
-    whole = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    assert (tool_call(None, "c", "f", "{}"), tool_call(1, "c", "f", "{}")) == (whole, {"index": 1, **whole})
-    assert arguments_delta(1, "x") == {"index": 1, "function": {"arguments": "x"}}
-
-
-def test_content_is_null_beside_calls_and_empty_without() -> None:
-    call = tool_call(None, "c", "f", "{}")
-    assert (message("", calls=[call])["content"], message("")["content"], message("a", calls=[call])["content"]) == (
-        None,
-        "",
-        "a",
-    )
-
-
-def test_a_completion() -> None:
-    said = message("a", reasoning="b")
-    assert said == {"role": "assistant", "content": "a", "refusal": None, "reasoning_content": "b"}
-    choice = {"index": 0, "message": said, "logprobs": None, "finish_reason": "stop"}
-    assert completion("x", [(said, "stop")], None) == {"id": "x", "choices": [choice]}
-    assert completion("x", [], USAGE)["usage"] == report(USAGE)
-
-
-def test_an_output_count_that_is_missing_stays_missing() -> None:
-    assert report(USAGE)["completion_tokens"] == 5
-    partial = report(Usage(input=9, source=UsageSource.PARTIAL))
-    assert (partial["prompt_tokens"], "completion_tokens" in partial, "total_tokens" in partial) == (9, False, False)
+def test_an_answer_that_is_nothing_but_an_image_fails_where_there_is_no_place_for_it() -> None:
+    asked = order()
+    stream = RenderedStream(Sayings(channel()), asked, channel(), CompletionRenderer(asked))
+    stream.feed(said("*", "."))
+    assert stream.failure is not None
+    assert "no place for" in error_of(stream.failure).message
+    beside = RenderedStream(Sayings(channel()), asked, channel(), CompletionRenderer(asked))
+    beside.feed(said("*", "Hi", "."))
+    assert (beside.finished, beside.marks) == (True, ("medium_dropped",))
 
 
 def _read(body: bytes) -> WholeAnswer:
-    decoder = Sayings(channel(), late=True)
-    return read_translated(body, order(), channel(), decoder, decoder.whole)
+    dialect: DialectAdapter = SayingDialect()
+    return RenderingAdapter(dialect, ChatRenderer, render_completion).whole(body, order(), channel())
 
 
 @pytest.mark.parametrize("body", [b'["H","i"]', said("H", "i"), said("H", "i").rstrip()])
 def test_either_form_is_valid_to_the_letter(body: bytes) -> None:
     whole = _read(body)
-    doc = json.loads(whole.body)
+    doc = json.loads(body_of(whole))
     assert (completion_faults(doc), doc["choices"][0]["message"]["content"], whole.finish) == ([], "Hi", "stop")
 
 

@@ -1,0 +1,282 @@
+"""Events of an answer: what dialects read from their upstreams, and what renderers write for clients.
+
+A dialect's reader turns whatever its upstream sends into *parts*: pieces of text, of reasoning and of tool calls,
+media, citations, reports of usage, the word it ended with. ``upstream.answer_state`` repairs them, keeps the books of
+the answer, and gives renderers *events* in one order: ``AnswerBegan``; the blocks, one after another, each of them its
+pieces and ``BlockEnded``; ``AnswerFinished`` for each choice. A block is text, a refusal, reasoning, a tool call, or a
+medium. A tool call begins with ``ToolCallBegan``; reasoning may end with a ``ReasoningSeal``, or be nothing but one.
+
+Pieces of text are JSON strings as they came, quotes included: they are put into the client's JSON as they are, so no
+escape changes, lone surrogates neither. ``join_strings`` makes one JSON string of several.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from gateway.domain.usage import Usage
+
+
+class BlockKind(StrEnum):
+    """What a block is."""
+
+    TEXT = "text"
+    REFUSAL = "refusal"
+    REASONING = "reasoning"
+    TOOL_CALL = "tool_call"
+    MEDIUM = "medium"
+
+
+class SealKind(StrEnum):
+    """Whose reasoning it is, and what the content of the seal is."""
+
+    ANTHROPIC = "a"
+    """A JSON array of ``thinking`` and ``redacted_thinking`` blocks."""
+    GEMINI = "g"
+    """A JSON object of thought signatures by the ids of the tool calls that they belong to."""
+    OPENAI = "o"
+    """A reasoning item of Responses."""
+    PLAIN = "p"
+    """Nothing: the text is all there is."""
+
+
+class Seal(msgspec.Struct, frozen=True):
+    """What a vendor wants back with its reasoning."""
+
+    kind: SealKind
+    content: bytes = b""
+    """JSON."""
+
+
+class TextPiece(msgspec.Struct, frozen=True, gc=False):
+    """More of the text."""
+
+    piece: bytes
+    logprobs: bytes = b""
+    """JSON array of the probabilities of its tokens, if they were requested."""
+    choice: int = 0
+    block: int = 0
+    """Of a part: the upstream's number of the block it belongs to."""
+
+
+class RefusalPiece(msgspec.Struct, frozen=True, gc=False):
+    """More of the refusal."""
+
+    piece: bytes
+    choice: int = 0
+
+
+class ReasoningPiece(msgspec.Struct, frozen=True, gc=False):
+    """More of the reasoning."""
+
+    piece: bytes
+    choice: int = 0
+    block: int = 0
+
+
+class ReasoningSeal(msgspec.Struct, frozen=True, gc=False):
+    """What the vendor wants back with the reasoning of this block, which ends with it."""
+
+    seal: Seal
+    choice: int = 0
+    block: int = 0
+
+
+class Medium(msgspec.Struct, frozen=True, gc=False):
+    """A whole image or sound that the model made."""
+
+    type: str
+    """Such as ``image/png``; of an address ``image`` or ``audio``."""
+    data: str = ""
+    """Base64."""
+    url: str = ""
+    """Where it is, if the answer does not hold it."""
+    choice: int = 0
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is an image."""
+        return self.type.startswith("image")
+
+    @property
+    def link(self) -> str:
+        """The address, or a data URL."""
+        return self.url or f"data:{self.type};base64,{self.data}"
+
+
+class Citation(msgspec.Struct, frozen=True, gc=False):
+    """A source of the text before it."""
+
+    url: str
+    title: str = ""
+    cited: str = ""
+    """The words of the source."""
+    start: int | None = None
+    """Characters of the answer's text: where what it supports begins."""
+    end: int | None = None
+    choice: int = 0
+    block: int = 0
+
+
+class ToolCallPart(msgspec.Struct, frozen=True, gc=False):
+    """A piece of a tool call as the upstream sent it, or a whole one: which call it belongs to is to be found out."""
+
+    index: int | None = None
+    """The upstream's number of the call, which may be wrong."""
+    id: str = ""
+    name: str = ""
+    piece: bytes = b""
+    """More of its arguments, which are JSON in a JSON string."""
+    custom: bool = False
+    """Its input is text, and not the JSON of arguments."""
+    signature: str = ""
+    """Google's, of the thoughts before the call."""
+    choice: int = 0
+
+
+class BlockStop(msgspec.Struct, frozen=True, gc=False):
+    """The upstream says that a block is complete."""
+
+    kind: BlockKind
+    block: int
+    choice: int = 0
+
+
+class UsageSeen(msgspec.Struct, frozen=True, gc=False):
+    """A report of usage: fields of an answer or a chunk, as ``usage_report`` reads them."""
+
+    fields: dict[str, msgspec.Raw]
+    final: bool = True
+    """False: the output is only counted from the next report on."""
+
+
+class UpstreamNamed(msgspec.Struct, frozen=True, gc=False):
+    """The answer's id at the upstream."""
+
+    id: str
+    began: bool = True
+    """The answer began with it, although nothing of it may be there yet."""
+
+
+class StopWord(msgspec.Struct, frozen=True, gc=False):
+    """A choice ended with this word of the upstream's."""
+
+    word: str
+    choice: int = 0
+    stop_sequence: str | None = None
+
+
+class AnswerMark(msgspec.Struct, frozen=True, gc=False):
+    """A peculiarity for the record."""
+
+    mark: str
+
+
+class AnswerBegan(msgspec.Struct, frozen=True, gc=False):
+    """The first event."""
+
+    id: str
+    """Of the upstream, else the order's."""
+    usage: Usage | None = None
+    """What the upstream reported by now; its input counts."""
+
+
+class ToolCallBegan(msgspec.Struct, frozen=True, gc=False):
+    """The first event of a tool call."""
+
+    number: int
+    """From 0, among the tool calls."""
+    id: str
+    name: str
+    custom: bool = False
+    """Its input is text, and not the JSON of arguments."""
+    signature: str = ""
+    choice: int = 0
+
+
+class ArgumentsPiece(msgspec.Struct, frozen=True, gc=False):
+    """More of a tool call's arguments, which are JSON in a JSON string."""
+
+    number: int
+    piece: bytes
+    choice: int = 0
+
+
+class BlockEnded(msgspec.Struct, frozen=True, gc=False):
+    """The block that was open is complete, or as complete as it will be."""
+
+    kind: BlockKind
+    number: int = 0
+    """Of a tool call."""
+    choice: int = 0
+
+
+class AnswerFinished(msgspec.Struct, frozen=True, gc=False):
+    """Why a choice ended: a ``finish_reason`` of chat completions."""
+
+    reason: str
+    stop_sequence: str | None = None
+    """The one that was hit, where the upstream tells."""
+    choice: int = 0
+
+
+AnswerPart = (
+    UpstreamNamed
+    | TextPiece
+    | RefusalPiece
+    | ReasoningPiece
+    | ReasoningSeal
+    | ToolCallPart
+    | Medium
+    | Citation
+    | BlockStop
+    | UsageSeen
+    | StopWord
+    | AnswerMark
+)
+"""What readers give."""
+
+AnswerEvent = (
+    AnswerBegan
+    | TextPiece
+    | RefusalPiece
+    | ReasoningPiece
+    | ReasoningSeal
+    | ToolCallBegan
+    | ArgumentsPiece
+    | Medium
+    | Citation
+    | BlockEnded
+    | AnswerFinished
+)
+"""What renderers take."""
+
+
+def join_strings(pieces: list[bytes]) -> bytes:
+    """One JSON string of several; an empty one of none."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return b'"' + b"".join([piece[1:-1] for piece in pieces]) + b'"'
+
+
+def url_citation(found: Any) -> Citation | None:
+    """The citation in an annotation of type ``url_citation``, in the form of chat completions or of Responses.
+
+    None if it is something else.
+    """
+    if not isinstance(found, dict):
+        return None
+    inner = found.get("url_citation", found)
+    if not isinstance(inner, dict) or not isinstance(inner.get("url"), str):
+        return None
+    places = (inner.get("start_index"), inner.get("end_index"))
+    start, end = (place if type(place) is int else None for place in places)
+    title, cited = (inner.get(name) for name in ("title", "content"))
+    return Citation(
+        inner["url"],
+        title if isinstance(title, str) else "",
+        cited if isinstance(cited, str) else "",
+        start,
+        end,
+    )

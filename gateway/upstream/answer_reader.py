@@ -1,0 +1,63 @@
+"""AnswerReader: what a dialect has to provide to read the answers of its upstreams as parts; see ``domain.answer``.
+
+``AnswerStream`` implementations put a framer before it, and ``AnswerState`` and a renderer behind.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from gateway.domain.answer import AnswerEvent, AnswerPart, TextPiece
+from gateway.domain.channel import Channel
+from gateway.upstream.adapter import Adapter, AttemptFailed, Failure, Order, RequestWriter
+from gateway.upstream.error_body import read_error
+from gateway.upstream.failures import bad_response
+from gateway.upstream.framing import SSEEvent
+
+
+class AnswerReader(Protocol):
+    """Reads one answer. Pure."""
+
+    failure: Failure | None = None
+    """Set when the upstream reported a failure."""
+    done: bool = False
+    """The terminal event was seen."""
+    stops: bool = False
+    """The upstream says when a block is complete."""
+    default_word: str = ""
+    """What an answer ended with that is complete and does not say why; empty: it is not complete."""
+
+    def texts(self, block: bytes) -> list[TextPiece] | None:
+        """The pieces of a block of events that brings more text of the first choice and nothing else; else None."""
+        return None
+
+    def read(self, event: SSEEvent) -> Iterable[AnswerPart]:
+        """The parts that an event means. Raises ValueError if it makes no sense."""
+
+    def read_whole(self, body: bytes) -> Iterable[AnswerPart]:
+        """The parts of a whole answer. Raises AttemptFailed if it is an error, or no answer, and ValueError."""
+
+    def end(self) -> Iterable[AnswerPart]:
+        """The bytes have ended: the parts that were waiting for that."""
+        return ()
+
+    def watch(self, event: AnswerEvent) -> None:
+        """Sees every event that the parts became, for a vendor that wants something of its answers back."""
+        return
+
+
+class DialectAdapter(RequestWriter, Protocol):
+    """One dialect: how requests are written and answers are read. Pure."""
+
+    @property
+    def native_chat(self) -> Adapter | None:
+        """The adapter whose answers are chat completions already, which clients of that API get nearly as they came."""
+
+    def reader(self, order: Order, channel: Channel) -> AnswerReader:
+        """What reads the answer of one attempt."""
+
+
+def no_answer(body: bytes, channel: Channel) -> AttemptFailed:
+    """The failure of a body that is not an answer of the dialect."""
+    fields = read_error(body[:65536])
+    what = "not an answer" if fields.json else "not valid JSON"
+    return AttemptFailed(bad_response(channel, f"it is {what}: {fields.message or 'an empty body'}"))

@@ -1,0 +1,332 @@
+"""The state of one answer: parts as an upstream sent them in, repaired events in one order out.
+
+It is the only place with rules. It finds out which tool call a piece belongs to (``call_book``), lets blocks follow one
+another (what comes of one while another is open waits), translates the word an answer ended with (``finish_words``),
+merges the reports of usage (``usage_report``), and counts the output.
+"""
+
+from collections.abc import Iterator
+
+from gateway.domain.answer import (
+    AnswerBegan,
+    AnswerEvent,
+    AnswerFinished,
+    AnswerMark,
+    AnswerPart,
+    ArgumentsPiece,
+    BlockEnded,
+    BlockKind,
+    BlockStop,
+    Citation,
+    Medium,
+    ReasoningPiece,
+    ReasoningSeal,
+    RefusalPiece,
+    Seal,
+    SealKind,
+    StopWord,
+    TextPiece,
+    ToolCallBegan,
+    ToolCallPart,
+    UpstreamNamed,
+    UsageSeen,
+)
+from gateway.domain.usage import Usage
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Order, OutputCounter
+from gateway.upstream.call_book import Arguments, CallBook
+from gateway.upstream.finish_words import finish_reason, is_broken, unknown_word
+from gateway.upstream.usage_report import UsageReports
+
+Place = tuple[BlockKind, int]
+_TEXT: Place = (BlockKind.TEXT, 0)
+_TEXTS = (BlockKind.TEXT, BlockKind.REASONING)
+
+
+class BlockSequence:
+    """Puts the blocks of a choice one after another: of a block that is not complete nothing else gets past.
+
+    A tool call is complete with its arguments; any block when the upstream says so; texts and the like, of an upstream
+    that never says so, at any time.
+    """
+
+    def __init__(self, choice: int, *, stops: bool) -> None:
+        """``stops``: the upstream says when a block is complete."""
+        self._choice = choice
+        self._stops = stops
+        self._open: Place | None = None
+        self._arguments: Arguments | None = None
+        """Of the open tool call."""
+        self._stopped: set[Place] = set()
+        self._waiting: list[tuple[Place, Arguments | None, list[AnswerEvent]]] = []
+
+    @property
+    def in_text(self) -> bool:
+        """Whether more text of the first block can follow at once."""
+        return self._open == _TEXT and not self._waiting
+
+    def put(self, place: Place, event: AnswerEvent, arguments: Arguments | None = None) -> Iterator[AnswerEvent]:
+        """What may be rendered now that this event came."""
+        if place == self._open:
+            yield event
+            if self._waiting:
+                yield from self._advance()
+        elif place[0] is BlockKind.TOOL_CALL and place in self._stopped:
+            return
+        elif self._waiting or not self._complete():
+            self._wait(place, event, arguments)
+        else:
+            yield from self._turn(place, arguments)
+            yield event
+
+    def stop(self, place: Place) -> Iterator[AnswerEvent]:
+        """The upstream says that a block is complete."""
+        self._stopped.add(place)
+        if place == self._open and self._waiting:
+            yield from self._advance()
+
+    def close(self) -> Iterator[AnswerEvent]:
+        """End the open block, if there is one."""
+        if self._open is not None:
+            kind, number = self._open
+            self._open = self._arguments = None
+            self._stopped.add((kind, number))
+            yield BlockEnded(kind, number, self._choice)
+
+    def flush(self) -> Iterator[AnswerEvent]:
+        """End the open block and all that wait: nothing more will come."""
+        waiting, self._waiting = self._waiting, []
+        for place, arguments, events in waiting:
+            yield from self._turn(place, arguments)
+            yield from events
+        yield from self.close()
+
+    def _turn(self, place: Place, arguments: Arguments | None) -> Iterator[AnswerEvent]:
+        """Open a block; one text after another is the same block for clients."""
+        if self._open is None or place[0] is not BlockKind.TEXT or self._open[0] is not BlockKind.TEXT:
+            yield from self.close()
+        self._open, self._arguments = place, arguments
+
+    def _complete(self) -> bool:
+        """Whether the open block may end here."""
+        if self._open is None or self._open in self._stopped:
+            return True
+        if self._arguments is not None:
+            return self._arguments.complete
+        return not (self._stops and self._open[0] in _TEXTS)
+
+    def _wait(self, place: Place, event: AnswerEvent, arguments: Arguments | None) -> None:
+        keyed = self._stops or place[0] is BlockKind.TOOL_CALL
+        for known, _, events in self._waiting if keyed else self._waiting[-1:]:
+            if known == place:
+                events.append(event)
+                return
+        self._waiting.append((place, arguments, [event]))
+
+    def _advance(self) -> Iterator[AnswerEvent]:
+        """Render what waits, up to a block that is not complete."""
+        while self._waiting and self._complete():
+            place, arguments, events = self._waiting.pop(0)
+            yield from self._turn(place, arguments)
+            yield from events
+
+
+class _Choice:
+    """One choice so far."""
+
+    def __init__(self, index: int, seed: str, tally: OutputCounter, *, stops: bool) -> None:
+        self.index = index
+        self.calls = CallBook(f"{seed}/{index}")
+        self.blocks = BlockSequence(index, stops=stops)
+        self.word = ""
+        """The upstream's, once it ended."""
+        self.stop_sequence: str | None = None
+        self.produced = False
+        """Something was made that a client can use."""
+        self._tally = tally
+        self._reasoned = 0
+        """Blocks of reasoning that have ended with a seal: what follows is another."""
+
+    @property
+    def reason(self) -> str:
+        """The finish_reason."""
+        return finish_reason(self.word, tools=bool(self.calls))
+
+    def take(self, part: AnswerPart) -> Iterator[AnswerEvent]:
+        """The events that a part means. Raises ValueError if it makes no sense."""
+        put = self.blocks.put
+        match part:
+            case TextPiece():
+                yield from put((BlockKind.TEXT, part.block), self._counted(part))
+            case ReasoningPiece():
+                yield from put((BlockKind.REASONING, part.block or self._reasoned), self._counted(part))
+            case RefusalPiece():
+                yield from put((BlockKind.REFUSAL, 0), self._counted(part))
+            case ReasoningSeal():
+                yield from self._seal(part)
+            case ToolCallPart():
+                yield from self._call(part)
+            case Medium():
+                self.produced = True
+                self._tally.tool()
+                yield from put((BlockKind.MEDIUM, 0), part)
+            case Citation():
+                yield from put((BlockKind.TEXT, part.block), part)
+            case BlockStop():
+                yield from self.blocks.stop((part.kind, self._number(part)))
+
+    def _counted(self, part: TextPiece | ReasoningPiece | RefusalPiece) -> AnswerEvent:
+        self.produced = True
+        self._tally.add(rawjson.text(part.piece))
+        return part
+
+    def _number(self, part: BlockStop) -> int:
+        """The number of a block, which of a tool call is that among the calls."""
+        return self.calls.number_at(part.block) if part.kind is BlockKind.TOOL_CALL else part.block
+
+    def _call(self, part: ToolCallPart) -> Iterator[AnswerEvent]:
+        placed = self.calls.place(part)
+        if placed is None:
+            return
+        call, number = placed.call, placed.call.number
+        place = (BlockKind.TOOL_CALL, number)
+        if placed.opened:
+            self.produced = True
+            self._tally.tool()
+            self._tally.add(call.name)
+            if part.signature:
+                seal = Seal(SealKind.GEMINI, rawjson.encode({call.id: part.signature}))
+                yield from self._seal(ReasoningSeal(seal, self.index))
+            began = ToolCallBegan(number, call.id, call.name, part.custom, part.signature, self.index)
+            yield from self.blocks.put(place, began, call.arguments)
+        if placed.piece:
+            self._tally.add(rawjson.text(placed.piece))
+            more = ArgumentsPiece(number, placed.piece, self.index)
+            yield from self.blocks.put(place, more, call.arguments)
+
+    def _seal(self, part: ReasoningSeal) -> Iterator[AnswerEvent]:
+        """The seal of the reasoning before it, or of none; the block ends with it."""
+        place = (BlockKind.REASONING, part.block or self._reasoned)
+        yield from self.blocks.put(place, part)
+        yield from self.blocks.stop(place)
+        self._reasoned += 1
+
+
+class AnswerState:
+    """One answer. ``take`` gives the events of each part, ``conclude`` those of its end."""
+
+    def __init__(self, order: Order, *, all_choices: bool = False, stops: bool = False) -> None:
+        """``all_choices``: renderers get every choice, not the first alone. ``stops``: see ``BlockSequence``."""
+        self._order = order
+        self._all = all_choices
+        self._stops = stops
+        self._choices: dict[int, _Choice] = {}
+        self._marks: dict[str, None] = {}
+        self.reports = UsageReports(order.fields)
+        self.tally = OutputCounter()
+        self.upstream_id = ""
+        self.began = False
+        """There was something for the client."""
+        self.broken = ""
+        """The word that means a failure, if the answer ended with one."""
+        self.garbled = 0
+        """Events that could not be read."""
+
+    @property
+    def reported(self) -> Usage | None:
+        """Usage as the upstream reported it so far."""
+        return self.reports.usage(self.tally)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing came that a client can use, although a tool call began."""
+        choices = self._choices.values()
+        return any(choice.calls.nameless for choice in choices) and not any(choice.produced for choice in choices)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every choice has ended."""
+        return bool(self._choices) and all(choice.word for choice in self._choices.values())
+
+    @property
+    def finish(self) -> str:
+        """finish_reason of the first choice, or empty."""
+        return next((choice.reason for choice in self._choices.values() if choice.word), "")
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Peculiarities for the record."""
+        bad = (f"bad_chunks={self.garbled}",) if self.garbled else ()
+        nameless = ("nameless_call",) if any(choice.calls.nameless for choice in self._choices.values()) else ()
+        return tuple(dict.fromkeys((*self._marks, *bad, *nameless, *self.reports.marks)))
+
+    @property
+    def in_text(self) -> bool:
+        """Whether more text of the first choice can be rendered at once."""
+        choice = self._choices.get(0)
+        return choice is not None and choice.blocks.in_text
+
+    def note(self, mark: str) -> None:
+        """Add a peculiarity for the record."""
+        self._marks[mark] = None
+
+    def take(self, part: AnswerPart) -> Iterator[AnswerEvent]:
+        """The events that a part means. Raises ValueError if it makes no sense."""
+        if isinstance(part, UsageSeen):
+            self.reports.see(part.fields, final=part.final)
+        elif isinstance(part, UpstreamNamed):
+            if not self._order.screen.shows(part.id):
+                self.upstream_id = self.upstream_id or part.id
+            if part.began:
+                yield from self._begin()
+        elif isinstance(part, AnswerMark):
+            self.note(part.mark)
+        else:
+            yield from self._begin()
+            choice = self._choice(part.choice)
+            if isinstance(part, StopWord):
+                self._stop(choice, part)
+            elif self._all or choice.index == 0:
+                yield from choice.take(part)
+            else:
+                for _ in choice.take(part):  # counted, and not for this client
+                    pass
+
+    def count_texts(self, texts: list[TextPiece]) -> bool:
+        """Count pieces that are rendered unchanged; False if one of them is not a JSON string."""
+        try:
+            self.tally.add("".join(rawjson.value(b"[%b]" % b",".join([text.piece for text in texts]))))
+        except (ValueError, TypeError):
+            return False
+        return True
+
+    def conclude(self, default: str = "") -> Iterator[AnswerEvent]:
+        """The events of the end. Choices that have not ended do so with the ``default`` word."""
+        for choice in self._choices.values():
+            choice.word = choice.word or default
+            if not (self._all or choice.index == 0):
+                continue
+            yield from choice.blocks.flush()
+            if choice.word:
+                yield AnswerFinished(choice.reason, choice.stop_sequence, choice.index)
+
+    def _begin(self) -> Iterator[AnswerEvent]:
+        if not self.began:
+            self.began = True
+            yield AnswerBegan(self.upstream_id or self._order.answer_id, self.reported)
+
+    def _choice(self, index: int) -> _Choice:
+        choice = self._choices.get(index)
+        if choice is None:
+            made = _Choice(index, self._order.answer_id, self.tally, stops=self._stops)
+            choice = self._choices[index] = made
+        return choice
+
+    def _stop(self, choice: _Choice, part: StopWord) -> None:
+        if is_broken(part.word):
+            self.broken = part.word
+            return
+        for mark in unknown_word(part.word):
+            self.note(mark)
+        choice.word = choice.word or part.word
+        choice.stop_sequence = choice.stop_sequence or part.stop_sequence

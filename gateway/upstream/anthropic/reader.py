@@ -1,0 +1,234 @@
+"""Reads Anthropic's messages as parts of an answer: the events of a stream, or a whole one.
+
+Blocks are distinguished by their index, and end when the upstream says so. What a block's start already holds (text,
+thinking, the input of a tool) counts, unless deltas of it follow. The tools get the client's names again, and the
+thinking before each call is kept. The input of tools that the vendor runs itself is not passed on.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from gateway.domain.answer import (
+    AnswerMark,
+    AnswerPart,
+    BlockKind,
+    BlockStop,
+    Citation,
+    ReasoningPiece,
+    ReasoningSeal,
+    Seal,
+    SealKind,
+    StopWord,
+    TextPiece,
+    ToolCallPart,
+    UpstreamNamed,
+    UsageSeen,
+)
+from gateway.domain.channel import Channel
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Order
+from gateway.upstream.answer_errors import failure_in
+from gateway.upstream.answer_reader import AnswerReader, no_answer
+from gateway.upstream.anthropic.messages import TOOLS
+from gateway.upstream.anthropic.tools import JSON_TOOL, answers_by_tool
+from gateway.upstream.framing import SSEEvent
+from gateway.upstream.rawjson import NULL, Fields
+from gateway.upstream.translate.tool_names import Signatures, ToolNames
+
+THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+"""Types of the blocks that are reasoning."""
+_EMPTY = b'""'
+_KINDS = {"text": BlockKind.TEXT, "tool_use": BlockKind.TOOL_CALL, **dict.fromkeys(THOUGHTS, BlockKind.REASONING)}
+
+
+class _Block:
+    """A content block that is open."""
+
+    def __init__(self, index: int, kind: str, fields: Fields) -> None:
+        self.index = index
+        self.kind = kind
+        self.is_answer = False
+        """The input of this call of a tool is the answer itself."""
+        self.begun = bytes(fields.get("input", NULL))
+        """The input that the block's start brought."""
+        self.piecewise = False
+        """Deltas brought its input."""
+        self.thought: dict[str, Any] = {}
+        """What is to be kept of a thinking block."""
+
+
+class MessageReader(AnswerReader):
+    """Reads one answer. Implements ``AnswerReader``."""
+
+    stops = True
+
+    def __init__(self, order: Order, channel: Channel, signatures: Signatures) -> None:
+        self._order = order
+        self._channel = channel
+        self._names = ToolNames(order, TOOLS)
+        self._signatures = signatures
+        self._thoughts: list[dict[str, Any]] = []
+        """Those since the last call of a tool."""
+        self._blocks: dict[int, _Block] = {}
+
+    def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
+        """See ``AnswerReader``."""
+        fields = rawjson.fields(event.data)
+        match rawjson.value(fields.get("type")):
+            case "message_start":
+                message = _inner(fields, "message")
+                yield from _usage(message, final=False)
+                yield UpstreamNamed(_string(message, "id"))
+            case "content_block_start":
+                yield from self._open(_index(fields), _inner(fields, "content_block"))
+            case "content_block_delta":
+                yield from self._add(_index(fields), _inner(fields, "delta"))
+            case "content_block_stop":
+                yield from self._close(_index(fields))
+            case "message_delta":
+                yield from _usage(fields, final=True)
+                yield from self._finish(_inner(fields, "delta"))
+            case "message_stop":
+                self.done = True
+            case _ if (failure := failure_in(self._channel, fields, event=event.name)) is not None:
+                yield from _usage(fields, final=True)
+                self.failure = failure
+
+    def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
+        """See ``AnswerReader``."""
+        try:
+            message = rawjson.fields(body.strip().removeprefix(b"\xef\xbb\xbf"))
+        except ValueError as error:
+            raise no_answer(body, self._channel) from error
+        try:
+            blocks = rawjson.objects(message.get("content", NULL))
+        except ValueError as error:
+            failure = failure_in(self._channel, message)
+            raise no_answer(body, self._channel) if failure is None else AttemptFailed(failure) from error
+        yield from _usage(message, final=True)
+        yield UpstreamNamed(_string(message, "id"))
+        for index, block in enumerate(blocks):
+            yield from self._open(index, block)
+            yield from self._close(index)
+        self.default_word = "end_turn"
+        yield from self._finish(message)
+
+    def end(self) -> Iterator[AnswerPart]:
+        """See ``AnswerReader``. The SDK, too, takes an answer without ``message_stop`` that said why it ended."""
+        for index in list(self._blocks):
+            yield from self._close(index)
+
+    def _open(self, index: int, fields: Fields) -> Iterator[AnswerPart]:
+        kind = _string(fields, "type")
+        block = self._blocks[index] = _Block(index, kind, fields)
+        if kind == "tool_use":
+            yield from self._open_call(block, fields)
+        elif kind in THOUGHTS:
+            block.thought = {name: rawjson.value(value) for name, value in fields.items()}
+            if "thinking" in fields and bytes(fields["thinking"]) != _EMPTY:
+                yield ReasoningPiece(_text(fields, "thinking"), block=index)
+        elif kind == "text":
+            if "text" in fields and bytes(fields["text"]) != _EMPTY:
+                yield TextPiece(_text(fields, "text"), block=index)
+            for found in rawjson.maybe(fields.get("citations")) or ():
+                yield from _cite(found, index)
+
+    def _open_call(self, block: _Block, fields: Fields) -> Iterator[AnswerPart]:
+        call_id, name = _string(fields, "id"), _string(fields, "name")
+        if name == JSON_TOOL and answers_by_tool(self._order):
+            block.is_answer = True
+            return
+        if self._thoughts:
+            self._signatures.remember(call_id, rawjson.encode(self._thoughts))
+            self._thoughts = []
+        yield ToolCallPart(block.index, call_id, self._names.back(name))
+
+    def _add(self, index: int, delta: Fields) -> Iterator[AnswerPart]:
+        block = self._blocks.get(index)
+        if block is None:  # its start never came
+            block = self._blocks[index] = _Block(index, "", {})
+        match _string(delta, "type"):
+            case "text_delta":
+                yield TextPiece(_text(delta, "text"), block=index)
+            case "thinking_delta":
+                thinking = _text(delta, "thinking")
+                _keep(block, "thinking", thinking)
+                yield ReasoningPiece(thinking, block=index)
+            case "signature_delta":
+                _keep(block, "signature", _text(delta, "signature"))
+            case "citations_delta":
+                yield from _cite(rawjson.maybe(delta.get("citation")), index)
+            case "input_json_delta":
+                piece = _text(delta, "partial_json")
+                if piece != _EMPTY:
+                    block.piecewise = True
+                    yield from _input(block, piece)
+
+    def _close(self, index: int) -> Iterator[AnswerPart]:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return
+        if block.thought:
+            self._thoughts.append(block.thought)
+            yield ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([block.thought])), block=index)
+        if block.kind == "tool_use" and not block.piecewise:
+            begun = b"{}" if block.begun in (b"null", b"") else block.begun
+            yield from _input(block, rawjson.encode(begun.decode("utf-8", "replace")))
+        yield BlockStop(_KINDS.get(block.kind, BlockKind.TEXT), index)
+
+    def _finish(self, fields: Fields) -> Iterator[AnswerPart]:
+        reason = rawjson.value(fields.get("stop_reason"))
+        if isinstance(reason, str) and reason:
+            hit = rawjson.value(fields.get("stop_sequence"))
+            yield StopWord(reason, stop_sequence=hit if isinstance(hit, str) else None)
+
+
+def _usage(holder: Fields, *, final: bool) -> Iterator[AnswerPart]:
+    if not rawjson.is_null(holder.get("usage")):
+        yield UsageSeen({"usage": holder["usage"]}, final)
+
+
+def _input(block: _Block, piece: bytes) -> Iterator[AnswerPart]:
+    if block.is_answer:
+        yield TextPiece(piece, block=block.index)
+    elif block.kind == "tool_use":
+        yield ToolCallPart(block.index, piece=piece)
+
+
+def _cite(found: Any, index: int) -> Iterator[AnswerPart]:
+    """A source with an address; others are named in the record."""
+    if not isinstance(found, dict):
+        return
+    url, title, cited = (found.get(name) for name in ("url", "title", "cited_text"))
+    if not isinstance(url, str):
+        yield AnswerMark("citation_dropped")
+        return
+    yield Citation(url, title if isinstance(title, str) else "", cited if isinstance(cited, str) else "", block=index)
+
+
+def _keep(block: _Block, name: str, piece: bytes) -> None:
+    known = block.thought.get(name)
+    block.thought.setdefault("type", "thinking")
+    block.thought[name] = (known if isinstance(known, str) else "") + rawjson.text(piece)
+
+
+def _inner(fields: Fields, name: str) -> Fields:
+    """The object in a field. Raises ValueError if there is none."""
+    return rawjson.fields(fields.get(name, NULL))
+
+
+def _text(fields: Fields, name: str) -> bytes:
+    """The text in a field as it came. Raises ValueError if there is none."""
+    raw = fields.get(name, NULL)
+    rawjson.text(raw)
+    return bytes(raw)
+
+
+def _string(fields: Fields, name: str) -> str:
+    found = rawjson.value(fields.get(name))
+    return found if isinstance(found, str) else ""
+
+
+def _index(fields: Fields) -> int:
+    found = rawjson.value(fields.get("index"))
+    return found if type(found) is int else 0

@@ -1,0 +1,264 @@
+"""The tool calls of one choice: which of them a piece belongs to, however the upstream identifies them.
+
+Upstreams repeat ids and names, count from 1 or not at all, give every call the same index, send a call again whole, or
+change the id in the middle. So:
+
+- A piece without a name never opens a call. It continues the call of its id or index, or the last one; before the first
+  call it waits for its name.
+- An equal id is the same call, whatever the index. The same call again, whole, adds nothing.
+- A name at a known index opens another call if its id is another one, or, without ids, if the arguments so far are
+  complete or belong to another name.
+
+Calls are numbered from 0 without gaps, and each has an id of its own.
+"""
+
+import hashlib
+
+import msgspec
+
+from gateway.domain.answer import ToolCallPart, join_strings
+from gateway.upstream import rawjson
+
+_EMPTY = b'""'
+KEPT = 64 << 10
+"""Characters of arguments that wait to be looked at."""
+MOST_WAITING = 1 << 20
+"""Bytes of pieces that wait for the name of their call."""
+
+
+class Arguments:
+    """The arguments of a call so far: whether they are complete, and whether another text is the same."""
+
+    __slots__ = ("_digest", "_end", "_pieces", "_waiting", "size")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._waiting = 0
+        self._end = rawjson.ObjectEnd()
+        self._digest = hashlib.blake2b(digest_size=16)
+        self.size = 0
+        """Characters."""
+
+    def add(self, text: str) -> None:
+        """More of them."""
+        self._pieces.append(text)
+        self.size += len(text)
+        self._waiting += len(text)
+        if self._waiting > KEPT:
+            self._look()
+
+    @property
+    def complete(self) -> bool:
+        """Whether they are a whole JSON object."""
+        self._look()
+        return self._end.reached
+
+    def same_as(self, text: str) -> bool:
+        """Whether they are this text."""
+        self._look()
+        return self.size == len(text) and self._digest.digest() == _digest_of(text)
+
+    def _look(self) -> None:
+        for piece in self._pieces:
+            self._end.add(piece)
+            self._digest.update(piece.encode("utf-8", "surrogatepass"))
+        self._pieces.clear()
+        self._waiting = 0
+
+
+def _digest_of(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+class BookedCall(msgspec.Struct, eq=False):
+    """One call that was opened."""
+
+    number: int
+    id: str
+    """The client's."""
+    name: str
+    arguments: Arguments
+    given_id: str
+    """The upstream's; empty if it gave none yet."""
+
+
+class _Waiting(msgspec.Struct, eq=False):
+    """Pieces of a call that has no name yet."""
+
+    id: str
+    index: int | None
+    pieces: list[bytes]
+
+
+class PlacedPart(msgspec.Struct, frozen=True, gc=False):
+    """Where a piece belongs."""
+
+    call: BookedCall
+    opened: bool
+    piece: bytes
+    """What it adds to the arguments, a JSON string; empty: nothing."""
+
+
+class CallBook:
+    """The calls so far."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        """Ids that are missing are made of it, so that they differ from answer to answer."""
+        self.calls: list[BookedCall] = []
+        self._by_index: dict[int, BookedCall] = {}
+        self._by_id: dict[str, BookedCall] = {}
+        self._waiting: list[_Waiting] = []
+        self._size = 0
+
+    @property
+    def nameless(self) -> bool:
+        """Whether a piece came whose call has no name so far."""
+        return bool(self._waiting)
+
+    def __bool__(self) -> bool:
+        return bool(self.calls)
+
+    def number_at(self, index: int) -> int:
+        """The number of the call at an upstream's index; -1 if there is none."""
+        call = self._by_index.get(index)
+        return -1 if call is None else call.number
+
+    def place(self, part: ToolCallPart) -> PlacedPart | None:
+        """Where a piece belongs; None if it waits for its name. Raises ValueError."""
+        said = rawjson.text(part.piece) if part.piece else ""
+        call = self._known(part, said)
+        if call is None:
+            if part.name:
+                return self._open(part)
+            self._wait(part)
+            return None
+        if part.id and not call.given_id:
+            call.given_id = part.id
+            self._by_id.setdefault(part.id, call)
+        if part.index is not None:
+            self._by_index[part.index] = call
+        if not said or (part.name and _is_whole(said) and call.arguments.same_as(said)):
+            return PlacedPart(call, opened=False, piece=b"")
+        call.arguments.add(said)
+        return PlacedPart(call, opened=False, piece=part.piece)
+
+    def _known(self, part: ToolCallPart, said: str) -> BookedCall | None:
+        """The call that a piece continues; None if it opens one, or waits."""
+        by_id = self._by_id.get(part.id) if part.id else None
+        if by_id is not None:
+            again = part.name and _is_whole(said) and by_id.arguments.complete
+            return None if again and not by_id.arguments.same_as(said) else by_id
+        at_index = None if part.index is None else self._by_index.get(part.index)
+        if not part.name:
+            return at_index or self._last(part)
+        if at_index is not None and part.id:
+            return at_index if not at_index.given_id and at_index.name == part.name else None
+        known = at_index if part.index is not None else self.calls[-1] if self.calls and not part.id else None
+        return None if known is None or self._is_another(known, part, said) else known
+
+    def _last(self, part: ToolCallPart) -> BookedCall | None:
+        """The call before, for a piece without a name whose id and index nobody knows.
+
+        With an id and without arguments it may be the beginning of a call whose name follows.
+        """
+        begins = part.id and part.piece in (b"", _EMPTY)
+        return self.calls[-1] if self.calls and not begins else None
+
+    def _is_another(self, known: BookedCall, part: ToolCallPart, said: str) -> bool:
+        """Whether a name without an id is that of a further call."""
+        if part.name != known.name:
+            return True
+        if not said:
+            return part.index is None and known.arguments.complete
+        return _is_whole(said) and known.arguments.complete and not known.arguments.same_as(said)
+
+    def _open(self, part: ToolCallPart) -> PlacedPart:
+        waited = self._waited(part)
+        given = part.id or waited.id
+        number = len(self.calls)
+        fresh = given and given not in self._by_id
+        call = BookedCall(number, given if fresh else made_id(self._seed, number), part.name, Arguments(), given)
+        self.calls.append(call)
+        if fresh:
+            self._by_id[given] = call
+        for index in (part.index, waited.index):
+            if index is not None:
+                self._by_index[index] = call
+        pieces = [piece for piece in (*waited.pieces, part.piece) if piece not in (b"", _EMPTY)]
+        for piece in pieces:
+            call.arguments.add(rawjson.text(piece))
+        return PlacedPart(call, opened=True, piece=join_strings(pieces) if pieces else b"")
+
+    def _waited(self, part: ToolCallPart) -> "_Waiting":
+        """What waited for the name of this call."""
+        for found in self._waiting:
+            if found.id == part.id or (part.index is not None and found.index == part.index) or not part.id:
+                self._waiting.remove(found)
+                return found
+        return _Waiting(part.id, part.index, [])
+
+    def _wait(self, part: ToolCallPart) -> None:
+        key = (part.id, part.index)
+        found = next((found for found in self._waiting if (found.id, found.index) == key or not part.id), None)
+        if found is None:
+            found = _Waiting(part.id, part.index, [])
+            self._waiting.append(found)
+        self._size += len(part.piece)
+        if self._size <= MOST_WAITING:
+            found.pieces.append(part.piece)
+
+
+def _is_whole(said: str) -> bool:
+    """Whether a text is a JSON object by itself."""
+    end = rawjson.ObjectEnd()
+    end.add(said)
+    return end.reached
+
+
+def made_id(seed: str, number: int) -> str:
+    """An id for a call that has none, different from answer to answer as the seed is."""
+    return "call_" + hashlib.sha256(f"{seed}/{number}".encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def part_of(delta: dict[str, msgspec.Raw], choice: int = 0, position: int | None = None) -> ToolCallPart:
+    """The piece in a tool call, or the delta of one, of chat completions; wrong JSON types become right ones.
+
+    ``position`` is the index of a call that has none. Raises ValueError if there is no call in it.
+    """
+    kind = "custom" if not rawjson.is_null(delta.get("custom")) else "function"
+    inner = rawjson.fields(delta[kind]) if not rawjson.is_null(delta.get(kind)) else {}
+    index = rawjson.value(delta.get("index"))
+    return ToolCallPart(
+        index=index if type(index) is int and index >= 0 else position,
+        id=label(delta.get("id")),
+        name=label(inner.get("name", delta.get("name"))),
+        piece=argument_text(inner.get("input" if kind == "custom" else "arguments")),
+        custom=kind == "custom",
+        signature=_signature(delta.get("extra_content")),
+        choice=choice,
+    )
+
+
+def label(value: msgspec.Raw | None) -> str:
+    """An id or a name: a number as its digits; empty for anything else that is not a string."""
+    found = rawjson.maybe(value)
+    if type(found) is int:
+        return str(found)
+    return found if isinstance(found, str) else ""
+
+
+def argument_text(value: msgspec.Raw | None) -> bytes:
+    """Arguments as a JSON string; what came as JSON itself is its text. Empty if there are none."""
+    if value is None or rawjson.is_null(value):
+        return b""
+    data = bytes(value)
+    return data if data[:1] == b'"' else rawjson.encode(data.decode("utf-8", "replace"))
+
+
+def _signature(extra: msgspec.Raw | None) -> str:
+    """Google's, in its compatible surface."""
+    found = rawjson.maybe(extra)
+    google = found.get("google") if isinstance(found, dict) else None
+    signature = google.get("thought_signature") if isinstance(google, dict) else None
+    return signature if isinstance(signature, str) else ""

@@ -1,0 +1,72 @@
+"""Why an answer ended: one table of the words of all vendors, in any case, and what each means in chat completions.
+
+The words are from the references of OpenAI, Anthropic, Google, Mistral, Cohere, Bedrock, DeepSeek, Zhipu, MiniMax,
+vLLM, SGLang, TGI and llama.cpp.
+"""
+
+import re
+
+_WORDS = {
+    "stop": (
+        "stop stopped end end_turn eos eos_token stop_sequence stop_token stop_reason_stop finish finished complete"
+        " completed normal done success finish_reason_unspecified stop_reason_unspecified unspecified"
+    ),
+    "length": (
+        "length max_tokens max_token max_length model_length max_output_tokens max_completion_tokens token_limit"
+        " max_new_tokens max_output_reached model_context_window_exceeded context_window_exceeded"
+        " context_length_exceeded pause_turn compaction continuation limit incomplete cutoff"
+    ),
+    "tool_calls": "tool_calls tool_call tool_use tooluse tools function_call function_calls function",
+    "content_filter": (
+        "content_filter content_filtered contentfilter content_blocked safety refusal refused sensitive blocked"
+        " blocklist recitation language prohibited_content spii other escalation model_armor pup_limited_disabled"
+        " no_image guardrail_intervened guardrails guardrail moderation moderated error_toxic toxic risk"
+    ),
+}
+_MEANINGS = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
+
+BROKEN = frozenset(
+    {
+        *("error", "abort", "aborted", "cancelled", "canceled", "failed", "failure", "exception", "timeout"),
+        *("insufficient_system_resource", "network_error", "engine_error", "internal_error", "server_error"),
+        *("model_error", "model_failure", "upstream_error", "unknown_error", "eos_error"),
+        *("malformed_function_call", "malformed_response", "malformed_model_output", "malformed_tool_use"),
+        *("unexpected_tool_call", "too_many_tool_calls", "missing_thought_signature"),
+    }
+)
+"""No end but a failure of the upstream."""
+_PREFIXES = ("finish_reason_", "finishreason.", "stopreason.", "stop_reason_")
+_ODD = re.compile(r"[^a-z_.]+")
+
+
+def normal_word(word: str) -> str:
+    """The word in the spelling of the table."""
+    low = _ODD.sub("_", word.strip().lower())
+    for prefix in _PREFIXES:
+        if low.startswith(prefix) and low not in _MEANINGS:
+            return low.removeprefix(prefix)
+    return low
+
+
+def is_broken(word: str) -> bool:
+    """Whether an answer that ended so failed."""
+    return normal_word(word) in BROKEN
+
+
+def finish_reason(word: str, *, tools: bool) -> str:
+    """The ``finish_reason`` of chat completions; ``stop`` for what is unknown.
+
+    ``tools``: the answer has tool calls, which ``stop`` then means; without one their word is the plain end.
+    """
+    low = normal_word(word)
+    reason = _MEANINGS.get(low, "content_filter" if low.startswith("image_") else "stop")
+    if reason in ("stop", "tool_calls"):
+        return "tool_calls" if tools else "stop"
+    return reason
+
+
+def unknown_word(word: str) -> tuple[str, ...]:
+    """The mark of a word that no table has; nothing for a known one."""
+    low = normal_word(word)
+    known = not low or low in _MEANINGS or low in BROKEN or low.startswith("image_")
+    return () if known else ("unknown_finish_reason",)  # the word is the upstream's: it may hold anything

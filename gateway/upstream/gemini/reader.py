@@ -1,0 +1,336 @@
+"""Reads Gemini's answers as parts: texts, thoughts, tool calls, media, sources, probabilities, finish reasons.
+
+An answer is one response, or several of which each brings what is new. Nothing marks its end but the end of the bytes,
+so finish reasons wait for that.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from gateway.domain.answer import (
+    AnswerMark,
+    AnswerPart,
+    Citation,
+    Medium,
+    ReasoningPiece,
+    StopWord,
+    TextPiece,
+    ToolCallPart,
+    UpstreamNamed,
+    UsageSeen,
+)
+from gateway.domain.channel import Channel
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import AttemptFailed, Order
+from gateway.upstream.answer_errors import failure_in
+from gateway.upstream.answer_reader import AnswerReader, no_answer
+from gateway.upstream.call_book import made_id
+from gateway.upstream.failures import bad_response
+from gateway.upstream.finish_words import is_broken
+from gateway.upstream.framing import SSEEvent
+from gateway.upstream.gemini.request import TOOLS
+from gateway.upstream.rawjson import Fields
+from gateway.upstream.translate.tool_names import Signatures, ToolNames
+
+BLOCKED = "PROHIBITED_CONTENT"
+"""Finish reason of the one candidate there would be, had the prompt not been blocked."""
+_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
+"""One step of a JSON path."""
+_VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
+MOST_ITEMS = 10_000
+"""Items of an array that is put together from its parts."""
+
+
+class _Candidate:
+    """One candidate so far."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.reason = ""
+        """The finish reason. It may come before the last parts do, or more than once."""
+        self.produced = False
+        self.calls = 0
+        self.open: dict[str, Any] | None = None
+        """The call whose arguments come in parts."""
+        self.arguments: Any = {}
+        """Those of it so far."""
+        self.cited: set[str] = set()
+
+
+class ResponseReader(AnswerReader):
+    """Reads one answer. Implements ``AnswerReader``."""
+
+    def __init__(self, order: Order, channel: Channel, signatures: Signatures) -> None:
+        self._order = order
+        self._channel = channel
+        self._names = ToolNames(order, TOOLS)
+        self._signatures = signatures
+        self._candidates: dict[int, _Candidate] = {}
+
+    def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
+        """See ``AnswerReader``."""
+        if event.data.strip() == b"[DONE]":  # some relays send it; the bytes end all the same
+            return
+        try:
+            for response in split(event.data):
+                yield from self._response(response)
+        except AttemptFailed as exc:
+            self.failure = exc.failure
+
+    def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
+        """See ``AnswerReader``."""
+        try:
+            for response in split(body):
+                yield from self._response(response)
+        except ValueError as error:
+            raise no_answer(body, self._channel) from error
+        if not self._candidates:
+            raise no_answer(body, self._channel)
+        self.default_word = "STOP"
+        yield from self._endings()
+
+    def end(self) -> Iterator[AnswerPart]:
+        """See ``AnswerReader``: now it is certain that the finish reasons are the last ones."""
+        if not (self._candidates and all(candidate.reason for candidate in self._candidates.values())):
+            return
+        try:
+            yield from self._endings()
+        except AttemptFailed as exc:
+            self.failure = exc.failure
+            return
+        self.done = True
+
+    def _response(self, response: Fields) -> Iterator[AnswerPart]:
+        """The parts of one more response. Raises AttemptFailed if it is an error, ValueError if it is odd."""
+        if not rawjson.is_null(response.get("usageMetadata")):
+            yield UsageSeen({"usage": response["usageMetadata"]})
+        if (failure := failure_in(self._channel, response)) is not None:
+            raise AttemptFailed(failure)
+        raw = response.get("candidates", rawjson.NULL)
+        found = [] if rawjson.is_null(raw) else rawjson.objects(raw)
+        if not found and not self._candidates and _is_blocked(response):
+            self._candidate(0).reason = BLOCKED
+        yield UpstreamNamed(_string(response, "responseId"), began=False)
+        for position, fields in enumerate(found):
+            index = rawjson.value(fields.get("index"))
+            yield from self._news(self._candidate(index if type(index) is int else position), fields)
+
+    def _news(self, candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
+        reason = rawjson.value(fields.get("finishReason"))
+        candidate.reason = reason if isinstance(reason, str) and reason else candidate.reason
+        logprobs = logprobs_of(rawjson.value(fields.get("logprobsResult")))
+        for part in _parts(fields):
+            for found in self._part(candidate, part):
+                candidate.produced = True
+                if logprobs and isinstance(found, TextPiece):
+                    yield TextPiece(found.piece, rawjson.encode(logprobs), found.choice)
+                    logprobs = []
+                else:
+                    yield found
+        yield from _sources(candidate, fields)
+
+    def _part(self, candidate: _Candidate, part: dict[str, Any]) -> Iterator[AnswerPart]:
+        text, index = part.get("text"), candidate.index
+        if isinstance(text, str) and text:
+            piece = rawjson.encode(text)
+            yield ReasoningPiece(piece, index) if part.get("thought") else TextPiece(piece, choice=index)
+        for name in ("inlineData", "inline_data", "fileData"):
+            medium = part.get(name)
+            if isinstance(medium, dict) and not part.get("thought"):
+                yield _medium(medium, index)
+        code, result = part.get("executableCode"), part.get("codeExecutionResult")
+        if isinstance(code, dict) and isinstance(code.get("code"), str):
+            language = str(code.get("language", "")).lower().replace("language_unspecified", "")
+            yield TextPiece(rawjson.encode(f"\n```{language}\n{code['code']}\n```\n"), choice=index)
+        if isinstance(result, dict) and isinstance(result.get("output"), str):
+            yield TextPiece(rawjson.encode(f"\n```\n{result['output']}\n```\n"), choice=index)
+        if isinstance(part.get("functionCall"), dict):
+            yield from self._call(candidate, part, part["functionCall"])
+
+    def _call(self, candidate: _Candidate, part: dict[str, Any], call: dict[str, Any]) -> Iterator[AnswerPart]:
+        """A call that is complete by now."""
+        pieces = call.get("partialArgs")
+        if candidate.open is None or call.get("name"):
+            yield from self._close(candidate)
+            candidate.open = {**call, "signature": part.get("thoughtSignature")}
+            given = call.get("args")
+            candidate.arguments = given if isinstance(given, dict) else {}
+        for piece in pieces if isinstance(pieces, list) else ():
+            if isinstance(piece, dict):
+                candidate.arguments = _set(candidate.arguments, piece)
+        if not call.get("willContinue"):
+            yield from self._close(candidate)
+
+    def _close(self, candidate: _Candidate) -> Iterator[AnswerPart]:
+        """The call under the client's name of the function; its signature goes along, and is kept here, too."""
+        call, candidate.open = candidate.open, None
+        if call is None:
+            return
+        number, candidate.calls = candidate.calls, candidate.calls + 1
+        given, signature = call.get("id"), call.get("signature")
+        call_id = (
+            given if isinstance(given, str) and given else made_id(f"{self._order.answer_id}/{candidate.index}", number)
+        )
+        signed = isinstance(signature, str) and bool(signature)
+        if signed:
+            self._signatures.remember(call_id, str(signature).encode())
+        arguments = rawjson.encode(rawjson.encode(candidate.arguments).decode())
+        name = self._names.back(str(call.get("name", "")))
+        yield ToolCallPart(
+            number, call_id, name, arguments, signature=str(signature) if signed else "", choice=candidate.index
+        )
+
+    def _endings(self) -> Iterator[AnswerPart]:
+        """The finish reasons. Raises AttemptFailed if the model failed and nothing came."""
+        for candidate in self._candidates.values():
+            yield from self._close(candidate)
+        for _, candidate in sorted(self._candidates.items()):
+            if not is_broken(candidate.reason):
+                yield StopWord(candidate.reason, candidate.index)
+            elif candidate.produced:
+                yield AnswerMark("failed_at_end")
+                yield StopWord("STOP", candidate.index)
+            else:
+                raise AttemptFailed(bad_response(self._channel, f"the model failed with {candidate.reason}"))
+
+    def _candidate(self, index: int) -> _Candidate:
+        if index not in self._candidates:
+            self._candidates[index] = _Candidate(index)
+        return self._candidates[index]
+
+
+def split(data: bytes) -> list[Fields]:
+    """The responses in a body or an event: one, or an array of them. Raises ValueError if there are none."""
+    data = data.strip().removeprefix(b"\xef\xbb\xbf")
+    return rawjson.objects(data) if data[:1] == b"[" else [rawjson.fields(data)]
+
+
+def _parts(fields: Fields) -> list[dict[str, Any]]:
+    """The parts; a candidate without content has none. Raises ValueError if they are none."""
+    content = rawjson.value(fields.get("content"))
+    parts = content.get("parts") if isinstance(content, dict) else None
+    if parts is None:
+        return []
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise ValueError("parts are objects")
+    return parts
+
+
+def _medium(found: dict[str, Any], index: int) -> AnswerPart:
+    kind = found.get("mimeType", found.get("mime_type"))
+    data, url = found.get("data"), found.get("fileUri", found.get("file_uri"))
+    return Medium(
+        kind if isinstance(kind, str) else "application/octet-stream",
+        data if isinstance(data, str) else "",
+        url if isinstance(url, str) else "",
+        index,
+    )
+
+
+def _set(arguments: Any, piece: dict[str, Any]) -> Any:
+    """The arguments with one more part of a value, whose place is a JSON path; texts grow."""
+    path = piece.get("jsonPath")
+    name = next((name for name in _VALUES if name in piece), "")
+    if not isinstance(path, str) or not name:
+        return arguments
+    steps: list[str | int] = [
+        int(found[2]) if found[2] else next(filter(None, (found[1], found[3], found[4])), "")
+        for found in _STEP.finditer(path.removeprefix("$"))
+    ]
+    value = None if name == "nullValue" else piece[name]
+    return _put(arguments, steps, value)
+
+
+def _put(holder: Any, steps: list[str | int], value: Any) -> Any:
+    if not steps:
+        return holder + value if isinstance(holder, str) and isinstance(value, str) else value
+    step, *rest = steps
+    if isinstance(step, int):
+        items = holder if isinstance(holder, list) else []
+        if step >= MOST_ITEMS:
+            raise ValueError("an array of arguments is too long")
+        items += [None] * (step + 1 - len(items))
+        items[step] = _put(items[step], rest, value)
+        return items
+    fields = holder if isinstance(holder, dict) else {}
+    fields[step] = _put(fields.get(step), rest, value)
+    return fields
+
+
+def _sources(candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
+    """What the answer was grounded on, each source once."""
+    grounding, cited = (rawjson.maybe(fields.get(name)) for name in ("groundingMetadata", "citationMetadata"))
+    if isinstance(grounding, dict):
+        places = _places(grounding.get("groundingSupports"))
+        for number, chunk in enumerate(grounding.get("groundingChunks") or ()):
+            web = (chunk.get("web") or chunk.get("retrievedContext")) if isinstance(chunk, dict) else None
+            if isinstance(web, dict):
+                yield from _source(candidate, web.get("uri"), web.get("title"), places.get(number, {}))
+    if isinstance(cited, dict):
+        for source in cited.get("citationSources") or cited.get("citations") or ():
+            if isinstance(source, dict):
+                yield from _source(candidate, source.get("uri"), source.get("title"), source)
+
+
+def _places(supports: Any) -> dict[int, dict[str, Any]]:
+    """Where the text is that each source supports first."""
+    places: dict[int, dict[str, Any]] = {}
+    for support in supports if isinstance(supports, list) else ():
+        segment = support.get("segment") if isinstance(support, dict) else None
+        for number in (support.get("groundingChunkIndices") or ()) if isinstance(segment, dict) else ():
+            places.setdefault(number, segment or {})
+    return places
+
+
+def _source(candidate: _Candidate, url: Any, title: Any, place: dict[str, Any]) -> Iterator[AnswerPart]:
+    if not isinstance(url, str) or url in candidate.cited:
+        return
+    candidate.cited.add(url)
+    start, end, cited = (place.get(name) for name in ("startIndex", "endIndex", "text"))
+    yield Citation(
+        url,
+        title if isinstance(title, str) else "",
+        cited if isinstance(cited, str) else "",
+        start if type(start) is int else 0 if type(end) is int else None,
+        end if type(end) is int else None,
+        candidate.index,
+    )
+
+
+def logprobs_of(result: Any) -> list[dict[str, Any]]:
+    """The probabilities of the text's tokens, in the words of chat completions."""
+    chosen = result.get("chosenCandidates") if isinstance(result, dict) else None
+    if not isinstance(chosen, list):
+        return []
+    tops = result.get("topCandidates") or []
+    return [
+        {**_token(token), "top_logprobs": [_token(other) for other in _others(tops, i)]}
+        for i, token in enumerate(chosen)
+        if isinstance(token, dict)
+    ]
+
+
+def _token(token: dict[str, Any]) -> dict[str, Any]:
+    text = str(token.get("token", ""))
+    number = token.get("logProbability")
+    return {
+        "token": text,
+        "logprob": number if isinstance(number, int | float) else -9999.0,
+        "bytes": list(text.encode("utf-8", "replace")),
+    }
+
+
+def _others(tops: Any, i: int) -> list[dict[str, Any]]:
+    found = tops[i].get("candidates") if isinstance(tops, list) and i < len(tops) and isinstance(tops[i], dict) else ()
+    return [token for token in found or () if isinstance(token, dict)]
+
+
+def _is_blocked(response: Fields) -> bool:
+    feedback = rawjson.maybe(response.get("promptFeedback"))
+    return isinstance(feedback, dict) and bool(feedback.get("blockReason"))
+
+
+def _string(fields: Fields, name: str) -> str:
+    found = rawjson.value(fields.get(name))
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,475 @@
+"""Vendor answers: what real upstreams send that is unlike their documentation, and what it means.
+
+Each row is a stream, and the same as a plain answer where the vendor has one. It means the same in every API.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.domain.channel import Dialect
+from tests.cases.gemini import streams as gemini
+from tests.fakes.replies import DONE, chunk, delta, dumps, event, usage
+
+Doc = dict[str, Any]
+Calls = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One answer, and what it means."""
+
+    name: str
+    dialect: Dialect
+    stream: bytes = b""
+    plain: Doc = field(default_factory=dict)
+    text: str = ""
+    reasoning: str = ""
+    calls: Calls = field(default_factory=list)
+    """Names and arguments."""
+    finish: str = "stop"
+    used: tuple[int, int] | None = None
+    """Input and output tokens."""
+    marks: tuple[str, ...] = ()
+    image: str = ""
+    """Base64."""
+    source: str = ""
+    """The address of a citation."""
+    error: str = ""
+    """The code of the failure."""
+
+
+def chat(*deltas: Doc, spent: Doc | None = None, finish: str | None = "stop", last: Doc | None = None) -> bytes:
+    """A stream of chat completions."""
+    chunks = [chunk(each) for each in deltas]
+    ends = [chunk(delta(finish=finish))] if finish else []
+    spends = [chunk(usage=usage(9, 2) if spent is None else spent)] if spent != {} else []
+    return b"".join(map(event, [*chunks, *ends, *spends, *([last] if last else [])])) + DONE
+
+
+def completion(message: Doc, finish: str | None = "stop", spent: Doc | None = None, **more: Any) -> Doc:
+    """A whole chat completion."""
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": usage(9, 2) if spent is None else spent,
+        **more,
+    }
+
+
+def said(text: str) -> Doc:
+    """A message."""
+    return {"role": "assistant", "content": text}
+
+
+def piece(index: int | None = 0, id: object = None, name: object = None, arguments: object = None) -> Doc:
+    """A delta of one tool call."""
+    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
+    given = {key: value for key, value in (("index", index), ("id", id)) if value is not None}
+    return delta(tool_calls=[{**given, "function": function}])
+
+
+def called(*calls: Doc) -> Doc:
+    """A message with tool calls."""
+    return {"role": "assistant", "content": None, "tool_calls": list(calls)}
+
+
+def call(id: object, name: object, arguments: object) -> Doc:
+    """A whole tool call."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def named(name: str, **fields: Any) -> bytes:
+    """One event of Anthropic's."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), dumps({"type": name, **fields}))
+
+
+def began(**spent: int) -> bytes:
+    """The first event of a message."""
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": spent}
+    return named("message_start", message=message)
+
+
+def block(index: int, start: Doc, *deltas: Doc, stop: bool = True) -> bytes:
+    """A block of a message."""
+    out = named("content_block_start", index=index, content_block=start)
+    out += b"".join(named("content_block_delta", index=index, delta=each) for each in deltas)
+    return out + (named("content_block_stop", index=index) if stop else b"")
+
+
+def ended(reason: str = "end_turn", *, stop: bool = True, **spent: int) -> bytes:
+    """The last events of a message."""
+    out = named("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage=spent)
+    return out + (named("message_stop") if stop else b"")
+
+
+def words(text: str, index: int = 0) -> bytes:
+    """A block of text."""
+    return block(index, {"type": "text", "text": ""}, {"type": "text_delta", "text": text})
+
+
+SPENT = {"input_tokens": 9, "output_tokens": 1}
+OPENAI, ANTHROPIC, GEMINI = Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI
+CACHED = {"input_tokens": 100, "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 300}
+OVERLAP: Doc = {
+    "prompt_tokens": 2168,
+    "completion_tokens": 100,
+    "total_tokens": 2268,
+    "cost": 0.000497,
+    "prompt_tokens_details": {"cached_tokens": 2161, "cache_write_tokens": 2161},
+}
+SEARCHED: Doc = {
+    "prompt_tokens": 33,
+    "completion_tokens": 7,
+    "total_tokens": 40,
+    "citation_tokens": 20,
+    "num_search_queries": 3,
+    "reasoning_tokens": 50,
+    "cost": {"total_cost": 0.63},
+}
+TICKS: Doc = {
+    **usage(9, 2),
+    "cost_in_usd_ticks": 5_000_000_000,
+    "server_side_tool_usage_details": {"web_search_calls": 2},
+}
+TOTALS = {"candidatesTokenCount": 20, "totalTokenCount": 120}
+ARGUMENTS = '{"a":1}'
+PNG: Doc = {"inlineData": {"mimeType": "image/png", "data": "aW1n"}}
+IMAGE: Doc = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aW1n"}}
+CITED: Doc = {"type": "url_citation", "url_citation": {"url": "https://a.example", "title": "A", "start_index": 0}}
+DETAILS = [{"type": "reasoning.text", "text": "Hm"}]
+TOOL: Doc = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}}
+LOCATION: Doc = {
+    "type": "web_search_result_location",
+    "url": "https://a.example",
+    "title": "A",
+    "cited_text": "It rains.",
+    "encrypted_index": "x",
+}
+
+USAGE = [
+    Row(
+        "zeros in the last report",
+        ANTHROPIC,
+        began(**CACHED, output_tokens=1)
+        + words("Hi")
+        + ended(input_tokens=0, cache_read_input_tokens=0, cache_creation_input_tokens=0, output_tokens=20),
+        text="Hi",
+        used=(5400, 20),
+        marks=("suspect_usage",),
+    ),
+    Row(
+        "a last chunk of zeros",
+        OPENAI,
+        chat(delta("Hi"), spent=usage(100, 2), last=chunk(usage=usage(0, 0))),
+        text="Hi",
+        used=(100, 2),
+        marks=("suspect_usage",),
+    ),
+    Row(
+        "input first, then none",
+        OPENAI,
+        chat(delta("Hi"), spent=usage(100, 0), last=chunk(usage=usage(0, 2))),
+        text="Hi",
+        used=(100, 2),
+        marks=("suspect_usage",),
+    ),
+    Row(
+        "no prompt count",
+        GEMINI,
+        gemini.event(gemini.response(gemini.say("Hi"), finish="STOP", usageMetadata=TOTALS)),
+        gemini.response(gemini.say("Hi"), finish="STOP", usageMetadata=TOTALS),
+        text="Hi",
+        used=(100, 20),
+    ),
+    Row(
+        "parts that overlap",
+        OPENAI,
+        chat(delta("Hi"), spent=OVERLAP),
+        completion(said("Hi"), spent=OVERLAP),
+        text="Hi",
+        used=(2168, 100),
+        marks=("suspect_usage", "upstream_cost=0.000497"),
+    ),
+    Row(
+        "searches and thoughts that are billed apart",
+        OPENAI,
+        chat(delta("Hi"), spent=SEARCHED),
+        completion(said("Hi"), spent=SEARCHED),
+        text="Hi",
+        used=(33, 57),
+        marks=("upstream_extra=citation_tokens:20,num_search_queries:3", "upstream_cost=0.63"),
+    ),
+    Row(
+        "a cost in ticks, and tools of the vendor's",
+        OPENAI,
+        chat(delta("Hi"), spent=TICKS),
+        completion(said("Hi"), spent=TICKS),
+        text="Hi",
+        used=(9, 2),
+        marks=("upstream_extra=web_search_calls:2", "upstream_cost=0.5"),
+    ),
+    Row(
+        "an error that carries usage",
+        OPENAI,
+        event(chunk(delta("Hi"))) + event({"error": {"message": "x", "code": 500}, "usage": usage(43, 10)}),
+        used=(43, 10),
+        error="upstream_error",
+    ),
+]
+ENDS = [
+    Row(
+        "upper case",
+        OPENAI,
+        chat(delta("Hi"), finish="MAX_TOKENS"),
+        completion(said("Hi"), "MAX_TOKENS"),
+        "Hi",
+        finish="length",
+    ),
+    Row(
+        "safety",
+        OPENAI,
+        chat(delta("Hi"), finish="SAFETY"),
+        completion(said("Hi"), "safety"),
+        "Hi",
+        finish="content_filter",
+    ),
+    Row(
+        "refusal",
+        OPENAI,
+        chat(delta("Hi"), finish="refusal"),
+        completion(said("Hi"), "refusal"),
+        "Hi",
+        finish="content_filter",
+    ),
+    Row("no reason at all", OPENAI, chat(delta("Hi"), finish=None), completion(said("Hi"), None), "Hi", used=(9, 2)),
+    Row(
+        "no reason after a tool call",
+        OPENAI,
+        chat(piece(0, "c1", "f", ARGUMENTS), finish=None),
+        completion(called(call("c1", "f", ARGUMENTS)), None),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row("abort", OPENAI, chat(delta("Hi"), finish="abort"), completion(said("Hi"), "abort"), error="upstream_error"),
+    Row("error", OPENAI, chat(delta("Hi"), finish="error"), completion(said("Hi"), "error"), error="upstream_error"),
+    Row(
+        "a new word",
+        OPENAI,
+        chat(delta("Hi"), finish="whatever"),
+        completion(said("Hi"), "whatever"),
+        "Hi",
+        marks=("unknown_finish_reason",),
+    ),
+    Row(
+        "a filter without a message",
+        OPENAI,
+        plain={**completion({}, "content_filter"), "choices": [{"index": 0, "finish_reason": "content_filter"}]},
+        finish="content_filter",
+        used=(9, 2),
+    ),
+    Row(
+        "lower case",
+        GEMINI,
+        gemini.event(gemini.response(gemini.say("Hi"), finish="max_tokens")),
+        text="Hi",
+        finish="length",
+    ),
+    Row(
+        "no message_stop",
+        ANTHROPIC,
+        began(**SPENT) + words("Hi") + ended(stop=False, output_tokens=2),
+        text="Hi",
+        used=(9, 2),
+    ),
+]
+BLOCKS = [
+    Row(
+        "an input at the block's start",
+        ANTHROPIC,
+        began(**SPENT) + block(0, TOOL) + ended("tool_use", output_tokens=2),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "an input at the start, and its deltas",
+        ANTHROPIC,
+        began(**SPENT)
+        + block(
+            0,
+            TOOL,
+            {"type": "input_json_delta", "partial_json": '{"b":'},
+            {"type": "input_json_delta", "partial_json": "2}"},
+        )
+        + ended("tool_use", output_tokens=2),
+        calls=[("f", '{"b":2}')],
+        finish="tool_calls",
+    ),
+    Row(
+        "thinking at the block's start",
+        ANTHROPIC,
+        began(**SPENT)
+        + block(0, {"type": "thinking", "thinking": "H"}, {"type": "thinking_delta", "thinking": "m"})
+        + words("Hi", 1)
+        + ended(output_tokens=2),
+        text="Hi",
+        reasoning="Hm",
+    ),
+    Row(
+        "two blocks open at once",
+        ANTHROPIC,
+        began(**SPENT)
+        + block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "a"}, stop=False)
+        + block(1, {"type": "text", "text": ""}, {"type": "text_delta", "text": "x"}, stop=False)
+        + named("content_block_delta", index=0, delta={"type": "text_delta", "text": "b"})
+        + named("content_block_stop", index=0)
+        + named("content_block_delta", index=1, delta={"type": "text_delta", "text": "y"})
+        + named("content_block_stop", index=1)
+        + ended(output_tokens=2),
+        text="abxy",
+    ),
+    Row(
+        "the input of a tool that the vendor runs",
+        ANTHROPIC,
+        began(**SPENT)
+        + block(
+            0,
+            {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
+            {"type": "input_json_delta", "partial_json": '{"query":"x"}'},
+        )
+        + block(1, {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []})
+        + words("Hi", 2)
+        + ended(output_tokens=2),
+        text="Hi",
+    ),
+]
+CALLS = [
+    Row(
+        "another id later",
+        OPENAI,
+        chat(piece(0, "c1", "f", '{"a"'), piece(0, "c9", None, ":1}"), finish="tool_calls"),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "the id at another index",
+        OPENAI,
+        chat(piece(0, "c1", "f", '{"a"'), piece(1, "c1", None, ":1}"), finish="tool_calls"),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "the whole call twice",
+        OPENAI,
+        chat(piece(0, "c1", "f", ARGUMENTS), piece(0, "c1", "f", ARGUMENTS), finish="tool_calls"),
+        completion(called(call("c1", "f", ARGUMENTS), call("c1", "f", ARGUMENTS)), "tool_calls"),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "no ids and one index",
+        OPENAI,
+        chat(piece(0, "", "f", ARGUMENTS), piece(0, "", "g", "{}"), finish="tool_calls"),
+        completion(called(call("", "f", ARGUMENTS), call("", "g", "{}")), "tool_calls"),
+        calls=[("f", ARGUMENTS), ("g", "{}")],
+        finish="tool_calls",
+    ),
+    Row(
+        "ids that are numbers",
+        OPENAI,
+        chat(piece(0, 123, "f", ARGUMENTS), finish="tool_calls"),
+        completion(called(call(123, "f", ARGUMENTS)), "tool_calls"),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "no id, and arguments that are an object",
+        OPENAI,
+        chat(piece(0, None, "f", {"a": 1}), finish="tool_calls"),
+        completion(called(call(None, "f", {"a": 1})), "tool_calls"),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "arguments in parts",
+        GEMINI,
+        b"".join(
+            gemini.event(gemini.response({"functionCall": part}))
+            for part in (
+                {"name": "f", "id": "c1", "willContinue": True},
+                {"partialArgs": [{"jsonPath": "$.a", "numberValue": 1}], "willContinue": True},
+                {},
+            )
+        )
+        + gemini.event(gemini.response(finish="STOP")),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+]
+PARTS = [
+    Row(
+        "an image beside the text",
+        GEMINI,
+        gemini.event(gemini.response(gemini.say("Look"), PNG, finish="STOP")),
+        gemini.response(gemini.say("Look"), PNG, finish="STOP"),
+        text="Look",
+        image="aW1n",
+    ),
+    Row(
+        "nothing but an image",
+        GEMINI,
+        gemini.event(gemini.response(PNG, finish="STOP")),
+        gemini.response(PNG, finish="STOP"),
+        image="aW1n",
+    ),
+    Row(
+        "images beside the content",
+        OPENAI,
+        chat(delta("Look", images=[IMAGE])),
+        completion({**said("Look"), "images": [IMAGE]}),
+        text="Look",
+        image="aW1n",
+    ),
+    Row(
+        "a source of Anthropic's",
+        ANTHROPIC,
+        began(**SPENT)
+        + block(
+            0,
+            {"type": "text", "text": ""},
+            {"type": "text_delta", "text": "It rains."},
+            {"type": "citations_delta", "citation": LOCATION},
+        )
+        + ended(output_tokens=2),
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "stop_reason": "end_turn",
+            "content": [{"type": "text", "text": "It rains.", "citations": [LOCATION]}],
+            "usage": SPENT,
+        },
+        text="It rains.",
+        source="https://a.example",
+    ),
+    Row(
+        "an annotation",
+        OPENAI,
+        chat(delta("It rains."), delta(annotations=[CITED])),
+        completion({**said("It rains."), "annotations": [CITED]}),
+        text="It rains.",
+        source="https://a.example",
+    ),
+    Row(
+        "reasoning in details alone",
+        OPENAI,
+        chat(delta(reasoning_details=DETAILS), delta("Hi")),
+        completion({**said("Hi"), "reasoning_details": DETAILS}),
+        text="Hi",
+        reasoning="Hm",
+    ),
+]
+ROWS = [*USAGE, *ENDS, *BLOCKS, *CALLS, *PARTS]

@@ -1,0 +1,297 @@
+"""Refusals of requests as vendors, relays and model servers really send them; see ``vendor_errors``."""
+
+# ruff: noqa: RUF001 - Chinese punctuation
+
+from typing import Any
+
+from tests.cases.vendor_errors import Said, anthropic, google, minimax, openai, siliconflow, zhipu
+
+NO_SUCH_MODEL: list[Said] = [
+    (404, openai("The model `x` does not exist or you do not have access to it.", "model_not_found")),
+    (404, anthropic("not_found_error", "model: claude-none")),
+    (404, google(404, "NOT_FOUND", "models/x is not found for API version v1beta")),
+    (400, openai("x/y is not a valid model ID", 400)),
+    (400, zhipu("1211", "模型不存在，请检查模型代码。")),
+    (400, zhipu("1211", "Unknown Model, please check the model code.")),
+    (400, siliconflow(20012, "Model does not exist. Please check it carefully.")),
+    (404, openai("Not found the model kimi-x or Permission denied", None, "resource_not_found_error")),
+    (
+        404,
+        {
+            "error": {
+                "code": "InvalidEndpointOrModel.NotFound",
+                "message": "The model or endpoint x does not exist or you do not have access to it.",
+                "type": "NotFound",
+            }
+        },
+    ),
+    (
+        404,
+        {
+            "error": {
+                "code": "ModelNotOpen",
+                "message": "Your account 1 has not activated the model x. Please activate "
+                "the model service in the Ark Console.",
+                "type": "NotFound",
+            }
+        },
+    ),
+    (404, {"error": 'model "x" not found, try pulling it first'}),
+    (404, {"message": "model 'x' not found, make sure the correct model ID was used"}),
+    (503, openai("分组 default 下模型 x 无可用渠道（distributor）", "model_not_found", "new_api_error")),
+    (403, openai("Project `p` does not have access to model `x`", "model_not_found")),
+    (404, {"object": "error", "message": "The model `x` does not exist.", "type": "NotFoundError", "code": 404}),
+    (500, minimax(2061, "your current token plan not support model, MiniMax-M2")),
+    (400, {"message": "The provided model identifier is invalid."}),
+    (404, {"error": {"message": "No endpoints found for x/y.", "code": 404}}),
+    (404, openai("The API deployment for this resource does not exist.", "DeploymentNotFound", "")),
+]
+
+TOO_LONG: list[Said] = [
+    (
+        400,
+        openai(
+            "This model's maximum context length is 8192 tokens. However, your messages resulted in 8545 tokens.",
+            "context_length_exceeded",
+        ),
+    ),
+    (400, openai("Your input exceeds the context window of this model.", "context_length_exceeded")),
+    (400, anthropic("invalid_request_error", "prompt is too long: 213462 tokens > 200000 maximum")),
+    (
+        400,
+        anthropic(
+            "invalid_request_error", "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000"
+        ),
+    ),
+    (
+        400,
+        google(
+            400,
+            "INVALID_ARGUMENT",
+            "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+        ),
+    ),
+    (
+        400,
+        {
+            "code": "Client specified an invalid argument",
+            "error": "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        },
+    ),
+    (400, openai("Please reduce the length of the messages or completion.", "context_length_exceeded")),
+    (
+        400,
+        openai("the request exceeds the available context size, try increasing it", 400, "exceed_context_size_error"),
+    ),
+    (
+        500,
+        {"error": {"code": 500, "message": "the request exceeds the available context size.", "type": "server_error"}},
+    ),
+    (400, {"error": "The number of tokens to keep from the initial prompt is greater than the context length"}),
+    (
+        400,
+        {
+            "error": "Trying to keep the first 4534 tokens when context the overflows. However, the model is loaded "
+            "with context length of only 4096 tokens"
+        },
+    ),
+    (400, minimax(2013, "invalid params, context window exceeds limit")),
+    (500, anthropic("api_error", "invalid params, context window exceeds limit (2013)")),
+    (400, openai("Invalid request: Your request exceeded model token limit: 131072 (requested: 200000)")),
+    (400, zhipu("1261", "Prompt 超长")),
+    (
+        400,
+        openai(
+            "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+            "invalid_parameter_error",
+        ),
+    ),
+    (400, siliconflow(20015, "length of prompt_tokens (40000) must be less than max_seq_len (32768).")),
+    (
+        400,
+        {
+            "object": "error",
+            "message": "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 "
+            "maximum context length",
+            "type": "invalid_request_prompt",
+            "code": "3051",
+        },
+    ),
+    (400, {"message": "too many tokens: size limit exceeded by 1000 tokens. The limit for this model is 4081 tokens."}),
+    (400, {"message": "Input is too long for requested model."}),
+    (400, openai("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", 400)),
+    (400, openai("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 10000 `inputs`")),
+    (
+        400,
+        {
+            "object": "error",
+            "message": "Requested token count exceeds the model's maximum context length of 202752 tokens.",
+            "type": "BadRequestError",
+            "code": 400,
+        },
+    ),
+    (400, openai("The input (5000 tokens) is longer than the model's context length (4096 tokens).", 400)),
+    (400, openai("prompt token count of 70000 exceeds the limit of 64000", "model_max_prompt_tokens_exceeded")),
+    (400, {"error": "the input length exceeds the context length"}),
+    (
+        400,
+        {
+            "error": {
+                "code": "InvalidParameter",
+                "message": "Total tokens of image and text exceed max message tokens.",
+                "type": "BadRequest",
+            }
+        },
+    ),
+    (
+        400,
+        openai(
+            "Provider returned error",
+            400,
+            metadata={"raw": '{"error":{"message":"Input length (265330) exceeds model\'s maximum context length"}}'},
+        ),
+    ),
+]
+
+FILTERED: list[tuple[int, Any, str]] = [
+    (
+        400,
+        openai(
+            "<400> InternalError.Algo.DataInspectionFailed: Input text data may contain inappropriate content.",
+            "data_inspection_failed",
+            "data_inspection_failed",
+        ),
+        "data_inspection_failed",
+    ),
+    (
+        400,
+        {"code": "DataInspectionFailed", "message": "Input data may contain inappropriate content."},
+        "DataInspectionFailed",
+    ),
+    (
+        400,
+        zhipu("1301", "系统检测到输入或生成内容可能包含不安全或敏感内容，请您避免输入易产生敏感内容的提示语。"),
+        "content_filter",
+    ),
+    (400, minimax(1026, "input new_sensitive"), "content_filter"),
+    (500, anthropic("api_error", "input new_sensitive (1026)"), "content_filter"),
+    (
+        400,
+        openai("The request was rejected because it was considered high risk", None, "content_filter"),
+        "content_filter",
+    ),
+    (
+        400,
+        {
+            "error": {
+                "code": "SensitiveContentDetected",
+                "message": "The request failed because the input text may contain sensitive information.",
+                "type": "BadRequest",
+            }
+        },
+        "SensitiveContentDetected",
+    ),
+    (
+        400,
+        {"error": {"code": "InputTextRiskDetection", "message": "the input text includes sensitive content"}},
+        "InputTextRiskDetection",
+    ),
+    (
+        400,
+        openai(
+            "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+            "content_filter",
+            None,
+            innererror={"code": "ResponsibleAIPolicyViolation"},
+        ),
+        "content_filter",
+    ),
+    (
+        403,
+        openai(
+            "x requires moderation on OpenAI. Your input was flagged for violence",
+            403,
+            metadata={"reasons": ["violence"]},
+        ),
+        "upstream_rejected",
+    ),
+    (
+        400,
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": "content_filter",
+                    "content_filter_results": {
+                        "error": {"code": "content_filter", "message": "The prompt was filtered."}
+                    },
+                }
+            ],
+        },
+        "content_filter",
+    ),
+    (
+        422,
+        {"error": {"code": "content_policy_violation", "message": "Blocked by our content policy."}},
+        "content_policy_violation",
+    ),
+]
+"""With the code that the client gets."""
+
+BAD_REQUEST: list[Said] = [
+    (400, openai("Invalid value for 'temperature': must be at most 2.")),
+    (
+        400,
+        google(400, "INVALID_ARGUMENT", "Please ensure that function call turn comes immediately after a user turn."),
+    ),
+    (422, {"detail": [{"type": "missing", "loc": ["body", "messages"], "msg": "Field required"}]}),
+    (
+        422,
+        {
+            "object": "error",
+            "message": {"detail": [{"loc": ["body", "x"], "msg": "bad"}]},
+            "type": "invalid_request_error",
+        },
+    ),
+    (400, {"success": False, "errors": [{"code": 5006, "message": "must have required property 'prompt'"}]}),
+    (400, {"error": ["messages must not be empty"]}),
+    (413, "<html><head><title>413 Request Entity Too Large</title></head></html>"),
+    (
+        400,
+        {
+            "object": "error",
+            "message": "[{'type': 'missing', 'loc': ('body', 'messages', 0, 'role'), 'msg': 'Field required', 'input': "
+            "{'content': 'insufficient balance, rate limit exceeded'}}]",
+            "code": 400,
+        },
+    ),
+    (404, {"error": {"message": "No endpoints found that support tool use.", "code": 404}}),
+    (413, openai("Request too large for model `x` on tokens per minute (TPM): Limit 6000", "rate_limit_exceeded")),
+    (400, 'id:1\nevent:error\n:HTTP_STATUS/400\ndata:{"code":"InvalidParameter","message":"bad stop"}\n\n'),
+    (400, ""),
+    (500, openai("Failed to apply the chat template: Unexpected message role.", 500, "server_error")),
+]
+
+OWN_FAILURE: list[Said] = [
+    (500, openai("The server had an error while processing your request.", None, "server_error")),
+    (500, minimax(1013, "internal service error")),
+    (500, {"detail": "Internal Server Error"}),
+    (502, "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"),
+    (520, "error code: 520"),
+    (403, "<html><head><title>Just a moment...</title></head></html>"),
+    (403, "<html><head><title>Attention Required! | Cloudflare</title></head></html>"),
+    (404, {"detail": "Not Found"}),
+    (404, {"code": 500, "msg": "404 NOT_FOUND", "success": False}),
+    (404, {"error": "Not Found", "message": "No message available", "path": "/v1"}),
+    (500, ""),
+]
+
+STATE_GONE: list[Said] = [
+    (404, openai("Previous response with id 'resp_1' not found.")),
+    (404, {"error": {"message": "Response with id 'resp_1' not found.", "type": "NotFoundError", "code": 404}}),
+    (404, openai("Prediction history node with id 'resp_1' not found while building", None, "")),
+    (404, {"error": {"message": "previous response resp_1 not found", "type": "not_found_error"}}),
+    (400, openai("Previous response with id 'resp_1' not found.", "previous_response_not_found")),
+]

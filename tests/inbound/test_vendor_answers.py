@@ -1,0 +1,288 @@
+"""Every answer of the field means the same in every API, plain and streamed, at every split."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from gateway.domain.channel import Dialect
+from gateway.domain.units import CallId, Millis
+from gateway.domain.usage import Usage
+from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi
+from gateway.inbound.chat.api import CHAT
+from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.ollama.api import OLLAMA_CHAT
+from gateway.inbound.responses.api import RESPONSES
+from gateway.upstream.adapter import AnswerStream, AttemptFailed, WholeAnswer
+from gateway.upstream.dialects import adapter
+from tests.cases.answers import chunks_in
+from tests.cases.vendor_answers import ROWS, Doc, Row
+from tests.fakes.replies import dumps
+from tests.upstream.makers import body_of, channel, error_of
+
+APIS: dict[str, InboundApi] = {"chat": CHAT, "messages": MESSAGES, "responses": RESPONSES, "ollama": OLLAMA_CHAT}
+TURNS: Doc = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+ASKED: dict[str, Doc] = {
+    "chat": TURNS,
+    "messages": {**TURNS, "max_tokens": 100},
+    "responses": {"model": "m", "input": "Hi"},
+    "ollama": TURNS,
+}
+SPENT = Usage(input=9, output=2)
+FINISH = {
+    "chat": {},
+    "messages": {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"},
+    "responses": {
+        "stop": "completed",
+        "tool_calls": "completed",
+        "length": "incomplete",
+        "content_filter": "incomplete",
+    },
+    "ollama": {"stop": "stop", "tool_calls": "stop", "content_filter": "stop"},
+}
+
+
+@dataclass
+class Said:
+    """What a client reads."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: list[list[str]] = field(default_factory=list)
+    finish: str = ""
+    image: str = ""
+    source: str = ""
+
+    def add_message(self, message: Doc) -> None:
+        """Of chat completions, or a delta of one."""
+        self.text += message.get("content") or ""
+        self.reasoning += message.get("reasoning_content") or message.get("reasoning") or ""
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            if "id" in call:
+                assert isinstance(call["id"], str)
+                self.calls.append([function["name"], function["arguments"]])
+            else:
+                self.calls[call["index"]][1] += function["arguments"]
+        for image in message.get("images") or ():
+            self.image = image["image_url"]["url"].rpartition(",")[2]
+        for annotation in message.get("annotations") or ():
+            self.source = annotation["url_citation"]["url"]
+
+    def add_block(self, block: Doc) -> None:
+        """Of a message."""
+        match block["type"]:
+            case "text":
+                self.text += block["text"]
+                for citation in block.get("citations") or ():
+                    self.source = citation["url"]
+            case "thinking":
+                self.reasoning += block["thinking"]
+            case "tool_use":
+                self.calls.append([block["name"], compact(block["input"])])
+            case "image":
+                self.image = block["source"]["data"]
+
+    def add_item(self, item: Doc) -> None:
+        """Of a response."""
+        match item["type"]:
+            case "message":
+                for part in item["content"]:
+                    self.text += part["text"]
+                    self.source = "".join(found["url"] for found in part["annotations"]) or self.source
+            case "reasoning":
+                self.reasoning += "".join(part["text"] for part in item.get("content") or item["summary"])
+            case "function_call":
+                self.calls.append([item["name"], item["arguments"]])
+            case "image_generation_call":
+                self.image = item["result"]
+
+    def add_line(self, line: Doc) -> None:
+        """Of Ollama's."""
+        message = line["message"]
+        self.text += message["content"]
+        self.reasoning += message.get("thinking", "")
+        self.calls += [
+            [c["function"]["name"], compact(c["function"]["arguments"])] for c in message.get("tool_calls", ())
+        ]
+        self.image = "".join(message.get("images", ())) or self.image
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def read_chat(data: bytes, *, streamed: bool) -> Said:
+    said = Said()
+    for doc in chunks_in(data) if streamed else [json.loads(data)]:
+        for choice in doc["choices"]:
+            said.add_message(choice["delta" if streamed else "message"])
+            said.finish = choice["finish_reason"] or said.finish
+    return said
+
+
+def read_messages(data: bytes, *, streamed: bool) -> Said:
+    said, blocks = Said(), {}
+    if not streamed:
+        message = json.loads(data)
+        blocks, said.finish = dict(enumerate(message["content"])), message["stop_reason"]
+    for part in data.split(b"\n\n") if streamed else ():
+        found = json.loads(part.partition(b"data: ")[2] or b"{}")
+        match found.get("type"):
+            case "content_block_start":
+                blocks[found["index"]] = {**found["content_block"], "json": ""}
+            case "content_block_delta":
+                add_delta(blocks[found["index"]], found["delta"])
+            case "content_block_stop":
+                block = blocks[found["index"]]
+                if block["json"]:
+                    block["input"] = json.loads(block["json"])
+            case "message_delta":
+                said.finish = found["delta"]["stop_reason"]
+    for block in blocks.values():
+        said.add_block(block)
+    return said
+
+
+def add_delta(block: Doc, piece: Doc) -> None:
+    match piece["type"]:
+        case "text_delta":
+            block["text"] += piece["text"]
+        case "thinking_delta":
+            block["thinking"] += piece["thinking"]
+        case "input_json_delta":
+            block["json"] += piece["partial_json"]
+        case "citations_delta":
+            block.setdefault("citations", []).append(piece["citation"])
+
+
+def read_responses(data: bytes, *, streamed: bool) -> Said:
+    last = json.loads(data.rstrip().rpartition(b"data: ")[2]) if streamed else {"response": json.loads(data)}
+    said = Said(finish=last["response"]["status"])
+    for item in last["response"]["output"]:
+        said.add_item(item)
+    return said
+
+
+def read_ollama(data: bytes, *, streamed: bool) -> Said:
+    said = Said()
+    for line in data.splitlines():
+        found = json.loads(line)
+        said.add_line(found)
+        said.finish = found.get("done_reason", said.finish)
+    return said
+
+
+READERS = {"chat": read_chat, "messages": read_messages, "responses": read_responses, "ollama": read_ollama}
+
+
+def planned(api: str, dialect: Dialect, *, stream: bool) -> AttemptPlan:
+    """How a channel of a dialect is called."""
+    spoken, made = APIS[api], channel(dialect=dialect)
+    body = dumps({**ASKED[api], "stream": stream})
+    request = spoken.parse(HttpRequest(body=body, target="/", headers={}))
+    order = spoken.order(request, CallId("req_0123456789abcdef01234567"), Millis(1000))
+    return spoken.plan(order, made, adapter(dialect), lacking=True)
+
+
+def check(row: Row, api: str, data: bytes, *, streamed: bool) -> None:
+    """What the client reads is what the row means."""
+    found = READERS[api](data, streamed=streamed)
+    source = row.source if api != "ollama" else ""
+    expected = Said(
+        row.text,
+        row.reasoning,
+        [list(call) for call in row.calls],
+        FINISH[api].get(row.finish, row.finish),
+        row.image,
+        source,
+    )
+    assert found == expected
+
+
+def check_facts(row: Row, answer: AnswerStream | WholeAnswer) -> None:
+    """The record has what the row says."""
+    reported = answer.reported
+    if row.used is not None:
+        assert (reported and (reported.input, reported.output)) == row.used
+    assert tuple(mark for mark in answer.marks if mark not in ("no_done", "assembled")) == row.marks
+
+
+def fed(row: Row, api: str, *sizes: int) -> tuple[AnswerStream, bytes, bool]:
+    """A stream in pieces of these sizes; whether it passed as it came."""
+    plan = planned(api, row.dialect, stream=True)
+    stream, out, data = plan.adapter.stream(plan.order, channel(dialect=row.dialect)), b"", row.stream
+    for size in sizes:
+        out, data = out + stream.feed(data[:size]), data[size:]
+    out += stream.feed(data) + stream.end()
+    return stream, out, plan.native and api != "chat"
+
+
+APIS_OF = pytest.mark.parametrize("api", APIS)
+
+
+@APIS_OF
+@pytest.mark.parametrize("row", [row for row in ROWS if row.stream], ids=lambda row: row.name)
+def test_a_stream_means_what_it_says(row: Row, api: str) -> None:
+    stream, out, native = fed(row, api)
+    if row.error:
+        assert stream.failure is not None
+        assert error_of(stream.failure).code == row.error
+        assert row.used in (None, stream.reported and (stream.reported.input, stream.reported.output))
+        return
+    assert (stream.finished, stream.failure) == (True, None)
+    check_facts(row, stream)
+    if not native:
+        tail = stream.tail(stream.reported or SPENT, estimated=False)
+        check(row, api, out + tail, streamed=True)
+
+
+@APIS_OF
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("row", [row for row in ROWS if row.stream], ids=lambda row: row.name)
+def test_a_stream_split_anywhere_means_the_same(row: Row, api: str) -> None:
+    _, whole, _ = fed(row, api)
+    for cut in range(len(row.stream)):
+        stream, out, native = fed(row, api, cut)
+        assert bool(stream.failure) == bool(row.error)
+        if not native and not row.error and api != "ollama":
+            assert READERS[api](out + stream.tail(SPENT, estimated=False), streamed=True) == READERS[api](
+                whole + stream.tail(SPENT, estimated=False), streamed=True
+            )
+
+
+@APIS_OF
+@pytest.mark.parametrize("row", [row for row in ROWS if row.stream], ids=lambda row: row.name)
+def test_a_stream_where_none_was_requested_means_the_same(row: Row, api: str) -> None:
+    plan = planned(api, row.dialect, stream=False)
+    if row.error:
+        with pytest.raises(AttemptFailed):
+            plan.adapter.whole(row.stream, plan.order, channel(dialect=row.dialect))
+        return
+    answer = plan.adapter.whole(row.stream, plan.order, channel(dialect=row.dialect))
+    check_facts(row, answer)
+    check(row, api, body_of(answer), streamed=False)
+
+
+@APIS_OF
+@pytest.mark.parametrize("row", [row for row in ROWS if row.plain], ids=lambda row: row.name)
+def test_a_plain_answer_means_what_it_says(row: Row, api: str) -> None:
+    plan = planned(api, row.dialect, stream=False)
+    if row.error:
+        with pytest.raises(AttemptFailed):
+            plan.adapter.whole(dumps(row.plain), plan.order, channel(dialect=row.dialect))
+        return
+    answer = plan.adapter.whole(dumps(row.plain), plan.order, channel(dialect=row.dialect))
+    check_facts(row, answer)
+    check(row, api, body_of(answer), streamed=False)
+
+
+@APIS_OF
+@pytest.mark.parametrize("row", [row for row in ROWS if row.plain and not row.error], ids=lambda row: row.name)
+def test_a_plain_answer_where_a_stream_was_requested_means_the_same(row: Row, api: str) -> None:
+    plan = planned(api, row.dialect, stream=True)
+    stream = plan.adapter.stream(plan.order, channel(dialect=row.dialect))
+    out = stream.feed(dumps(row.plain)) + stream.end()
+    assert stream.finished
+    check(row, api, out + stream.tail(stream.reported or SPENT, estimated=False), streamed=True)

@@ -1,0 +1,285 @@
+"""The state of an answer: what parts mean to a renderer, whatever order the upstream sent them in."""
+
+import json
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from gateway.domain.answer import (
+    AnswerBegan,
+    AnswerEvent,
+    AnswerFinished,
+    AnswerPart,
+    ArgumentsPiece,
+    BlockEnded,
+    BlockKind,
+    BlockStop,
+    ReasoningPiece,
+    ReasoningSeal,
+    RefusalPiece,
+    Seal,
+    SealKind,
+    StopWord,
+    TextPiece,
+    ToolCallBegan,
+    ToolCallPart,
+    join_strings,
+)
+from gateway.domain.usage import Usage, UsageSource
+from gateway.upstream import rawjson
+from gateway.upstream.answer_state import AnswerState
+from gateway.upstream.framing import SSEEvent
+from gateway.upstream.openai.reader import ChatReader
+from tests.fakes.replies import choice, chunk, delta, dumps, tool_call, usage, whole
+from tests.upstream.makers import channel, order
+
+Chunk = dict[str, Any]
+
+
+def events_of(*parts: AnswerPart, stops: bool = False, end: bool = True) -> list[AnswerEvent]:
+    """The events after the first."""
+    state = AnswerState(order(), stops=stops)
+    found = [each for part in parts for each in state.take(part)]
+    return (found + list(state.conclude()) if end else found)[1:]
+
+
+def read(*chunks: Chunk) -> list[AnswerEvent]:
+    """The events of chunks of chat completions, after the first; with the end if the last one has it."""
+    reader = ChatReader(order(), channel())
+    parts = [part for each in chunks for part in reader.read(SSEEvent(dumps(each)))]
+    return events_of(*parts, end=any(isinstance(part, StopWord) for part in parts))
+
+
+def said(text: str) -> bytes:
+    return json.dumps(text).encode()
+
+
+def arguments(number: int, piece: str) -> Chunk:
+    return chunk(delta(tool_calls=[{"index": number, "function": {"arguments": piece}}]))
+
+
+def call(number: int, piece: str = "", **more: Any) -> Chunk:
+    return chunk(delta(tool_calls=[{**tool_call(number, f"c{number}", f"f{number}", piece), **more}]))
+
+
+TEXT, REASONING, CALL = BlockKind.TEXT, BlockKind.REASONING, BlockKind.TOOL_CALL
+STOP = chunk(delta(finish="stop"))
+
+
+def test_the_first_event_has_the_answers_names_and_what_is_reported() -> None:
+    reader, state = ChatReader(order(), channel()), AnswerState(order())
+    parts = list(reader.read(SSEEvent(dumps(chunk(delta("", role="assistant"), usage=usage(9, 2))))))
+    first = next(each for part in parts for each in state.take(part))
+    assert first == AnswerBegan("chatcmpl-1", Usage(input=9, output=2, source=UsageSource.REPORTED))
+
+
+def test_text_is_one_block_that_ends_with_the_answer() -> None:
+    found = read(chunk(delta("Hi")), chunk(delta(" there")), STOP)
+    pieces = [TextPiece(said("Hi")), TextPiece(said(" there"))]
+    assert found == [*pieces, BlockEnded(TEXT), AnswerFinished("stop")]
+
+
+def test_each_kind_of_piece_has_a_block_of_its_own_in_the_order_they_came() -> None:
+    found = read(
+        chunk(delta(reasoning_content="Hm")),
+        chunk(delta("Hi")),
+        chunk(delta(refusal="No")),
+        chunk(delta(reasoning="?")),
+    )
+    assert found == [
+        ReasoningPiece(said("Hm")),
+        BlockEnded(REASONING),
+        TextPiece(said("Hi")),
+        BlockEnded(TEXT),
+        RefusalPiece(said("No")),
+        BlockEnded(BlockKind.REFUSAL),
+        ReasoningPiece(said("?")),
+    ]
+
+
+def test_calls_come_one_after_another() -> None:
+    found = read(call(0), arguments(0, '{"a"'), arguments(0, ":1}"), call(1, "{}"), chunk(delta(finish="tool_calls")))
+    assert found == [
+        ToolCallBegan(0, "c0", "f0"),
+        ArgumentsPiece(0, said('{"a"')),
+        ArgumentsPiece(0, said(":1}")),
+        BlockEnded(CALL, 0),
+        ToolCallBegan(1, "c1", "f1"),
+        ArgumentsPiece(1, said("{}")),
+        BlockEnded(CALL, 1),
+        AnswerFinished("tool_calls"),
+    ]
+
+
+def test_interleaved_calls_are_put_one_after_another() -> None:
+    found = read(
+        call(0), call(1), arguments(1, '{"b"'), arguments(0, '{"a":1'), chunk(delta("so")), arguments(0, "}"),
+        arguments(1, ":2}"), STOP,
+    )  # fmt: skip
+    assert found == [
+        ToolCallBegan(0, "c0", "f0"),
+        ArgumentsPiece(0, said('{"a":1')),
+        ArgumentsPiece(0, said("}")),
+        BlockEnded(CALL, 0),
+        ToolCallBegan(1, "c1", "f1"),
+        ArgumentsPiece(1, said('{"b"')),
+        ArgumentsPiece(1, said(":2}")),
+        BlockEnded(CALL, 1),
+        TextPiece(said("so")),
+        BlockEnded(TEXT),
+        AnswerFinished("tool_calls"),
+    ]
+
+
+def test_what_waits_behind_a_call_that_is_never_complete_comes_at_the_end() -> None:
+    found = read(call(0, '{"a'), call(1, "{}"), chunk(delta(finish="length")))
+    assert [type(each) for each in found] == [
+        *(ToolCallBegan, ArgumentsPiece, BlockEnded, ToolCallBegan, ArgumentsPiece, BlockEnded, AnswerFinished)
+    ]
+
+
+def test_a_seal_ends_the_reasoning_before_it() -> None:
+    block = {"type": "thinking", "thinking": "Hm", "signature": "s"}
+    found = read(chunk(delta(reasoning_content="Hm")), chunk(delta(thinking_blocks=[block])), chunk(delta("Hi")))
+    seal = ReasoningSeal(Seal(SealKind.ANTHROPIC, dumps([block])))
+    assert found == [ReasoningPiece(said("Hm")), seal, BlockEnded(REASONING), TextPiece(said("Hi"))]
+
+
+def test_a_googles_signature_comes_before_its_call() -> None:
+    found = read(call(0, "{}", extra_content={"google": {"thought_signature": "sig"}}))
+    seal = ReasoningSeal(Seal(SealKind.GEMINI, dumps({"c0": "sig"})))
+    assert found[:3] == [seal, BlockEnded(REASONING), ToolCallBegan(0, "c0", "f0", signature="sig")]
+
+
+def test_other_choices_are_left_out() -> None:
+    assert read(chunk(delta("Hi"), delta("Ho", index=1))) == [TextPiece(said("Hi"))]
+
+
+def test_a_whole_answer_means_the_same_as_its_stream() -> None:
+    body = dumps(whole("m", choice("Hi", reasoning_content="Hm", tool_calls=[tool_call(0, "c0", "f0", "{}")])))
+    found = events_of(*ChatReader(order(), channel()).read_whole(body))
+    assert found == read(chunk(delta(reasoning_content="Hm")), chunk(delta("Hi")), call(0, "{}"), STOP)
+
+
+def test_pieces_join_to_one_json_string() -> None:
+    assert json.loads(join_strings([b'"a\\n"', b'"\\ud83d"', b'"\\ude00"'])) == "a\n\U0001f600"
+
+
+def test_a_call_that_never_ends_is_not_read_again_with_each_of_its_pieces() -> None:
+    """The time is linear in the bytes, whatever waits behind the call."""
+    state = AnswerState(order())
+    for number in range(2):
+        list(state.take(ToolCallPart(number, f"c{number}", "f", b'"{\\"a\\": \\""')))
+    piece = ToolCallPart(0, piece=said("}" * 50))
+    with patch("gateway.upstream.rawjson.text", side_effect=rawjson.text) as opened:
+        for _ in range(2000):
+            list(state.take(piece))
+    assert sum(len(each.args[0]) for each in opened.call_args_list) < 3 * 2000 * 54
+
+
+def made(*parts: ToolCallPart) -> list[tuple[str, str, str]]:
+    """The calls that parts become: id, name, arguments."""
+    found = events_of(*parts, StopWord("stop"))
+    began = [each for each in found if isinstance(each, ToolCallBegan)]
+    pieces = {each.number: "" for each in began}
+    for each in found:
+        if isinstance(each, ArgumentsPiece):
+            pieces[each.number] += json.loads(each.piece)
+    return [(each.id, each.name, pieces[each.number]) for each in began]
+
+
+A, B = '{"a":1}', '{"b":2}'
+ONE, BOTH = [("x", "f", A)], [("x", "f", A), ("y", "g", B)]
+
+
+def part(index: int | None, id: str, name: str, piece: str = "") -> ToolCallPart:
+    return ToolCallPart(index, id, name, said(piece) if piece else b"")
+
+
+@pytest.mark.parametrize(
+    ("parts", "calls"),
+    [
+        pytest.param([part(0, "x", "f", '{"a"'), part(0, "", "", ":1}")], ONE, id="as the reference has it"),
+        pytest.param([part(0, "x", "f", '{"a"'), part(0, "z", "", ":1}")], ONE, id="another id later, no name"),
+        pytest.param([part(0, "x", "f", '{"a"'), part(1, "x", "", ":1}")], ONE, id="the id at another index"),
+        pytest.param([part(0, "x", "f", '{"a"'), part(5, "", "", ":1}")], ONE, id="another index, no id"),
+        pytest.param([part(0, "x", "f", '{"a"'), part(None, "", "", ":1}")], ONE, id="no index, no id"),
+        pytest.param([part(0, "x", "f", '{"a"'), part(0, "x", "f", ":1}")], ONE, id="id and name in each piece"),
+        pytest.param([part(0, "x", "f", A), part(0, "x", "f", A)], ONE, id="the whole call twice"),
+        pytest.param([part(0, "x", "f", A), part(1, "x", "f", A)], ONE, id="twice, at another index"),
+        pytest.param([part(0, "x", "f", A), part(0, "", "f", A)], ONE, id="twice, the second without an id"),
+        pytest.param([part(0, "x", "", ""), part(0, "", "f", A)], ONE, id="the name comes after the id"),
+        pytest.param([part(0, "x", "", '{"a"'), part(0, "x", "f", ":1}")], ONE, id="arguments before the name"),
+        pytest.param([part(0, "x", "f", A), part(1, "y", "g", B)], BOTH, id="two at two indices"),
+        pytest.param([part(0, "x", "f", A), part(0, "y", "g", B)], BOTH, id="two at one index"),
+        pytest.param([part(None, "x", "f", A), part(None, "y", "g", B)], BOTH, id="two without indices"),
+        pytest.param([part(1, "x", "f", A), part(2, "y", "g", B)], BOTH, id="counted from one"),
+    ],
+)
+def test_a_piece_belongs_to_its_call(parts: list[ToolCallPart], calls: list[tuple[str, str, str]]) -> None:
+    assert made(*parts) == calls
+
+
+@pytest.mark.parametrize(
+    ("parts", "calls"),
+    [
+        pytest.param([part(0, "", "f", A), part(0, "", "g", B)], [("f", A), ("g", B)], id="another name"),
+        pytest.param([part(0, "", "f", A), part(0, "", "f", B)], [("f", A), ("f", B)], id="other arguments"),
+        pytest.param([part(0, "", "f", A), part(0, "", "f", A)], [("f", A)], id="the same once more"),
+        pytest.param([part(None, "", "f", A), part(None, "", "g", B)], [("f", A), ("g", B)], id="no index"),
+        pytest.param([part(0, "x", "f", A), part(1, "x", "f", B)], [("f", A), ("f", B)], id="one id for two calls"),
+    ],
+)
+def test_calls_without_ids_of_their_own_are_distinguished(
+    parts: list[ToolCallPart], calls: list[tuple[str, str]]
+) -> None:
+    found = made(*parts)
+    assert [call[1:] for call in found] == calls
+    assert len({call[0] for call in found}) == len(calls)
+
+
+def test_a_piece_whose_call_never_gets_a_name_opens_none_and_is_noted() -> None:
+    state = AnswerState(order())
+    list(state.take(part(0, "x", "", "{}")))
+    assert (state.marks, state.empty) == (("nameless_call",), True)
+
+
+def test_two_blocks_that_are_open_at_once_do_not_mix() -> None:
+    found = events_of(
+        TextPiece(said("a"), block=0),
+        TextPiece(said("x"), block=1),
+        TextPiece(said("b"), block=0),
+        BlockStop(TEXT, 0),
+        TextPiece(said("y"), block=1),
+        StopWord("end_turn"),
+        stops=True,
+    )
+    assert b"".join(each.piece for each in found if isinstance(each, TextPiece)) == b'"a""b""x""y"'
+
+
+@pytest.mark.parametrize(
+    ("word", "reason", "marks"),
+    [
+        ("MAX_TOKENS", "length", ()),
+        ("max_tokens", "length", ()),
+        ("SAFETY", "content_filter", ()),
+        ("Refusal", "content_filter", ()),
+        ("FINISH_REASON_MAX_TOKENS", "length", ()),
+        ("end_turn", "stop", ()),
+        ("tool_use", "stop", ()),
+        ("something else", "stop", ("unknown_finish_reason",)),
+    ],
+)
+def test_each_word_has_its_meaning(word: str, reason: str, marks: tuple[str, ...]) -> None:
+    state = AnswerState(order())
+    list(state.take(TextPiece(said("Hi"))))
+    list(state.take(StopWord(word)))
+    assert (state.finish, state.marks) == (reason, marks)
+
+
+@pytest.mark.parametrize("word", ["error", "abort", "ABORT", "insufficient_system_resource"])
+def test_a_failure_is_not_a_good_end(word: str) -> None:
+    state = AnswerState(order())
+    list(state.take(StopWord(word)))
+    assert (state.broken, state.complete) == (word, False)
