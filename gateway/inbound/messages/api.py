@@ -7,6 +7,7 @@ what was refused.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
@@ -16,6 +17,7 @@ from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import CHAT, error_object
 from gateway.inbound.chat.conversation import fit_dialect
+from gateway.inbound.messages.deferred_tools import without_deferred_tools
 from gateway.inbound.messages.native import MessagesRelay, native_order
 from gateway.inbound.messages.render import MessagesRenderer, render_message, write_event
 from gateway.inbound.messages.request import parse_messages_request, prompt_of
@@ -110,7 +112,8 @@ class Messages(InboundApi):
         """See ``InboundApi``."""
         if channel.dialect is Dialect.ANTHROPIC:
             native = native_order(order, channel.overrides)
-            return AttemptPlan(MessagesRelay(chat), native, native=True, learns=False)
+            repaired = partial(without_deferred_tools, native)
+            return AttemptPlan(MessagesRelay(chat), native, native=True, learns=False, repaired=repaired)
         translation = translate(order, channel)
         translated, names = translation.order, translation.names
         if channel.overrides is not None:
