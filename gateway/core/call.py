@@ -85,6 +85,8 @@ class CallOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Method and path, for the record of a request that reaches no API."""
     key: str
     app: str
+    bundled: bool = False
+    """The SDK is part of a program: its name is one that a bundler shortened."""
     retry: int
     """The SDK's own retry count."""
     ts: Millis

@@ -31,6 +31,7 @@ from gateway.core.live_calls import BudgetExhausted, LiveCalls
 from gateway.core.memory import POCKET, AnswerMemory, AnswerShare
 from gateway.core.preparation import Worker
 from gateway.core.queueing import CallQueue, until_gone
+from gateway.core.quota_refusals import set_quota_status
 from gateway.core.ratelimit import Limiter
 from gateway.core.refusal_log import Refusals
 from gateway.core.retry import KEEP_FAILURE_S, BrokenStreams, RecentFailures
@@ -114,7 +115,8 @@ class Pipeline:
         token: Token | None = None,
         request: InboundRequest | None = None,
     ) -> None:
-        """Record a call that is refused, and put the state of its token's limits into the error."""
+        """Record a call that is refused, and put what its client has to know into the error."""
+        set_quota_status(error, visit.app, bundled=visit.bundled)
         if token is not None:
             model = "" if request is None else request.model
             error.readings = self._deps.limiter.readings(self._deps.catalog().binding(token, model))

@@ -4,15 +4,15 @@ to do about it.
 A client learns the ids of all calls that hold the money, but the models of its own token's only.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
 
 import msgspec
 
 from gateway.domain.advice import advice
 from gateway.domain.budget import Budget, budget_name
 from gateway.domain.call import Running
-from gateway.domain.errors import QuotaExceeded
+from gateway.domain.errors import GatewayError, QuotaExceeded
 from gateway.domain.human_values import percent_text, plural, zoned_time
 from gateway.domain.incidents import WARN_SHARE
 from gateway.domain.money import dollars
@@ -28,12 +28,28 @@ LARGE_OUTPUT = 16_000
 ADVISED_OUTPUT = 8000
 
 
+STATUSES: Final[Mapping[str, int]] = {"ai-sdk": 402, "codex": 400, "continue": 402, "opencode": 402, "qwencode": 402}
+"""By the beginning of a program's name, the status at which it stops and shows the message. At 429 these make the call
+again, some for minutes and in silence, whatever the answer says; Codex stops, but shows words of its own. Programs made
+with Vercel's AI SDK, such as Cline, have its name.
+"""
+
 WHILE_HELD = "while_held"
 """Among the details of the error: the call would fit once the running calls have ended."""
 
 
 Scope = tuple[Literal["account", "token", "group", "channel"], str]
 """Whose money: ``("account", "")``, ``("token", id)`` or ``("group", name)``."""
+
+
+def set_quota_status(error: GatewayError, app: str, *, bundled: bool) -> None:
+    """Give a quota refusal the HTTP status for this program; ``bundled``: it is one that contains an SDK.
+
+    Users of an SDK expect 429, and the SDK obeys ``x-should-retry``; around it a program may try again by itself.
+    """
+    if isinstance(error, QuotaExceeded):
+        name, usual = app.casefold(), 402 if bundled else QuotaExceeded.status
+        error.status = next((status for known, status in STATUSES.items() if name.startswith(known)), usual)
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):

@@ -189,6 +189,11 @@ class QuotaExceeded(GatewayError):
     """What the balance and all budgets of dollars leave."""
     left_tokens: int | None = None
     """What all budgets of tokens leave; None if there are none."""
+    status: int = 429
+    """What stops the program that called; see ``set_quota_status``."""
+
+    def _http(self) -> tuple[int, str]:
+        return self.status, self.default_type
 
     @property
     def transient(self) -> bool:

@@ -177,6 +177,7 @@ def _visit(
         key=credentials[0],
         trusted=credentials[1],
         app=_app_of(headers),
+        bundled=_is_bundled(headers),
         retry=_retry(count) if (count := headers.get(_RETRY_COUNT)) else 0,
         ts=when[0],
         began=when[1],
@@ -218,8 +219,14 @@ def _app_of(headers: Mapping[str, str]) -> str:
     named = _X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers
     if named and (name := _given_name(headers)):
         return name
-    name = _agent_name(headers.get(hdrs.USER_AGENT, "")[:APP_LIMIT])
-    return name if name != _SHORTENED else "Anthropic" if "anthropic-version" in headers else "OpenAI"
+    if _is_bundled(headers):
+        return "Anthropic" if "anthropic-version" in headers else "OpenAI"
+    return _agent_name(headers.get(hdrs.USER_AGENT, "")[:APP_LIMIT])
+
+
+def _is_bundled(headers: Mapping[str, str]) -> bool:
+    """Whether the name is a shortened one of a class of OpenAI's or Anthropic's SDK, as in ``ls/JS 5.23.2``."""
+    return headers.get(hdrs.USER_AGENT, "").find("/JS ", 1, _SHORT + len("/JS ")) > 0
 
 
 def _given_name(headers: Mapping[str, str]) -> str:
@@ -242,16 +249,13 @@ def _app_name(text: str) -> str:
     return plain(text.strip(), 40)
 
 
-_SHORTENED = "\n"
-"""Stands for the shortened name of a class of OpenAI's or Anthropic's SDK, as in ``ls/JS 5.23.2``."""
 _SHORT = 3
-"""The most characters of such a name."""
+"""The most characters of a name that a bundler shortened."""
 
 
 @lru_cache(maxsize=256)
 def _agent_name(agent: str) -> str:
-    name, _, version = agent.partition("/")
-    return _SHORTENED if version.startswith("JS ") and len(name) <= _SHORT else _app_name(name)
+    return _app_name(agent.partition("/")[0])
 
 
 def _retry(count: str) -> int:
