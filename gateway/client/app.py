@@ -19,6 +19,8 @@ PLACEHOLDER_KEY = "sk-tk-..."
 KEY_VARIABLE = "TOLLKEEPER_TOKEN"
 """Holds the key for programs that let the user choose a variable; ``tollkeeper chat`` reads it, too."""
 HOME_NOTE = "on Windows ~ is %USERPROFILE%"
+NO_TRACES = {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
+"""OpenAI's Agents SDK would send traces to OpenAI, with the key of this gateway."""
 CLAUDE = ("sonnet", "claude")
 """Expressions for the models that programs of Anthropic begin with, the most suitable ones first."""
 
@@ -87,6 +89,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
     variables: Mapping[str, str] = {}
     """An empty value removes the variable."""
+    defaults: Mapping[str, str] = {}
+    """Variables over which a value of the user's own wins."""
     arguments: Sequence[str] = ()
     """Put before those that the user gave. Never the key: everyone on the machine can read them."""
     files: Mapping[str, str] = {}
@@ -118,7 +122,9 @@ class App(msgspec.Struct, frozen=True, kw_only=True):
         if self.launch is not None:
             return self.launch(target, folder)
         variables = {name: value for snippet in self.guide(target) for name, value in snippet.variables.items()}
-        return Launch(variables=variables if self.programs else {**generic_variables(target), **variables})
+        if self.programs:
+            return Launch(variables=variables)
+        return Launch(variables={**generic_variables(target), **variables}, defaults=NO_TRACES)
 
 
 def shell_part(variables: Mapping[str, str], where: str = "in the shell that starts it") -> Snippet:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from gateway.client.app import KEY_VARIABLE, App, AppTarget, Launch, generic_variables
+from gateway.client.app import KEY_VARIABLE, NO_TRACES, App, AppTarget, Launch, generic_variables
 from gateway.client.chat_apps import CHAT_APPS
 from gateway.client.coding_agents import CODING_AGENTS
 from gateway.client.libraries import LIBRARIES
@@ -15,10 +15,18 @@ from gateway.domain.views import TokenView
 
 APPS: Mapping[str, App] = {**CODING_AGENTS, **CHAT_APPS, **LIBRARIES}
 
+GEMINI = (
+    "Gemini CLI speaks Gemini's API only, which this gateway does not offer to programs: it would call Google. "
+    "Qwen Code, which is made from it, works: tollkeeper run -- qwen"
+)
+OTHER_APIS: Mapping[str, str] = {"gemini": GEMINI, "gemini-cli": GEMINI}
+"""Why a program cannot be connected, by its name or that of its executable."""
+
 
 def find_app(name: str) -> App:
     """The app of that name, or of that program. Raises NotFound, naming all there are."""
     found = APPS.get(name.casefold()) or APPS.get(app_of_program(name))
+    demand_api(name)
     if found is None:
         words = {word: key for key, app in APPS.items() for word in (*app.programs, key)}
         near = get_close_matches(name.casefold(), words, n=1)
@@ -29,8 +37,17 @@ def find_app(name: str) -> App:
 
 def app_of_program(program: str) -> str:
     """The name of the app that this executable is; empty if it is none of them."""
-    stem = Path(program).name.casefold().removesuffix(".exe").removesuffix(".cmd")
-    return next((name for name, app in APPS.items() if stem in app.programs), "")
+    return next((name for name, app in APPS.items() if _stem(program) in app.programs), "")
+
+
+def demand_api(program: str) -> None:
+    """Raises NotFound for an executable or app that speaks no API of the gateway: it would pass by it."""
+    if reason := OTHER_APIS.get(_stem(program)):
+        raise NotFound(reason)
+
+
+def _stem(program: str) -> str:
+    return Path(program).name.casefold().removesuffix(".exe").removesuffix(".cmd")
 
 
 def used_last(tokens: Sequence[TokenView]) -> TokenView:
@@ -46,4 +63,4 @@ def key_in(environ: Mapping[str, str]) -> str:
 
 def generic_launch(target: AppTarget) -> Launch:
     """For a program that is in no table: the variables that SDKs read."""
-    return Launch(variables=generic_variables(target))
+    return Launch(variables=generic_variables(target), defaults=NO_TRACES)

@@ -21,9 +21,14 @@ from gateway.client.app import (
     shell_part,
 )
 from gateway.domain.patterns import is_embedding_model
+from gateway.domain.text import word
 
 CLAUDE_NAMES = frozenset({"best", "default", "haiku", "opus", "opusplan", "sonnet"})
 """Claude Code has models of its own by these names, and does not send them."""
+
+
+TOOL_SEARCH = {"ENABLE_TOOL_SEARCH": "true"}
+"""Without it, older versions send all tools with each call, unless the address is Anthropic's."""
 
 
 def _claude_variables(target: AppTarget) -> dict[str, str]:
@@ -47,7 +52,7 @@ def _claude_variables(target: AppTarget) -> dict[str, str]:
 
 
 def _claude(target: AppTarget) -> Sequence[Snippet]:
-    variables = _claude_variables(target)
+    variables = {**_claude_variables(target), **TOOL_SEARCH}
     return (
         shell_part(variables),
         file_part(f"or, to keep it: ~/.claude/settings.json ({HOME_NOTE})", json_text({"env": variables})),
@@ -60,6 +65,7 @@ def _claude_launch(target: AppTarget, folder: Path) -> Launch:
     file = {"settings.json": json_text({"env": variables})}
     return Launch(
         variables=variables,
+        defaults=TOOL_SEARCH,
         files=file,
         arguments=("--settings", str(folder / "settings.json")),
         warning=f"Claude Code has a model of its own called '{target.model}' and calls that; give yours another name"
@@ -95,7 +101,8 @@ def _codex(target: AppTarget) -> Sequence[Snippet]:
 
 def _codex_launch(target: AppTarget, _: Path) -> Launch:
     table = {f"model_providers.tollkeeper.{name}": value for name, value in _codex_provider(target).items()}
-    pairs = [f"{name}={value}" for name, value in {**_codex_settings(target), **table}.items()]
+    settings = {**_codex_settings(target), **table, "analytics.enabled": "false"}
+    pairs = [f"{name}={value}" for name, value in settings.items()]
     return Launch(variables={KEY_VARIABLE: target.secret}, arguments=[part for pair in pairs for part in ("-c", pair)])
 
 
@@ -134,7 +141,7 @@ def _qwen(target: AppTarget) -> Sequence[Snippet]:
 
 
 def _qwen_launch(target: AppTarget, folder: Path) -> Launch:
-    settings = {"security": {"auth": {"selectedType": "openai"}}}
+    settings = {"security": {"auth": {"selectedType": "openai"}}, "privacy": {"usageStatisticsEnabled": False}}
     path = {"QWEN_CODE_SYSTEM_SETTINGS_PATH": str(folder / "settings.json")}
     return Launch(variables={**_qwen_variables(target), **path}, files={"settings.json": json_text(settings)})
 
@@ -157,7 +164,8 @@ def _continue_config(target: AppTarget, key: str) -> str:
     names = [target.model, *(name for name in target.models if name != target.model)]
     return head + "\n".join(
         f"  - name: {quote(name)}\n    provider: openai\n    model: {quote(name)}\n"
-        f"    apiBase: {quote(target.base_url)}\n    apiKey: {key}\n    roles: [{_continue_roles(name)}]"
+        f"    apiBase: {quote(target.base_url)}\n    apiKey: {key}\n    roles: [{_continue_roles(name)}]\n"
+        "    requestOptions:\n      headers:\n        X-App: Continue"
         for name in names
     )
 
@@ -177,12 +185,123 @@ def _continue_launch(target: AppTarget, folder: Path) -> Launch:
     return Launch(variables={KEY_VARIABLE: target.secret}, files={"config.yaml": text}, arguments=arguments)
 
 
+def _cline_settings(target: AppTarget) -> str:
+    provider = "openai-compatible"
+    settings = {"provider": provider, "apiKey": target.secret, "model": target.model, "baseUrl": target.base_url}
+    entry = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+    return json_text({"version": 1, "lastUsedProvider": provider, "modes": {}, "providers": {provider: entry}})
+
+
 def _cline(target: AppTarget) -> Sequence[Snippet]:
     text = (
         f"API Provider: OpenAI Compatible\nBase URL: {target.base_url}\nAPI Key: {target.secret}\n"
         f"Model ID: {target.model}"
     )
-    return (Snippet(where="Cline's or Roo Code's panel > the gear", text=text),)
+    return (
+        Snippet(where="Cline's or Roo Code's panel > the gear", text=text),
+        file_part(
+            f"for the command line: ~/.cline/data/settings/providers.json ({HOME_NOTE})", _cline_settings(target)
+        ),
+    )
+
+
+def _cline_launch(target: AppTarget, folder: Path) -> Launch:
+    path = {"CLINE_PROVIDER_SETTINGS_PATH": str(folder / "providers.json")}
+    return Launch(variables=path, files={"providers.json": _cline_settings(target)})
+
+
+def _pi_provider(target: AppTarget) -> dict[str, object]:
+    free = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
+    shared = {"reasoning": False, "input": ["text", "image"], "cost": free}
+    models = [
+        {"id": name, "name": name, **shared, "contextWindow": context, "maxTokens": min(32_000, context // 4)}
+        for name, known in target.chat_models.items()
+        for context in (known or 128_000,)
+    ]
+    where = {"baseUrl": target.base_url, "apiKey": f"${KEY_VARIABLE}", "api": "openai-completions"}
+    return {"name": "Tollkeeper", **where, "models": models}
+
+
+def _pi(target: AppTarget) -> Sequence[Snippet]:
+    text = json_text({"providers": {"tollkeeper": _pi_provider(target)}})
+    return (
+        file_part(f"~/.pi/agent/models.json ({HOME_NOTE})", text),
+        own_key(target),
+        Snippet(where="then start it with", text=f"pi --model {word(f'tollkeeper/{target.model}')}"),
+    )
+
+
+def _pi_launch(target: AppTarget, folder: Path) -> Launch:
+    provider = json_text(_pi_provider(target))
+    extension = f'export default (pi) => pi.registerProvider("tollkeeper", {provider});\n'
+    return Launch(
+        variables={KEY_VARIABLE: target.secret},
+        defaults={"PI_TELEMETRY": "0"},
+        files={"tollkeeper.js": extension},
+        arguments=("--extension", str(folder / "tollkeeper.js"), "--model", f"tollkeeper/{target.model}"),
+    )
+
+
+def _copilot(target: AppTarget) -> Sequence[Snippet]:
+    variables = {
+        "COPILOT_PROVIDER_BASE_URL": target.base_url,
+        "COPILOT_PROVIDER_API_KEY": target.secret,
+        "COPILOT_MODEL": target.model,
+        "COPILOT_PROVIDER_HEADERS": "X-App: Copilot CLI",
+    }
+    if context := target.models.get(target.model):
+        variables["COPILOT_PROVIDER_MAX_PROMPT_TOKENS"] = str(context * 3 // 4)
+        variables["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] = str(min(32_000, context // 4))
+    return (shell_part(variables),)
+
+
+def _mini_swe_agent(target: AppTarget) -> Sequence[Snippet]:
+    variables = {
+        **openai_variables(target),
+        "MSWEA_MODEL_NAME": f"openai/{target.model}",
+        "MSWEA_CONFIGURED": "true",  # else it asks for a model and a key first
+        "MSWEA_COST_TRACKING": "ignore_errors",  # else it stops at a model whose price it does not know
+    }
+    return (shell_part(variables),)
+
+
+def _crush_config(target: AppTarget) -> str:
+    models = [
+        {"id": name, "name": name, "context_window": context or 128_000, "default_max_tokens": 16_000}
+        for name, context in target.chat_models.items()
+    ]
+    where = {"type": "openai-compat", "base_url": target.base_url, "api_key": f"${KEY_VARIABLE}"}
+    provider = {"name": "Tollkeeper", **where, "models": models}
+    first = {"provider": "tollkeeper", "model": target.model}
+    chosen = {"large": first, "small": first}
+    return json_text(
+        {"$schema": "https://charm.land/crush.json", "models": chosen, "providers": {"tollkeeper": provider}}
+    )
+
+
+def _crush(target: AppTarget) -> Sequence[Snippet]:
+    where = r"~/.config/crush/crush.json (Windows: %LOCALAPPDATA%\crush\crush.json)"
+    return file_part(where, _crush_config(target)), own_key(target)
+
+
+def _crush_launch(target: AppTarget, _: Path) -> Launch:
+    return Launch(
+        variables={KEY_VARIABLE: target.secret},
+        defaults={"CRUSH_DISABLE_METRICS": "1"},
+        files={"crush.json": _crush_config(target)},
+        folder_variable="CRUSH_GLOBAL_CONFIG",
+        folder_default="crush",
+    )
+
+
+def _goose(target: AppTarget) -> Sequence[Snippet]:
+    variables = {
+        "GOOSE_PROVIDER": "openai",
+        "GOOSE_MODEL": target.model,
+        "OPENAI_HOST": target.root,
+        "OPENAI_API_KEY": target.secret,
+    }
+    return (shell_part(variables),)
 
 
 def _zed(target: AppTarget) -> Sequence[Snippet]:
@@ -219,5 +338,10 @@ CODING_AGENTS: Mapping[str, App] = {
     "continue": App(title="Continue", guide=_continue, programs=("cn",), launch=_continue_launch),
     "zed": App(title="Zed", guide=_zed, programs=("zed", "zeditor")),
     "cursor": App(title="Cursor", guide=_cursor, programs=("cursor",)),
-    "cline": App(title="Cline, Roo Code", guide=_cline),
+    "cline": App(title="Cline, Roo Code", guide=_cline, programs=("cline",), launch=_cline_launch),
+    "pi": App(title="pi", guide=_pi, programs=("pi",), launch=_pi_launch),
+    "copilot": App(title="GitHub Copilot CLI", guide=_copilot, programs=("copilot",)),
+    "mini-swe-agent": App(title="mini-swe-agent", guide=_mini_swe_agent, programs=("mini", "mini-swe-agent")),
+    "crush": App(title="Crush", guide=_crush, programs=("crush",), launch=_crush_launch),
+    "goose": App(title="goose", guide=_goose, programs=("goose",)),
 }

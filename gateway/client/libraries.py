@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from gateway.client.app import (
     CLAUDE,
+    NO_TRACES,
     App,
     AppTarget,
     Snippet,
@@ -37,12 +38,7 @@ print(answer.content[0].text)"""
 
 
 def _openai_agents(target: AppTarget) -> Sequence[Snippet]:
-    # Traces would go to OpenAI with the key of this gateway.
-    variables = {
-        **openai_variables(target),
-        "OPENAI_DEFAULT_MODEL": target.model,
-        "OPENAI_AGENTS_DISABLE_TRACING": "1",
-    }
+    variables = {**openai_variables(target), "OPENAI_DEFAULT_MODEL": target.model, **NO_TRACES}
     text = f"""\
 from agents import Agent, Runner
 

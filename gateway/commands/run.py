@@ -20,7 +20,7 @@ import click
 import msgspec
 
 from gateway.client.app import KEY_VARIABLE, App, Launch
-from gateway.client.apps import app_of_program, find_app, generic_launch
+from gateway.client.apps import app_of_program, demand_api, find_app, generic_launch
 from gateway.client.control import ControlClient
 from gateway.client.model_choice import FormerRuns, usual_model
 from gateway.client.test_call import demand_serving
@@ -119,6 +119,8 @@ def run_program(
     name = app or app_of(program, command[1:])
     if app is not None:
         find_app(app)
+    else:
+        demand_api(program)
     runs = FormerRuns(program=_label(program, command[1:]), folder=Path.cwd().name or "root", arguments=command[1:])
     body: dict[str, Any] = {
         "name": f"{runs.program}-{runs.folder}-{secrets.token_hex(3)}",
@@ -176,7 +178,7 @@ async def _prepare(
     if launch.folder_variable:
         variables[launch.folder_variable] = str(folder)
     kept = {variable: value for variable, value in os.environ.items() if variable not in variables}
-    environment = kept | {variable: value for variable, value in variables.items() if value}
+    environment = {**launch.defaults, **kept, **{variable: value for variable, value in variables.items() if value}}
     if any(variable.lower() in ("http_proxy", "all_proxy") for variable in environment):
         for variable in ("no_proxy", "NO_PROXY"):  # some programs read the one, some the other
             environment[variable] = ",".join(filter(None, (environment.get(variable), LOOPBACK)))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.client.app import AppTarget, Launch, Snippet
-from gateway.client.apps import APPS, app_of_program, find_app, generic_launch, key_in
+from gateway.client.apps import APPS, app_of_program, demand_api, find_app, generic_launch, key_in
 from gateway.client.connect_card import Shell
 from gateway.domain.errors import NotFound
 from tests.house import ROOT
@@ -56,10 +56,10 @@ def test_models_are_only_those_that_the_token_sees(name: str) -> None:
 def test_the_key_reaches_a_program_by_its_environment_or_a_file_and_never_by_an_argument(name: str) -> None:
     launch = APPS[name].launched(TARGET, Path("/tmp/x"))
     assert not [argument for argument in launch.arguments if KEY in argument]
-    assert KEY in str(launch.variables) + str(launch.files) or name in ("cursor", "cline")
+    assert KEY in str(launch.variables) + str(launch.files) or name == "cursor"
 
 
-@pytest.mark.parametrize("name", ["claude", "opencode", "zed"])
+@pytest.mark.parametrize("name", ["claude", "opencode", "zed", "pi", "crush", "cline"])
 def test_json_files_are_valid_whatever_a_model_is_called(name: str) -> None:
     target = msgspec.structs.replace(TARGET, model=NASTY)
     for file in files(name, target):
@@ -90,7 +90,7 @@ def test_codex_is_started_with_the_same_as_overrides() -> None:
     launch = APPS["codex"].launched(TARGET, Path())
     overrides = "\n".join(value for option, value in zip(launch.arguments[::2], launch.arguments[1::2], strict=True))
     (file,) = files("codex")
-    assert tomllib.loads(overrides) == tomllib.loads(file.text)
+    assert tomllib.loads(overrides) == {**tomllib.loads(file.text), "analytics": {"enabled": False}}
     assert launch.variables == {"TOLLKEEPER_TOKEN": KEY}
 
 
@@ -125,6 +125,79 @@ def test_a_model_that_makes_embeddings_is_none_to_choose_for_a_conversation(name
     shown = [part for part in ("text-embedding-3", "bge-m3") if part in texts(name, OTHERS)]
     assert shown == {"continue": ["text-embedding-3", "bge-m3"], "open-webui": ["text-embedding-3"]}.get(name, [])
     assert name == "ollama" or "bge-m3" in texts(name, msgspec.structs.replace(OTHERS, model="bge-m3"))
+
+
+def test_claude_code_searches_its_tools_unless_its_user_says_otherwise() -> None:
+    launch = APPS["claude"].launched(TARGET, Path("/tmp/x"))
+    assert launch.defaults == {"ENABLE_TOOL_SEARCH": "true"}
+    assert "ENABLE_TOOL_SEARCH" not in str(launch.variables) + str(launch.files)
+    shell, file = APPS["claude"].guide(TARGET)
+    assert shell.variables["ENABLE_TOOL_SEARCH"] == "true"
+    assert msgspec.json.decode(file.text)["env"]["ENABLE_TOOL_SEARCH"] == "true"
+
+
+@pytest.mark.parametrize("name", [name for name, app in APPS.items() if not app.programs])
+def test_no_library_sends_traces_with_the_key_of_the_gateway(name: str) -> None:
+    launch = APPS[name].launched(TARGET, Path("/tmp/x"))
+    assert {**launch.defaults, **launch.variables}["OPENAI_AGENTS_DISABLE_TRACING"] == "1"
+
+
+def test_programs_are_started_without_reports_to_their_vendors() -> None:
+    launches = {name: APPS[name].launched(TARGET, Path("/tmp/x")) for name in ("codex", "qwen-code", "pi", "crush")}
+    assert "analytics.enabled=false" in launches["codex"].arguments
+    assert msgspec.json.decode(launches["qwen-code"].files["settings.json"])["privacy"] == {
+        "usageStatisticsEnabled": False
+    }
+    assert launches["pi"].defaults == {"PI_TELEMETRY": "0"}
+    assert launches["crush"].defaults == {"CRUSH_DISABLE_METRICS": "1"}
+
+
+def test_pi_gets_its_provider_by_an_extension_and_every_field_that_it_insists_on() -> None:
+    launch = APPS["pi"].launched(msgspec.structs.replace(TARGET, model=NASTY), Path("/tmp/x"))
+    assert launch.arguments == ("--extension", str(Path("/tmp/x/tollkeeper.js")), "--model", f"tollkeeper/{NASTY}")
+    script = launch.files["tollkeeper.js"].removeprefix('export default (pi) => pi.registerProvider("tollkeeper", ')
+    provider = msgspec.json.decode(script.removesuffix(");\n"))
+    assert (provider["baseUrl"], provider["apiKey"]) == (URL, "$TOLLKEEPER_TOKEN")
+    assert [(model["id"], model["contextWindow"], model["maxTokens"]) for model in provider["models"]] == [
+        ("claude-opus-5", 200_000, 32_000),
+        (NASTY, 128_000, 32_000),
+        ("qwen3", 32_000, 8_000),
+    ]
+    assert {"reasoning", "input", "cost"} <= provider["models"][0].keys()
+
+
+def test_copilot_knows_the_size_of_the_context() -> None:
+    variables = APPS["copilot"].launched(TARGET, Path()).variables
+    assert (variables["COPILOT_PROVIDER_BASE_URL"], variables["COPILOT_MODEL"]) == (URL, "qwen3")
+    assert variables["COPILOT_PROVIDER_MAX_PROMPT_TOKENS"] == "24000"
+    assert variables["COPILOT_PROVIDER_MAX_OUTPUT_TOKENS"] == "8000"
+
+
+def test_cline_reads_a_file_of_the_run() -> None:
+    launch = APPS["cline"].launched(TARGET, Path("/tmp/x"))
+    assert launch.variables == {"CLINE_PROVIDER_SETTINGS_PATH": str(Path("/tmp/x/providers.json"))}
+    settings = msgspec.json.decode(launch.files["providers.json"])
+    assert settings["providers"][settings["lastUsedProvider"]]["settings"] == {
+        "provider": "openai-compatible",
+        "apiKey": KEY,
+        "model": "qwen3",
+        "baseUrl": URL,
+    }
+
+
+@pytest.mark.parametrize(("name", "address"), [("goose", "OPENAI_HOST"), ("mini-swe-agent", "OPENAI_BASE_URL")])
+def test_agents_that_read_variables_get_the_address_and_the_model(name: str, address: str) -> None:
+    variables = APPS[name].launched(TARGET, Path()).variables
+    assert variables[address] == {"goose": "http://127.0.0.1:8655", "mini-swe-agent": URL}[name]
+    assert "qwen3" in "".join(variables.values())
+
+
+@pytest.mark.parametrize("name", ["gemini", "/usr/bin/gemini", "gemini.cmd", "Gemini-CLI"])
+def test_a_program_that_speaks_no_api_of_the_gateway_is_refused(name: str) -> None:
+    with pytest.raises(NotFound, match="Gemini CLI speaks Gemini's API only"):
+        demand_api(name)
+    with pytest.raises(NotFound, match="Gemini CLI speaks Gemini's API only"):
+        find_app(name)
 
 
 def test_an_unknown_app_is_refused_with_all_names() -> None:
@@ -168,7 +241,8 @@ def test_any_other_program_gets_what_sdks_read() -> None:
             "ANTHROPIC_BASE_URL": "http://127.0.0.1:8655",
             "ANTHROPIC_API_KEY": KEY,
             "ANTHROPIC_AUTH_TOKEN": "",
-        }
+        },
+        defaults={"OPENAI_AGENTS_DISABLE_TRACING": "1"},
     )
 
 

@@ -77,6 +77,24 @@ def test_the_program_gets_variables_stdin_and_arguments_and_its_exit_code_is_our
     assert (ran.code, ran.out) == (7, f"{address} ['--model', 'x'] typed\n")
 
 
+@pytest.mark.parametrize(("own", "found"), [(None, "1"), ("0", "0")])
+def test_traces_of_agents_are_off_unless_the_user_says_otherwise(served: Served, own: str | None, found: str) -> None:
+    body = "import os; print(os.environ['OPENAI_AGENTS_DISABLE_TRACING'])"
+    more = {} if own is None else {"OPENAI_AGENTS_DISABLE_TRACING": own}
+    command = [*PROGRAM, "run", sys.executable, "-c", body]
+    ran = fork_server.run(command, env={**environment(served.home), **more}, timeout=PATIENCE_S)
+    assert (ran.returncode, ran.stdout) == (0, f"{found}\n")
+
+
+def test_a_program_that_would_pass_by_the_gateway_is_not_started(served: Served, tmp_path: Path) -> None:
+    script(tmp_path, "gemini", "print('started')")
+    ran = tollkeeper(served.home, "run", str(tmp_path / "gemini"))
+    assert ran.code == Exit.NOT_FOUND
+    assert "it would call Google" in ran.err
+    assert "started" not in ran.out
+    assert not tokens(served)
+
+
 def test_an_unknown_option_before_the_program_is_not_the_program() -> None:
     ran = run("run", "--budgt", "2", "--", "true", control=Control({}))
     assert ran.code == Exit.USAGE
