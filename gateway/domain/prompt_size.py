@@ -104,12 +104,13 @@ def bound_of(
     if long.mark:
         size += sum(long.hidden(value) for value in given + shown + forms)
     tokens = BOUND_TOOLS_TOKENS if forms else 0
-    if shown:
+    together = b"".join(shown)
+    if together and _NUMBERS.search(together):
         numbers = [value for value in shown if _NUMBERS.search(bytes(value))]
         tokens += sum(len(memoryview(value)) // BOUND_BYTES_PER_NUMBER for value in numbers)
     media = NO_MEDIA
     special = [value for value in given if _has_sign(bytes(value), signs)]
-    if shown:
+    if together and _has_sign(together, _SIGNS):
         special += [value for value in shown if _has_sign(bytes(value), _SIGNS)]
     if special:
         parts = read_prompt(special, long)

@@ -110,7 +110,8 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> Inb
     tokens = _check_input(fields)
     read_number(fields, "dimensions", MOST_DIMENSIONS)
     read_field(fields, "encoding_format", _FORMAT, "float, base64 or null")
-    repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields) * input_count(fields)
+    repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields)
+    repeated *= input_count(fields) if repeated else 0
     others = [fields[name] for name in fields.keys() - _CHECKED]
     bound = bound_of([] if tokens else [fields["input"]], (), others, long, ())
     return InboundRequest(
