@@ -48,6 +48,10 @@ class Renderer(Protocol):
     def take(self, event: AnswerEvent) -> bytes:
         """What the client gets for an event, at once; nothing of the end, which is ``tail``."""
 
+    def take_texts(self, pieces: list[TextPiece]) -> bytes:
+        """The same for pieces of text in the middle of a block."""
+        return b"".join([self.take(piece) for piece in pieces])
+
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """Totals and the terminal event. It is sent once the call is recorded."""
 
@@ -149,21 +153,42 @@ class RenderedStream(SourceFacts, FramedStream):
         return out
 
     def _read_events(self, block: bytes) -> bytes:
-        if self._state.in_text and (texts := self._reader.texts(block)) and self._state.count_texts(texts):
-            self.events += block.count(BLANK)
-            take = self.renderer.take
-            return b"".join([take(piece) for piece in texts])
-        out = []
+        state, texts = self._state, self._reader.texts
+        if state.in_text and (pieces := texts(block)) and state.count_texts(pieces):
+            self.events += len(pieces)
+            return self.renderer.take_texts(pieces)
+        out: list[bytes] = []
+        run: list[TextPiece] = []
         for part in filter(None, block.split(BLANK)):
-            if has_comment(part):
-                self.comments += 1
-            event = parse(part)
-            if event is not None and event.data:
-                self.events += 1
-                out.append(self._pass(event))
+            if (pieces := texts(part)) and state.in_text:
+                run += pieces
+                continue
+            out += (self._pass_texts(run), self._read_event(part, pieces))
+            run = []
             if self.failure or self.finished:
                 break
+        out.append(self._pass_texts(run))
         return b"".join(out)
+
+    def _pass_texts(self, run: list[TextPiece]) -> bytes:
+        """Pieces of text that follow one another, each of them an event."""
+        self.events += len(run)
+        if not run or self._state.count_texts(run):
+            return self.renderer.take_texts(run) if run else b""
+        return b"".join([self._pass(SSEEvent(text.piece), [text]) for text in run])
+
+    def _read_event(self, part: bytes, texts: list[TextPiece] | None) -> bytes:
+        """What the client gets for one event, without its blank line. ``texts``: it brings nothing else."""
+        if has_comment(part):
+            self.comments += 1
+        event = parse(part)
+        if event is None or not event.data:
+            return b""
+        self.events += 1
+        out = self._pass(event, texts or self._reader.read(event))
+        if not self.failure and self._reader.done:
+            out += self._conclude(done=True)
+        return out
 
     def _read_rest(self, rest: bytes) -> bytes:
         """The last event counts without its blank line, if it is whole."""
@@ -195,17 +220,15 @@ class RenderedStream(SourceFacts, FramedStream):
             return b""
         return out + self._conclude(done=True)
 
-    def _pass(self, event: SSEEvent) -> bytes:
+    def _pass(self, event: SSEEvent, parts: Iterable[AnswerPart]) -> bytes:
         """What the client gets for one event."""
         try:
             refuse_many_elements(event.data)
-            out = self._render(self._parts(self._reader.read(event)))
+            out = self._render(self._parts(parts))
         except ValueError:
             self._skip(event)
             return b""
-        self.failure = self._reader.failure
-        if not self.failure and self._reader.done:
-            out += self._conclude(done=True)
+        self.failure = self.failure or self._reader.failure
         return out
 
     def _parts(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
@@ -241,7 +264,7 @@ class RenderedStream(SourceFacts, FramedStream):
             return b""
         default = self._reader.default_word if self._state.began and not self._state.complete else ""
         if not (self._state.complete or default):
-            self.failure = self._unfinished()
+            self.failure = _unfinished(self._state, self._channel)
             return b""
         if self._state.empty:
             self.failure = bad_response(self._channel, "a tool call has no name")
@@ -255,10 +278,12 @@ class RenderedStream(SourceFacts, FramedStream):
             self._state.note("no_done")
         return out
 
-    def _unfinished(self) -> Failure:
-        if self._state.garbled:
-            return bad_response(self._channel, "an event of the stream is not valid, and the answer has no end")
-        return truncation(self._channel, "it has no finish_reason" if self._state.began else "it has no choice")
+
+def _unfinished(state: AnswerState, channel: Channel) -> Failure:
+    """The failure of an answer without an end."""
+    if state.garbled:
+        return bad_response(channel, "an event of the stream is not valid, and the answer has no end")
+    return truncation(channel, "it has no finish_reason" if state.began else "it has no choice")
 
 
 def _pieces_of(event: AnswerEvent) -> Iterator[AnswerEvent]:

@@ -159,10 +159,15 @@ class MessagesRenderer(Renderer):
         self._text_head = b""
         """What is before a piece of the text block that is open."""
 
+    def take_texts(self, pieces: list[TextPiece]) -> bytes:
+        """See ``Renderer``."""
+        if self._open != "text":
+            return super().take_texts(pieces)
+        between = b"}}\n\n" + self._text_head
+        return self._text_head + between.join([event.piece for event in pieces]) + b"}}\n\n"
+
     def take(self, event: AnswerEvent) -> bytes:
         """See ``Renderer``."""
-        if type(event) is TextPiece and self._open == "text":
-            return b"".join((self._text_head, event.piece, b"}}\n\n"))
         self._ending.see(event)
         if isinstance(event, AnswerBegan):
             return self._start(event.usage)
