@@ -22,8 +22,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PATIENCE_S = 150.0
 
 PROGRAMS = (
-    *("aider", "claude", "cn", "codex", "git", "gptme", "llm", "node", "ollama", "open-webui", "opencode"),
-    *("python", "qwen", "sgpt"),
+    *("aider", "claude", "cline", "cn", "codex", "copilot", "crush", "git", "goose", "gptme", "llm", "mini", "node"),
+    *("ollama", "open-webui", "opencode", "pi", "python", "qwen", "sgpt"),
 )
 
 ELSEWHERE = re.compile(
