@@ -15,7 +15,7 @@ import msgspec
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
-from gateway.domain.prompt_size import MESSAGE_TOKENS, bound_of, count_tokens, prompt_tokens
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, count_tokens, prompt_tokens
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
@@ -142,6 +142,9 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> Inb
     prompts = prompt_count(fields)
     tokens = count_tokens(given)
     texts = [fields[name] for name in ("prompt", "suffix") if name in fields and not (tokens and name == "prompt")]
+    if prompts > 1 and "suffix" in fields:  # which goes with each of them
+        size = len(memoryview(fields["suffix"])) + long.hidden(fields["suffix"])
+        tokens += -(-(prompts - 1) * size // BOUND_BYTES_PER_TOKEN)
     others = [fields[name] for name in fields.keys() - _CHECKED]
     bound = bound_of(texts, (), others, long, ())
     return InboundRequest(

@@ -72,6 +72,7 @@ def test_every_prompt_has_its_answers(fields: dict[str, Any], most: int) -> None
 def test_prompt_and_suffix_are_the_input() -> None:
     assert parsed().input_bound == BOUND_LEAST + 4
     assert parsed(prompt="x" * 298, suffix="y" * 298).input_bound == 204
+    assert parsed(prompt=["x", "x", "x"], suffix="y" * 298).input_bound == 309
     assert parsed(prompt=[7] * 90).input_bound == 90 + BOUND_LEAST + 4
 
 
