@@ -94,6 +94,11 @@ class ProgramSetup(msgspec.Struct, frozen=True, kw_only=True):
     metavar="TOKENS",
     help="Hold no more output tokens for each of its calls; see 'token edit --help'.",
 )
+@click.option(
+    "--fit-output/--no-fit-output",
+    default=True,
+    help="Lower the output limit of a call that too little is left for to what the rest pays for, or reject the call.",
+)
 @click.option("--group", type=SOME, shell_complete=GROUPS, help="Group of its token, if not the usual one.")
 @click.option("--expires", type=WHEN, help="End its token then at the latest: 2h, 30d, 2026-12-31.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
@@ -106,6 +111,7 @@ def run_program(
     command: tuple[str, ...],
     *,
     hold_output: int | None,
+    fit_output: bool,
 ) -> None:
     """Start PROGRAM with its environment pointed at this gateway.
 
@@ -128,7 +134,7 @@ def run_program(
         "expires": expires or now() + LEASE_MS,
         "budgets": [Budget(window=Window.EVER, nanos=Nanos(budget))] if budget is not None else [],
     }
-    body |= given_values(group=group, hold_output=hold_output)
+    body |= given_values(group=group, hold_output=hold_output) | {"fit_output": fit_output}
     with SignalRelay() as relay, _own_token(body, renewed=expires is None) as created, _own_folder() as folder:
         setup = run(lambda client: _prepare(client, created, name, model or runs, folder), running=True)
         if setup.launch.warning:

@@ -39,6 +39,7 @@ from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
 from gateway.inbound.api import InboundApi, InboundRequest
+from gateway.upstream.output_limit import LEAST_OUTPUT
 
 _NONE_LEFT_OUT: Final[Mapping[str, QuotaExceeded]] = {}
 
@@ -68,11 +69,46 @@ def group_of(token: Token, catalog: Catalog) -> Group:
     return group
 
 
+FITS = 2
+"""How often an output limit is lowered: the second time by what it turned out not to bound, such as thinking."""
+
+
 def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = nothing_recalled) -> Admission:
-    """Check visibility, price, rate limits and quota; changes nothing but the call's own price, need and fallbacks.
+    """Check visibility, price, rate limits and quota; changes nothing but the call's own price, need, fallbacks and
+    output limit.
 
     Gates at which the call has a place already are not asked again.
     """
+    try:
+        return _admit(call, limiter, books, recall)
+    except QuotaExceeded as error:
+        first = last = error.with_traceback(None)  # its frames lead back to the call
+    for _ in range(FITS):
+        if not _fit_output(call, last):
+            break
+        try:
+            return _admit(call, limiter, books, recall)
+        except QuotaExceeded as error:
+            last = error.with_traceback(None)
+    raise first
+
+
+def _fit_output(call: Call, error: QuotaExceeded) -> bool:
+    """Lower the call's output limit to what is left, if its token wants that and it is enough for a useful answer."""
+    context, request = call.context, call.context.request
+    cap, choices = request.output_cap, request.choices
+    if not context.token.fit_output or cap is None:
+        return False
+    beside = 0 if request.lowered is None else max(0, call.need.output // choices - cap)  # that no limit bounds
+    limit = error.affordable_output // choices - beside
+    lowered = context.visit.api.with_limit(request, limit) if LEAST_OUTPUT <= limit < cap else None
+    if lowered is None:
+        return False
+    call.context, call.needs = msgspec.structs.replace(context, request=lowered), ()
+    return True
+
+
+def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> Admission:
     context, catalog = call.context, call.context.catalog
     name = context.request.model
     entry = entry_for(call)
@@ -142,6 +178,7 @@ def _plan(call: Call, one: ModelNeed, need: CallNeed, books: MoneyBooks) -> Hold
         nanos = need.nanos if error.left_nanos is None else error.left_nanos
         tokens = need.input + need.output if error.left_tokens is None else error.left_tokens
         limit = affordable_output(need, nanos, tokens, one.price, group.multiplier)
+        error.affordable_output = limit or 0
         if limit and one.plain and context.request.plain and context.request.choices == 1:
             error.message += f"; or send it with an output limit of at most {count_text(limit, 'token')}"
         raise

@@ -41,7 +41,7 @@ class AttemptState(msgspec.Struct):
     """The channel speaks the client's API: request and answer pass as they are, except for the model's name. False for
     chat completions, see ``Record.native``."""
     lowered: int | None = None
-    """The model's own output limit, if the client's was higher and was lowered."""
+    """The output limit that was sent, if the client's was higher: the model's own, or what the money left pays for."""
     repairs: tuple[str, ...] = ()
     """Marks of what was repaired in the client's request."""
     parts: int = 0

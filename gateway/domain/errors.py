@@ -191,6 +191,8 @@ class QuotaExceeded(GatewayError):
     """What all budgets of tokens leave; None if there are none."""
     status: int = 429
     """What stops the program that called; see ``set_quota_status``."""
+    affordable_output: int = 0
+    """Output tokens of all choices together that the rest pays for."""
 
     def _http(self) -> tuple[int, str]:
         return self.status, self.default_type

@@ -104,6 +104,15 @@ TOKEN: Table = (
         advanced=True,
     ),
     Field(
+        name="fit_output",
+        kind=Flag("lower it to what is left", "reject the call"),
+        label="Unpayable output limit",
+        help="Whether an output limit that too little is left for is lowered to what the rest pays for, at least 1024 "
+        "tokens, instead of rejecting the call.",
+        option="--fit-output/--no-fit-output",
+        advanced=True,
+    ),
+    Field(
         name="color",
         kind=Choice({one: one.value for one in Color}),
         label="Color",

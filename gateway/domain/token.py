@@ -49,6 +49,8 @@ class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     hold_output: int = 0
     """Output tokens that are held for a call at most, and for one without a limit of its own; 0: all that a request
     allows. With it, calls may cost more than they hold."""
+    fit_output: bool = False
+    """Lower the output limit of a call that too little is left for to what the rest pays for, if that is useful."""
     color: Color = Color.NONE
     note: str = ""
 

@@ -95,6 +95,8 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The client's own name of the conversation; empty: it gave none."""
     kept_id: str = ""
     """The answer that the request goes on from, kept by the upstream that gave it; empty: all is in the request."""
+    lowered: int | None = None
+    """The output limit that it has instead of the client's, which the money left does not pay for."""
     removed: tuple[str, ...] = ()
     """Names of the client's fields that have no counterpart in the words of the API."""
     forward: Mapping[str, str] = {}
@@ -170,6 +172,10 @@ class InboundApi(Protocol):
     def prompt_tokens(self, request: InboundRequest) -> int:
         """About how many input tokens the request has."""
         return prompt_tokens(request.fields) if request.prompt is None else request.prompt
+
+    def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
+        """The request with this lower output limit of each choice; None if it cannot have one."""
+        return None
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """The request as every attempt begins with it: in the words of the API."""

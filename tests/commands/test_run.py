@@ -389,6 +389,15 @@ def test_a_program_that_keeps_settings_of_its_own_is_warned_of(served: Served, t
     assert "\nnote: Open WebUI takes its settings from the environment now " in f"\n{ran.err}"
 
 
+@pytest.mark.parametrize(("options", "fits"), [((), True), (("--fit-output",), True), (("--no-fit-output",), False)])
+def test_its_output_limits_fit_what_is_left_unless_told_otherwise(
+    served: Served, options: tuple[str, ...], *, fits: bool
+) -> None:
+    tollkeeper(served.home, "run", *options, "--", sys.executable, "-c", CALL)
+    (token,) = tokens(served)
+    assert token["fit_output"] is fits
+
+
 def test_each_of_its_calls_may_hold_less(served: Served) -> None:
     with started(served, "--hold-output", "8000", sys.executable, "-c", "input()", stdin=subprocess.PIPE) as process:
         (token,) = _awaited(served)

@@ -33,6 +33,7 @@ TOKENS: TokenPair = (
         expires=Millis(NOW + 60_000 * 60 * 24 * 400),
         stop_when_empty=True,
         hold_output=8000,
+        fit_output=True,
         color=Color.RED,
         note="two words",
     ),

@@ -24,6 +24,7 @@ from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.chat.render import ChatRenderer, render_completion
 from gateway.inbound.json_body import Fields, fields_of
 from gateway.inbound.large_body import read_large
+from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.answer_reader import DialectAdapter
@@ -282,6 +283,10 @@ class ChatCompletions(InboundApi):
         """See ``InboundApi``."""
         body = request.body
         return parse_large_chat_request(body) if len(body) > LARGE else _request(body, *fields_of(body))
+
+    def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
+        """See ``InboundApi``."""
+        return lower_limit(request, CAPS, limit)
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""

@@ -17,6 +17,7 @@ from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import CHAT, error_object
 from gateway.inbound.chat.conversation import fit_dialect
+from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.messages.deferred_tools import without_deferred_tools
 from gateway.inbound.messages.native import MessagesRelay, native_order
 from gateway.inbound.messages.render import MessagesRenderer, render_message, write_event
@@ -91,6 +92,10 @@ class Messages(InboundApi):
         if channel.dialect is Dialect.ANTHROPIC and vendor_of(channel.preset, channel.base_url).name not in LOCAL:
             return ""
         return "keeps no conversations: send all messages without 'thread'"
+
+    def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
+        """See ``InboundApi``."""
+        return lower_limit(request, ("max_tokens",), limit)
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""

@@ -19,6 +19,7 @@ from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.inbound.json_body import fields_of
+from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.ollama.rendering import (
     CHAT_LINES,
     GENERATE_LINES,
@@ -33,6 +34,7 @@ from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.output_limit import CAPS
 from gateway.upstream.overrides import apply_overrides
 
 LATEST = ":latest"
@@ -78,6 +80,10 @@ class OllamaChat(_Ollama):
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
         return _as_chat(request, chat_request(read_object(request.body)))
+
+    def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
+        """See ``InboundApi``."""
+        return lower_limit(request, CAPS, limit)
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""

@@ -24,6 +24,7 @@ from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import CHAT, error_object
 from gateway.inbound.chat.conversation import fit_dialect
+from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.relay import NativeStream
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.inbound.responses.reader import ResponsesReader
@@ -84,6 +85,10 @@ class Responses(InboundApi):
     def keeps_answer(self, request: InboundRequest) -> bool:
         """See ``InboundApi``."""
         return True
+
+    def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
+        """See ``InboundApi``."""
+        return lower_limit(request, ("max_output_tokens",), limit)
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""

@@ -1,0 +1,183 @@
+"""An output limit that too little is left for is lowered to what the rest pays for, if the token wants that."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.domain.budget import Budget
+from gateway.domain.channel import Dialect
+from gateway.domain.group import Fallback
+from gateway.domain.units import DOLLAR, Nanos
+from tests.fakes.client import Answer, Client
+from tests.fakes.gateway import Gateway
+from tests.fakes.messages import speak_messages
+from tests.fakes.provider import Provider, Script
+from tests.fakes.replies import Doc, dumps, speak
+from tests.v1.test_every_api import upstream
+from tests.v1.test_output_holds import APIS, EVERY, when
+
+PRICE = 25_000
+"""Nano-dollars of one output token; input is free."""
+
+
+async def call(client: Client, api: str, **more: Any) -> Answer:
+    path, body = APIS[api]
+    head = {"anthropic-version": "2023-06-01"}
+    return await client.ask("POST", path, dumps({"model": "m", **body, **more}), head)
+
+
+def poor(gateway: Gateway, tokens: int, **fields: Any) -> Client:
+    """A token whose budget pays for so many output tokens."""
+    gateway.price(input=Nanos(0), output=Nanos(25 * DOLLAR))
+    return gateway.token("poor", budgets=(Budget(nanos=Nanos(tokens * PRICE)),), **{"fit_output": True, **fields})
+
+
+def caps(body: Doc) -> list[object]:
+    config = body.get("generationConfig") or {}
+    names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+    return [body[name] for name in names if name in body] + [v for k, v in config.items() if k == "maxOutputTokens"]
+
+
+def answer_of(dialect: Dialect) -> Script:
+    return speak_messages() if dialect is Dialect.ANTHROPIC else speak()
+
+
+@pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC])
+@EVERY
+async def test_the_limit_that_goes_out_is_what_the_rest_pays_for(
+    gateway: Gateway, provider: Provider, api: str, dialect: Dialect
+) -> None:
+    gateway.channel(provider.base_url, dialect=dialect, preset="mistral" if dialect is Dialect.OPENAI else "")
+    client = poor(gateway, 10_000)
+    provider.on("m", answer_of(dialect))
+    answer = await call(client, api)
+    (record,) = await gateway.settled()
+    assert (answer.status, answer.head.get("x-gateway-output-limit")) == (200, "10000")
+    assert (caps(provider.last.json), record.held) == ([10_000], 10_000 * PRICE)
+    assert "output_limit=10000" in record.marks
+
+
+@pytest.mark.parametrize("native", ["chat", "messages", "responses"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_natively_too(gateway: Gateway, provider: Provider, native: str, *, stream: bool) -> None:
+    dialect = Dialect.ANTHROPIC if native == "messages" else Dialect.OPENAI
+    gateway.channel(provider.base_url, dialect=dialect)
+    client = poor(gateway, 2_000)
+    provider.on("m", speak_messages() if native == "messages" else upstream())
+    await call(client, native, stream=stream)
+    assert [caps(one.json) for one in provider.exchanges] == [[2_000]] * (2 if native == "responses" else 1)
+
+
+@pytest.mark.parametrize(("left", "status"), [(1_024, 200), (1_023, 429), (0, 429)])
+@EVERY
+async def test_less_than_a_useful_answer_is_refused(
+    gateway: Gateway, provider: Provider, api: str, left: int, status: int
+) -> None:
+    gateway.channel(provider.base_url, preset="mistral")
+    client = poor(gateway, left)
+    provider.on("m", speak())
+    assert (await call(client, api)).status == status
+    assert len(provider.exchanges) == (status == 200)
+
+
+async def test_a_token_that_does_not_want_it_is_refused(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    client = poor(gateway, 10_000, fit_output=False)
+    assert ((await call(client, "chat")).status, provider.exchanges) == (429, [])
+
+
+async def test_a_limit_that_can_be_paid_goes_out_as_it_came(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    client = poor(gateway, 64_000)
+    provider.on("m", speak_messages())
+    answer = await call(client, "messages")
+    _, body = APIS["messages"]
+    assert (provider.last.body, answer.head.get("x-gateway-output-limit")) == (dumps({"model": "m", **body}), "")
+
+
+@pytest.mark.parametrize(
+    ("left", "budget", "sent"),
+    [(10_000, 63_999, 8_976), (10_000, 4_000, 4_000), (10_000, 9_500, 8_976), (2_048, 63_999, 1_024)],
+)
+async def test_a_thinking_budget_stays_below_the_limit_with_room_for_an_answer(
+    gateway: Gateway, provider: Provider, left: int, budget: int, sent: int
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    client = poor(gateway, left)
+    provider.on("m", speak_messages())
+    answer = await call(client, "messages", thinking={"type": "enabled", "budget_tokens": budget})
+    found = provider.last.json
+    assert (answer.status, found["max_tokens"], found["thinking"]["budget_tokens"]) == (200, left, sent)
+
+
+async def test_too_little_to_think_is_refused(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    client = poor(gateway, 2_047)
+    answer = await call(client, "messages", thinking={"type": "enabled", "budget_tokens": 2_000})
+    assert (answer.status, provider.exchanges) == (429, [])
+
+
+async def test_several_answers_share_the_rest(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    client = poor(gateway, 10_001)
+    provider.on("m", speak())
+    await call(client, "chat", n=2)
+    assert caps(provider.last.json) == [5_000]
+
+
+async def test_a_budget_of_tokens_lowers_it_as_well(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    gateway.price(input=Nanos(0), output=Nanos(25 * DOLLAR))
+    client = gateway.token("poor", budgets=(Budget(tokens=5_000),), fit_output=True)
+    provider.on("m", speak())
+    assert (await call(client, "chat")).status == 200
+    (cap,) = caps(provider.last.json)
+    assert isinstance(cap, int)
+    assert 4_900 < cap < 5_000
+
+
+async def test_another_cap_that_cannot_be_lowered_is_refused(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    client = poor(gateway, 10_000)
+    answer = await call(client, "chat", n_predict=60_000)
+    assert (answer.status, provider.exchanges) == (429, [])
+
+
+async def test_both_names_of_the_limit_are_lowered(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    client = poor(gateway, 10_000)
+    provider.on("m", speak())
+    await call(client, "chat", max_completion_tokens=50_000)
+    assert set(caps(provider.last.json)) == {10_000}
+
+
+async def test_an_alias_is_lowered_by_the_price_of_the_model_that_answers(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    client = poor(gateway, 10_000)
+    gateway.group("default", fallbacks=(Fallback(model="best", to=("m",)),))
+    provider.on("m", speak())
+    assert (await call(client, "chat", model="best")).status == 200
+    assert caps(provider.last.json) == [10_000]
+
+
+async def test_calls_at_the_same_time_never_pass_the_budget(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    client = poor(gateway, 70_000)
+    go_on = asyncio.Event()
+    provider.on("m", when(go_on, speak(completion=5_000)))
+    calls = [asyncio.ensure_future(call(client, "chat")) for _ in range(4)]
+    await provider.asked(2)
+    held = sum(one.held for one in gateway.engine.store.books.running.values())
+    go_on.set()
+    statuses = sorted([(await one).status for one in calls])
+    assert (held <= 70_000 * PRICE, statuses) == (True, [200, 200, 429, 429])
+
+
+async def test_a_large_request_is_lowered_too(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url)
+    client = poor(gateway, 10_000)
+    provider.on("m", speak())
+    turns = [{"role": "user", "content": "x" * 2_000_000}]
+    assert (await call(client, "chat", messages=turns)).status == 200
+    assert (caps(provider.last.json), len(provider.last.json["messages"][0]["content"])) == ([10_000], 2_000_000)
