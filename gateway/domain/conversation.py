@@ -103,6 +103,11 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return [block for block in self.blocks if isinstance(block, CallPart)]
 
     @property
+    def thoughts(self) -> list[ThoughtPart]:
+        """The reasoning in it."""
+        return [block for block in self.blocks if isinstance(block, ThoughtPart)]
+
+    @property
     def parts(self) -> list[TextPart | MediaPart]:
         """What is neither a call nor a thought."""
         return [block for block in self.blocks if isinstance(block, TextPart | MediaPart)]
@@ -171,7 +176,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         texts = [block.raw for block in blocks if isinstance(block, TextPart)]
         texts += [block.arguments for block in blocks if isinstance(block, CallPart)]
         texts += [tool.parameters for tool in self.tools]
-        return sum(len(memoryview(text)) + long.hidden(text) for text in texts)
+        return sum(sum(map(len, long.filled(bytes(text)))) if long.mark else len(memoryview(text)) for text in texts)
 
     @property
     def cached(self) -> bool:

@@ -8,6 +8,7 @@ where the client gives neither. Else the client's other name would go out beside
 import msgspec
 
 from gateway.domain.channel import Overrides
+from gateway.domain.conversation import TextPart, Turn
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.output_limit import CAPS
@@ -21,9 +22,14 @@ def apply_overrides(order: Order, overrides: Overrides) -> Order:
     """The order with the owner's parameters and system prompt; ``removed`` names what the client sent and is gone."""
     fields = with_parameters(order.fields, overrides)
     removed = [name for name in overrides.remove if name in order.fields]
-    if overrides.system:
+    conversation = order.conversation
+    if overrides.system and conversation is not None:
+        conversation = msgspec.structs.replace(conversation, turns=_turns_with_system(conversation.turns, overrides))
+    elif overrides.system:
         fields["messages"] = _with_system(fields["messages"], overrides)
-    return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(removed))
+    return msgspec.structs.replace(
+        order, fields=fields, body=b"", conversation=conversation, removed=(*order.removed, *removed)
+    )
 
 
 def with_parameters(fields: Fields, overrides: Overrides) -> Fields:
@@ -38,6 +44,15 @@ def with_parameters(fields: Fields, overrides: Overrides) -> Fields:
     for name, value in overrides.set.items():
         fields[name] = rawjson.raw(value)
     return fields
+
+
+def _turns_with_system(turns: tuple[Turn, ...], overrides: Overrides) -> tuple[Turn, ...]:
+    own = TextPart(raw=rawjson.raw(overrides.system))
+    if overrides.replace_system:
+        turns = tuple(turn for turn in turns if turn.role != "system")
+    elif turns and turns[0].role == "system":
+        return Turn(role="system", blocks=(own, *turns[0].blocks)), *turns[1:]
+    return Turn(role="system", blocks=(own,)), *turns
 
 
 def _with_system(messages: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, Overrides
 from gateway.domain.conversation import (
     NULL,
     Block,
@@ -32,7 +32,9 @@ from gateway.inbound.json_body import Fields, read_typed
 from gateway.inbound.media import file_of, image_of, sound_of
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
-from gateway.upstream.translate.request import is_nothing, unsupported_param
+from gateway.upstream.openai.request import write_chat
+from gateway.upstream.overrides import apply_overrides
+from gateway.upstream.translate.request import conversation_of, is_nothing, unsupported_param
 from gateway.upstream.translate.transcript import Transcript
 
 _TOOL_FIELDS = ("tools", "functions", "tool_choice", "function_call")
@@ -116,6 +118,30 @@ _NAME = msgspec.json.Decoder(str | None)
 def fit_dialect(order: Order, channel: Channel) -> Order:
     """The order as the channel's dialect takes it: as it is, or translated. Raises BadRequest."""
     return order if channel.dialect in OPENAI_DIALECTS else translate_chat(order)
+
+
+def finish_translation(order: Order, channel: Channel) -> Order:
+    """A translated order with the overrides of the channel's owner, and written if the channel speaks chat completions.
+
+    Raises BadRequest.
+    """
+    if channel.overrides is not None:
+        order = _with_own_tools(apply_overrides(order, channel.overrides), channel.overrides)
+    return write_chat(order, channel) if channel.dialect in OPENAI_DIALECTS else order
+
+
+def _with_own_tools(order: Order, overrides: Overrides) -> Order:
+    """The order with the owner's tools and choice in the conversation: they are parameters of chat completions."""
+    conversation = conversation_of(order)
+    given = {name: raw for name, raw in order.fields.items() if name in _TOOL_FIELDS}
+    tools, choice = read_tools(given)
+    if "tools" in overrides.remove or not (tools and ("tools" in overrides.set or not conversation.tools)):
+        tools = () if "tools" in overrides.remove else conversation.tools
+    if not (choice.mode and ("tool_choice" in overrides.set or not conversation.choice.mode)):
+        choice = ToolChoice() if "tool_choice" in overrides.remove else conversation.choice
+    fields = {name: raw for name, raw in order.fields.items() if name not in _TOOL_FIELDS}
+    conversation = msgspec.structs.replace(conversation, tools=tools, choice=choice)
+    return msgspec.structs.replace(order, fields=fields, conversation=conversation)
 
 
 def translate_chat(order: Order) -> Order:

@@ -16,19 +16,18 @@ from gateway.domain.errors import GatewayError, InvalidToken, NotFound, QuotaExc
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import CHAT, error_object
-from gateway.inbound.chat.conversation import fit_dialect
+from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.lower_limit import lower_limit
+from gateway.inbound.messages.conversation import translate_messages
 from gateway.inbound.messages.deferred_tools import without_deferred_tools
 from gateway.inbound.messages.native import MessagesRelay, native_order
 from gateway.inbound.messages.render import MessagesRenderer, render_message, write_event
 from gateway.inbound.messages.request import parse_messages_request, prompt_of
-from gateway.inbound.messages.translate import translate
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.stream_rules import MessagesRules
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
-from gateway.upstream.overrides import apply_overrides
 from gateway.upstream.vendors import LOCAL, vendor_of
 
 OVERLOADED = 529
@@ -119,17 +118,14 @@ class Messages(InboundApi):
             native = native_order(order, channel.overrides)
             repaired = partial(without_deferred_tools, native)
             return AttemptPlan(MessagesRelay(chat), native, native=True, learns=False, repaired=repaired)
-        translation = translate(order, channel)
-        translated, names = translation.order, translation.names
-        if channel.overrides is not None:
-            edited = apply_overrides(translated, channel.overrides)
-            translated = msgspec.structs.replace(edited, removed=(*translated.removed, *edited.removed))
+        translation = translate_messages(order)
+        names = translation.names
         adapter = RenderingAdapter(
             chat,
             lambda order: MessagesRenderer(order, names, muted=translation.muted),
             lambda order, channel, events: render_message(order, channel, events, names, muted=translation.muted),
         )
-        return AttemptPlan(adapter, fit_dialect(translated, channel), native=False)
+        return AttemptPlan(adapter, finish_translation(translation.order, channel), native=False)
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
         """See ``InboundApi``: SSE comments."""

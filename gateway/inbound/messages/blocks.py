@@ -1,11 +1,11 @@
 """Content blocks of Messages, and the JSON strings in them, for their translation."""
 
 import re
-from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
 
+from gateway.domain.conversation import MediaPart
 from gateway.domain.errors import BadRequest
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import NULL
@@ -15,7 +15,6 @@ T = TypeVar("T")
 
 _BILLING = b'"x-anthropic-billing-header:'
 _BILLING_LINE = re.compile(rb'"x-anthropic-billing-header:(?:[^"\\]|\\[^n])*(?:\\n)*')
-_GAP = b"\\n\\n"
 
 
 class BlockSource(msgspec.Struct, gc=False):
@@ -83,12 +82,6 @@ def string_or_empty(raw: msgspec.Raw) -> msgspec.Raw:
     return raw if bytes(memoryview(raw)[:1]) == b'"' else rawjson.raw("")
 
 
-def joined_texts(texts: Iterable[msgspec.Raw]) -> msgspec.Raw:
-    """One JSON string of several, empty ones left out."""
-    inner = [bytes(text)[1:-1] for text in texts if bytes(memoryview(text)[:1]) == b'"']
-    return msgspec.Raw(b'"' + _GAP.join(filter(None, inner)) + b'"')
-
-
 def blocks_in(content: msgspec.Raw, where: str) -> list[ContentBlock]:
     """The blocks of a content, which may be one text. Raises BadRequest."""
     start = bytes(memoryview(content)[:1])
@@ -112,20 +105,21 @@ def source_of(block: ContentBlock, where: str) -> BlockSource:
     return decode_field(_SOURCE, block.source, f"{where}.source")
 
 
-def image_url(block: ContentBlock, where: str) -> msgspec.Raw:
-    """The address of an image: its own, or one with the data in it."""
+def media_of(block: ContentBlock, where: str, name: str = "") -> MediaPart:
+    """An image, or a document with a name. Raises BadRequest for what only the vendor can open."""
     source = source_of(block, where)
-    if source.type == "url":
-        return source.url
+    if source.type == "url" and not name:
+        return MediaPart(url=_string(source.url, f"{where}.source.url"), cache=block.cache_control, where=where)
     if source.type != "base64":
         raise unsupported_param(f"{where}.source", f"an image of type '{source.type}' has no counterpart there")
-    return data_url(source)
+    kind, data = source.media_type.lower(), _string(source.data, f"{where}.source.data")
+    return MediaPart(type=kind, data=data, name=name, cache=block.cache_control, where=where)
 
 
-def data_url(source: BlockSource) -> msgspec.Raw:
-    """The data as a ``data:`` URL."""
-    head = f'"data:{source.media_type};base64,'.encode()
-    return msgspec.Raw(head + bytes(source.data)[1:])
+def _string(raw: msgspec.Raw, where: str) -> str:
+    if bytes(memoryview(raw)[:1]) != b'"':
+        raise BadRequest(f"{where} must be a string", code="invalid_type", param=where)
+    return rawjson.text(raw)
 
 
 def items_of(raw: msgspec.Raw, where: str) -> list[msgspec.Raw]:

@@ -9,12 +9,26 @@ from gateway.domain.errors import BadRequest
 from gateway.inbound.messages.blocks import items_of
 from gateway.upstream import rawjson
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.vendors import OPENAI, Vendor
+from gateway.upstream.translate.request import is_nothing
 
-_WORDS = {"xhigh": "high", "max": "high"}
+PARAMETERS = frozenset(
+    {
+        *("max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "thinking", "output_config"),
+        *("output_format", "metadata", "service_tier"),
+    }
+)
+"""Fields that are read here."""
+_WORDS = {
+    "max_completion_tokens": "max_tokens",
+    "stop": "stop_sequences",
+    "reasoning_effort": "thinking",
+    "response_format": "output_config.format",
+    "safety_identifier": "metadata",
+    "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+}
+"""The client's names, by those of chat completions."""
+_EFFORTS = {"xhigh": "high", "max": "high"}
 """Efforts that many models with OpenAI's words do not know."""
-MOST_STOPS = 4
-"""OpenAI's limit of stop sequences."""
 LOW_BUDGET, MEDIUM_BUDGET = 2048, 8192
 _TIERS = {"auto": "auto", "standard_only": "default"}
 
@@ -23,35 +37,28 @@ class TranslatedParameters(msgspec.Struct, frozen=True):
     """What goes into the request."""
 
     fields: Fields
+    words: dict[str, str]
+    """See ``Conversation``."""
     dropped: tuple[str, ...]
     """The client's names of what is lost."""
 
 
-def translate_parameters(given: Fields, vendor: Vendor, *, gemini: bool) -> TranslatedParameters:
-    """The parameters as this vendor takes them. Raises BadRequest."""
-    out: Fields = {}
-    dropped: list[str] = []
-    for name in ("temperature", "top_p", "top_k"):
-        if rawjson.is_null(given.get(name)):
-            continue
-        if name == "top_k" and vendor is OPENAI:
-            dropped.append(name)
-        else:
-            out[name] = given[name]
-    if not rawjson.is_null(given.get("stop_sequences")):
-        stops = items_of(given["stop_sequences"], "stop_sequences")
-        if vendor is OPENAI and len(stops) > MOST_STOPS:
-            dropped.append("stop_sequences")
-            stops = stops[:MOST_STOPS]
-        out |= {"stop": rawjson.raw(stops)} if stops else {}
+def translate_parameters(given: Fields) -> TranslatedParameters:
+    """The parameters in the words of chat completions. Raises BadRequest."""
+    out: Fields = {"max_completion_tokens": rawjson.raw(max(1, rawjson.value(given["max_tokens"])))}
+    out |= {name: given[name] for name in ("temperature", "top_p", "top_k") if not rawjson.is_null(given.get(name))}
+    if stops := given.get("stop_sequences"):
+        out |= {"stop": stops} if not is_nothing(stops) and items_of(stops, "stop_sequences") else {}
+    words = dict(_WORDS)
     if (effort := _effort(given)) is not None:
-        out["reasoning_effort"] = rawjson.raw(effort if gemini else _WORDS.get(effort, effort))
+        out["reasoning_effort"] = rawjson.raw(_EFFORTS.get(effort, effort))
+        if rawjson.is_null(given.get("thinking")):
+            words["reasoning_effort"] = "output_config.effort"
     if (schema := _schema(given)) is not None:
         form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
         out["response_format"] = rawjson.raw(form)
-    if vendor is OPENAI:
-        out |= _account(given)
-    return TranslatedParameters(out, tuple(dropped))
+    dropped = _add_account(given, out)
+    return TranslatedParameters(out, words, dropped)
 
 
 def _effort(given: Fields) -> str | None:
@@ -77,14 +84,18 @@ def _schema(fields: Fields) -> Any:
     return form.get("schema") if isinstance(form, dict) and form.get("type") == "json_schema" else None
 
 
-def _account(given: Fields) -> Fields:
-    """What names the user, and the service tier."""
-    out: Fields = {}
+def _add_account(given: Fields, out: Fields) -> tuple[str, ...]:
+    """Puts in what names the user, and the service tier; returns what cannot be expressed."""
+    dropped = []
     metadata = rawjson.maybe(given.get("metadata"))
     user = metadata.get("user_id") if isinstance(metadata, dict) else None
     if isinstance(user, str) and user:  # it may hold ids of devices, and is too long there
         out["safety_identifier"] = rawjson.raw(hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()[:32])
+    elif metadata:
+        dropped.append("metadata")
     tier = rawjson.maybe(given.get("service_tier"))
     if isinstance(tier, str) and tier in _TIERS:
         out["service_tier"] = rawjson.raw(_TIERS[tier])
-    return out
+    elif tier:
+        dropped.append("service_tier")
+    return tuple(dropped)

@@ -1,4 +1,4 @@
-"""Tools of a Messages request as functions of a chat completion request, and the choice among them.
+"""Tools of a Messages request, and the choice among them.
 
 Tools that the vendor runs on its own servers have no counterpart: they are left out, or refused where the answer would
 be worth nothing without them. Those of its own that the client runs have a form that the vendor's models know by heart:
@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.conversation import NULL, ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest
+from gateway.domain.text import plain
 from gateway.upstream import rawjson
-from gateway.upstream.rawjson import NULL, Fields
+from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.request import unsupported_param
 from gateway.upstream.translate.tool_names import Spelling
 
@@ -72,7 +74,8 @@ _KNOWN: dict[str, tuple[str, dict[str, Any]]] = {
 class _Tool(msgspec.Struct, gc=False):
     name: str = ""
     type: str | None = None
-    description: msgspec.Raw = NULL
+    description: str | None = None
+    cache_control: msgspec.Raw = NULL
     input_schema: msgspec.Raw = NULL
     strict: bool | None = None
 
@@ -87,78 +90,63 @@ _TOOLS = msgspec.json.Decoder(list[_Tool])
 _CHOICE = msgspec.json.Decoder(_Choice)
 
 
-class TranslatedTools(msgspec.Struct, frozen=True):
-    """What goes into the request."""
+class ReadTools(msgspec.Struct, frozen=True):
+    """What a request says of tools."""
 
-    fields: Fields
-    """``tools``, ``tool_choice`` and ``parallel_tool_calls``, as far as there are any."""
-    names: dict[str, str]
+    offers: tuple[ToolOffer, ...] = ()
+    choice: ToolChoice = ToolChoice()
+    single: bool = False
+    """The client wants no parallel calls."""
+    names: dict[str, str] = {}
     """The client's names by those that are sent, where they differ."""
-    dropped: tuple[str, ...]
-    rename: bool
-
-    def sent(self, name: str) -> str:
-        """A name as it is sent."""
-        return OPENAI_TOOLS.sent(name) if self.rename else name
+    dropped: tuple[str, ...] = ()
+    """Tools that the vendor runs."""
 
 
-def translate_tools(fields: Fields, *, rename: bool) -> TranslatedTools:
-    """The tools. ``rename``: names must be fit for OpenAI. Raises BadRequest for what cannot be left out."""
+def read_tools(fields: Fields) -> ReadTools:
+    """The tools. Raises BadRequest for what cannot be left out."""
     tools = _decode(_TOOLS, fields.get("tools", NULL), "tools") or []
     choice = _decode(_CHOICE, fields.get("tool_choice", NULL), "tool_choice")
-    functions: list[dict[str, Any]] = []
-    names: dict[str, str] = {}
-    dropped: list[str] = []
-    for position, tool in enumerate(tools):
-        function = _function(tool, position)
-        if function is None:
-            dropped.append(f"tools.{tool.name or tool.type}")
-            continue
-        sent = OPENAI_TOOLS.sent(tool.name) if rename else tool.name
-        if sent != tool.name:
-            names[sent] = tool.name
-        functions.append({"type": "function", "function": {"name": sent, **function}})
-    lost = {tool.name for tool in tools} - {names.get(f["function"]["name"], f["function"]["name"]) for f in functions}
-    if dropped and (not functions or (choice is not None and choice.name in lost)):
-        gone = ", ".join(name.removeprefix("tools.") for name in dropped)
+    found = [(tool, _offer(tool, f"tools.{position}")) for position, tool in enumerate(tools)]
+    offers = tuple(offer for _, offer in found if offer is not None)
+    lost = [tool for tool, offer in found if offer is None]
+    if lost and (not offers or (choice is not None and choice.name in {tool.name for tool in lost})):
+        gone = ", ".join(tool.name or tool.type or "" for tool in lost)
         raise unsupported_param(
             "tools", f"{gone}: the vendor's own servers run it; only a channel of dialect anthropic has it"
         )
-    out: Fields = {"tools": rawjson.raw(functions)} if functions else {}
-    if choice is not None and functions:
-        out["tool_choice"] = rawjson.raw(_choice(choice, rename=rename))
-        if choice.disable_parallel_tool_use:
-            out["parallel_tool_calls"] = msgspec.Raw(b"false")
-    return TranslatedTools(out, names, tuple(dropped), rename)
+    return ReadTools(
+        offers,
+        _choice(choice) if choice is not None and offers else ToolChoice(),
+        single=bool(choice is not None and offers and choice.disable_parallel_tool_use),
+        names={offer.name: tool.name for tool, offer in found if offer is not None and offer.name != tool.name},
+        dropped=tuple(f"tools.{tool.name or tool.type}" for tool in lost),
+    )
 
 
-def _function(tool: _Tool, position: int) -> dict[str, Any] | None:
-    """The function that a tool is, without its name; None if the vendor runs it."""
+def _offer(tool: _Tool, where: str) -> ToolOffer | None:
+    """The function that a tool is; None if the vendor runs it."""
     kind = tool.type or "custom"
     if kind.startswith(_SCREEN):
-        raise unsupported_param(f"tools.{position}", f"a tool of type '{kind}' has no counterpart there")
+        raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")
     if kind.startswith(_SERVER):
         return None
+    offer = ToolOffer(name=OPENAI_TOOLS.sent(tool.name), cache=tool.cache_control, where=where)
     for name, (description, schema) in _KNOWN.items():
         if kind.startswith(name + "_"):
-            return {"description": description, "parameters": schema}
-    out: dict[str, Any] = {}
-    if not rawjson.is_null(tool.description):
-        out["description"] = tool.description
-    out["parameters"] = _NO_ARGUMENTS if rawjson.is_null(tool.input_schema) else tool.input_schema
-    if tool.strict is not None:
-        out["strict"] = tool.strict
-    return out
+            return msgspec.structs.replace(offer, description=description, parameters=rawjson.raw(schema))
+    parameters = rawjson.raw(_NO_ARGUMENTS) if rawjson.is_null(tool.input_schema) else tool.input_schema
+    return msgspec.structs.replace(offer, description=tool.description or "", parameters=parameters, strict=tool.strict)
 
 
-def _choice(choice: _Choice, *, rename: bool) -> object:
+def _choice(choice: _Choice) -> ToolChoice:
     match choice.type:
         case "any":
-            return "required"
+            return ToolChoice(mode="required")
         case "tool":
-            return {"type": "function", "function": {"name": OPENAI_TOOLS.sent(choice.name) if rename else choice.name}}
+            return ToolChoice(mode="named", name=OPENAI_TOOLS.sent(choice.name))
         case "auto" | "none":
-            return choice.type
+            return ToolChoice(mode=choice.type)
     raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")
 
 

@@ -13,17 +13,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from gateway.domain.answer import AnswerEvent
-from gateway.domain.channel import Channel, Dialect
+from gateway.domain.channel import Channel
 from gateway.domain.errors import PASSED_STATUS, BadRequest, GatewayError, QuotaExceeded, TooLarge, UpstreamError
 from gateway.domain.long_strings import NOTHING_LONG
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import CHAT, error_object
-from gateway.inbound.chat.conversation import fit_dialect
+from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.relay import NativeStream
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
@@ -31,22 +29,19 @@ from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.relay import ResponsesRelay, is_failed_event, is_spoken, native_order, without_seals
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer
 from gateway.inbound.responses.request import (
-    ChatTranslation,
     ResponsesFields,
     echo_of,
     parse_responses_request,
     prompt_of,
     read_fields,
-    translate,
+    translate_responses,
 )
 from gateway.inbound.responses.tools import ToolTable
 from gateway.inbound.stream_rules import ResponsesRules
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AnswerStream, Order
 from gateway.upstream.answer_reader import DialectAdapter
-from gateway.upstream.overrides import apply_overrides
 from gateway.upstream.rawjson import Fields
-from gateway.upstream.vendors import vendor_of
 
 _CONTEXT = re.compile(
     r"context_length_exceeded|maximum context length|context (?:window|length|size)|prompt is too long"
@@ -110,15 +105,10 @@ class Responses(InboundApi):
             native = native_order(order, channel.overrides)
             return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
         found = read_fields(order.fields)
-        translation = translate(order.fields, found, order.long)
-        fields = fit_to_channel(translation, channel)
-        turned = msgspec.structs.replace(order, fields=fields, body=b"")
-        if channel.overrides is not None:
-            turned = apply_overrides(turned, channel.overrides)
-        turned = msgspec.structs.replace(turned, removed=(*translation.dropped, *turned.removed))
-        renderer = partial(_renderer, order.fields, found, translation)
+        translated, tools = translate_responses(order, found)
+        renderer = partial(_renderer, order.fields, found, tools)
         adapter = RenderingAdapter(chat, renderer, partial(_whole, renderer))
-        return AttemptPlan(adapter, fit_dialect(turned, channel), native=False)
+        return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
 
     def sign_of_life(self, stream: AnswerStream | None) -> bytes:
         """See ``InboundApi``."""
@@ -199,32 +189,13 @@ def failed_code(error: GatewayError) -> str:
     return "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
 
 
-def fit_to_channel(translation: ChatTranslation, channel: Channel) -> Fields:
-    """The chat completion without reasoning that this channel does not accept."""
-    fields = translation.fields
-    if not translation.sealed or channel.dialect not in (Dialect.OPENAI, Dialect.MOCK):
-        return fields  # the other dialects pick out what is theirs
-    vendor = vendor_of(channel.preset, channel.base_url)
-    messages = rawjson.objects(fields["messages"])
-    for message in messages:
-        message.pop("thinking_blocks", None)
-        if not vendor.reads_reasoning:
-            message.pop("reasoning_content", None)
-        if "tool_calls" in message and not vendor.reads_signatures:
-            calls = rawjson.objects(message["tool_calls"])
-            message["tool_calls"] = rawjson.raw(
-                [{k: v for k, v in call.items() if k != "extra_content"} for call in calls]
-            )
-    return {**fields, "messages": rawjson.raw(messages)}
-
-
-def _renderer(request: Fields, found: ResponsesFields, translation: ChatTranslation, order: Order) -> ResponseRenderer:
+def _renderer(request: Fields, found: ResponsesFields, tools: ToolTable, order: Order) -> ResponseRenderer:
     plan = ResponsePlan(
         id=order.answer_id,
         model=order.model,
         created=order.created,
         echo=echo_of(request, found, order.long),
-        tool=translation.tools.tool,
+        tool=tools.tool,
         summary=found.summarized,
         sealed=found.sealed,
     )

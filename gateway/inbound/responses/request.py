@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_SIGNS, bound_of, tokens_of
@@ -36,6 +37,13 @@ _SAME = (
     *("user", "metadata", "service_tier"),
 )
 """Fields that chat completions have by the same name."""
+_WORDS = {
+    "max_completion_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning.effort",
+    "response_format": "text.format",
+    "verbosity": "text.verbosity",
+}
+"""The client's names of parameters, by those of chat completions."""
 _TRANSLATED = frozenset(
     {
         *("model", "input", "instructions", "stream", "max_output_tokens", "tools", "tool_choice", "reasoning"),
@@ -235,53 +243,49 @@ def _session(found: ResponsesFields, headers: Mapping[str, str]) -> str:
     return named if isinstance(named, str) else ""
 
 
-class ChatTranslation(msgspec.Struct, frozen=True, gc=False):
-    """A request as a chat completion."""
-
-    fields: Fields
-    tools: ToolTable
-    dropped: tuple[str, ...]
-    """Fields, and types of tools, that have no counterpart."""
-    sealed: bool
-    """There is reasoning in the messages that only some channels want."""
-
-
-def translate(fields: Fields, found: ResponsesFields, long: LongStrings) -> ChatTranslation:
-    """The request as a chat completion. Raises BadRequest for what cannot be left out."""
+def translate_responses(order: Order, found: ResponsesFields) -> tuple[Order, ToolTable]:
+    """The order with its conversation, and the tools in it. Raises BadRequest for what cannot be left out."""
+    given = order.fields
     if found.state:
         code, why = _KEPT_ELSEWHERE[found.state]
         raise BadRequest(f"{found.state}: {why}", code=code, param=found.state)
     tools = ToolTable()
     tools.add(found.tools or ())
-    reader = InputReader(tools, long)
+    reader = InputReader(tools, order.long)
     reader.instruct(found.instructions)
     reader.read(found.input)
-    if reader.fault is not None:
-        raise reader.fault
-    out: Fields = {"model": fields["model"], "messages": rawjson.raw(reader.messages)}
-    out |= {name: fields[name] for name in _SAME if not rawjson.is_null(fields.get(name))}
-    out |= _tool_fields(found, fields, tools) | _text_fields(found)
+    choice = tools.choice(found.tool_choice)
+    extras = [name for name, raw in given.items() if name not in _TRANSLATED | _QUIET and not _is_default(name, raw)]
+    extras += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
+    transcript = reader.transcript
+    conversation = Conversation(
+        turns=transcript.turns,
+        tools=tuple(tools.offers),
+        choice=choice,
+        words=_WORDS,
+        extras=tuple(extras),
+        marks=transcript.marks,
+    )
+    fields = _parameters(found, given)
+    translated = msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, forward={})
+    return translated, tools
+
+
+def _is_default(name: str, raw: msgspec.Raw) -> bool:
+    return bytes(raw) in _NOTHING or (name == "truncation" and rawjson.maybe(raw) == "disabled")
+
+
+def _parameters(found: ResponsesFields, given: Fields) -> Fields:
+    out: Fields = {"model": given["model"]}
+    out |= {name: given[name] for name in _SAME if not rawjson.is_null(given.get(name))}
+    out |= _text_fields(found)
+    if found.parallel_tool_calls is not None and found.tools:
+        out["parallel_tool_calls"] = given["parallel_tool_calls"]
     if found.stream:
         out["stream"] = msgspec.Raw(b"true")
-    out |= _limit_fields(found, fields)
+    out |= _limit_fields(found, given)
     if LOGPROBS in (found.include or ()) or found.top_logprobs:
         out["logprobs"] = msgspec.Raw(b"true")
-    lost = [name for name, raw in fields.items() if name not in _TRANSLATED | _QUIET and bytes(raw) not in _NOTHING]
-    if "truncation" in lost and rawjson.maybe(fields["truncation"]) == "disabled":
-        lost.remove("truncation")
-    lost += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
-    return ChatTranslation(out, tools, tuple(lost), reader.sealed)
-
-
-def _tool_fields(found: ResponsesFields, fields: Fields, tools: ToolTable) -> Fields:
-    out: Fields = {}
-    choice = tools.choice(found.tool_choice)
-    if choice is not None:
-        out["tool_choice"] = choice
-    if tools.functions:
-        out["tools"] = rawjson.raw(tools.functions)
-        if found.parallel_tool_calls is not None:
-            out["parallel_tool_calls"] = fields["parallel_tool_calls"]
     return out
 
 

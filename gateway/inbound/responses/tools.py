@@ -1,4 +1,4 @@
-"""Tools of the Responses API as functions of chat completions, and which tool a call of such a function means.
+"""Tools of the Responses API as functions, and which tool a call of such a function means.
 
 Functions stay what they are. A custom tool becomes a function with one string, ``input``; the functions of a namespace
 get its name in front; tools that the client runs itself (a shell, patches, the search for tools) become functions with
@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.conversation import ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 from gateway.inbound.json_body import read_typed
 from gateway.upstream import rawjson
-from gateway.upstream.rawjson import NULL, Fields
+from gateway.upstream.rawjson import NULL
 from gateway.upstream.translate.tool_names import Spelling
 
 JOINT = "__"
@@ -142,8 +143,7 @@ class ToolTable:
     """The tools of one request, from wherever in it they come."""
 
     def __init__(self) -> None:
-        self.functions: list[Fields] = []
-        """As the fields ``tools`` of a chat completion has them."""
+        self.offers: list[ToolOffer] = []
         self.omitted: list[str] = []
         """Types of the tools that have no counterpart."""
         self._tools: dict[str, ClientTool] = {}
@@ -167,41 +167,37 @@ class ToolTable:
         """The function's name, also of a tool that is not offered any more."""
         return self._names.get(tool) or _spell(tool)
 
-    def choice(self, raw: msgspec.Raw) -> msgspec.Raw | None:
-        """``tool_choice`` as a chat completion has it; None: the request has none. Raises BadRequest."""
+    def choice(self, raw: msgspec.Raw) -> ToolChoice:
+        """What ``tool_choice`` asks for. Raises BadRequest."""
         if rawjson.is_null(raw):
-            return None
+            return ToolChoice()
         if bytes(memoryview(raw)[:1]) == b'"':
-            return self._word(raw)
+            return self._word(rawjson.maybe(raw))
         choice = read_typed(_CHOICE, raw, "tool_choice")
         if choice.type == "allowed_tools":
             return self._allowed(choice)
         name = self._chosen(choice)
         if name is None:
             raise _impossible(choice.type)
-        return rawjson.raw({"type": "function", "function": {"name": name}})
+        return ToolChoice(mode="named", name=name)
 
-    def _word(self, raw: msgspec.Raw) -> msgspec.Raw | None:
-        word = rawjson.maybe(raw)
+    def _word(self, word: Any) -> ToolChoice:
         if word not in _WORDS:
             msg = f"tool_choice: must be one of {', '.join(_WORDS)}, or an object"
             raise BadRequest(msg, param="tool_choice")
-        if not self.functions:
-            if word == "required" and self.omitted:
-                raise _impossible(self.omitted[0])
-            return None
-        return raw
+        if not self.offers and word == "required" and self.omitted:
+            raise _impossible(self.omitted[0])
+        return ToolChoice(mode=word) if self.offers else ToolChoice()
 
-    def _allowed(self, choice: _ChoiceFields) -> msgspec.Raw:
+    def _allowed(self, choice: _ChoiceFields) -> ToolChoice:
         if choice.mode not in _WORDS:
             msg = f"tool_choice.mode: must be one of {', '.join(_WORDS)}"
             raise BadRequest(msg, param="tool_choice.mode")
         allowed = [read_typed(_CHOICE, raw, f"tool_choice.tools[{i}]") for i, raw in enumerate(choice.tools or ())]
-        names = [name for name in map(self._chosen, allowed) if name is not None]
+        names = tuple(name for name in map(self._chosen, allowed) if name is not None)
         if not names and choice.mode != "none":
             raise _impossible(allowed[0].type if allowed else "allowed_tools")
-        tools = [{"type": "function", "function": {"name": name}} for name in names]
-        return rawjson.raw({"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}})
+        return ToolChoice(mode=choice.mode, allowed=names)
 
     def _chosen(self, choice: _ChoiceFields) -> str | None:
         """The name of the function that a choice means; None if it is a tool that has no counterpart."""
@@ -235,7 +231,7 @@ class ToolTable:
         if name in self._tools:  # of another kind or namespace
             name = FUNCTION_NAME.sent(f"{name}/{kind}/{namespace}")
         self._tools[name], self._names[known] = known, name
-        self.functions.append({"type": msgspec.Raw(b'"function"'), "function": _function(tool, kind, name)})
+        self.offers.append(_offer(tool, kind, name, where))
 
 
 def _spell(tool: ClientTool) -> str:
@@ -243,21 +239,15 @@ def _spell(tool: ClientTool) -> str:
     return FUNCTION_NAME.sent(tool.namespace + JOINT + tool.name) if tool.namespace else tool.name
 
 
-def _function(tool: _ToolFields, kind: ToolKind, name: str) -> msgspec.Raw:
-    fields: dict[str, Any] = {"name": name}
-    about, parameters = tool.description, tool.parameters
+def _offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffer:
+    about, parameters = tool.description or "", tool.parameters
     if kind is ToolKind.CUSTOM:
         about, parameters = _custom_description(tool), rawjson.raw(_CUSTOM_PARAMETERS)
     elif kind is not ToolKind.FUNCTION:
         about = about or _OWN_DESCRIPTIONS[kind]
         parameters = rawjson.raw(_OWN_PARAMETERS[kind]) if rawjson.is_null(parameters) else parameters
-    if about:
-        fields["description"] = about
-    if not rawjson.is_null(parameters):
-        fields["parameters"] = parameters
-    if kind is ToolKind.FUNCTION and tool.strict is not None:
-        fields["strict"] = tool.strict
-    return rawjson.raw(fields)
+    strict = tool.strict if kind is ToolKind.FUNCTION else None
+    return ToolOffer(name=name, description=about, parameters=parameters, strict=strict, where=where)
 
 
 def _custom_description(tool: _ToolFields) -> str:

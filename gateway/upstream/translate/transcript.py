@@ -88,10 +88,12 @@ class Transcript:
         return tuple(self._marks)
 
     def _continues(self, blocks: list[Block]) -> bool:
-        """Whether these blocks join the last turn, whose calls have no result yet."""
+        """Whether these blocks join the last turn. A signed thought is not put after words or calls."""
         turn, calls = self._turns[-1]
-        thinks = bool(blocks) and isinstance(blocks[0], ThoughtPart)
-        return turn.role == "assistant" and bool(calls) and not thinks and all(call.result is None for call in calls)
+        if turn.role != "assistant" or any(call.result is not None for call in calls):
+            return False
+        thinks = any(isinstance(block, ThoughtPart) and block.signed for block in blocks)
+        return not thinks or all(isinstance(block, ThoughtPart) for block in turn.blocks)
 
     def _place(self, block: ResultPart) -> list[Block]:
         """Give a result to its call. Without a call it becomes texts of the user, which are returned."""

@@ -7,26 +7,28 @@ import msgspec
 import pytest
 
 from gateway.domain.answer import Seal, SealKind
-from gateway.domain.long_strings import NOTHING_LONG
-from gateway.inbound.responses.items import InputReader
-from gateway.inbound.responses.tools import ToolTable
+from gateway.domain.conversation import Conversation, ThoughtPart
+from gateway.domain.errors import BadRequest
+from gateway.inbound.chat.conversation import finish_translation
+from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.inbound.sealed import wrap
+from gateway.upstream.adapter import Order
+from gateway.upstream.translate.request import conversation_of
+from tests.upstream.makers import channel
 
 
-def read(given: Any, *, tools: list[dict[str, Any]] | None = None) -> InputReader:
-    table = ToolTable()
-    table.add([msgspec.Raw(json.dumps(tool).encode()) for tool in tools or []])
-    reader = InputReader(table, NOTHING_LONG)
-    reader.read(msgspec.Raw(json.dumps(given).encode()))
-    return reader
+def read(given: Any, *, tools: list[dict[str, Any]] | None = None) -> tuple[Conversation, list[dict[str, Any]]]:
+    """What is read, and the messages of the chat completion that a channel without the API gets."""
+    body = {"model": "m", "input": given, "tools": tools or []}
+    fields = {name: msgspec.Raw(json.dumps(value).encode()) for name, value in body.items()}
+    order, _ = translate_responses(Order(fields=fields, model="m"), read_fields(fields))
+    written = finish_translation(order, channel(preset="ollama"))
+    messages: list[dict[str, Any]] = json.loads(bytes(written.fields["messages"]))
+    return conversation_of(order), messages
 
 
 def messages(*items: Any, **more: Any) -> list[dict[str, Any]]:
-    reader = read(list(items), **more)
-    if reader.fault is not None:
-        raise reader.fault
-    found: list[dict[str, Any]] = json.loads(msgspec.json.encode(reader.messages))
-    return found
+    return read(list(items), **more)[1]
 
 
 def call(id: str, name: str = "f", arguments: str = "{}", **more: Any) -> dict[str, Any]:
@@ -45,7 +47,7 @@ USER = {"role": "user", "content": "go"}
 
 
 def test_in98_a_string_is_what_the_user_says() -> None:
-    assert read("hi").messages == [{"role": "user", "content": msgspec.Raw(b'"hi"')}]
+    assert read("hi")[1] == [{"role": "user", "content": "hi"}]
 
 
 def test_in98_easy_and_full_messages_with_parts_of_any_name() -> None:
@@ -59,7 +61,7 @@ def test_in98_easy_and_full_messages_with_parts_of_any_name() -> None:
         {"role": "system", "content": "d"},
         {"role": "user", "content": "u"},
         {"role": "assistant", "content": "a"},
-        {"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]},
+        {"role": "user", "content": "x\n\ny"},
     ]
 
 
@@ -89,12 +91,13 @@ def test_text_after_a_call_joins_its_message() -> None:
     assert found[0] == {"role": "assistant", "content": "working", "tool_calls": [chat_call("a")]}
 
 
-def test_in83_a_call_without_a_result_gets_one_and_a_result_without_a_call_goes() -> None:
+def test_in83_a_call_without_a_result_gets_one_and_a_result_without_a_call_is_a_text() -> None:
     assert messages(USER, call("a"), USER, output("zzz")) == [
         USER,
         {"role": "assistant", "content": None, "tool_calls": [chat_call("a")]},
         {"role": "tool", "tool_call_id": "a", "content": "[no output]"},
         USER,
+        {"role": "user", "content": "[result of tool call zzz]\n\ndone"},
     ]
 
 
@@ -106,7 +109,7 @@ def test_the_same_id_in_two_turns_keeps_its_results_apart() -> None:
 def test_in97_an_image_in_a_result_follows_as_what_the_user_shows() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "original"}
     found = messages(call("a"), call("b"), output("a", [{"type": "input_text", "text": "see"}, image]), output("b"))
-    assert found[1]["content"] == "see\n[image of tool result a]"
+    assert found[1]["content"] == "see\n\n[image of tool result a]"
     assert [one["role"] for one in found] == ["assistant", "tool", "tool", "user"]
     shown = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "high"}}
     assert found[3]["content"] == [shown]
@@ -148,9 +151,9 @@ def test_images_files_and_sounds_of_a_message() -> None:
     ],
 )
 def test_in103_what_only_the_vendor_has_is_a_fault_with_its_place(item: Any, param: str, code: str) -> None:
-    fault = read([USER, item]).fault
-    assert fault is not None
-    assert (fault.param, fault.code) == (param, code)
+    with pytest.raises(BadRequest) as caught:
+        read([USER, item])
+    assert (caught.value.param, caught.value.code) == (param, code)
 
 
 def test_in79_a_call_in_a_namespace_has_its_flat_name() -> None:
@@ -174,10 +177,8 @@ def test_in81_a_search_for_tools_adds_what_it_found() -> None:
         {"type": "tool_search_output", "call_id": "s", "execution": "client", "tools": [new]},
         {"type": "additional_tools", "role": "developer", "tools": [{**new, "name": "draw"}]},
     ]
-    reader = read(items)
-    names = [json.loads(msgspec.json.encode(one))["function"]["name"] for one in reader.tools.functions]
-    assert sorted(names) == ["draw", "paint"]
-    found = json.loads(msgspec.json.encode(reader.messages))
+    conversation, found = read(items)
+    assert sorted(tool.name for tool in conversation.tools) == ["draw", "paint"]
     assert found[0]["tool_calls"] == [chat_call("s", "tool_search", '{"query": "paint"}')]
     assert json.loads(found[1]["content"]) == {"tools": ["paint"]}
 
@@ -219,26 +220,26 @@ def reasoning(seal: Seal | None = None, text: str = "") -> dict[str, Any]:
 
 def test_in77_sealed_blocks_stand_on_the_message_that_follows() -> None:
     block = {"type": "thinking", "thinking": "hm", "signature": "sig"}
-    found = messages(USER, reasoning(Seal(SealKind.ANTHROPIC, json.dumps([block]).encode())), call("a"), output("a"))
-    assert found[1]["thinking_blocks"] == [block]
-    assert found[1]["tool_calls"] == [chat_call("a")]
+    seal = Seal(SealKind.ANTHROPIC, json.dumps([block]).encode())
+    conversation, found = read([USER, reasoning(seal), call("a"), output("a")])
+    thought, made = conversation.turns[1].blocks
+    assert isinstance(thought, ThoughtPart)
+    assert ([json.loads(bytes(one)) for one in thought.signed], made.id) == ([block], "a")  # type: ignore[union-attr]
+    assert found[1] == {"role": "assistant", "content": None, "tool_calls": [chat_call("a")]}
 
 
 def test_thoughts_after_a_text_begin_another_message() -> None:
     seal = Seal(SealKind.ANTHROPIC, b'[{"type":"redacted_thinking","data":"x"}]')
     said = {"role": "assistant", "content": "first"}
-    found = messages(reasoning(seal), said, reasoning(seal), call("a"), output("a"))
-    assert [list(one) for one in found[:2]] == [
-        ["role", "thinking_blocks", "content"],
-        ["role", "thinking_blocks", "tool_calls", "content"],
-    ]
+    conversation, _ = read([reasoning(seal), said, reasoning(seal), call("a"), output("a")])
+    kinds = [[type(block).__name__ for block in turn.blocks] for turn in conversation.turns[:2]]
+    assert kinds == [["ThoughtPart", "TextPart"], ["ThoughtPart", "CallPart"]]
 
 
 def test_geminis_signatures_are_on_their_calls() -> None:
     seal = Seal(SealKind.GEMINI, b'{"a":"sig"}')
-    found = messages(reasoning(seal), call("a"), call("b"), output("a"), output("b"))
-    extra = [one.get("extra_content") for one in found[0]["tool_calls"]]
-    assert extra == [{"google": {"thought_signature": "sig"}}, None]
+    conversation, _ = read([reasoning(seal), call("a"), call("b"), output("a"), output("b")])
+    assert [made.signature for made in conversation.turns[0].calls] == ["sig", ""]
 
 
 def test_plain_reasoning_is_text_again() -> None:
@@ -247,5 +248,5 @@ def test_plain_reasoning_is_text_again() -> None:
 
 
 def test_reasoning_of_another_gateway_or_vendor_is_left_out() -> None:
-    reader = read([reasoning(None, "secret"), USER])
-    assert (reader.sealed, len(reader.messages)) == (False, 1)
+    conversation, found = read([reasoning(None, "secret"), USER])
+    assert (len(conversation.turns), found) == (1, [USER])

@@ -6,8 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain.conversation import Conversation, ToolChoice
 from gateway.domain.errors import BadRequest
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
+from gateway.upstream.adapter import Order
+from gateway.upstream.openai.request import write_chat
+from tests.upstream.makers import channel
 
 
 def table(*tools: dict[str, Any]) -> ToolTable:
@@ -17,12 +21,14 @@ def table(*tools: dict[str, Any]) -> ToolTable:
 
 
 def functions(found: ToolTable) -> list[dict[str, Any]]:
-    return [json.loads(msgspec.json.encode(one))["function"] for one in found.functions]
+    """The functions as a chat completion has them."""
+    given = Order(fields={}, model="m", conversation=Conversation(turns=(), tools=tuple(found.offers)))
+    written = json.loads(bytes(write_chat(given, channel()).fields.get("tools", b"[]")))
+    return [tool["function"] for tool in written]
 
 
-def choice(found: ToolTable, value: Any) -> Any:
-    chosen = found.choice(msgspec.Raw(json.dumps(value).encode()))
-    return None if chosen is None else json.loads(bytes(chosen))
+def choice(found: ToolTable, value: Any) -> ToolChoice:
+    return found.choice(msgspec.Raw(json.dumps(value).encode()))
 
 
 def function(name: str, **fields: Any) -> dict[str, Any]:
@@ -86,8 +92,8 @@ def test_in81_a_search_that_the_client_runs_is_a_function() -> None:
 @pytest.mark.parametrize("kind", ["web_search", "web_search_preview", "file_search", "code_interpreter", "mcp"])
 def test_in82_tools_of_the_vendor_are_left_out_and_named(kind: str) -> None:
     found = table({"type": kind}, function("f"))
-    assert (found.omitted, len(found.functions)) == ([kind], 1)
-    assert choice(found, "required") == "required"
+    assert (found.omitted, len(found.offers)) == ([kind], 1)
+    assert choice(found, "required") == ToolChoice(mode="required")
 
 
 def test_in82_a_choice_of_the_vendors_tool_is_refused() -> None:
@@ -99,7 +105,7 @@ def test_in82_a_choice_of_the_vendors_tool_is_refused() -> None:
 def test_in82_required_with_none_but_the_vendors_tools_is_refused() -> None:
     with pytest.raises(BadRequest, match="web_search"):
         choice(table({"type": "web_search"}), "required")
-    assert choice(table({"type": "web_search"}), "auto") is None
+    assert choice(table({"type": "web_search"}), "auto") == ToolChoice()
 
 
 def test_shells_and_patches_have_their_documented_arguments() -> None:
@@ -116,20 +122,17 @@ def test_a_shell_in_the_vendors_container_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        ("none", "none"),
-        ({"type": "function", "name": "f"}, {"type": "function", "function": {"name": "f"}}),
-        ({"type": "function", "name": "g", "namespace": "n"}, {"type": "function", "function": {"name": "n__g"}}),
-        ({"type": "custom", "name": "c"}, {"type": "function", "function": {"name": "c"}}),
+        ("none", ToolChoice(mode="none")),
+        ({"type": "function", "name": "f"}, ToolChoice(mode="named", name="f")),
+        ({"type": "function", "name": "g", "namespace": "n"}, ToolChoice(mode="named", name="n__g")),
+        ({"type": "custom", "name": "c"}, ToolChoice(mode="named", name="c")),
         (
             {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "f"}]},
-            {
-                "type": "allowed_tools",
-                "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "f"}}]},
-            },
+            ToolChoice(mode="required", allowed=("f",)),
         ),
     ],
 )
-def test_choices_name_the_functions(given: Any, wanted: Any) -> None:
+def test_choices_name_the_functions(given: Any, wanted: ToolChoice) -> None:
     space = {"type": "namespace", "name": "n", "description": "", "tools": [function("g")]}
     assert choice(table(function("f"), space, {"type": "custom", "name": "c"}), given) == wanted
 

@@ -158,9 +158,7 @@ def test_a_loop_that_began_without_a_thought_stays_without() -> None:
     signatures = Signatures()
     signatures.remember("t3", msgspec.json.encode([THOUGHT]))
     more = [{"role": "assistant", "tool_calls": [call("t3", "look", "{}")]}, {"role": "tool", "tool_call_id": "t3"}]
-    first = {"role": "assistant", "content": "I shall look."}
     assert _dialogue({"role": "user", "content": "a"}, LOOK, *RESULTS, *more, signatures=signatures).thoughtless
-    assert _dialogue({"role": "user", "content": "a"}, first, *more, signatures=signatures).thoughtless
 
 
 def test_the_result_of_a_failed_tool_is_marked() -> None:

@@ -99,11 +99,12 @@ def test_the_same_id_in_two_turns_keeps_its_results_apart() -> None:
 def test_calls_in_two_messages_one_after_the_other_are_parallel() -> None:
     made: list[_Said] = [("assistant", (_said("x"),)), ("assistant", (_call("a"),)), ("assistant", (_call("b"),))]
     found, _ = _turns(*made, ("tool", (_result("a"),)), ("tool", (_result("b"),)))
-    assert found == ["assistant: x", "assistant: a! b!", "tool: a=a b=b"]
+    assert found == ["assistant: x a! b!", "tool: a=a b=b"]
 
 
-def test_a_thought_begins_a_turn_of_its_own() -> None:
-    found, _ = _turns(("assistant", (_call("a"),)), ("assistant", (ThoughtPart(), _call("b"))))
+def test_a_signed_thought_begins_a_turn_of_its_own() -> None:
+    signed = ThoughtPart(signed=(rawjson.raw({}),))
+    found, _ = _turns(("assistant", (_call("a"),)), ("assistant", (signed, _call("b"))))
     assert found == ["assistant: a!", "tool: a=[no output]", "assistant: ? b!", "tool: b=[no output]"]
 
 

@@ -11,9 +11,10 @@ from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest, InboundRequest
+from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.messages.conversation import MessagesTranslation, translate_messages
 from gateway.inbound.messages.request import session_of
-from gateway.inbound.messages.translate import Translation, translate
 from gateway.inbound.sealed import wrap
 from tests.fakes.replies import Doc, dumps
 from tests.upstream.makers import channel
@@ -26,9 +27,14 @@ def parsed(**fields: Any) -> InboundRequest:
     return MESSAGES.parse(HttpRequest(body=body, target="/v1/messages", headers={}))
 
 
-def translation(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> Translation:
-    order = MESSAGES.order(parsed(**fields), CallId("req_0123456789abcdef01234567"), Millis(0))
-    return translate(order, channel(preset=preset, dialect=dialect))
+def translation(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> MessagesTranslation:
+    return put_to(parsed(**fields), preset=preset, dialect=dialect)
+
+
+def put_to(request: InboundRequest, **at: Any) -> MessagesTranslation:
+    """The request as a channel gets it."""
+    found = translate_messages(MESSAGES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)))
+    return msgspec.structs.replace(found, order=finish_translation(found.order, channel(**at)))
 
 
 def translated(*, preset: str = "", dialect: Dialect = Dialect.OPENAI, **fields: Any) -> Doc:
@@ -59,6 +65,10 @@ def text(said: str, **more: Any) -> Doc:
 
 def result(*content: Any, **more: Any) -> Doc:
     return {"type": "tool_result", "tool_use_id": "t1", "content": list(content), **more}
+
+
+MADE = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "f", "input": {}}]}
+"""The call whose result ``result`` is."""
 
 
 def use(name: str = "f", **given: Any) -> Doc:
@@ -116,12 +126,13 @@ def test_in30_cache_marks_go_where_they_are_understood() -> None:
     assert turns(user(marked), preset="openrouter") == [user(marked)]
     plain = translation(messages=[user(marked)], cache_control={"type": "ephemeral"})
     assert json.loads(bytes(plain.order.fields["messages"])) == [{"role": "user", "content": "a"}]
-    assert plain.order.removed == ()
+    assert plain.order.removed == ("cache_control",)
 
 
 def test_in33_results_come_first_and_each_is_a_message() -> None:
+    calls = [use(), {**use(), "id": "t2"}]
     second = {**result(text("b")), "tool_use_id": "t2"}
-    assert turns(user(text("so"), result(text("a")), second)) == [
+    assert turns(assistant(*calls), user(text("so"), result(text("a")), second))[1:] == [
         {"role": "tool", "tool_call_id": "t1", "content": "a"},
         {"role": "tool", "tool_call_id": "t2", "content": "b"},
         {"role": "user", "content": "so"},
@@ -129,11 +140,11 @@ def test_in33_results_come_first_and_each_is_a_message() -> None:
 
 
 def test_in32_a_failed_result_with_an_image() -> None:
-    assert turns(user(result(text("no"), IMAGE, is_error=True))) == [
+    assert turns(MADE, user(result(text("no"), IMAGE, is_error=True)))[1:] == [
         {"role": "tool", "tool_call_id": "t1", "content": "Error: no\n\n[image of tool result t1]"},
         user(IMAGE_PART),
     ]
-    (only,) = turns(user(result(text("Error: x"), is_error=True)))
+    (_, only) = turns(MADE, user(result(text("Error: x"), is_error=True)))
     assert only["content"] == "Error: x"
 
 
@@ -141,8 +152,7 @@ def test_calls_keep_the_bytes_of_their_input() -> None:
     body = b'{"model":"m","max_tokens":9,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t1",'
     body += b'"name":"f","input":{ "n": 1.0e2, "s":"\\u00e9" }}]}]}'
     request = MESSAGES.parse(HttpRequest(body=body, target="/", headers={}))
-    order = MESSAGES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
-    (turn,) = json.loads(bytes(translate(order, channel()).order.fields["messages"]))
+    turn, _ = json.loads(bytes(put_to(request).order.fields["messages"]))
     function = {"name": "f", "arguments": '{ "n": 1.0e2, "s":"\\u00e9" }'}
     assert turn == {
         "role": "assistant",
@@ -206,9 +216,12 @@ def test_thoughts_of_ours_go_back_as_reasoning_where_that_is_understood() -> Non
 
 def test_googles_signatures_go_back_to_google_alone() -> None:
     history = assistant(sealed(SealKind.GEMINI, b'{"t1":"sig"}'), use())
-    (turn,) = turns(history, dialect=Dialect.GEMINI)
-    assert turn["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "sig"}}
+    conversation = translation(messages=[history], dialect=Dialect.GEMINI).order.conversation
+    assert conversation is not None
+    assert [call.signature for call in conversation.turns[0].calls] == ["sig"]
     assert "extra_content" not in turns(history)[0]["tool_calls"][0]
+    google = turns(history, preset="gemini-openai")[0]["tool_calls"][0]
+    assert google["extra_content"] == {"google": {"thought_signature": "sig"}}
 
 
 TOOL = {"name": "f", "description": "d", "input_schema": {"type": "object"}, "strict": True}
@@ -240,7 +253,6 @@ def test_in34_a_long_name_is_shortened_everywhere() -> None:
     sent = tool["function"]["name"]
     assert (len(sent), found.names) == (64, {sent: name})
     assert json.loads(bytes(found.order.fields["messages"]))[1]["tool_calls"][0]["function"]["name"] == sent
-    assert translation(tools=[{**TOOL, "name": name}], dialect=Dialect.GEMINI).names == {}
 
 
 def test_in35_tools_that_the_vendor_runs() -> None:
@@ -297,7 +309,9 @@ def test_in29_openai_sees_a_digest_of_the_user() -> None:
     user_id = json.dumps({"device_id": "canary", "session_id": "11111111-2222"})
     found = translated(metadata={"user_id": user_id}, service_tier="standard_only", top_k=1, preset="openai")
     assert (len(found["safety_identifier"]), found["service_tier"], "top_k" in found) == (32, "default", False)
-    assert translated(metadata={"user_id": user_id}).keys() == {"model", "messages", "max_completion_tokens"}
+    other = translation(metadata={"user_id": user_id}, service_tier="auto")
+    assert other.order.fields.keys() == {"model", "messages", "max_completion_tokens"}
+    assert other.order.removed == ("metadata", "service_tier")
 
 
 @pytest.mark.parametrize(
@@ -315,8 +329,8 @@ def test_the_clients_name_of_a_conversation(headers: dict[str, str], user_id: st
 
 
 def test_in31_what_is_lost_is_named_or_refused() -> None:
-    found = translation(context_management={"edits": []}, betas=["x"], speed="fast", container=None)
-    assert found.order.removed == ("context_management", "betas", "speed")
+    found = translation(context_management={"edits": []}, betas=["x"], speed="fast", container=None, metadata={"a": 1})
+    assert found.order.removed == ("metadata", "context_management", "betas", "speed")
     for more in ({"mcp_servers": [{"url": "x"}]}, {"container": {"skills": [1]}}):
         with pytest.raises(BadRequest, match="anthropic"):
             translation(**more)
@@ -325,9 +339,8 @@ def test_in31_what_is_lost_is_named_or_refused() -> None:
 def test_a_lone_surrogate_is_translated() -> None:
     body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"\\ud83d"}]}]}'
     request = MESSAGES.parse(HttpRequest(body=body, target="/", headers={}))
-    order = translate(MESSAGES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)), channel()).order
     assert request.mask
-    assert b"\\u" in bytes(order.fields["messages"])
+    assert b"\\u" in bytes(put_to(request).order.fields["messages"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,199 @@
+"""A conversation as a chat completion request, for clients of other APIs.
+
+Texts of a message become one, with blank lines between: not every model server takes parts. A result is text, so the
+media of results follow as what the user shows. Reasoning and signatures go to vendors that read them.
+"""
+
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import Channel
+from gateway.domain.conversation import (
+    NULL,
+    MediaPart,
+    ResultPart,
+    TextPart,
+    ToolChoice,
+    ToolOffer,
+    Turn,
+    join_texts,
+)
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Order
+from gateway.upstream.rawjson import Fields
+from gateway.upstream.translate.request import conversation_of, is_nothing
+from gateway.upstream.vendors import LOCAL, OPENAI, OPENROUTER, Vendor, vendor_of
+
+MOST_STOPS = 4
+"""OpenAI's limit of stop sequences."""
+_ONLY_OPENAI = ("safety_identifier", "service_tier")
+"""Parameters that other vendors may refuse, and that a client of another API does not mean for them."""
+_LABELS = {"image": "image", "audio": "audio"}
+
+Doc = dict[str, Any]
+
+
+def write_chat(order: Order, channel: Channel) -> Order:
+    """The translated order as a chat completion request; ``removed`` names what this vendor has no place for."""
+    conversation, vendor = conversation_of(order), vendor_of(channel.preset, channel.base_url)
+    fields, dropped = _fit_parameters(order.fields, vendor)
+    writer = _Writer(vendor)
+    for turn in conversation.turns:
+        writer.add(turn)
+    fields["messages"] = rawjson.raw(writer.done())
+    if conversation.tools:
+        fields["tools"] = rawjson.raw([_tool(tool) for tool in conversation.tools])
+        if conversation.choice.mode:
+            fields["tool_choice"] = rawjson.raw(_choice(conversation.choice))
+    else:
+        fields.pop("parallel_tool_calls", None)
+    if conversation.cached and vendor is not OPENROUTER:
+        dropped.append("cache_control")
+    words = conversation.words
+    removed = (*order.removed, *(words.get(name, name) for name in dropped), *conversation.extras)
+    return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(dict.fromkeys(removed)))
+
+
+def _fit_parameters(given: Fields, vendor: Vendor) -> tuple[Fields, list[str]]:
+    """The parameters that this vendor takes, and the names of the others."""
+    fields = {name: raw for name, raw in given.items() if not rawjson.is_null(raw)}
+    lost = ["top_k"] if vendor is OPENAI else [*_ONLY_OPENAI]
+    dropped = [name for name in lost if not is_nothing(fields.pop(name, NULL))]
+    if vendor is OPENAI and len(stops := rawjson.maybe(fields.get("stop")) or ()) > MOST_STOPS:
+        fields["stop"] = rawjson.raw(stops[:MOST_STOPS])
+        dropped.append("stop")
+    return fields, dropped
+
+
+class _Writer:
+    """The messages so far."""
+
+    def __init__(self, vendor: Vendor) -> None:
+        self._vendor = vendor
+        self._system_first = vendor.name in LOCAL
+        """Templates of local servers take one system message, at the beginning only."""
+        self._messages: list[Doc] = []
+        self._shown: list[Doc] = []
+        """Media of results, for the user's next message."""
+
+    def add(self, turn: Turn) -> None:
+        """One more turn."""
+        match turn.role:
+            case "system":
+                self._add_system(turn)
+            case "tool":
+                for block in turn.blocks:
+                    if isinstance(block, ResultPart):
+                        self._add_result(block)
+            case "assistant":
+                self._add_assistant(turn)
+            case _:
+                shown, self._shown = self._shown, []
+                self._messages.append({"role": "user", "content": self._content(turn.parts, shown)})
+
+    def done(self) -> list[Doc]:
+        """All messages."""
+        self._show()
+        return self._messages
+
+    def _show(self) -> None:
+        if self._shown:
+            self._messages.append({"role": "user", "content": self._shown})
+            self._shown = []
+
+    def _add_system(self, turn: Turn) -> None:
+        content = self._content(turn.parts)
+        if not self._system_first or not self._messages:
+            self._messages.append({"role": "system", "content": content})
+        elif (first := self._messages[0])["role"] == "system":
+            first["content"] = join_texts([first["content"], content])
+        else:
+            self._messages.insert(0, {"role": "system", "content": content})
+
+    def _add_result(self, result: ResultPart) -> None:
+        texts: list[msgspec.Raw] = []
+        for part in result.parts:
+            if isinstance(part, TextPart):
+                texts.append(part.raw)
+            else:
+                kind = _LABELS.get(part.type.partition("/")[0] or "image", "file")
+                texts.append(rawjson.raw(f"[{kind} of tool result {result.call_id}]"))
+                self._shown.append(_media(part))
+        content = join_texts(texts)
+        if result.failed and not bytes(content).startswith(b'"Error'):
+            content = msgspec.Raw(b'"Error: ' + bytes(content)[1:])
+        self._messages.append({"role": "tool", "tool_call_id": result.call_id, "content": content})
+
+    def _add_assistant(self, turn: Turn) -> None:
+        calls = turn.calls
+        said = [part for part in turn.parts if not (isinstance(part, TextPart) and bytes(part.raw) == b'""')]
+        if not (calls or said):
+            return
+        self._show()
+        message: Doc = {"role": "assistant", "content": self._content(said) if said else None}
+        thoughts = [thought.text for thought in turn.thoughts if bytes(thought.text) not in (b"null", b'""')]
+        if thoughts and self._vendor.reads_reasoning and not self._vendor.strict_messages:
+            message["reasoning_content"] = join_texts(thoughts)
+        if calls:
+            message["tool_calls"] = [self._call(call) for call in calls]
+        self._messages.append(message)
+
+    def _call(self, call: Any) -> Doc:
+        arguments = bytes(call.arguments).decode("utf-8", "surrogatepass")
+        made: Doc = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+        if call.signature and self._vendor.reads_signatures:
+            made["extra_content"] = {"google": {"thought_signature": call.signature}}
+        return made
+
+    def _content(self, parts: list[TextPart | MediaPart], shown: list[Doc] | None = None) -> Any:
+        """Texts as one text, unless something else is among them."""
+        written = [*(shown or ()), *(self._part(part) for part in parts if not _is_empty(part))]
+        if all(part.keys() == {"type", "text"} for part in written):
+            return join_texts([part["text"] for part in written])
+        return written
+
+    def _part(self, part: TextPart | MediaPart) -> Doc:
+        marks = self._vendor is OPENROUTER and not rawjson.is_null(part.cache)
+        cache = {"cache_control": part.cache} if marks else {}
+        if isinstance(part, MediaPart):
+            return {**_media(part), **cache}
+        if part.refusal:
+            return {"type": "refusal", "refusal": part.raw}
+        return {"type": "text", "text": part.raw, **cache}
+
+
+def _is_empty(part: TextPart | MediaPart) -> bool:
+    return isinstance(part, TextPart) and bytes(part.raw) == b'""'
+
+
+def _media(media: MediaPart) -> Doc:
+    if media.url or media.type.startswith("image/"):
+        image = {"url": media.url or f"data:{media.type};base64,{media.data}"}
+        return {"type": "image_url", "image_url": {**image, **({"detail": media.detail} if media.detail else {})}}
+    if media.type.startswith("audio/"):
+        return {"type": "input_audio", "input_audio": {"data": media.data, "format": media.type.partition("/")[2]}}
+    name = {"filename": media.name} if media.name else {}
+    return {"type": "file", "file": {**name, "file_data": f"data:{media.type};base64,{media.data}"}}
+
+
+def _tool(tool: ToolOffer) -> Doc:
+    function: Doc = {"name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    if not rawjson.is_null(tool.parameters):
+        function["parameters"] = tool.parameters
+    if tool.strict is not None:
+        function["strict"] = tool.strict
+    return {"type": "function", "function": function}
+
+
+def _choice(choice: ToolChoice) -> object:
+    if choice.allowed is not None:
+        tools = [_function_named(name) for name in choice.allowed]
+        return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
+    return _function_named(choice.name) if choice.mode == "named" else choice.mode
+
+
+def _function_named(name: str) -> Doc:
+    return {"type": "function", "function": {"name": name}}
