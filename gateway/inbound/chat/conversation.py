@@ -36,6 +36,7 @@ from gateway.upstream.openai.request import write_chat
 from gateway.upstream.overrides import apply_overrides
 from gateway.upstream.translate.request import conversation_of, is_nothing, unsupported_param
 from gateway.upstream.translate.transcript import Transcript
+from gateway.upstream.vendors import vendor_of
 
 _TOOL_FIELDS = ("tools", "functions", "tool_choice", "function_call")
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -127,7 +128,9 @@ def finish_translation(order: Order, channel: Channel) -> Order:
     """
     if channel.overrides is not None:
         order = _with_own_tools(apply_overrides(order, channel.overrides), channel.overrides)
-    return write_chat(order, channel) if channel.dialect in OPENAI_DIALECTS else order
+    if channel.dialect not in OPENAI_DIALECTS:
+        return order
+    return write_chat(order, vendor_of(channel.preset, channel.base_url))
 
 
 def _with_own_tools(order: Order, overrides: Overrides) -> Order:

@@ -24,6 +24,7 @@ _WORDS = {
     "reasoning_effort": "thinking",
     "response_format": "output_config.format",
     "safety_identifier": "metadata",
+    "service_tier": "service_tier",
     "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
 }
 """The client's names, by those of chat completions."""

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.long_strings import NOTHING_LONG
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.inbound.json_body import Fields, fields_of, unmask
-from gateway.inbound.responses.request import read_fields, translate
+from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
+from gateway.upstream.openai.request import write_chat
 from gateway.upstream.output_limit import STANDARD_FIELDS
 
 _OTHERS = STANDARD_FIELDS - {"messages", "tools", "tool_choice", "functions", "function_call", "store"}
@@ -61,16 +61,13 @@ def _as_chat(body: bytes, error: BadRequest) -> tuple[bytes, tuple[str, ...]]:
     if not rawjson.is_null(given.get("tools")):
         given["tools"] = rawjson.raw([_as_responses_tool(tool) for tool in rawjson.items(given["tools"])])
     found = read_fields(given)
-    translation = translate(given, found, NOTHING_LONG)
-    others = {name: raw for name, raw in given.items() if name in _OTHERS and name not in translation.fields}
+    order, _ = translate_responses(Order(fields=given, model=""), found)
+    written = write_chat(order)
+    others = {name: raw for name, raw in given.items() if name in _OTHERS and name not in written.fields}
     if not found.stream:
         others.pop("stream_options", None)
-    messages = rawjson.objects(translation.fields["messages"])
-    for message in messages:
-        message.pop("thinking_blocks", None)
-    chat = {**others, **translation.fields, "messages": rawjson.raw(messages)}
-    encoded = rawjson.encode(chat)
-    return unmask(encoded, mask) if mask else encoded, tuple(n for n in translation.dropped if n not in others)
+    encoded = rawjson.encode({**others, **written.fields})
+    return unmask(encoded, mask) if mask else encoded, tuple(name for name in written.removed if name not in others)
 
 
 def _may_be_flat(tools: msgspec.Raw) -> bool:

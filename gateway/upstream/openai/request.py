@@ -4,11 +4,11 @@ Texts of a message become one, with blank lines between: not every model server 
 media of results follow as what the user shows. Reasoning and signatures go to vendors that read them.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from gateway.domain.channel import Channel
 from gateway.domain.conversation import (
     NULL,
     MediaPart,
@@ -23,21 +23,21 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.request import conversation_of, is_nothing
-from gateway.upstream.vendors import LOCAL, OPENAI, OPENROUTER, Vendor, vendor_of
+from gateway.upstream.vendors import LOCAL, OPENAI, OPENROUTER, PLAIN, Vendor
 
 MOST_STOPS = 4
 """OpenAI's limit of stop sequences."""
 _ONLY_OPENAI = ("safety_identifier", "service_tier")
-"""Parameters that other vendors may refuse, and that a client of another API does not mean for them."""
+"""Parameters that other vendors may refuse, and that a client who gives them in other words does not mean for them."""
 _LABELS = {"image": "image", "audio": "audio"}
 
 Doc = dict[str, Any]
 
 
-def write_chat(order: Order, channel: Channel) -> Order:
+def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
     """The translated order as a chat completion request; ``removed`` names what this vendor has no place for."""
-    conversation, vendor = conversation_of(order), vendor_of(channel.preset, channel.base_url)
-    fields, dropped = _fit_parameters(order.fields, vendor)
+    conversation = conversation_of(order)
+    fields, dropped = _fit_parameters(order.fields, conversation.words, vendor)
     writer = _Writer(vendor)
     for turn in conversation.turns:
         writer.add(turn)
@@ -55,10 +55,10 @@ def write_chat(order: Order, channel: Channel) -> Order:
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(dict.fromkeys(removed)))
 
 
-def _fit_parameters(given: Fields, vendor: Vendor) -> tuple[Fields, list[str]]:
+def _fit_parameters(given: Fields, words: Mapping[str, str], vendor: Vendor) -> tuple[Fields, list[str]]:
     """The parameters that this vendor takes, and the names of the others."""
     fields = {name: raw for name, raw in given.items() if not rawjson.is_null(raw)}
-    lost = ["top_k"] if vendor is OPENAI else [*_ONLY_OPENAI]
+    lost = ["top_k"] if vendor is OPENAI else [name for name in _ONLY_OPENAI if name in words]
     dropped = [name for name in lost if not is_nothing(fields.pop(name, NULL))]
     if vendor is OPENAI and len(stops := rawjson.maybe(fields.get("stop")) or ()) > MOST_STOPS:
         fields["stop"] = rawjson.raw(stops[:MOST_STOPS])

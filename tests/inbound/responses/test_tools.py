@@ -11,7 +11,6 @@ from gateway.domain.errors import BadRequest
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
 from gateway.upstream.adapter import Order
 from gateway.upstream.openai.request import write_chat
-from tests.upstream.makers import channel
 
 
 def table(*tools: dict[str, Any]) -> ToolTable:
@@ -23,7 +22,7 @@ def table(*tools: dict[str, Any]) -> ToolTable:
 def functions(found: ToolTable) -> list[dict[str, Any]]:
     """The functions as a chat completion has them."""
     given = Order(fields={}, model="m", conversation=Conversation(turns=(), tools=tuple(found.offers)))
-    written = json.loads(bytes(write_chat(given, channel()).fields.get("tools", b"[]")))
+    written = json.loads(bytes(write_chat(given).fields.get("tools", b"[]")))
     return [tool["function"] for tool in written]
 
 
