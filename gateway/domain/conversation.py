@@ -7,7 +7,6 @@ Texts stay the JSON strings that they came as: nobody but the model reads them, 
 may be missing in them (see ``long_strings``).
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 
@@ -169,30 +168,30 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         """Names of the functions that were called in earlier turns, each once."""
         return list(dict.fromkeys(call.name for turn in self.turns for call in turn.calls))
 
-    def size(self, long: LongStrings) -> int:
-        """Bytes of texts, arguments and schemas. ``long`` is what is missing in them."""
+    @property
+    def contents(self) -> list[TextPart | MediaPart]:
+        """All texts and media, also those of results."""
         blocks = [block for turn in self.turns for block in turn.blocks]
-        blocks += [part for block in blocks if isinstance(block, ResultPart) for part in block.parts]
-        texts = [block.raw for block in blocks if isinstance(block, TextPart)]
-        texts += [block.arguments for block in blocks if isinstance(block, CallPart)]
-        texts += [tool.parameters for tool in self.tools]
-        return sum(sum(map(len, long.filled(bytes(text)))) if long.mark else len(memoryview(text)) for text in texts)
+        inner = [part for block in blocks if isinstance(block, ResultPart) for part in block.parts]
+        return [block for block in blocks if isinstance(block, TextPart | MediaPart)] + inner
 
     @property
     def cached(self) -> bool:
         """Whether the client marks where the prompt cache ends."""
-        blocks = [block for turn in self.turns for block in turn.blocks]
-        blocks += [part for block in blocks if isinstance(block, ResultPart) for part in block.parts]
-        marked: list[TextPart | MediaPart | ToolOffer] = [b for b in blocks if isinstance(b, TextPart | MediaPart)]
-        return any(block.cache != NULL for block in (*marked, *self.tools))
+        return any(part.cache != NULL for part in (*self.contents, *self.tools))
 
-
-def string(text: str) -> msgspec.Raw:
-    """A text as a JSON string."""
-    return msgspec.Raw(json.dumps(text).encode())
+    def size(self, long: LongStrings) -> int:
+        """Bytes of texts, arguments and schemas. ``long`` is what is missing in them."""
+        texts = [part.raw for part in self.contents if isinstance(part, TextPart)]
+        texts += [call.arguments for turn in self.turns for call in turn.calls]
+        texts += [tool.parameters for tool in self.tools]
+        return sum(sum(map(len, long.filled(bytes(text)))) if long.mark else len(memoryview(text)) for text in texts)
 
 
 def join_texts(texts: Iterable[msgspec.Raw], gap: bytes = _GAP) -> msgspec.Raw:
     """One JSON string of several without decoding them, empty ones left out; ``gap`` is escaped as in JSON."""
-    inner = [bytes(text)[1:-1] for text in texts]
+    given = list(texts)
+    if len(given) == 1:
+        return given[0]
+    inner = [bytes(text)[1:-1] for text in given]
     return msgspec.Raw(b'"' + gap.join(filter(None, inner)) + b'"')

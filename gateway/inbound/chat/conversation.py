@@ -94,6 +94,28 @@ class _Part(msgspec.Struct, frozen=True):
     cache_control: msgspec.Raw = NULL
 
 
+class _Message(msgspec.Struct, frozen=True, gc=False):
+    role: str
+    content: msgspec.Raw = NULL
+    name: str | None = None
+    refusal: msgspec.Raw = NULL
+    tool_calls: list[_Tool] | None = None
+    tool_call_id: str | None = None
+    function_call: _Function | None = None
+    thinking_blocks: list[msgspec.Raw] | None = None
+    """Anthropic's reasoning, as an answer brought it."""
+    cache_control: msgspec.Raw = NULL
+    is_error: msgspec.Raw = NULL
+    """Of a tool's result: SGLang's and Bifrost's, after Anthropic's."""
+    status: msgspec.Raw = NULL
+    """The same, LangChain's."""
+
+
+_READ = frozenset(_Message.__struct_fields__)
+_NAMED_ROLES = ("tool", "function")
+"""Roles whose messages have the name of a tool; the name of a person has no counterpart."""
+
+
 class _AllowedTools(msgspec.Struct, frozen=True):
     mode: str = "auto"
     tools: list[_Tool] = []
@@ -108,12 +130,10 @@ class _Choice(msgspec.Struct, frozen=True):
 
 
 _PARTS = msgspec.json.Decoder(list[_Part])
-_CALLS = msgspec.json.Decoder(list[_Tool])
-_CALL = msgspec.json.Decoder(_Function)
+_MESSAGES = msgspec.json.Decoder(list[_Message])
 _TOOLS = msgspec.json.Decoder(list[_Tool | None] | None)
 _FUNCTIONS = msgspec.json.Decoder(list[_Function] | None)
 _CHOICE = msgspec.json.Decoder(_Choice | str | None)
-_NAME = msgspec.json.Decoder(str | None)
 
 
 def fit_dialect(order: Order, channel: Channel) -> Order:
@@ -151,61 +171,76 @@ def translate_chat(order: Order) -> Order:
     """The order with its messages and tools as a conversation. Raises BadRequest for what has no counterpart."""
     fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in _TOOL_FIELDS}
     reader = _Reader(order.long)
-    for number, raw in enumerate(rawjson.items(order.fields["messages"])):
-        reader.read(rawjson.fields(raw), f"messages[{number}]")
+    messages = _with_whole_calls(order.fields["messages"], order.long)
+    given = read_typed(_MESSAGES, messages, "messages")
+    for number, message in enumerate(given):
+        reader.read(message, f"messages[{number}]")
     tools, choice = read_tools(order.fields)
     conversation = Conversation(
         turns=reader.transcript.turns,
         tools=tools,
         choice=choice,
-        extras=tuple(reader.extras),
+        extras=_unread(messages),
         marks=reader.transcript.marks,
     )
     return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
 
 
+def _with_whole_calls(messages: msgspec.Raw, long: LongStrings) -> msgspec.Raw:
+    """The messages with nothing missing in calls and in the ids of their results, which are looked into."""
+    if not long.mark:
+        return messages
+    opened = rawjson.objects(messages)
+    for message in opened:
+        for name in ("tool_calls", "function_call", "tool_call_id", "name"):
+            if name in message:
+                message[name] = msgspec.Raw(long.full(message[name]))
+    return rawjson.raw(opened)
+
+
+def _unread(messages: msgspec.Raw) -> tuple[str, ...]:
+    """Names of the fields of messages that have no counterpart."""
+    opened = rawjson.objects(messages)
+    odd = dict.fromkeys(name for message in opened for name in message if name not in _READ or name == "name")
+    if "name" in odd and all(rawjson.text(m["role"]) in _NAMED_ROLES for m in opened if "name" in m):
+        del odd["name"]
+    return tuple(f"messages[].{name}" for name in odd if not all(is_nothing(m.get(name, NULL)) for m in opened))
+
+
 class _Reader:
-    """Reads messages. ``transcript`` and ``extras`` are the result."""
+    """Reads messages. ``transcript`` is the result."""
 
     def __init__(self, long: LongStrings) -> None:
         self.transcript = Transcript()
-        self.extras: dict[str, None] = {}
-        """Names of the fields of messages that have no counterpart."""
         self._long = long
         self._functions: dict[str, str] = {}
         """The id of the last call of the legacy spelling, by the function's name."""
         self._names: dict[str, str] = {}
         """Names of functions by the ids of their calls."""
 
-    def read(self, message: Fields, where: str) -> None:
+    def read(self, message: _Message, where: str) -> None:
         """One more message. Raises BadRequest naming the place of what has no counterpart anywhere."""
-        role = rawjson.text(message.pop("role"))
-        cache = message.pop("cache_control", NULL)
-        parts = _parts(message.pop("content", NULL), cache, f"{where}.content")
-        if role in ("tool", "function"):
-            self.transcript.add("tool", (self._result(role, message, parts, where),))
+        role = message.role
+        parts = _parts(message.content, message.cache_control, f"{where}.content")
+        if role in _NAMED_ROLES:
+            self.transcript.add("tool", (self._result(message, parts, where),))
         elif role == "assistant":
             self.transcript.add(role, self._assistant(message, parts, where))
         elif role in _ROLES:
             self.transcript.add(_ROLES[role], parts)
         else:
             raise BadRequest(f"{where}.role: '{plain(role, 40)}' is not a role", param=f"{where}.role")
-        self.extras |= {f"messages[].{name}": None for name, raw in message.items() if not is_nothing(raw)}
 
-    def _assistant(self, message: Fields, parts: list[TextPart | MediaPart], where: str) -> list[Block]:
-        thoughts = message.pop("thinking_blocks", NULL)
+    def _assistant(self, message: _Message, parts: list[TextPart | MediaPart], where: str) -> list[Block]:
         blocks: list[Block] = []
-        if bytes(memoryview(thoughts)[:1]) == b"[":
-            blocks.append(ThoughtPart(signed=tuple(filter(_is_thought, rawjson.items(thoughts)))))
-        refusal = message.pop("refusal", NULL)
-        if not parts and not rawjson.is_null(refusal):
-            parts = [_text(refusal, NULL, f"{where}.refusal", refusal=True)]
+        if message.thinking_blocks:
+            blocks.append(ThoughtPart(signed=tuple(filter(_is_thought, message.thinking_blocks))))
+        if not parts and not rawjson.is_null(message.refusal):
+            parts = [_text(message.refusal, NULL, f"{where}.refusal", refusal=True)]
         blocks += parts
-        if not rawjson.is_null(calls := message.pop("tool_calls", NULL)):
-            made = read_typed(_CALLS, self._long.full(calls), f"{where}.tool_calls")
-            blocks += [self._call(call, f"{where}.tool_calls[{number}]") for number, call in enumerate(made)]
-        if not rawjson.is_null(legacy := message.pop("function_call", NULL)):
-            function = read_typed(_CALL, self._long.full(legacy), f"{where}.function_call")
+        for number, call in enumerate(message.tool_calls or ()):
+            blocks.append(self._call(call, f"{where}.tool_calls[{number}]"))
+        if (function := message.function_call) is not None:
             call_id = self._functions[function.name] = f"call_legacy_{len(self._names)}"
             blocks.append(self._call(_Tool(id=call_id, function=function), f"{where}.function_call"))
         return blocks
@@ -214,7 +249,7 @@ class _Reader:
         function, custom = call.function, call.custom
         if call.id and function is not None:
             name, arguments = function.name, bytes(function.arguments)
-            if arguments.startswith(b'"'):
+            if arguments[:1] == b'"':
                 arguments = rawjson.text(arguments).encode("utf-8", "surrogatepass")
             elif arguments == b"null":
                 arguments = b""
@@ -227,22 +262,18 @@ class _Reader:
             id=call.id,
             name=name,
             arguments=self.transcript.arguments(arguments),
-            signature=_signature(call.extra_content),
+            signature="" if call.extra_content is NULL else _signature(call.extra_content),
         )
 
-    def _result(self, role: str, message: Fields, parts: list[TextPart | MediaPart], where: str) -> ResultPart:
-        name, call_id = (
-            read_typed(_NAME, self._long.full(message.pop(field, NULL)), f"{where}.{field}") or ""
-            for field in ("name", "tool_call_id")
-        )
-        if role == "function":
+    def _result(self, message: _Message, parts: list[TextPart | MediaPart], where: str) -> ResultPart:
+        name, call_id = message.name or "", message.tool_call_id or ""
+        if message.role == "function":
             call_id = self._functions.get(name, "")
         if not call_id:
-            field = "tool_call_id" if role == "tool" else "name"
+            field = "tool_call_id" if message.role == "tool" else "name"
             raise BadRequest(f"{where}.{field}: names no earlier call", param=f"{where}.{field}")
-        failed = rawjson.maybe(message.pop("is_error", NULL)) is True  # of SGLang and Bifrost, after Anthropic's
-        failed = rawjson.maybe(message.pop("status", NULL)) == "error" or failed  # LangChain's
-        failed = failed or self._says_failed(parts, self._names.get(call_id, name))
+        marked = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
+        failed = marked or self._says_failed(parts, self._names.get(call_id, name))
         return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=failed)
 
     def _says_failed(self, parts: list[TextPart | MediaPart], name: str) -> bool:

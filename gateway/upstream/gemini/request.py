@@ -220,9 +220,10 @@ def talk(turns: Iterable[Turn], signatures: Signatures, row: GeminiModel) -> Gem
 
 
 def _parts(turn: Turn, signatures: Signatures, row: GeminiModel) -> list[Part]:
-    results = [block for block in turn.blocks if isinstance(block, ResultPart)]
-    said = parts_of(turn.parts, row) + _calls(turn.calls, signatures, row)
-    return [part for result in results for part in result_parts(result, row)] + said
+    if turn.role == "tool":
+        return [part for block in turn.blocks if isinstance(block, ResultPart) for part in result_parts(block, row)]
+    said = parts_of(turn.parts, row)
+    return said + _calls(turn.calls, signatures, row) if turn.role == "assistant" else said
 
 
 def _calls(calls: list[CallPart], signatures: Signatures, row: GeminiModel) -> list[Part]:

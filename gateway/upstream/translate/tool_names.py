@@ -116,6 +116,8 @@ class Signatures:
     def recall(self, call_id: str, owner: str = "") -> bytes:
         """What belongs to the call; empty if unknown."""
         key = owner, call_id
+        if key not in self._kept:
+            return b""
         found = self._kept.get(key, b"")
         with suppress(KeyError):
             self._kept.move_to_end(key)
