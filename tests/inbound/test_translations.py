@@ -140,7 +140,7 @@ SAMPLES: dict[str, tuple[str, Doc, Doc | None]] = {
 
 def rows() -> dict[str, list[str]]:
     """The table of the page: the cells of each row by its first one."""
-    page = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/http.md").read_text(encoding="utf-8")
     table = page.partition("## What survives a translation")[2].partition("\n## ")[0]
     lines = [line for line in table.splitlines() if line.startswith("|")][2:]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]

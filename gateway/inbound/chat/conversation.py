@@ -7,7 +7,6 @@ and frameworks have added, or in a sentence of its own.
 """
 
 import re
-from typing import Any
 
 import msgspec
 
@@ -22,51 +21,23 @@ from gateway.domain.conversation import (
     TextPart,
     ThoughtPart,
     ToolChoice,
-    ToolOffer,
 )
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import LongStrings
 from gateway.domain.text import plain
 from gateway.inbound.api import OPENAI_DIALECTS
-from gateway.inbound.json_body import Fields, read_typed
+from gateway.inbound.chat.tools import TOOL_FIELDS, ChatFunction, ChatTool, read_tools
+from gateway.inbound.json_body import read_typed
 from gateway.inbound.media import file_of, image_of, sound_of
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.overrides import apply_overrides
-from gateway.upstream.translate.request import conversation_of, is_nothing, unsupported_param
+from gateway.upstream.translate.request import conversation_of, is_nothing
 from gateway.upstream.translate.transcript import Transcript
 from gateway.upstream.vendors import vendor_of
 
-_TOOL_FIELDS = ("tools", "functions", "tool_choice", "function_call")
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-_MODES = ("auto", "none", "required")
-
-
-class _Function(msgspec.Struct, frozen=True):
-    name: str = ""
-    description: str | None = None
-    parameters: msgspec.Raw = NULL
-    strict: bool | None = None
-    arguments: msgspec.Raw = NULL
-    """Of a call: JSON in a string; some clients send the object itself."""
-
-
-class _Custom(msgspec.Struct, frozen=True):
-    name: str = ""
-    input: msgspec.Raw = msgspec.Raw(b'""')
-
-
-class _Tool(msgspec.Struct, frozen=True):
-    """A tool on offer, or a call of one."""
-
-    type: str | None = None
-    id: str | None = None
-    function: _Function | None = None
-    custom: _Custom | None = None
-    cache_control: msgspec.Raw = NULL
-    extra_content: msgspec.Raw = NULL
-    """Google's place for the thought signature."""
 
 
 class _Image(msgspec.Struct, frozen=True):
@@ -99,9 +70,9 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
     content: msgspec.Raw = NULL
     name: str | None = None
     refusal: msgspec.Raw = NULL
-    tool_calls: list[_Tool] | None = None
+    tool_calls: list[ChatTool] | None = None
     tool_call_id: str | None = None
-    function_call: _Function | None = None
+    function_call: ChatFunction | None = None
     thinking_blocks: list[msgspec.Raw] | None = None
     """Anthropic's reasoning, as an answer brought it."""
     cache_control: msgspec.Raw = NULL
@@ -116,24 +87,8 @@ _NAMED_ROLES = ("tool", "function")
 """Roles whose messages have the name of a tool; the name of a person has no counterpart."""
 
 
-class _AllowedTools(msgspec.Struct, frozen=True):
-    mode: str = "auto"
-    tools: list[_Tool] = []
-
-
-class _Choice(msgspec.Struct, frozen=True):
-    type: str = "function"
-    name: str = ""
-    """Of the legacy spelling."""
-    function: _Function | None = None
-    allowed_tools: _AllowedTools | None = None
-
-
 _PARTS = msgspec.json.Decoder(list[_Part])
 _MESSAGES = msgspec.json.Decoder(list[_Message])
-_TOOLS = msgspec.json.Decoder(list[_Tool | None] | None)
-_FUNCTIONS = msgspec.json.Decoder(list[_Function] | None)
-_CHOICE = msgspec.json.Decoder(_Choice | str | None)
 
 
 def fit_dialect(order: Order, channel: Channel) -> Order:
@@ -156,20 +111,20 @@ def finish_translation(order: Order, channel: Channel) -> Order:
 def _with_own_tools(order: Order, overrides: Overrides) -> Order:
     """The order with the owner's tools and choice in the conversation: they are parameters of chat completions."""
     conversation = conversation_of(order)
-    given = {name: raw for name, raw in order.fields.items() if name in _TOOL_FIELDS}
+    given = {name: raw for name, raw in order.fields.items() if name in TOOL_FIELDS}
     tools, choice = read_tools(given)
     if "tools" in overrides.remove or not (tools and ("tools" in overrides.set or not conversation.tools)):
         tools = () if "tools" in overrides.remove else conversation.tools
     if not (choice.mode and ("tool_choice" in overrides.set or not conversation.choice.mode)):
         choice = ToolChoice() if "tool_choice" in overrides.remove else conversation.choice
-    fields = {name: raw for name, raw in order.fields.items() if name not in _TOOL_FIELDS}
+    fields = {name: raw for name, raw in order.fields.items() if name not in TOOL_FIELDS}
     conversation = msgspec.structs.replace(conversation, tools=tools, choice=choice)
     return msgspec.structs.replace(order, fields=fields, conversation=conversation)
 
 
 def translate_chat(order: Order) -> Order:
     """The order with its messages and tools as a conversation. Raises BadRequest for what has no counterpart."""
-    fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in _TOOL_FIELDS}
+    fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in TOOL_FIELDS}
     reader = _Reader(order.long)
     messages = _with_whole_calls(order.fields["messages"], order.long)
     given = read_typed(_MESSAGES, messages, "messages")
@@ -242,10 +197,10 @@ class _Reader:
             blocks.append(self._call(call, f"{where}.tool_calls[{number}]"))
         if (function := message.function_call) is not None:
             call_id = self._functions[function.name] = f"call_legacy_{len(self._names)}"
-            blocks.append(self._call(_Tool(id=call_id, function=function), f"{where}.function_call"))
+            blocks.append(self._call(ChatTool(id=call_id, function=function), f"{where}.function_call"))
         return blocks
 
-    def _call(self, call: _Tool, where: str) -> CallPart:
+    def _call(self, call: ChatTool, where: str) -> CallPart:
         function, custom = call.function, call.custom
         if call.id and function is not None:
             name, arguments = function.name, bytes(function.arguments)
@@ -357,67 +312,3 @@ def _part(part: _Part, where: str) -> TextPart | MediaPart:
         case "file" if (file := part.file) is not None:
             return file_of(file.file_data or "", file.filename or "", f"{where}.file", part.cache_control)
     raise BadRequest(f"{where}: a part of type '{plain(part.type, 40)}' cannot be translated", param=where)
-
-
-def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
-    """The functions on offer, and the choice among them; the legacy spelling counts where the new one is not used.
-
-    Raises BadRequest.
-    """
-    tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
-    raw_tools = rawjson.items(fields["tools"]) if tools else []
-    offers = [_offer(tool, raw, f"tools[{i}]") for i, (tool, raw) in enumerate(zip(tools, raw_tools, strict=True))]
-    for i, function in enumerate(read_typed(_FUNCTIONS, fields.get("functions", NULL), "functions") or ()):
-        offers.append(_function(function, NULL, f"functions[{i}]"))
-    legacy = rawjson.is_null(fields.get("tool_choice")) and not rawjson.is_null(fields.get("function_call"))
-    param = "function_call" if legacy else "tool_choice"
-    return tuple(offers), _choice(read_typed(_CHOICE, fields.get(param, NULL), param), param)
-
-
-def _offer(tool: _Tool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
-    if tool is not None and tool.function is not None and tool.type in (None, "function"):
-        return _function(tool.function, tool.cache_control, where)
-    name = _kind_of(rawjson.maybe(raw))
-    why = f"'{plain(name, 40)}' is a tool that its vendor runs, and this channel has no counterpart of it"
-    if name in ("function", "custom"):
-        why = "only functions, with a name, can be translated"
-    raise unsupported_param(where, f"{why}; send tools of type 'function', or use a channel that takes it as it is")
-
-
-def _kind_of(tool: Any) -> str:
-    """The name of a tool that is not a function: its type, or as Google writes it, its only field."""
-    found = tool if isinstance(tool, dict) else {}
-    kind = found.get("type") or next(iter(found), "")
-    return kind if isinstance(kind, str) else ""
-
-
-def _function(function: _Function, cache: msgspec.Raw, where: str) -> ToolOffer:
-    return ToolOffer(
-        name=function.name,
-        description=function.description or "",
-        parameters=function.parameters,
-        strict=function.strict,
-        cache=cache,
-        where=where,
-    )
-
-
-def _choice(choice: _Choice | str | None, param: str) -> ToolChoice:
-    if choice is None:
-        return ToolChoice()
-    if isinstance(choice, str):
-        return ToolChoice(mode=_mode(choice, param), param=param)
-    if param == "function_call":
-        return ToolChoice(mode="named", name=choice.name, param=param)
-    if choice.type == "function" and choice.function is not None:
-        return ToolChoice(mode="named", name=choice.function.name)
-    if choice.type == "allowed_tools" and (allowed := choice.allowed_tools) is not None:
-        names = tuple(tool.function.name for tool in allowed.tools if tool.function is not None)
-        return ToolChoice(mode=_mode(allowed.mode, "tool_choice.allowed_tools.mode"), allowed=names)
-    raise unsupported_param("tool_choice", f"a choice of type '{plain(choice.type, 40)}' has no counterpart there")
-
-
-def _mode(word: str, param: str) -> str:
-    if word not in _MODES:
-        raise BadRequest(f"{param}: must be one of {', '.join(_MODES)}", param=param)
-    return word
