@@ -189,7 +189,17 @@ async def test_a_limit_above_the_models_own_is_lowered(gateway: Gateway, provide
     assert answer.head.get("x-gateway-output-limit") == "100"
 
 
-@pytest.mark.parametrize(("left", "limit"), [(100, 100), (3, 16)])
+async def test_where_less_is_left_than_the_smallest_limit_costs_a_call_is_refused(
+    gateway: Gateway, provider: Provider
+) -> None:
+    """OpenAI accepts no limit below 16."""
+    gateway.price(input=Nanos(0), output=Nanos(25 * MILLION))
+    gateway.grant(25 * 15 - GRANTED)
+    assert (await call(gateway)).status == 429
+    assert provider.exchanges == []
+
+
+@pytest.mark.parametrize(("left", "limit"), [(100, 100), (16, 16)])
 async def test_where_little_is_left_a_call_without_a_limit_gets_the_one_that_is_paid(
     gateway: Gateway, provider: Provider, left: int, limit: int
 ) -> None:
