@@ -3,6 +3,8 @@
 Each kind of item has a class. ``added`` are the events with which an item begins, ``piece`` those of one more piece,
 ``ended`` those of its end, and ``done`` is the item as the response has it. Events come as their type and the
 rest of their JSON object, whose number and place ``render`` adds. Texts stay JSON strings as they came.
+
+Long: the items are short classes of the same form, which are read side by side.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,6 +21,7 @@ from gateway.upstream import rawjson
 Event = tuple[bytes, bytes]
 """The type without ``response.``, and fields, each with a comma before it."""
 
+PLACED_EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"output_index":%d%b}\n\n'
 EMPTY = b'""'
 NO_LOGPROBS = b"[]"
 COMPLETED = "completed"
@@ -75,6 +78,16 @@ class MessageItem:
         if logprobs != NO_LOGPROBS:
             self._logprobs.append(logprobs[1:-1])
         return ((b"output_text.delta", b'%b,"delta":%b,"logprobs":%b' % (self._place, piece, logprobs)),)
+
+    def texts(self, pieces: list[bytes], number: int, place: int) -> bytes:
+        """The events of several pieces without probabilities, of which the first has this number."""
+        self._pieces += pieces
+        self.held += sum(map(len, pieces))
+        name = b"output_text.delta"
+        head = PLACED_EVENT % (name, name, 0, place, self._place + b',"delta":')
+        before, _, after = head.removesuffix(b"}\n\n").partition(b":0,")
+        end = b',"logprobs":[]}\n\n'
+        return b"".join([b"%b:%d,%b%b%b" % (before, n, after, piece, end) for n, piece in enumerate(pieces, number)])
 
     def cite(self, source: Citation) -> tuple[Event]:
         """A source of the text."""

@@ -28,6 +28,7 @@ from gateway.inbound.rendering import Renderer
 from gateway.inbound.responses.output import (
     COMPLETED,
     NO_LOGPROBS,
+    PLACED_EVENT,
     PREFIXES,
     Event,
     ImageItem,
@@ -41,7 +42,6 @@ from gateway.inbound.responses.tools import ClientTool
 from gateway.upstream import rawjson
 
 _EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n'
-_PLACED_EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"output_index":%d%b}\n\n'
 EVENT_EVERY = 8
 """Of so many signs of life one is an event: they are sent every 15 s."""
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -108,10 +108,15 @@ class ResponseRenderer(Renderer):
         self._silent = 0
         """Signs of life since the last event of the answer."""
 
-    @property
-    def held(self) -> int:  # type: ignore[override]
-        """Bytes that are kept for the last event."""
-        return self._kept + (self._open.held if self._open is not None else 0)
+    def take_texts(self, pieces: list[TextPiece]) -> bytes:
+        """See ``Renderer``."""
+        item = self._open
+        if self._kind is not TextPiece or not isinstance(item, MessageItem) or any(text.logprobs for text in pieces):
+            return super().take_texts(pieces)
+        out = item.texts([text.piece for text in pieces], self._number, len(self._items))
+        self._number += len(pieces)
+        self._silent, self.held = 0, self._kept + item.held
+        return out
 
     def take(self, event: AnswerEvent) -> bytes:
         """See ``Renderer``. Where blocks end is not looked at: an item ends when the next begins."""
@@ -217,6 +222,7 @@ class ResponseRenderer(Renderer):
         done = item.done(status)
         self._items.append(done)
         self._kept += len(done)
+        self.held = self._kept
         return out
 
     def _placed(self, events: Iterable[Event]) -> bytes:
@@ -224,9 +230,10 @@ class ResponseRenderer(Renderer):
         out = b""
         number, place = self._number, len(self._items)
         for name, fields in events:
-            out += _PLACED_EVENT % (name, name, number, place, fields)
+            out += PLACED_EVENT % (name, name, number, place, fields)
             number += 1
         self._number = number
+        self.held = self._kept + (self._open.held if self._open is not None else 0)
         return out
 
     def _event(self, name: bytes, fields: bytes) -> bytes:
