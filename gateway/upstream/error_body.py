@@ -144,7 +144,8 @@ def error_part(found: Mapping[str, Any]) -> Any:
 def _filter_error(choices: Any) -> Any:
     """Azure refuses a prompt in the form of an answer whose choice says only that the filter failed it."""
     choice = choices[0] if isinstance(choices, list) and choices else None
-    if not isinstance(choice, dict) or choice.get("message"):
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or (isinstance(message, dict) and message.get("content")):
         return None
     results = choice.get("content_filter_results")
     return results.get("error") if isinstance(results, dict) else None

@@ -39,6 +39,7 @@ SHAPES = [
     {"title": "No", "detail": "too bad"},
     {"choices": [{"finish_reason": "error", "error": {"message": "too bad"}}]},
     {"choices": [{"finish_reason": "content_filter", "content_filter_results": {"error": {"message": "too bad"}}}]},
+    {"choices": [{"message": {"role": "assistant"}, "content_filter_results": {"error": {"message": "too bad"}}}]},
     {"type": "response.failed", "response": {"error": {"message": "too bad"}}},
     "too bad",
 ]
