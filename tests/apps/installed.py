@@ -85,7 +85,7 @@ async def drive(
     work, home = folder / "work", folder / "user"
     for each in (work, home):
         each.mkdir(exist_ok=True)
-    variables = {**(more or {}), KEY_VARIABLE: gateway.client.key, **launch.variables}
+    variables = {**launch.defaults, **(more or {}), KEY_VARIABLE: gateway.client.key, **launch.variables}
     if launch.folder_variable:
         variables[launch.folder_variable] = str(folder / "settings")
     base = {"HOME": str(home), "PATH": os.environ["PATH"], "TERM": "dumb", "LANG": "C.UTF-8", "NO_COLOR": "1"}

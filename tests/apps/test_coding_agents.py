@@ -67,6 +67,11 @@ def commands(_: Path) -> list[ToolUse]:
     return [ToolUse("exec_command", {"cmd": f"echo '{line}' >> notes.txt"}) for line in LINES]
 
 
+def shell_commands(_: Path) -> list[ToolUse]:
+    """Copilot's tool."""
+    return [ToolUse("bash", {"command": f"echo '{line}' >> notes.txt", "description": "Add a line"}) for line in LINES]
+
+
 CODEX = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "Do it.")
 AGENTS = [
     Agent(
@@ -92,6 +97,7 @@ AGENTS = [
         ("--auto", "-p", "Do it."),
         edits("Write", "Edit", "file_path", "old_string", "new_string", read="Read", other_path="filepath"),
     ),
+    Agent("copilot", "copilot", ("-p", "Do it.", "--allow-all-tools"), shell_commands),
 ]
 
 
