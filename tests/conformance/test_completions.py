@@ -112,7 +112,7 @@ async def test_in123_several_prompts_and_answers(gateway: Gateway, provider: Pro
     async with openai(gateway) as client:
         answer = await client.completions.create(model="m", prompt=["a", "b"], n=2, max_tokens=10)
     assert [choice.index for choice in answer.choices] == [0, 1, 2, 3]
-    assert gateway.record.held == (16 * 2_500) + 2 * 2 * 10 * 10_000
+    assert gateway.record.held == (20 * 2_500) + 2 * 2 * 10 * 10_000
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -229,7 +229,7 @@ async def test_in125_the_default_limit_is_sent(gateway: Gateway, provider: Provi
     provider.on("m", writes("x"))
     await complete(gateway.client, {"model": "m", "prompt": "p" * 30})
     assert provider.last.json["max_tokens"] == 16
-    assert gateway.record.held == 16 * 2_500 + 16 * 10_000
+    assert gateway.record.held == 20 * 2_500 + 16 * 10_000
 
 
 async def test_in125_the_owner_s_limit_is_held_and_sent(gateway: Gateway, provider: Provider) -> None:
