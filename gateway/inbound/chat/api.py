@@ -297,6 +297,7 @@ class ChatCompletions(InboundApi):
             model=request.model,
             stream=request.stream,
             include_usage=request.include_usage,
+            removed=request.removed,
             answer_id="chatcmpl-" + call[-24:],
             created=ts // 1000,
         )

@@ -29,7 +29,13 @@ from gateway.inbound.ollama.rendering import (
     LineShape,
     whole_line,
 )
-from gateway.inbound.ollama.request import chat_request, completion_request, embedding_request, generate_request
+from gateway.inbound.ollama.request import (
+    GivenDoc,
+    chat_request,
+    completion_request,
+    embedding_request,
+    generate_request,
+)
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
@@ -79,7 +85,8 @@ class OllamaChat(_Ollama):
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
-        return _as_chat(request, chat_request(read_object(request.body)))
+        doc = GivenDoc(read_object(request.body))
+        return _as_chat(request, chat_request(doc), doc)
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
         """See ``InboundApi``."""
@@ -111,10 +118,10 @@ class OllamaGenerate(OllamaChat):
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
-        doc = read_object(request.body)
+        doc = GivenDoc(read_object(request.body))
         if doc.get("suffix") or doc.get("raw"):
             return COMPLETIONS.parse(msgspec.structs.replace(request, body=rawjson.encode(completion_request(doc))))
-        return _as_chat(request, generate_request(doc))
+        return _as_chat(request, generate_request(doc), doc)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         """See ``InboundApi``."""
@@ -186,6 +193,6 @@ def _rename_model(order: Order) -> Order:
     return msgspec.structs.replace(order, fields={**order.fields, "model": name}, body=b"")
 
 
-def _as_chat(request: HttpRequest, chat: dict[str, Any]) -> InboundRequest:
+def _as_chat(request: HttpRequest, chat: dict[str, Any], doc: GivenDoc) -> InboundRequest:
     parsed = CHAT.parse(msgspec.structs.replace(request, body=rawjson.encode(chat)))
-    return msgspec.structs.replace(parsed, include_usage=False)
+    return msgspec.structs.replace(parsed, include_usage=False, removed=doc.unread)

@@ -1,5 +1,5 @@
-"""Ollama's requests as those of OpenAI's APIs. What only a model server can use (``num_ctx``,
-``keep_alive``) is dropped.
+"""Ollama's requests as those of OpenAI's APIs. What only a model server can use (``num_ctx``, ``keep_alive``) is left
+out and named.
 
 Its clients need no ids for tool calls. They get some here: a result belongs to the call that it names, else to the
 first call of its tool that has no result, else to the first call of any.
@@ -16,6 +16,30 @@ from gateway.domain.errors import BadRequest
 
 Doc = dict[str, Any]
 
+
+class GivenDoc(Doc):
+    """A request that knows which of its fields were read."""
+
+    def __init__(self, given: Doc) -> None:
+        super().__init__(given)
+        self._read = {"options"}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a field."""
+        self._read.add(name)
+        return super().get(name, default)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Names of the fields and options that have no counterpart."""
+        options = self["options"] if isinstance(self.get("options"), dict) else {}
+        names = [f"options.{name}" for name in options if name not in OPTIONS and name != LIMIT]
+        return (*(name for name, value in self.items() if name not in self._read and value not in _NOTHING), *names)
+
+
+_NOTHING: tuple[Any, ...] = (None, False, "", [])
+LIMIT = "num_predict"
+"""The option that limits the output."""
 OPTIONS = (
     *("temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty"),
     "repeat_penalty",
@@ -87,7 +111,7 @@ def _common(doc: Doc) -> Doc:
         raise BadRequest("options must be an object", code="invalid_type", param="options")
     options = options or {}
     out |= {name: options[name] for name in OPTIONS if options.get(name) is not None}
-    limit = options.get("num_predict")
+    limit = options.get(LIMIT)
     if type(limit) is int and limit > 0:  # -1 and -2: no limit
         out["max_tokens"] = limit
     if (form := _form(doc.get("format"))) is not None:

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.inbound.json_body import Fields, fields_of, unmask
@@ -39,11 +38,6 @@ class ChatEndpoint(ChatCompletions):
             return msgspec.structs.replace(found, removed=removed)
         tools = found.fields.get("tools")
         return found if tools is None or not _may_be_flat(tools) else _with_nested_tools(found)
-
-    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
-        """See ``InboundApi``."""
-        order = super().order(request, call, ts)
-        return msgspec.structs.replace(order, removed=request.removed) if request.removed else order
 
 
 CHAT_ENDPOINT = ChatEndpoint()

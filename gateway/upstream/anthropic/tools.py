@@ -87,7 +87,47 @@ def _tool(offer: ToolOffer, row: AnthropicModel) -> dict[str, Any]:
 
 def _schema(offer: ToolOffer) -> dict[str, Any]:
     """The schema of a function's arguments; the API insists on an object."""
-    return {"type": "object"} | schema_fields(offer) if not rawjson.is_null(offer.parameters) else _NO_ARGUMENTS
+    if rawjson.is_null(offer.parameters):
+        return _NO_ARGUMENTS
+    fields = {"type": "object"} | schema_fields(offer)
+    return fields if not fields.keys() & _COMBINATIONS else _merge_combinations(rawjson.value(rawjson.encode(fields)))
+
+
+_COMBINATIONS = frozenset({"anyOf", "oneOf", "allOf"})
+"""What the API refuses at the top of a schema."""
+
+
+def _merge_combinations(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with the arguments of all its parts; of alternatives only what each of them requires is required."""
+    properties, required = _arguments(schema)
+    for name in sorted(_COMBINATIONS & schema.keys()):
+        given = schema.pop(name)
+        found = [_arguments(_resolve(part, schema)) for part in (given if isinstance(given, list) else ())]
+        for inner, _ in found:
+            properties = {**inner, **properties}
+        sets = [needed for _, needed in found]
+        if sets:
+            required |= set.union(*sets) if name == "allOf" else set.intersection(*sets)
+    return {**schema, "properties": properties, "required": sorted(required)}
+
+
+def _arguments(schema: Any) -> tuple[dict[str, Any], set[str]]:
+    """The arguments in a schema, and those that it requires."""
+    found = schema if isinstance(schema, dict) else {}
+    properties, required = found.get("properties"), found.get("required")
+    names = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    return properties if isinstance(properties, dict) else {}, names
+
+
+def _resolve(part: Any, schema: dict[str, Any]) -> Any:
+    """A part of a schema, looked up if it is a reference to one of the schema's definitions."""
+    reference = part.get("$ref") if isinstance(part, dict) else None
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return part
+    found: Any = schema
+    for name in reference[2:].split("/"):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
 
 
 def _earlier_tool(name: str) -> dict[str, Any]:

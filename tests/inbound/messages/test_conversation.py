@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from gateway.domain.answer import Seal, SealKind
-from gateway.domain.channel import Dialect
+from gateway.domain.channel import Dialect, Overrides
+from gateway.domain.conversation import TextPart
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest, InboundRequest
@@ -374,3 +375,32 @@ def test_a_fault_that_only_a_translation_meets_names_its_field(fields: Doc, para
     with pytest.raises(BadRequest) as caught:
         translation(**fields)
     assert caught.value.param == param
+
+
+def test_the_owners_parameters_tools_and_system_prompt_are_in_a_translated_request() -> None:
+    tool = {"type": "function", "function": {"name": "own"}}
+    edits = Overrides(system="Be brief.", set={"temperature": 0.5, "tools": [tool]}, remove=("top_p",))
+    for dialect in (Dialect.OPENAI, Dialect.GEMINI):
+        order = put_to(parsed(system="S", top_p=0.1, tools=[TOOL]), dialect=dialect, overrides=edits).order
+        conversation = order.conversation
+        assert conversation is not None
+        assert [bytes(part.raw) for part in conversation.turns[0].parts if isinstance(part, TextPart)] == [
+            b'"Be brief."',
+            b'"S"',
+        ]
+        assert ([tool.name for tool in conversation.tools], bytes(order.fields["temperature"])) == (["own"], b"0.5")
+        assert order.removed == ("top_p",)
+
+
+def test_the_owners_system_prompt_may_replace_the_clients() -> None:
+    edits = Overrides(system="Be brief.", replace_system=True)
+    found = put_to(parsed(system="S"), overrides=edits).order
+    assert json.loads(bytes(found.fields["messages"]))[0] == {"role": "system", "content": "Be brief."}
+
+
+def test_the_owners_default_tools_are_for_clients_that_send_none() -> None:
+    tool = {"type": "function", "function": {"name": "own"}}
+    edits = Overrides(default={"tools": [tool], "tool_choice": "none"})
+    for given, names in (([TOOL], ["f"]), ([], ["own"])):
+        found = json.loads(bytes(put_to(parsed(tools=given), overrides=edits).order.fields["tools"]))
+        assert [tool["function"]["name"] for tool in found] == names

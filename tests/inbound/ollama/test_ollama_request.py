@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.inbound.ollama.request import chat_request, completion_request, embedding_request, generate_request
+from gateway.inbound.ollama.request import (
+    GivenDoc,
+    chat_request,
+    completion_request,
+    embedding_request,
+    generate_request,
+)
 
 TURN = {"role": "user", "content": "Hi"}
 
@@ -51,6 +57,13 @@ def test_a_result_finds_its_call_by_id_by_name_or_by_order() -> None:
     found = chat_request({"model": "m", "messages": messages})["messages"]
     assert [call["id"] for call in found[0]["tool_calls"]] == ["a", "call_2", "call_3"]
     assert [one["tool_call_id"] for one in found[1:]] == ["call_2", "a", "call_3", "call_0"]
+
+
+def test_what_only_a_model_server_can_use_is_named() -> None:
+    options = {"num_ctx": 9, "num_predict": 5, "top_p": 1}
+    doc = GivenDoc({"model": "m", "messages": [TURN], "keep_alive": "5m", "truncate": False, "options": options})
+    chat_request(doc)
+    assert doc.unread == ("keep_alive", "options.num_ctx")
 
 
 def test_a_prompt_is_a_chat_or_a_completion() -> None:

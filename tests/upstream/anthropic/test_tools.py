@@ -80,6 +80,42 @@ def test_a_schema_is_always_an_object(parameters: Any) -> None:
     assert _equip(tools=[tool])["tools"][0]["input_schema"]["type"] == "object"
 
 
+TEXT = {"type": "string"}
+NEEDS_A = {"properties": {"a": TEXT}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "properties", "required"),
+    [
+        (
+            {"anyOf": [{"properties": {"a": TEXT, "c": TEXT}, "required": ["a", "c"]}, {"required": ["c"]}]},
+            {"a": TEXT, "c": TEXT},
+            ["c"],
+        ),
+        (
+            {"oneOf": [{"properties": {"a": TEXT}, "required": ["a"]}], "properties": {"b": TEXT}},
+            {"a": TEXT, "b": TEXT},
+            ["a"],
+        ),
+        (
+            {
+                "allOf": [{"$ref": "#/$defs/A"}, {"required": ["b"]}],
+                "$defs": {"A": {"properties": {"a": TEXT}, "required": ["a"]}},
+            },
+            {"a": TEXT},
+            ["a", "b"],
+        ),
+        ({"anyOf": [True, {"$ref": "#/nowhere"}, 3]}, {}, []),
+        ({"allOf": "x"}, {}, []),
+    ],
+)
+def test_combinations_at_the_top_of_a_schema_are_merged(schema: Any, properties: Any, required: Any) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    found = _equip(tools=[tool])["tools"][0]["input_schema"]
+    assert (found["type"], found["properties"], found["required"]) == ("object", properties, required)
+    assert not found.keys() & {"anyOf", "oneOf", "allOf"}
+
+
 def test_tools_of_earlier_turns_are_defined_but_not_to_be_called() -> None:
     found = _equip(messages=[{"role": "assistant", "tool_calls": [call("1", "f", "{}"), call("2", "f", "{}")]}])
     assert [tool["name"] for tool in found["tools"]] == ["f"]

@@ -1,0 +1,143 @@
+"""A conversation as a chat completion request: one text where that is possible, and only what a vendor reads."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain.conversation import (
+    Block,
+    CallPart,
+    Conversation,
+    MediaPart,
+    ResultPart,
+    TextPart,
+    ThoughtPart,
+    ToolChoice,
+    ToolOffer,
+    Turn,
+)
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Order
+from gateway.upstream.openai.request import write_chat
+from gateway.upstream.vendors import DEEPSEEK, GEMINI_OPENAI, OPENAI, OPENROUTER, PLAIN, Vendor
+
+MARK = rawjson.raw({"type": "ephemeral"})
+
+
+def _text(said: str, **more: Any) -> TextPart:
+    return TextPart(raw=rawjson.raw(said), **more)
+
+
+def _order(*turns: tuple[str, tuple[Block, ...]], fields: dict[str, Any] | None = None, **more: Any) -> Order:
+    conversation = Conversation(turns=tuple(Turn(role=role, blocks=blocks) for role, blocks in turns), **more)
+    given = {name: rawjson.raw(value) for name, value in (fields or {}).items()}
+    return Order(fields=given, model="m", conversation=conversation)
+
+
+def _messages(*turns: tuple[str, tuple[Block, ...]], vendor: Vendor = PLAIN) -> Any:
+    return json.loads(bytes(write_chat(_order(*turns), vendor).fields["messages"]))
+
+
+CALL = CallPart(id="c", name="f", arguments=msgspec.Raw(b'{ "x": 1.0 }'), signature="sig")
+
+
+def test_texts_become_one() -> None:
+    assert _messages(("user", (_text("a"), _text(""), _text("b"))), ("user", ())) == [
+        {"role": "user", "content": "a\n\nb"},
+        {"role": "user", "content": ""},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "written"),
+    [
+        (
+            MediaPart(type="image/png", data="AA", detail="low", where="x"),
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA", "detail": "low"}},
+        ),
+        (MediaPart(url="http://h/a.png", where="x"), {"type": "image_url", "image_url": {"url": "http://h/a.png"}}),
+        (
+            MediaPart(type="audio/wav", data="AA", where="x"),
+            {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}},
+        ),
+        (
+            MediaPart(type="application/pdf", data="AA", name="a.pdf", where="x"),
+            {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA"}},
+        ),
+        (_text("No.", refusal=True), {"type": "refusal", "refusal": "No."}),
+    ],
+)
+def test_parts_that_are_not_texts(part: Any, written: Any) -> None:
+    assert _messages(("user", (part,)))[0]["content"] == [written]
+
+
+def test_arguments_keep_their_bytes() -> None:
+    assert _messages(("assistant", (CALL,))) == [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": '{ "x": 1.0 }'}}],
+        }
+    ]
+
+
+def test_results_come_before_what_they_show() -> None:
+    image = MediaPart(type="image/png", data="AA", where="x")
+    results = ResultPart(call_id="a", parts=(image,)), ResultPart(call_id="b", parts=(_text("no"),), failed=True)
+    found = _messages(("tool", results), ("user", (_text("so"),)))
+    assert [(one["role"], one["content"]) for one in found[:2]] == [
+        ("tool", "[image of tool result a]"),
+        ("tool", "Error: no"),
+    ]
+    assert [part["type"] for part in found[2]["content"]] == ["image_url", "text"]
+    assert [one["role"] for one in _messages(("tool", results), ("assistant", (_text("x"),)))] == [
+        "tool",
+        "tool",
+        "user",
+        "assistant",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("vendor", "reasoning", "signature"),
+    [(PLAIN, True, False), (DEEPSEEK, True, False), (OPENAI, False, False), (GEMINI_OPENAI, False, True)],
+)
+def test_reasoning_and_signatures_go_to_who_reads_them(vendor: Vendor, reasoning: bool, signature: bool) -> None:
+    thought = ThoughtPart(text=rawjson.raw("Hm"), signed=(rawjson.raw({"type": "thinking"}),))
+    (message,) = _messages(("assistant", (thought, CALL)), vendor=vendor)
+    assert ("reasoning_content" in message, "extra_content" in message["tool_calls"][0]) == (reasoning, signature)
+    assert _messages(("assistant", (thought,)), vendor=vendor) == []
+
+
+def test_cache_marks_go_to_openrouter_and_are_named_elsewhere() -> None:
+    marked = _order(("user", (_text("a", cache=MARK),)))
+    content = json.loads(bytes(write_chat(marked, OPENROUTER).fields["messages"]))[0]["content"]
+    assert content == [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]
+    assert (write_chat(marked, OPENROUTER).removed, write_chat(marked).removed) == ((), ("cache_control",))
+
+
+def test_tools_and_choices() -> None:
+    tools = (ToolOffer(name="f", description="d", strict=True), ToolOffer(name="g"))
+    allowed = ToolChoice(mode="required", allowed=("g",))
+    found = write_chat(_order(tools=tools, choice=allowed)).fields
+    named = [{"type": "function", "function": {"name": "g"}}]
+    assert json.loads(bytes(found["tool_choice"])) == {
+        "type": "allowed_tools",
+        "allowed_tools": {"mode": "required", "tools": named},
+    }
+    assert [tool["function"] for tool in json.loads(bytes(found["tools"]))] == [
+        {"name": "f", "description": "d", "strict": True},
+        {"name": "g"},
+    ]
+    assert "tool_choice" not in write_chat(_order(choice=ToolChoice(mode="auto"))).fields
+
+
+def test_what_a_vendor_has_no_place_for_is_named_in_the_clients_words() -> None:
+    words = {"safety_identifier": "metadata", "stop": "stop_sequences"}
+    fields = {"safety_identifier": "u", "stop": list("abcde"), "top_k": 3, "seed": None}
+    written = write_chat(_order(fields=fields, words=words, extras=("thread",)))
+    assert (set(written.fields), written.removed) == ({"stop", "top_k", "messages"}, ("metadata", "thread"))
+    strict = write_chat(_order(fields=fields, words=words), OPENAI)
+    assert (json.loads(bytes(strict.fields["stop"])), strict.removed) == (list("abcd"), ("top_k", "stop_sequences"))
