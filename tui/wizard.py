@@ -16,10 +16,11 @@ from rich.cells import cell_len
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.money import dollars, nanos_of
+from gateway.domain.price_view import PriceView
 from gateway.domain.units import Nanos
 from gateway.domain.upstream_views import PresetView, SavedChannel
 from gateway.domain.urls import base_url_warning, checked_base_url
-from gateway.domain.views import ChannelView, NewToken, Offer, PriceView
+from gateway.domain.views import ChannelView, NewToken, Offer
 from tui import format as fmt
 from tui.board import Board
 from tui.cli_commands import cli_command

@@ -16,6 +16,7 @@ from gateway.domain.events import AnyEvent
 from gateway.domain.history import HistoryView, UndoView
 from gateway.domain.incidents import Incident
 from gateway.domain.key_owners import KeyOwner
+from gateway.domain.price_view import PriceView
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.upstream_views import ListingView, ModelDetail, PresetView, PriceProposal, SavedChannel
 from gateway.domain.views import (
@@ -27,7 +28,6 @@ from gateway.domain.views import (
     ModelView,
     NewToken,
     Offer,
-    PriceView,
     Status,
     Step,
     Summary,

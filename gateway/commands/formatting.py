@@ -16,10 +16,11 @@ from gateway.domain.human_values import brief_multiplier, brief_span, count_text
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
+from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import SavedChannel
-from gateway.domain.views import AccountView, BudgetView, CallView, ChannelView, KeyView, PriceView, Status, TokenView
+from gateway.domain.views import AccountView, BudgetView, CallView, ChannelView, KeyView, Status, TokenView
 
 UNPRICED = "unpriced"
 

@@ -20,12 +20,13 @@ from gateway.domain.human_values import count_text, written_tier
 from gateway.domain.money import dollars, number
 from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import Price, PriceDraft, cost, rates
+from gateway.domain.price_view import PriceView
 from gateway.domain.quoting import listed_names
 from gateway.domain.text import plain, word
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.usage import Usage
-from gateway.domain.views import ChannelView, PriceView
+from gateway.domain.views import ChannelView
 
 IMPORT_COLUMNS = [
     ("Model", lambda p: p.model),

@@ -24,11 +24,12 @@ from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.human_values import count_text, pause_text
 from gateway.domain.patterns import near_names
 from gateway.domain.price import Price
+from gateway.domain.price_view import PriceView
 from gateway.domain.registry import Change
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ModelDetail, ModelRoute, PriceProposal
-from gateway.domain.views import ModelView, PriceView
+from gateway.domain.views import ModelView
 from gateway.upstream.vendors import vendor_of
 
 
@@ -53,7 +54,18 @@ class LikeBody(msgspec.Struct, frozen=True, kw_only=True):
 
 MOST_VENDORS = 6
 """Of those that have a model, as many are named."""
-EDITABLE = ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call", "tiers", "source")
+EDITABLE = (
+    "input",
+    "output",
+    "cached_input",
+    "cache_write",
+    "cache_write_long",
+    "per_call",
+    "extras",
+    "tiers",
+    "rules",
+    "source",
+)
 
 
 async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:

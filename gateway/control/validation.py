@@ -1,7 +1,7 @@
 """Checks: what a value must be beyond its type. Each gives nothing or raises BadRequest with the field at fault."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from gateway.domain.account import Account
@@ -9,9 +9,11 @@ from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, ServedModel, Timeouts, check_overrides
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Fallback, Group
+from gateway.domain.human_values import price_hours_of
 from gateway.domain.limits import Limits
 from gateway.domain.patterns import NOT
-from gateway.domain.price import Price, Tier
+from gateway.domain.price import RATE_NAMES, VARIANTS, Price, PriceRule, Tier
+from gateway.domain.price_hours import DAY_MINUTES
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
@@ -165,14 +167,33 @@ def preset(value: str) -> None:
 
 
 def price(value: Price) -> None:
-    """Prices are not negative and tiers grow."""
+    """Prices are not negative, tiers grow, and rules have conditions that can hold."""
     model_name(value.model, "model")
+    _check_amounts(value)
+    for rule in value.rules:
+        _check_amounts(rule)
+        _demand(not rule.variant or rule.variant in VARIANTS, "variant", f"must be one of {', '.join(VARIANTS)}")
+        _demand(rule.since or rule.during or rule.variant, "rules", "must have a day, hours or a variant")
+        for hours in rule.during:
+            fits = 0 <= hours.start < DAY_MINUTES and 0 <= hours.end <= DAY_MINUTES and hours.days
+            _demand(fits, "during", f"'{plain(str(hours), 60)}' is not a span of a day")
+            price_hours_of(str(hours))
+
+
+def _check_amounts(value: Price | PriceRule) -> None:
     for field in ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call"):
         _not_negative(getattr(value, field), field)
+    _check_extras(value.extras)
     above = [tier.above for tier in value.tiers]
     _demand(above == sorted(set(above)), "tiers", "must be sorted by 'above', without duplicates")
     for tier in value.tiers:
         _check_tier(tier)
+
+
+def _check_extras(extras: Mapping[str, int]) -> None:
+    for name, amount in extras.items():
+        _demand(name in RATE_NAMES, "extras", f"unknown rate '{plain(name, 40)}'; there are {', '.join(RATE_NAMES)}")
+        _not_negative(amount, name)
 
 
 def name(value: str, field: str = "name") -> None:
@@ -301,6 +322,7 @@ def group_exists(group_name: str, registry: Registry, field: str = "group") -> N
 def _check_tier(tier: Tier) -> None:
     for field in ("above", "input", "output", "cached_input", "cache_write", "cache_write_long"):
         _not_negative(getattr(tier, field), "tiers")
+    _check_extras(tier.extras)
 
 
 def _not_negative(value: int | None, field: str) -> None:

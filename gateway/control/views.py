@@ -20,6 +20,7 @@ from gateway.domain.channel import Channel, ChannelFields, ServedModel
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.key_owners import keys_of
 from gateway.domain.price import Price
+from gateway.domain.price_view import PriceView
 from gateway.domain.text import mask
 from gateway.domain.token import Token, TokenFields, state_of
 from gateway.domain.units import Millis, Nanos
@@ -31,7 +32,6 @@ from gateway.domain.views import (
     GroupView,
     KeyView,
     ModelView,
-    PriceView,
     TokenView,
 )
 from gateway.store.books import Scope
@@ -211,6 +211,8 @@ def price_view(price: Price, now: Millis, model: str = "") -> PriceView:
         as_of_ms=price.as_of or None,
         stale=is_stale(price, now),
         context=price.context,
+        extras=dict(price.extras),
+        rules=list(price.rules),
     )
 
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import msgspec
 
 from gateway.domain.money import dollars
-from gateway.domain.price import Price, Rates, rates
+from gateway.domain.price import RATE_WORDS, Price, Rates, rates
 from gateway.domain.units import DOLLAR, MILLION, Millis
+from gateway.domain.usage import SEARCHES
 
 STEEP = 2
 """A rate that more than doubles needs a look."""
@@ -39,10 +40,11 @@ def differs(now: Price | None, new: Price) -> bool:
 
 def guard_of(now: Price | None, new: Price) -> str:
     """Why the new price should not be imported without a look; empty: it may be."""
-    names = {**_NAMES, "cache_write_long": _LONG}
-    for name, amount in ((name, getattr(new, name)) for name in names):
+    amounts = {said: getattr(new, name) for name, said in {**_NAMES, "cache_write_long": _LONG}.items()}
+    amounts |= {RATE_WORDS[name]: rate for name, rate in new.extras.items() if name not in SEARCHES}
+    for said, amount in amounts.items():
         if amount and not LEAST <= amount <= MOST:
-            return f"{names[name]} at {dollars(amount)} a million tokens looks like another unit"
+            return f"{said} at {dollars(amount)} a million tokens looks like another unit"
     for name, before, after in _pairs(now, new) if now is not None else ():
         if why := _leap(before, after):
             return f"{name} {why}: from {dollars(before)} to {dollars(after)} a million tokens"
@@ -72,6 +74,8 @@ def _pairs(now: Price, new: Price) -> Iterator[tuple[str, int, int]]:
         for name, said in _NAMES.items():
             yield said + where, getattr(before, name), getattr(after, name)
         yield _LONG + where, before.long_write, after.long_write
+        for name in sorted({*now.extras, *new.extras}):
+            yield RATE_WORDS[name] + where, before.part(name), after.part(name)
     yield "the call itself", now.per_call, new.per_call
 
 

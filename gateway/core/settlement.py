@@ -74,6 +74,8 @@ class Meter:
                 output=max(reported.output, output),
                 reasoning=reported.reasoning,
                 source=UsageSource.PARTIAL,
+                parts=reported.parts,
+                variant=reported.variant,
             )
         )
 
@@ -128,7 +130,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
     charged, first_byte = usage.source is not _NOT_USED, call.delivery.first_byte
     priced = None
     if charged and attempt.price is not None:
-        priced = rates(attempt.price, usage.input, context.group.multiplier)
+        priced = rates(attempt.price, usage.input, context.group.multiplier, usage.variant)
     possible = _possible(call, charged=charged) if result.billed else {}
     return Record(
         id=running.id,
@@ -158,6 +160,8 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         cache_write_long=usage.cache_write_long,
         output=usage.output,
         reasoning=usage.reasoning,
+        parts=usage.parts,
+        variant=usage.variant,
         source=usage.source,
         cost=cost(usage, priced) if priced is not None else Nanos(0),
         rates=priced,

@@ -1,7 +1,7 @@
 """Call: one client request from acceptance to settlement, its attempts, and the record that is kept of it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -136,6 +136,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     cache_write_long: int = 0
     output: int = 0
     reasoning: int = 0
+    parts: Mapping[str, int] = {}
+    """As in ``Usage``."""
+    variant: str = ""
+    """The same."""
     source: UsageSource = UsageSource.NONE
     cost: Nanos = Nanos(0)
     rates: Rates | None = None
@@ -166,6 +170,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
             output=self.output,
             reasoning=self.reasoning,
             source=self.source,
+            parts=self.parts,
+            variant=self.variant,
         )
 
     @property

@@ -9,9 +9,10 @@ from gateway.domain.budget import budget_name
 from gateway.domain.call import CHAT_API, request_size
 from gateway.domain.human_values import count_text
 from gateway.domain.money import brief_dollars
+from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import BudgetView, CallView, PriceView, Step
+from gateway.domain.views import BudgetView, CallView, Step
 
 
 class LimitView(msgspec.Struct, frozen=True, kw_only=True):

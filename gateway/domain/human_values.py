@@ -12,6 +12,7 @@ from decimal import Decimal
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import dollars, nanos_of
 from gateway.domain.price import UPSTREAM, Price, Tier, rates
+from gateway.domain.price_hours import DAY_MINUTES, DAYS, Day, PriceHours, zone_of
 from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis, Nanos
 
 _COUNT = re.compile(r"((?=\.?[0-9])[0-9]{0,40}(?:\.[0-9]{1,6})?)([kKmMbB]?)", re.ASCII)
@@ -245,6 +246,46 @@ def written_tier(tier: Tier) -> str:
     at = rates(Price(model="", input=tier.input, output=tier.output, tiers=(tier,)), tier.above + 1, MILLION)
     amounts = [at.input, at.output, at.cached_input, at.cache_write, at.long_write][: 2 + len(given)]
     return f"{above}={'/'.join(map(_plain, amounts))}"
+
+
+_HOURS = re.compile(
+    r"(?:(?P<days>[a-z][a-z,-]*)\s+)?(?P<start>\d\d?:\d\d)\s*-\s*(?P<end>\d\d?:\d\d)(?:\s+(?P<zone>\S+))?",
+    re.IGNORECASE,
+)
+
+
+def price_hours_of(text: str) -> PriceHours:
+    """The hours of ``mon-fri 01:00-04:00 UTC``: without days every day, without a zone UTC. Raises BadRequest."""
+    found = _HOURS.fullmatch(text.strip())
+    if found is None:
+        raise BadRequest(f"{text!r} are not hours such as 'mon-fri 01:00-04:00 UTC'")
+    start, end, zone = _minute_of(found["start"]), _minute_of(found["end"]), found["zone"] or "UTC"
+    if start == DAY_MINUTES:
+        raise BadRequest(f"{text!r}: hours begin before 24:00")
+    try:
+        zone_of(zone)
+    except (KeyError, ValueError, OSError):
+        raise BadRequest(f"{zone!r} is not a time zone such as UTC or Europe/Berlin") from None
+    return PriceHours(days=_days_of((found["days"] or "mon-sun").lower()), start=start, end=end, zone=zone)
+
+
+def _days_of(text: str) -> tuple[Day, ...]:
+    out: set[int] = set()
+    known: dict[str, int] = {day: number for number, day in enumerate(DAYS)}
+    for span in text.split(","):
+        first, _, last = span.partition("-")
+        if first not in known or (last or first) not in known:
+            raise BadRequest(f"{text!r} are not days such as mon-fri or sat,sun")
+        out |= {(known[first] + step) % 7 for step in range((known[last or first] - known[first]) % 7 + 1)}
+    return tuple(DAYS[day] for day in sorted(out))
+
+
+def _minute_of(text: str) -> int:
+    hours, _, minutes = text.partition(":")
+    found = int(hours) * 60 + int(minutes)
+    if int(minutes) >= 60 or found > DAY_MINUTES:
+        raise BadRequest(f"{text!r} is not a time of day")
+    return found
 
 
 def _amount(text: str) -> Nanos:

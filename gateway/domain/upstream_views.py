@@ -4,8 +4,9 @@ import msgspec
 
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.limits import Limits
+from gateway.domain.price_view import PriceView
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import ChannelView, PriceView
+from gateway.domain.views import ChannelView
 
 
 class PresetView(msgspec.Struct, frozen=True, kw_only=True):

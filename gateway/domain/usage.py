@@ -1,6 +1,8 @@
 """Usage: the tokens of one call in one canonical form, whatever the upstream called them."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -19,12 +21,23 @@ class UsageSource(StrEnum):
 COUNTED_HERE = frozenset({UsageSource.PARTIAL, UsageSource.ESTIMATED})
 """Some of it, or all, is the gateway's own count."""
 
+MODALITIES: Final = ("audio", "image", "video")
+"""Kinds of tokens beside text."""
+INPUT_PARTS: Final = tuple(f"input_{kind}" for kind in MODALITIES)
+CACHED_PARTS: Final = tuple(f"cached_{kind}" for kind in MODALITIES)
+OUTPUT_PARTS: Final = tuple(f"output_{kind}" for kind in MODALITIES)
+LONGEST_WRITE: Final = "cache_write_12h"
+CITATIONS: Final = "citations"
+SEARCHES: Final = ("searches", "file_searches")
+"""Uses of tools that the vendor runs: searches of the web, and of files that it stores."""
+PARTS: Final = (*INPUT_PARTS, *CACHED_PARTS, LONGEST_WRITE, *OUTPUT_PARTS, CITATIONS, *SEARCHES)
+
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Token counts of one call, all >= 0.
 
     ``cached + cache_write <= input``, ``cache_write_long <= cache_write`` and ``reasoning <= output`` hold by
-    construction of ``canonical``.
+    construction of ``canonical``, which describes the parts as well.
     """
 
     input: int = 0
@@ -39,6 +52,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """All output tokens, reasoning included."""
     reasoning: int = 0
     source: UsageSource = UsageSource.NONE
+    parts: Mapping[str, int] = {}
+    """By the names in ``PARTS``: how much of the counts above is audio, images, video or citations, or is kept in the
+    cache for 12 hours; and the number of searches. Zeros are left out. ``input_audio`` includes ``cached_audio``."""
+    variant: str = ""
+    """The processing that the answer names if it is not the standard one: ``flex``, ``priority``, ``fast``,
+    ``batch``."""
 
     @property
     def total(self) -> int:
@@ -54,7 +73,7 @@ def canonical(usage: Usage) -> Usage:
     inputs, outputs = max(0, usage.input), max(0, usage.output)
     cached = min(max(0, usage.cached), inputs)
     write = min(max(0, usage.cache_write), inputs - cached)
-    return Usage(
+    found = Usage(
         input=inputs,
         cached=cached,
         cache_write=write,
@@ -62,4 +81,31 @@ def canonical(usage: Usage) -> Usage:
         output=outputs,
         reasoning=min(max(0, usage.reasoning), outputs),
         source=usage.source,
+        variant=usage.variant,
     )
+    return msgspec.structs.replace(found, parts=_parts(usage.parts, found)) if usage.parts else found
+
+
+def _parts(given: Mapping[str, int], whole: Usage) -> dict[str, int]:
+    """The parts, none counted twice.
+
+    Input that is neither text nor cached nor written is at most what is left of the input beside cache and writes: what
+    is more is cached, as far as that goes. Output of all kinds and citations are at most the output.
+    """
+    out: dict[str, int] = {}
+    fresh, cached = whole.input - whole.cached - whole.cache_write, whole.cached
+    for kind in MODALITIES:
+        count = max(0, given.get(f"input_{kind}", 0))
+        known = min(max(0, given.get(f"cached_{kind}", 0)), cached)
+        count = max(count, known)
+        new = min(count - known, fresh)
+        known = min(count - new, cached)
+        fresh, cached = fresh - new, cached - known
+        out[f"input_{kind}"], out[f"cached_{kind}"] = new + known, known
+    out[LONGEST_WRITE] = min(max(0, given.get(LONGEST_WRITE, 0)), whole.cache_write_long)
+    left = whole.output
+    for name in (*OUTPUT_PARTS, CITATIONS):
+        out[name] = min(max(0, given.get(name, 0)), left)
+        left -= out[name]
+    out |= {name: max(0, given.get(name, 0)) for name in SEARCHES}
+    return {name: count for name, count in out.items() if count}

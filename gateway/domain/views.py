@@ -18,7 +18,8 @@ from gateway.domain.group import GroupFields
 from gateway.domain.group_names import NameSpan
 from gateway.domain.human_values import brief_span, first_of
 from gateway.domain.key_owners import KeyOwner
-from gateway.domain.price import Rates, Tier
+from gateway.domain.price import Rates
+from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain
 from gateway.domain.token import TokenFields, TokenState
 from gateway.domain.units import Millis, Nanos
@@ -190,32 +191,6 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What a local server lists; a vendor's list is not fetched."""
 
 
-class PriceView(msgspec.Struct, frozen=True, kw_only=True):
-    """Nano-dollars per million tokens; ``per_call_nanos`` a call."""
-
-    model: str
-    input_nanos: Nanos
-    cached_input_nanos: Nanos | None
-    cache_write_nanos: Nanos | None
-    output_nanos: Nanos
-    per_call_nanos: Nanos
-    free: bool
-    source: str
-    updated_ms: Millis
-    tiers: int
-    cache_write_long_nanos: Nanos | None = None
-    tier_prices: list[Tier] = []
-    """What replaces the rates above for longer inputs, shortest first."""
-    as_of_ms: Millis | None = None
-    """The date of the list it was imported from; None: it is from none."""
-    stale: bool = False
-    """That list is old: look whether there is a newer one."""
-    inherited_from: str = ""
-    """The model whose price this is, if ``model`` is another name of it and has no price of its own."""
-    context: int | None = None
-    """Context length in tokens by the list it was imported from; used where no upstream lists one."""
-
-
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """A public model name: who serves it, who sees it, what it costs."""
 
@@ -294,6 +269,10 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: str = ""
     """What a call that has not ended waits for."""
     channel_id: str = ""
+    parts: dict[str, int] = {}
+    """Of its tokens what is audio, images, video, citations or kept in the cache for 12 hours; and searches."""
+    variant: str = ""
+    """How it was processed, if not in the standard way: ``flex``, ``priority``, ``fast``, ``batch``."""
 
     @property
     def count(self) -> int:
@@ -548,6 +527,8 @@ def call_view(record: Record) -> CallView:
         api=record.api,
         native=record.native,
         request=record.request,
+        parts=dict(record.parts),
+        variant=record.variant,
     )
 
 

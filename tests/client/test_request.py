@@ -7,7 +7,7 @@ import pytest
 from gateway.client.request import Caller, encode_body, error_of, segment
 from gateway.domain import errors
 from gateway.domain.errors import GatewayError, InternalError, error_class
-from gateway.domain.views import PriceView
+from gateway.domain.price_view import PriceView
 from gateway.runfile import Endpoint
 from gateway.web.error_responses import answer
 from tests.client.scripted import saying

@@ -9,6 +9,7 @@ from gateway.domain.channel import Check, Dialect, ServedModel, Timeouts
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.limits import Limits
 from gateway.domain.price import Rates
+from gateway.domain.price_view import PriceView
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ModelDetail, ModelRoute
 from gateway.domain.views import (
@@ -18,7 +19,6 @@ from gateway.domain.views import (
     ChannelView,
     GroupView,
     ModelView,
-    PriceView,
     Status,
     Summary,
     SumRow,

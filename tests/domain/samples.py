@@ -2,7 +2,7 @@
 
 import enum
 import types
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -16,8 +16,8 @@ def sample(hint: Any, default: object = None) -> Any:
     kind = get_origin(hint) or hint
     if kind in (tuple, list):
         return kind([sample(get_args(hint)[0])])
-    if kind is dict:
-        return {"k": sample(get_args(hint)[1])}
+    if kind in (Literal, dict):
+        return get_args(hint)[0] if kind is Literal else {"k": sample(get_args(hint)[1])}
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return whole(kind)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):

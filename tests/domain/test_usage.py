@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.usage import NOTHING, Usage, UsageSource, canonical
+from gateway.domain.usage import NOTHING, PARTS, Usage, UsageSource, canonical
 
 COUNTS = st.integers(-(10**18), 10**18)
 USAGES = st.builds(
@@ -43,3 +43,37 @@ def test_cached_tokens_win_over_written_ones() -> None:
 def test_the_total_is_input_and_output() -> None:
     assert Usage(input=3, cached=2, output=4, reasoning=1).total == 7
     assert NOTHING.total == 0
+
+
+FEW = st.integers(-5, 60)
+MIXED = st.builds(
+    Usage,
+    input=FEW,
+    cached=FEW,
+    cache_write=FEW,
+    cache_write_long=FEW,
+    output=FEW,
+    reasoning=FEW,
+    parts=st.dictionaries(st.sampled_from(PARTS), FEW),
+)
+
+
+@given(MIXED)
+def test_no_part_is_in_two_places(usage: Usage) -> None:
+    found = canonical(usage)
+    part = found.parts.get
+    kinds = ("audio", "image", "video")
+    fresh = sum(part(f"input_{kind}", 0) - part(f"cached_{kind}", 0) for kind in kinds)
+    assert 0 <= fresh <= found.input - found.cached - found.cache_write
+    assert all(part(f"cached_{kind}", 0) <= part(f"input_{kind}", 0) for kind in kinds)
+    assert sum(part(f"cached_{kind}", 0) for kind in kinds) <= found.cached
+    assert part("cache_write_12h", 0) <= found.cache_write_long
+    assert sum(part(f"output_{kind}", 0) for kind in kinds) + part("citations", 0) <= found.output
+    assert all(count > 0 for count in found.parts.values())
+    assert canonical(found) == found
+
+
+def test_audio_beyond_what_is_not_cached_is_cached_audio() -> None:
+    """For a vendor that reports the audio and the cached tokens, but not how much of the audio was cached."""
+    found = canonical(Usage(input=100, cached=60, parts={"input_audio": 90}))
+    assert found.parts == {"input_audio": 90, "cached_audio": 50}

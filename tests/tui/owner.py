@@ -17,6 +17,7 @@ from gateway.domain.channel import Check, ServedModel
 from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Verdict, Why
 from gateway.domain.errors import BadRequest
 from gateway.domain.events import EntityChanged, Snapshot
+from gateway.domain.price_view import PriceView
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ListedModel, ListingView, PresetView, PriceProposal, SavedChannel
@@ -28,7 +29,6 @@ from gateway.domain.views import (
     ModelView,
     NewToken,
     Offer,
-    PriceView,
     Status,
     Step,
     TokenView,

@@ -26,6 +26,7 @@ from gateway.domain.group import Policy
 from gateway.domain.incidents import Incident, Incidents
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, cost, rates
+from gateway.domain.price_view import PriceView
 from gateway.domain.query import CallOrder, parse
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import CallId, Millis, Nanos
@@ -39,7 +40,6 @@ from gateway.domain.views import (
     GroupView,
     ModelView,
     Point,
-    PriceView,
     Status,
     Summary,
     SumRow,

@@ -12,9 +12,10 @@ from gateway.domain.fields import PRICE
 from gateway.domain.human_values import brief_count, first_of
 from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft
+from gateway.domain.price_view import PriceView
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.upstream_views import PriceProposal
-from gateway.domain.views import ModelView, PriceView
+from gateway.domain.views import ModelView
 from tui import format as fmt
 from tui.actions import bindings
 from tui.entity_form import EntityForm

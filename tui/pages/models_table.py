@@ -10,9 +10,10 @@ from gateway.domain.fields import PRICE
 from gateway.domain.human_values import brief_context, brief_multiplier, written_tier
 from gateway.domain.money import dollars
 from gateway.domain.price import Price, PriceDraft, cost, rates
+from gateway.domain.price_view import PriceView
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import Usage
-from gateway.domain.views import ChannelView, ModelView, PriceView
+from gateway.domain.views import ChannelView, ModelView
 from tui import format as fmt
 from tui.charts import spark
 from tui.cli_commands import cli_command

@@ -2,8 +2,9 @@ import msgspec
 
 from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import tier_of
+from gateway.domain.price_view import PriceView
 from gateway.domain.units import Nanos
-from gateway.domain.views import ModelView, PriceView
+from gateway.domain.views import ModelView
 from tests.tui.stage import FakeClient, calls, console, model, sums
 from tui.pages.models_table import ModelsListing, example
 from tui.trends import Trends

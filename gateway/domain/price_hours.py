@@ -1,0 +1,63 @@
+"""PriceHours: the days and hours of a week in which a price holds: ``mon-fri 01:00-04:00 UTC``.
+
+Hours that end before they begin go on into the next day and belong to the day on which they begin. The zone is a name
+of the IANA database, so summer time is kept. ``human_values`` reads the text.
+"""
+
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
+from typing import Literal, get_args
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from gateway.domain.units import Millis
+
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+DAYS: tuple[Day, ...] = get_args(Day)
+DAY_MINUTES = 24 * 60
+
+
+class PriceHours(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Hours of some days of the week."""
+
+    days: tuple[Day, ...] = DAYS
+    """In the order of the week."""
+    start: int
+    """Minutes since midnight, below ``DAY_MINUTES``."""
+    end: int
+    """The first minute that is not in it, up to ``DAY_MINUTES``; not later than ``start``: on the next day."""
+    zone: str = "UTC"
+
+    def contains(self, moment: Millis) -> bool:
+        """Whether the moment is in these hours. Raises what ``zone_of`` does."""
+        then = datetime.fromtimestamp(moment / 1000, zone_of(self.zone))
+        minute, day = then.hour * 60 + then.minute, then.weekday()
+        if self.start < self.end:
+            return self.start <= minute < self.end and DAYS[day] in self.days
+        began = day if minute >= self.start else day - 1 if minute < self.end else None
+        return began is not None and DAYS[began] in self.days
+
+    def __str__(self) -> str:
+        days = "" if self.days == DAYS else _written_days([DAYS.index(day) for day in self.days]) + " "
+        return f"{days}{_written_time(self.start)}-{_written_time(self.end)} {self.zone}"
+
+
+@lru_cache(maxsize=64)
+def zone_of(name: str) -> tzinfo:
+    """The zone of that name. Raises ValueError, OSError or KeyError (ZoneInfoNotFoundError) if there is none."""
+    return UTC if name.upper() in ("UTC", "GMT", "Z") else ZoneInfo(name)
+
+
+def _written_days(days: list[int]) -> str:
+    spans: list[list[int]] = []
+    for day in days:
+        if spans and spans[-1][-1] == day - 1:
+            spans[-1].append(day)
+        else:
+            spans.append([day])
+    return ",".join(DAYS[s[0]] if len(s) == 1 else f"{DAYS[s[0]]}-{DAYS[s[-1]]}" for s in spans)
+
+
+def _written_time(minutes: int) -> str:
+    return f"{minutes // 60:02}:{minutes % 60:02}"

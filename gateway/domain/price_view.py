@@ -1,0 +1,36 @@
+"""PriceView: a price as people and scripts see it."""
+
+import msgspec
+
+from gateway.domain.price import PriceRule, Tier
+from gateway.domain.units import Millis, Nanos
+
+
+class PriceView(msgspec.Struct, frozen=True, kw_only=True):
+    """Nano-dollars per million tokens; ``per_call_nanos`` a call."""
+
+    model: str
+    input_nanos: Nanos
+    cached_input_nanos: Nanos | None
+    cache_write_nanos: Nanos | None
+    output_nanos: Nanos
+    per_call_nanos: Nanos
+    free: bool
+    source: str
+    updated_ms: Millis
+    tiers: int
+    cache_write_long_nanos: Nanos | None = None
+    tier_prices: list[Tier] = []
+    """What replaces the rates above for longer inputs, shortest first."""
+    as_of_ms: Millis | None = None
+    """The date of the list it was imported from; None: it is from none."""
+    stale: bool = False
+    """That list is old: look whether there is a newer one."""
+    inherited_from: str = ""
+    """The model whose price this is, if ``model`` is another name of it and has no price of its own."""
+    context: int | None = None
+    """Context length in tokens by the list it was imported from; used where no upstream lists one."""
+    extras: dict[str, Nanos] = {}
+    """Further rates: of audio, images, video, citations, reasoning; of searches in nano-dollars each."""
+    rules: list[PriceRule] = []
+    """What replaces all of these from a day on, in some hours, or for a service tier."""
