@@ -264,7 +264,7 @@ class RenderedStream(SourceFacts, FramedStream):
             return b""
         default = self._reader.default_word if self._state.began and not self._state.complete else ""
         if not (self._state.complete or default):
-            self.failure = _unfinished(self._state, self._channel)
+            self.failure = _failure_without_end(self._state, self._channel)
             return b""
         if self._state.empty:
             self.failure = bad_response(self._channel, "a tool call has no name")
@@ -279,7 +279,7 @@ class RenderedStream(SourceFacts, FramedStream):
         return out
 
 
-def _unfinished(state: AnswerState, channel: Channel) -> Failure:
+def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
     """The failure of an answer without an end."""
     if state.garbled:
         return bad_response(channel, "an event of the stream is not valid, and the answer has no end")
