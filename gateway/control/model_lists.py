@@ -80,7 +80,8 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     """Fetch the list and offer what the patterns match now. Raises UpstreamError; then the last list stays, marked."""
     engine = edits.engine
     try:
-        models = _some(channel, await engine.upstreams.fetch_models(channel))
+        found = await engine.upstreams.fetch_models(channel)
+        models = _some(channel, found, engine.upstreams.unnamed.get(channel.id, 0))
     except UpstreamError as error:
         _note(engine, channel, error)
         raise
@@ -239,10 +240,10 @@ async def _looked_for(
     async with asyncio.timeout(None if channel.patterns else SEARCH_S):
         root, found = await upstreams.discover_root(channel)
     channel, unnamed = msgspec.structs.replace(channel, base_url=root), upstreams.unnamed.get(channel.id, 0)
-    return channel, newly_listed(before, channel, _some(channel, found), edits.now, unnamed)
+    return channel, newly_listed(before, channel, _some(channel, found, unnamed), edits.now, unnamed)
 
 
-def _some(channel: Channel, found: Iterable[ServedModel]) -> tuple[ServedModel, ...]:
+def _some(channel: Channel, found: Iterable[ServedModel], unnamed: int = 0) -> tuple[ServedModel, ...]:
     """What another server lists, once each, under names that can be shown. Raises UpstreamError if there are none."""
     usable: dict[str, ServedModel] = {}
     for served in found:
@@ -250,7 +251,9 @@ def _some(channel: Channel, found: Iterable[ServedModel]) -> tuple[ServedModel, 
             validation.check_served((served,))
             usable.setdefault(served.name, served)
     if not usable:
-        raise UpstreamError(f"channel '{channel.name}': its list of models is empty", param="models")
+        lack = f"its list of models says no id for {'any of them' if unnamed > 1 else 'its only one'} ({unnamed:,})"
+        why = lack if unnamed else "its list of models is empty"
+        raise UpstreamError(f"channel '{channel.name}': {why}", param="models")
     return tuple(usable.values())
 
 

@@ -6,7 +6,6 @@ thread.
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.control.list_rows import ListNames
 from gateway.core.model_prices import is_mapping, set_by_owner
 from gateway.core.price_change import differs, guard_of
 from gateway.domain.channel import Channel, ServedModel, UpstreamModels
@@ -25,7 +25,7 @@ from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
 from gateway.upstream.vendors import vendor_of
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice, Provider, TieredPrices
+    from genai_prices.types import ModelInfo, ModelPrice, Provider, TieredPrices
 
     Rate = Decimal | TieredPrices | None
 
@@ -150,6 +150,9 @@ def upstream_price(
         output=served.told.output,
         cached_input=served.told.cached_input,
         cache_write=served.told.cache_write,
+        cache_write_long=served.told.cache_write_long,
+        per_call=served.told.per_call,
+        tiers=served.told.tiers,
         source=f"the list of {channel.name}",
         updated=now,
         as_of=listed.time if listed else now,
@@ -161,16 +164,29 @@ class PriceList:
 
     def __init__(self, providers: "Sequence[Provider]", version: str) -> None:
         self._vendors = providers
+        self._names = ListNames(providers)
         self._source = f"genai-prices {version}"
         days = _days(providers)
         self._dates = [Millis(round(datetime.combine(day, time(), UTC).timestamp() * 1000)) for day in days]
 
     def __call__(self, channel: Channel, served: ServedModel, now: Millis) -> Price | None:
         """The list price of a channel's model."""
+        vendor = self._vendor(channel)
+        return None if vendor is None else self._price(vendor, served.upstream_name, served.name, now, channel.base_url)
+
+    def hint(self, channel: Channel, upstream: str) -> str:
+        """Why a channel's model has no list price, and the closest names that have one; empty: nothing is known."""
+        vendor = self._vendor(channel)
+        if vendor is None:
+            return ""
+        why, near = self._names.row(vendor, upstream, channel.base_url).why, self._names.near(vendor, upstream)
+        closest = f"closest: {', '.join(near)}" if near else ""
+        return "; ".join(filter(None, (why, closest)))
+
+    def _vendor(self, channel: Channel) -> "Provider | None":
         for url in (channel.base_url, vendor_of(channel.preset, "").base_url):
-            for vendor in self._vendors:
-                if url and re.match(vendor.api_pattern, url):
-                    return self._price(vendor, served.upstream_name, served.name, now)
+            if (vendor := self._names.vendor(url)) is not None:
+                return vendor
         return None
 
     def named(self, name: str, now: Millis) -> dict[str, Price]:
@@ -179,7 +195,7 @@ class PriceList:
         If a vendor makes the model itself, that one's price counts.
         """
         maker, _, short = name.partition("/")
-        named = [vendor for vendor in self._vendors if vendor.id == maker and short]
+        named = self._names.named(maker) if short else []
         makers = [v for v in self._vendors if v.model_match is not None and v.model_match.is_match(name.lower())]
         for vendors, model in ((named, short), (makers[:1], name), (self._vendors, name)):
             found = {vendor.id: self._price(vendor, model, name, now) for vendor in vendors}
@@ -188,16 +204,22 @@ class PriceList:
                 return known
         return {}
 
-    def _price(self, vendor: "Provider", upstream: str, model: str, now: Millis) -> Price | None:
-        row = vendor.find_model(upstream, all_providers=list(self._vendors))
-        if row is None:
-            return None
-        at = datetime.fromtimestamp(now / 1000, UTC)
-        found = price_of(model, row.get_prices(at), self._source, now, upstream)
-        if found is None:
-            return None
+    def _price(self, vendor: "Provider", upstream: str, model: str, now: Millis, base_url: str = "") -> Price | None:
+        found = self._names.row(vendor, upstream, base_url)
         as_of = max((day for day in self._dates if day <= now), default=Millis(0))
-        return msgspec.structs.replace(found, as_of=as_of, context=row.context_window)
+        if found.amounts is not None:
+            first, second, cached = found.amounts
+            known = Price(model=model, input=Nanos(first), output=Nanos(second), updated=now, as_of=as_of)
+            cached_input = None if cached is None else Nanos(cached)
+            return msgspec.structs.replace(
+                known, cached_input=cached_input, source=f"{vendor.name}'s price {found.rule}"
+            )
+        if found.row is None:
+            return None
+        source = f"{self._source}, {found.maker}'s own price" if found.maker else self._source
+        listed = found.row.get_prices(datetime.fromtimestamp(now / 1000, UTC))
+        price = free_price(model, found.row, source, now) or price_of(model, listed, source, now, upstream)
+        return price and msgspec.structs.replace(price, as_of=as_of, context=found.row.context_window)
 
 
 def _load() -> PriceList:
@@ -216,6 +238,16 @@ def _days(providers: "Sequence[Provider]") -> set[date]:
     """The days on which its prices begin. The newest that has come is the list's own date: it has no other."""
     conditions = (p.constraint for v in providers for m in v.models if isinstance(m.prices, list) for p in m.prices)
     return {day for condition in conditions if isinstance(day := getattr(condition, "start_date", None), date)}
+
+
+def free_price(model: str, row: "ModelInfo", source: str, now: Millis) -> Price | None:
+    """A price of zero for a row that says that it is free of charge, instead of amounts."""
+    said = row.id.endswith(":free") or (row.price_comments or "").lower().startswith(
+        ("free of charge", "gemini api model id. free of charge")
+    )
+    if not said or isinstance(row.prices, list) or row.prices != type(row.prices)():
+        return None
+    return Price(model=model, input=Nanos(0), output=Nanos(0), source=source, updated=now)
 
 
 def price_of(model: str, listed: "ModelPrice", source: str, now: Millis, upstream_model: str = "") -> Price | None:

@@ -1,5 +1,6 @@
 """A channel: one upstream account that can answer calls, what it overrides in requests, and its upstream's models."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -7,6 +8,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
+from gateway.domain.price import Tier
 from gateway.domain.text import mask, plain
 from gateway.domain.units import MILLION, ChannelId, Millis, Nanos
 
@@ -132,6 +134,11 @@ class UpstreamPrices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     output: Nanos
     cached_input: Nanos | None = None
     cache_write: Nanos | None = None
+    cache_write_long: Nanos | None = None
+    per_call: Nanos = Nanos(0)
+    extras: Mapping[str, Nanos] = {}
+    """Further rates, as in ``Price``."""
+    tiers: tuple[Tier, ...] = ()
 
 
 class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

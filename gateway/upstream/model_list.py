@@ -1,16 +1,16 @@
 """The models an upstream says it has: asked for page by page, read in any of the shapes of ``GET /models``."""
 
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
 from typing import Any, Protocol
 
 import msgspec
 
-from gateway.domain.channel import Channel, ServedModel, UpstreamPrices
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.text import plain
-from gateway.domain.units import DOLLAR, MILLION, Millis, Nanos
+from gateway.domain.units import Millis
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import PreparedRequest
+from gateway.upstream.listed_prices import listed_prices
 
 NAME_LIMIT = 200
 MODELS_LIMIT = 5000
@@ -20,15 +20,8 @@ _CONTEXT = ("context_length", "max_model_len", "context_window", "max_context_le
 _MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens")
 """Groq, relays; OpenRouter has it in ``top_provider``."""
 
-_PRICES = (
-    ("prompt", "completion", "input_cache_read", "input_cache_write", MILLION),
-    ("input", "output", "cached_input", "cache_write", 1),
-)
-"""OpenRouter's names, in dollars a token; Together's and our own, in dollars a million. The last is the factor."""
-_LEAST = Decimal("0.0001")
-"""Nobody sells a million tokens for less than that: such a number is meant a token."""
-_MOST = Decimal(100_000)
-"""Dollars a million tokens that nobody asks for."""
+_NAMES = ("id", "model", "name")
+"""OpenAI and most; Perplexity and others; Ollama. A name with spaces is one for people."""
 
 
 def read_models(body: bytes) -> "ModelPage | None":
@@ -39,9 +32,10 @@ def read_models(body: bytes) -> "ModelPage | None":
     """
     found = rawjson.maybe(body.strip())
     if isinstance(found, dict):
-        if "data" not in found:
+        names = [name for name in ("data", "models") if name in found]
+        if not names:
             return None
-        found = [] if found["data"] is None else found["data"]
+        found = [] if found[names[0]] is None else found[names[0]]
     if not isinstance(found, list):
         return None
     served = [_read_model(entry) for entry in found[:MODELS_LIMIT]]
@@ -50,8 +44,9 @@ def read_models(body: bytes) -> "ModelPage | None":
 
 
 def _read_model(entry: Any) -> ServedModel | None:
-    name = entry.get("id") if isinstance(entry, dict) else None
-    if not isinstance(name, str) or not name or name != plain(name, NAME_LIMIT):
+    entry = {"id": entry} if isinstance(entry, str) else entry
+    name = _name_of(entry) if isinstance(entry, dict) else ""
+    if not name or name != plain(name, NAME_LIMIT):
         return None
     name = name.removeprefix("models/")
     created = entry.get("created")
@@ -62,40 +57,23 @@ def _read_model(entry: Any) -> ServedModel | None:
         created=Millis(seconds * 1000),
         context=_size((entry, meta), _CONTEXT),
         max_output=_size((entry, provider), _MAX_OUTPUT),
-        told=_reported_prices(entry),
+        told=listed_prices(entry),
     )
+
+
+def _name_of(entry: dict[str, Any]) -> str:
+    """What to ask for the model with; empty: the entry does not say it."""
+    for field in _NAMES:
+        value = entry.get(field)
+        if isinstance(value, str) and value and (field != "name" or " " not in value):
+            return value
+    return ""
 
 
 def _size(holders: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None:
     """The first number of tokens that makes sense."""
     found = (holder.get(name) for holder in holders for name in names)
     return next((value for value in found if type(value) is int and 0 < value < 1_000_000_000), None)
-
-
-def _reported_prices(entry: dict[str, Any]) -> UpstreamPrices | None:
-    """The price; None if there is none for input and output, or one that makes no sense."""
-    pricing = entry.get("pricing")
-    if not isinstance(pricing, dict):
-        return None
-    for *names, factor in _PRICES:
-        first, second, cached, write = (_per_million(pricing.get(name), factor) for name in names)
-        if first is not None and second is not None:
-            return UpstreamPrices(input=first, output=second, cached_input=cached, cache_write=write)
-    return None
-
-
-def _per_million(value: object, factor: int) -> Nanos | None:
-    if type(value) not in (int, float, str):
-        return None
-    try:
-        dollars = Decimal(str(value)) * factor
-    except InvalidOperation:
-        return None
-    if not dollars.is_finite() or not 0 <= dollars <= _MOST:  # OpenRouter's -1: it depends on where the call goes
-        return None
-    if factor == 1 and 0 < dollars < _LEAST:
-        dollars *= MILLION
-    return Nanos(int((dollars * DOLLAR).to_integral_value()))
 
 
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}

@@ -125,7 +125,7 @@ async def test_what_is_of_one_channel_or_vendor_is_requested_by_its_name(
     owner: ControlClient, gateway: Gateway
 ) -> None:
     gateway.channel("https://api.openai.com/v1", "gpt-4.1", name="work")
-    gateway.channel("https://api.mistral.ai/v1", "mistral-large-latest", name="fr")
+    gateway.channel("https://api.mistral.ai/v1", "mistral-medium-latest", name="fr")
     assert {p.channel for p in await owner.import_prices()} == {"work", "fr"}
     assert {p.channel for p in await owner.import_prices(channel="work")} == {"work"}
     assert {p.channel for p in await owner.import_prices(channel="mistral")} == {"fr"}

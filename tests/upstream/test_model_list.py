@@ -5,6 +5,7 @@ import json
 import pytest
 
 from gateway.domain.channel import ServedModel, UpstreamPrices
+from gateway.domain.price import Tier
 from gateway.domain.units import Millis, Nanos
 from gateway.upstream.model_list import MODELS_LIMIT, ModelPage, PlainModelListing, read_models
 from tests.upstream.makers import channel
@@ -70,7 +71,7 @@ def test_a_context_that_is_none_is_left_out(value: object) -> None:
 
 @pytest.mark.parametrize("name", [None, 5, "", "a\x1b[31m", "x" * 300, "a\nb"])
 def test_a_name_that_is_none_is_left_out(name: object) -> None:
-    assert _read({"data": [{"id": name}, {"id": "m"}, "x"]}) == [ServedModel(name="m")]
+    assert _read({"data": [{"id": name}, {"id": "m"}, 5]}) == [ServedModel(name="m")]
 
 
 def test_a_name_said_twice_is_there_once() -> None:
@@ -114,6 +115,151 @@ CHEAP = UpstreamPrices(input=Nanos(150_000_000), output=Nanos(600_000_000))
 )
 def test_the_price_is_read_where_the_upstream_tells_it(pricing: object, told: UpstreamPrices | None) -> None:
     assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [ServedModel(name="m", told=told)]
+
+
+def _nanos(dollars: float) -> Nanos:
+    return Nanos(round(dollars * 10**9))
+
+
+def _told(first: float, second: float, **more: object) -> UpstreamPrices:
+    return UpstreamPrices(input=_nanos(first), output=_nanos(second), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pricing", "told"),
+    [
+        ({"prompt": 0.0005, "completion": 0.0008, "unit": "per_1k_tokens"}, _told(0.5, 0.8)),
+        ({"prompt": 0.5, "completion": 0.8, "unit": "USD per million tokens"}, _told(0.5, 0.8)),
+        ({"input": 0.5, "output": 0.8, "currency": "USD", "unit": "1M tokens"}, _told(0.5, 0.8)),
+        ({"input": "0.0000005", "output": "0.0000008", "price_unit": "$/token"}, _told(0.5, 0.8)),
+        ({"input": 0.0005, "output": 0.0008, "units": "1K"}, _told(0.5, 0.8)),
+        ({"input": 0.0015, "output": 0.002, "unit": "per_1000_tokens"}, _told(1.5, 2)),
+        ({"prompt": 0.5, "completion": 0.8, "unit": "per_image"}, None),
+        ({"prompt": 0.5, "completion": 0.8, "unit": "credits"}, None),
+        ({"input": 0.5, "output": 0.8, "unit": 7}, None),
+        ({"input": 0.5, "output": 0.8, "currency": "EUR"}, None),
+        ({"input": "0.00015", "output": "0.0006"}, _told(150, 600)),
+        ({"input": {"usd": 0.5, "diem": 0.5}, "output": {"usd": 2, "diem": 2}}, _told(0.5, 2)),
+    ],
+)
+def test_amounts_are_read_in_their_unit(pricing: object, told: UpstreamPrices | None) -> None:
+    assert _read({"data": [{"id": "m", "pricing": pricing}]}) == [ServedModel(name="m", told=told)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (
+            {
+                "pricing": {
+                    "prompt": "0.000002",
+                    "completion": "0.000012",
+                    "input_cache_read": "0.0000002",
+                    "overrides": [{"min_prompt_tokens": 272000, "prompt": "0.000004", "completion": "0.000018"}],
+                }
+            },
+            _told(
+                2,
+                12,
+                cached_input=_nanos(0.2),
+                tiers=(Tier(above=271_999, input=_nanos(4), output=_nanos(18), cached_input=_nanos(0.2)),),
+            ),
+        ),
+        (
+            {
+                "pricing": {
+                    "prompt": "0.000002",
+                    "completion": "0.000012",
+                    "overrides": [{"min_images": 5, "prompt": 1}],
+                }
+            },
+            _told(2, 12),
+        ),
+        (
+            {
+                "pricing": {
+                    "input": "0.000001",
+                    "output": "0.000005",
+                    "input_cache_read": "0.0000002",
+                    "input_tiers": [
+                        {"cost": "0.000001", "min": 0, "max": 32001},
+                        {"cost": "0.0000018", "min": 32001, "max": 128001},
+                        {"cost": "0.000003", "min": 128001},
+                    ],
+                    "output_tiers": [
+                        {"cost": "0.000005", "min": 0, "max": 128001},
+                        {"cost": "0.000015", "min": 128001},
+                    ],
+                }
+            },
+            _told(
+                1,
+                5,
+                cached_input=_nanos(0.2),
+                tiers=(
+                    Tier(above=32_000, input=_nanos(1.8), output=_nanos(5), cached_input=_nanos(0.2)),
+                    Tier(above=128_000, input=_nanos(3), output=_nanos(15), cached_input=_nanos(0.2)),
+                ),
+            ),
+        ),
+        (
+            {
+                "pricing": {
+                    "prompt": "0.00000125",
+                    "completion": "0.00001",
+                    "request": "0.005",
+                    "image": "0.00516",
+                    "audio": "0.000003",
+                    "internal_reasoning": "0.000012",
+                    "web_search": "0.01",
+                    "input_cache_write": "0.0000015",
+                }
+            },
+            _told(
+                1.25,
+                10,
+                cache_write=_nanos(1.5),
+                per_call=_nanos(0.005),
+                extras={"input_audio": _nanos(3), "reasoning": _nanos(12), "searches": _nanos(0.01)},
+            ),
+        ),
+        (
+            {"metadata": {"pricing": {"input_tokens": 0.09, "output_tokens": 0.45, "cache_read_tokens": 0.02}}},
+            _told(0.09, 0.45, cached_input=_nanos(0.02)),
+        ),
+        (
+            {"model_spec": {"pricing": {"input": {"usd": 0.7}, "output": {"usd": 2.8}, "cache_input": {"usd": 0.1}}}},
+            _told(0.7, 2.8, cached_input=_nanos(0.1)),
+        ),
+        (
+            {"input_price": 0.000003, "output_price": 0.000015, "cached_price": 3e-7, "caching_price": 0.00000375},
+            _told(3, 15, cached_input=_nanos(0.3), cache_write=_nanos(3.75)),
+        ),
+        ({"model_info": {"input_cost_per_token": 3e-06, "output_cost_per_token": 1.5e-05}}, _told(3, 15)),
+        (
+            {"pricing": {"hourly": 0, "input": 0.6, "output": 2, "cached_input": 0.3}},
+            _told(0.6, 2, cached_input=_nanos(0.3)),
+        ),
+    ],
+)
+def test_tiers_and_fees_are_read_in_the_forms_of_many_vendors(entry: dict[str, object], told: UpstreamPrices) -> None:
+    assert _read({"data": [{"id": "m", **entry}]}) == [ServedModel(name="m", told=told)]
+
+
+@pytest.mark.parametrize(
+    ("doc", "name"),
+    [
+        ({"data": [{"model": "anthropic/claude-opus-4-6"}]}, "anthropic/claude-opus-4-6"),
+        ({"data": [{"name": "llama3.3:70b", "size": 5}]}, "llama3.3:70b"),
+        ({"data": [{"id": "a", "model": "b", "name": "c"}]}, "a"),
+        ({"data": [{"id": None, "model": "b"}]}, "b"),
+        ({"models": [{"name": "models/gemini-x", "displayName": "Gemini X"}]}, "gemini-x"),
+        ({"data": ["gpt-x"]}, "gpt-x"),
+        (["gpt-x"], "gpt-x"),
+    ],
+)
+def test_a_model_may_be_named_by_other_fields_than_id(doc: object, name: str) -> None:
+    assert _read(doc) == [ServedModel(name=name)]
 
 
 def test_questions() -> None:

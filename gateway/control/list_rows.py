@@ -1,0 +1,346 @@
+"""Rows of the price list: which one applies to a name that an upstream uses, or why none does.
+
+A model has several spellings: dated, ``-latest``, with a prefix of its maker or region, with a suffix that says how it
+is served. A spelling may stand for another one only where the vendor asks the same for both: a row of another region,
+of another vendor, or of an older model is not a price for it, only a hint.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gateway.domain.patterns import near_names
+from gateway.upstream.vendors import PRESETS
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, Provider
+
+NEAR = 3
+"""Names that are suggested for one without a price."""
+
+_PLACES = (
+    (r"https?://api\.together\.(ai|xyz)", "together"),
+    (r"https?://codestral\.mistral\.ai", "mistral"),
+    (r"https?://([a-z0-9-]+\.)?api\.x\.ai", "x-ai"),
+    (r"https?://bedrock-(mantle|runtime)(-fips)?\.[a-z0-9-]+\.(api\.aws|amazonaws\.com)", "aws"),
+    (r"https?://api\.moonshot\.", "moonshotai"),
+)
+"""Addresses of vendors that the list does not know them by."""
+_ALIASES = {
+    "bedrock": "aws",
+    "fireworks_ai": "fireworks",
+    "gemini-openai": "google",
+    "moonshot": "moonshotai",
+    "together_ai": "together",
+    "vertex": "google",
+    "vertex_ai": "google",
+    "xai": "x-ai",
+}
+"""What vendors are called elsewhere, and what in the list."""
+
+_MAKERS = {
+    "azure": (
+        *((start, "openai") for start in ("gpt-", "o1", "o3", "o4", "codex-", "computer-use", "model-router")),
+        *(("claude-", "anthropic"), ("grok-", "x-ai")),
+    ),
+    "google": (("claude-", "anthropic"),),
+}
+"""Whose price a vendor asks that sells other makers' models, where it asks the maker's. Of models with open weights
+every vendor has a price of its own."""
+_FROM_OPENROUTER = re.compile(r"imported from openrouter|trusting open ?router", re.IGNORECASE)
+_OPEN = re.compile(r"gpt-oss|^grok-1$")
+
+_DATE = re.compile(r"[-@](20\d{2}-?(0[1-9]|1[0-2])-?([0-2]\d|3[01])|default)$")
+_REVISION = re.compile(r"(-v\d+)?:\d+$|-v\d+$|-\d:\d$")
+_MONTH = re.compile(r"^(?P<family>.+)-(?P<month>2[3-9](0[1-9]|1[0-2]))$")
+"""A version of Mistral's."""
+NEXT = "next"
+"""Stands behind all months."""
+_LATEST = re.compile(r"-latest$")
+_ROUTES = re.compile(r":(nitro|floor|exacto|online)$")
+"""How OpenRouter is to choose among the vendors of a model; ``online`` adds searches, which cost extra."""
+_QUALIFIERS = re.compile(r"-(experimental|beta|latest|0304|0309|gv2|reasoning|non-reasoning)(?=-|$)")
+"""What xAI writes behind the version of a model without asking another price for it."""
+_NEUTRAL = re.compile(
+    r"^\d*([-@:.](v?\d+(\.\d+)*|latest|preview|exp|experimental|beta|default|maas|customtools|audio|instruct|native|dialog"
+    r"|tool|use|thinking|alpha|text|chat|hd|pro-latest|live|speech))*[-@:.]?$"
+)
+"""What may follow a name that a row begins with: it is still that model."""
+
+_REGION = re.compile(r"^(us-gov|us|eu|apac|au|jp|in|ca|sa|global|me|af)\.(?=[a-z0-9]+\.)")
+
+SIZES = ((4, 100_000_000), (16 + 1e-9, 200_000_000), (100, 900_000_000))
+"""What Fireworks asks for models without a row of their own: billions of parameters below, nano-dollars a million."""
+MIXTURES = ((56, 500_000_000), (176, 1_200_000_000))
+"""The same for mixtures of experts, up to these sizes: ``8x7b``."""
+_SIZE = re.compile(r"(?<![a-z0-9])(\d+)x(\d+(?:p\d+)?)b(?![a-z0-9])|(?<![a-z0-9.])(\d+(?:p\d+)?)b(?![a-z0-9])")
+_NO_SIZE = re.compile(r"-a\d+(p\d+)?b|embed|rerank|flux|diffusion|whisper|draft|ocr|moe|405b")
+
+TUNED = {
+    "gpt-4.1": (3_000_000_000, 12_000_000_000, 750_000_000),
+    "gpt-4.1-mini": (800_000_000, 3_200_000_000, 200_000_000),
+    "gpt-4.1-nano": (200_000_000, 800_000_000, 50_000_000),
+    "o4-mini": (4_000_000_000, 16_000_000_000, 1_000_000_000),
+}
+"""OpenAI's fine-tuned models that the list lacks: nano-dollars for a million tokens of input, output, cached input."""
+
+
+OUTDATED = "the list knows newer models of that name than the one whose price it has"
+
+
+class ListRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What the list has for a name: a row, plain amounts, or the reason why neither applies."""
+
+    row: "ModelInfo | None" = None
+    maker: str = ""
+    """Whose own price it is, if it is not the vendor's."""
+    amounts: tuple[int, int, int | None] | None = None
+    """Input, output and cached input in nano-dollars a million tokens, of a rule of the vendor's."""
+    rule: str = ""
+    """What that rule is called."""
+    why: str = ""
+
+
+class ListNames(msgspec.Struct, frozen=True):
+    """How the list calls the vendors and their models."""
+
+    vendors: "Sequence[Provider]"
+
+    def vendor(self, base_url: str) -> "Provider | None":
+        """The vendor that is at an address."""
+        for pattern, name in _PLACES:
+            if re.match(pattern, base_url):
+                return self._called(name)
+        return next((v for v in self.vendors if base_url and re.match(v.api_pattern, base_url)), None)
+
+    def named(self, name: str) -> "list[Provider]":
+        """The vendors with a name: the list's own, the program's, or another that is in use."""
+        wanted = _ALIASES.get(name, name)
+        found = [vendor for vendor in self.vendors if vendor.id == wanted]
+        preset = PRESETS[name].base_url if name in PRESETS else ""
+        other = self.vendor(preset) if preset and not found else None
+        return [*found, *([other] if other is not None else [])]
+
+    def row(self, vendor: "Provider", name: str, base_url: str = "") -> ListRow:
+        """What applies to a model by the name the vendor calls it."""
+        why = ""
+        for spelling in spellings(vendor.id, name):
+            row = vendor.find_model(spelling)
+            if row is None:
+                continue
+            old = OUTDATED if self._moved_on(vendor, row, spelling) else ""
+            why = why or self._wrong(vendor, row, name, base_url) or old or _too_short(row, spelling)
+            if not why:
+                return ListRow(row=row)
+            if (newer := self._newest(vendor, spelling)) is not None and newer is not row:
+                return ListRow(row=newer)
+        if not why:
+            found = self._newest(vendor, name) if _LATEST.search(name) else _row_of_family(vendor, name)
+            why = "" if found is None else self._wrong(vendor, found, name, base_url)
+            if found is not None and not why:
+                return ListRow(row=found)
+        if why:
+            return ListRow(why=why)
+        return _by_rule(vendor.id, name) or self._of_maker(vendor, name) or ListRow()
+
+    def near(self, vendor: "Provider", name: str) -> list[str]:
+        """The closest names that the list has a row for."""
+        known = {text.rpartition("/")[2] for row in vendor.models for text in (row.id.lower(), *_texts(row))}
+        return near_names(name.rpartition("/")[2].lower(), [one for one in known if one and one[-1].isalnum()], NEAR)
+
+    def _called(self, name: str) -> "Provider | None":
+        return next((vendor for vendor in self.vendors if vendor.id == name), None)
+
+    def _of_maker(self, vendor: "Provider", name: str) -> ListRow | None:
+        """The price of the model's maker, where the vendor asks that; the reason if it is known and does not apply."""
+        short = name.lower().rpartition("/")[2]
+        if vendor.id not in _MAKERS:
+            return None
+        maker = next((who for start, who in _MAKERS[vendor.id] if short.startswith(start)), "")
+        if "/" in name and name.partition("/")[0] in _DATA_ZONES:
+            return ListRow(why="the list has the price of global deployments only")
+        if not maker or _OPEN.search(short):
+            others = [one.id for one in self.vendors if one.id in (vendor.fallback_model_providers or ())]
+            theirs = [who for who in others for one in self.named(who) if one.find_model(short) is not None]
+            return ListRow(why=f"the list has only the price of {theirs[0]}, its maker") if theirs else None
+        found = next((self.row(one, short) for one in self.named(maker)), ListRow())
+        return msgspec.structs.replace(found, maker=maker) if found.row is not None else (found if found.why else None)
+
+    def _versions(self, vendor: "Provider", name: str) -> "dict[str, ModelInfo]":
+        """The rows of a family that has versions, by month; ``NEXT``: a version whose month is not known."""
+        family, found = _LATEST.sub("", name.lower()), {}
+        for row in vendor.models if vendor.id == "mistral" else ():
+            for text in _texts(row):
+                version = _MONTH.match(text)
+                if version and version["family"] == family:
+                    found[version["month"]] = row
+                elif re.fullmatch(re.escape(family) + r"-\d(\.\d+)?", text):
+                    found[NEXT] = row
+        return found
+
+    def _newest(self, vendor: "Provider", name: str) -> "ModelInfo | None":
+        """The row of a family's newest version; None if it is not known which one that is."""
+        found = self._versions(vendor, name)
+        months = [month for month in found if month != NEXT]
+        if not months or (NEXT in found and not _same([found[NEXT], found[max(months)]])):
+            return None
+        return found[max(months)]
+
+    def _moved_on(self, vendor: "Provider", row: "ModelInfo", name: str) -> bool:
+        """Whether a name without a version may mean a newer model by now than the row is about."""
+        if _LATEST.search(name) and row.deprecated:
+            return True
+        found = self._versions(vendor, name)
+        mine = [month for month, one in found.items() if one is row]
+        return bool(mine) and max(mine) < max(found)
+
+    def _wrong(self, vendor: "Provider", row: "ModelInfo", name: str, base_url: str) -> str:
+        """Why a row has the price of somebody else; empty: it has not."""
+        said = row.price_comments or ""
+        if vendor.id != "openrouter" and _FROM_OPENROUTER.search(said):
+            return "the list has only OpenRouter's price for it"
+        return _foreign_region(vendor.id, row, name, base_url, said)
+
+
+_DATA_ZONES = ("us", "eu", "apac", "us-gov", "global", "global-standard")
+
+
+def spellings(vendor: str, name: str) -> Iterator[str]:
+    """The names that may stand for a model in a vendor's rows, most exact first, in lower case."""
+    seen: set[str] = set()
+    for text in _spellings(vendor, name.lower()):
+        for one in (text, _DATE.sub("", text), _ROUTES.sub("", text)):
+            if one and one not in seen:
+                seen.add(one)
+                yield one
+
+
+def _spellings(vendor: str, name: str) -> Iterator[str]:
+    yield name
+    short = name.rpartition("/")[2]
+    if vendor == "fireworks":
+        yield f"accounts/fireworks/models/{short}"
+    elif vendor in ("google", "anthropic", "mistral", "deepseek", "x-ai", "moonshotai", "openai", "zai", "minimax"):
+        yield short
+    if vendor == "google":
+        yield short.replace("@", "-")
+    if vendor == "x-ai" and (found := re.match(r"grok-[0-9.]+(-multi-agent|-fast|-mini)?", short)):
+        rest = short[found.end() :]
+        if not _QUALIFIERS.sub("", rest):
+            yield found[0]
+    if vendor == "aws":
+        yield _REGION.sub("", name)
+
+
+def _by_rule(vendor: str, name: str) -> ListRow | None:
+    """What a vendor asks for all models of a kind."""
+    name = name.lower()
+    if vendor == "openai" and name.startswith("ft:"):
+        base = _DATE.sub("", name.split(":")[1])
+        return ListRow(amounts=TUNED[base], rule="for fine-tuned models") if base in TUNED else None
+    place, _, short = name.rpartition("/")
+    if vendor != "fireworks" or place not in ("", "accounts/fireworks/models") or _NO_SIZE.search(short):
+        return None
+    amount = size_price(short)
+    return ListRow(amounts=(amount, amount, None), rule="by size") if amount is not None else None
+
+
+def size_price(name: str) -> int | None:
+    """What Fireworks asks for a million tokens of a model whose name has its size, in nano-dollars."""
+    sizes = [(experts, billions or plain) for experts, billions, plain in _SIZE.findall(name)]
+    if not sizes:
+        return None
+    experts, written = max(sizes, key=lambda size: (bool(size[0]), float(size[1].replace("p", "."))))
+    billions = float(written.replace("p", ".")) * int(experts or 1)
+    if experts:
+        return next((nanos for most, nanos in MIXTURES if billions <= most), None)
+    return next((nanos for most, nanos in SIZES if billions < most), None)
+
+
+def _foreign_region(vendor: str, row: "ModelInfo", name: str, base_url: str, said: str) -> str:
+    if vendor == "google" and "regional endpoints carry" in said:
+        host = urlsplit(base_url).hostname or ""
+        regional = host.endswith("-aiplatform.googleapis.com") and not host.startswith("global-")
+        return "the list has the price of the global endpoint only, regional ones cost more" if regional else ""
+    if vendor != "aws":
+        return ""
+    found = _REGION.match(name.lower())
+    region = found[1] if found else _region_of(base_url)
+    if region in ("", "us") or any(f"{region}." in text for text in _texts(row)):
+        return ""
+    if row.id.startswith("regional.") and region not in ("us-gov", "global"):
+        return ""
+    return f"the list has no price for the region '{region}'"
+
+
+def _region_of(base_url: str) -> str:
+    found = re.search(r"bedrock-[a-z]+(?:-fips)?\.([a-z0-9-]+)\.", base_url)
+    place = found[1] if found else ""
+    for start, region in (("us-gov", "us-gov"), ("us", "us"), ("eu", "eu"), ("ap", "apac")):
+        if place.startswith(start):
+            return region
+    return place.split("-")[0]
+
+
+def _row_of_family(vendor: "Provider", name: str) -> "ModelInfo | None":
+    """The row of a dated or numbered name of which this is the beginning, if all such rows ask the same."""
+    if vendor.id != "aws":
+        return None
+    short = _bare(_REGION.sub("", name.lower()))
+    found = {}
+    for row in vendor.models:
+        for text in _texts(row):
+            if _bare(_REGION.sub("", text)) == short and _region_in(text) in ("", _region_in(name.lower())):
+                found[row.id] = row
+    rows = list(found.values())
+    return rows[0] if rows and _same(rows) else None
+
+
+def _region_in(name: str) -> str:
+    found = _REGION.match(name)
+    return found[1] if found else ""
+
+
+def _bare(name: str) -> str:
+    return _DATE.sub(
+        "", re.sub(r"-\d(:\d)?$", "", _REVISION.sub("", name)) if "oss" in name else _REVISION.sub("", name)
+    )
+
+
+def _same(rows: "Sequence[ModelInfo]") -> bool:
+    return all(one.prices == rows[0].prices for one in rows)
+
+
+def _too_short(row: "ModelInfo", name: str) -> str:
+    """Why a row for names that begin alike is not for this one; empty: it is."""
+    if name.startswith("ft:") or _is_exact(row.match, name):
+        return ""
+    starts = [text for text in _texts(row) if text in name]
+    if not starts or any(_NEUTRAL.match(name[name.index(text) + len(text) :]) for text in starts):
+        return ""
+    return f"the list has a price for '{max(starts, key=len)}', not for this one"
+
+
+def _is_exact(clause: object, name: str) -> bool:
+    """Whether a condition names the model, instead of how its name begins."""
+    if (pattern := getattr(clause, "regex", "")) and not hasattr(clause, "and_"):
+        return re.search(pattern, name) is not None
+    if (text := getattr(clause, "equals", "")) or (text := getattr(clause, "ends_with", "")):
+        return name.endswith(str(text).lower())
+    return any(_is_exact(one, name) for one in getattr(clause, "or_", ()))
+
+
+def _texts(row: "ModelInfo") -> frozenset[str]:
+    return frozenset(text.lower() for text in _clause_texts(row.match))
+
+
+def _clause_texts(clause: object) -> Iterable[str]:
+    for name in ("equals", "starts_with", "contains", "ends_with"):
+        if text := getattr(clause, name, ""):
+            yield text
+    for name in ("or_", "and_"):
+        for one in getattr(clause, name, ()):
+            yield from _clause_texts(one)

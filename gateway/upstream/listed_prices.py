@@ -1,0 +1,191 @@
+"""Prices in an upstream's list of models, in any of the forms that vendors and relays write.
+
+An entry gives its unit itself, or has names that only one unit is written with. Amounts in an unknown unit or currency
+are ignored.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from gateway.domain.channel import UpstreamPrices
+from gateway.domain.price import Tier
+from gateway.domain.units import DOLLAR, MILLION, Nanos
+
+UNSURE = None
+"""A unit that only the size of the amounts shows."""
+
+
+_PLACES = (("pricing",), ("metadata", "pricing"), ("model_spec", "pricing"), ("price",), ("model_info",), ())
+"""Where in an entry: most; DeepInfra; Venice; Chutes; LiteLLM; Requesty."""
+_FORMS = (
+    ("prompt", "completion", MILLION),
+    ("input", "output", UNSURE),
+    ("input_tokens", "output_tokens", UNSURE),
+    ("input_price", "output_price", UNSURE),
+    ("input_cost_per_token", "output_cost_per_token", MILLION),
+)
+"""How OpenRouter and most relays, Vercel and Together, DeepInfra, Requesty and LiteLLM name input and output, and what
+makes their amounts dollars for a million tokens where an entry does not say that itself."""
+_CACHED = (
+    *("input_cache_read", "cached_input", "cache_input", "cache_read_tokens", "cached_price"),
+    "cache_read_input_token_cost",
+)
+_WRITES = (
+    *("input_cache_write", "cache_write", "cache_write_tokens", "caching_price"),
+    "cache_creation_input_token_cost",
+)
+_EXTRAS = {
+    "audio": "input_audio",
+    "input_audio_cache": "cached_audio",
+    "audio_output": "output_audio",
+    "image_token": "input_image",
+    "image_output": "output_image",
+    "internal_reasoning": "reasoning",
+}
+"""OpenRouter's names of further rates a token, and ours. Its ``image`` is per image, whose tokens are input tokens."""
+_UNIT_FIELDS = ("unit", "units", "price_unit", "pricing_unit", "per", "price_per")
+_UNITS = {
+    "token": MILLION,
+    "tokens": MILLION,
+    "1token": MILLION,
+    "1tokens": MILLION,
+    "1ktokens": 1000,
+    "1k": 1000,
+    "ktokens": 1000,
+    "ktok": 1000,
+    "1000tokens": 1000,
+    "1000": 1000,
+    "thousandtokens": 1000,
+    "thousand": 1000,
+    "1mtokens": 1,
+    "1m": 1,
+    "mtokens": 1,
+    "mtok": 1,
+    "1000000tokens": 1,
+    "1000000": 1,
+    "milliontokens": 1,
+    "1milliontokens": 1,
+    "million": 1,
+}
+"""Without ``per``, currency, spaces and signs."""
+_PER_TOKEN = Decimal("0.002")
+"""Dollars: the highest rate of a model is never that low for a million tokens, and never that high for one."""
+_MOST = Decimal(100_000)
+"""Dollars a million tokens that nobody asks for."""
+_CONDITION = "min_prompt_tokens"
+
+
+def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
+    """The price that an entry of the list says; None if there is none for input and output, or one without sense."""
+    for place in _PLACES:
+        found: Any = entry
+        for name in place:
+            found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, dict) and (price := _price_in(found)) is not None:
+            return price
+    return None
+
+
+def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:
+    for first, second, factor in _FORMS:
+        names = (first, second, *(_there(pricing, some) for some in (_CACHED, _WRITES)))
+        dollars = [_dollars(pricing.get(name)) for name in names]
+        if dollars[0] is None or dollars[1] is None:
+            continue
+        unit = _unit_of(pricing, factor, dollars)
+        rates = [_nanos(amount, unit) for amount in dollars]
+        if rates[0] is None or rates[1] is None:
+            return None
+        fee, search = (_nanos(_dollars(pricing.get(name)), 1) for name in ("request", "web_search"))
+        extras = {ours: _rate(pricing, theirs, unit) for theirs, ours in _EXTRAS.items()} | {"searches": search}
+        return UpstreamPrices(
+            input=rates[0],
+            output=rates[1],
+            cached_input=rates[2],
+            cache_write=rates[3],
+            cache_write_long=_rate(pricing, "input_cache_write_1h", unit),
+            per_call=fee or Nanos(0),
+            extras={name: nanos for name, nanos in extras.items() if nanos},
+            tiers=tuple(_tiers(pricing, names, rates, unit)),
+        )
+    return None
+
+
+def _there(pricing: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The first of them that is used."""
+    return next((name for name in names if pricing.get(name) is not None), names[0])
+
+
+def _unit_of(pricing: Mapping[str, Any], factor: int | None, dollars: Sequence[Decimal | None]) -> int | None:
+    """What makes amounts dollars for a million tokens; None if it is not known."""
+    currency = pricing.get("currency")
+    if currency is not None and str(currency).strip().upper() not in ("USD", "US$", "$", "DOLLAR", "DOLLARS"):
+        return None
+    said = next((pricing[name] for name in _UNIT_FIELDS if pricing.get(name) is not None), None)
+    if said is not None:
+        words = re.sub(r"usd|us\$|dollars?|[\s_$/,.-]|per", "", str(said).lower())
+        return _UNITS.get(words)
+    if factor is not UNSURE:
+        return factor
+    return MILLION if max(amount for amount in dollars if amount is not None) < _PER_TOKEN else 1
+
+
+def _tiers(
+    pricing: Mapping[str, Any], names: Sequence[str], base: Sequence[Nanos | None], unit: int | None
+) -> list[Tier]:
+    """What longer inputs cost: OpenRouter's ``overrides``, or Vercel's list of steps for each rate."""
+    steps: dict[int, list[Nanos | None]] = {}
+    overrides = pricing.get("overrides")
+    for override in overrides if isinstance(overrides, list) else ():
+        start = _start(override, _CONDITION)
+        if start and override.keys() <= _CONDITIONED:  # one with another condition may not apply
+            steps[start] = [_rate(override, name, unit) for name in names]
+    for index, name in enumerate(names):
+        listed = pricing.get(f"{name}_tiers")
+        for step in listed if isinstance(listed, list) else ():
+            if start := _start(step, "min"):
+                steps.setdefault(start, [None] * len(base))[index] = _rate(step, "cost", unit)
+    tiers, before = [], list(base)
+    for start in sorted(steps):
+        before = [new if new is not None else old for new, old in zip(steps[start], before, strict=True)]
+        first, second, cached, write = before
+        if first is not None and second is not None:
+            tiers.append(Tier(above=start - 1, input=first, output=second, cached_input=cached, cache_write=write))
+    return tiers
+
+
+_CONDITIONED = frozenset(
+    {*("prompt", "completion", "input_cache_read", "input_cache_write", "input_cache_write_1h", "image"), *_EXTRAS}
+    | {_CONDITION}
+)
+
+
+def _start(step: object, name: str) -> int:
+    """The first length that a step applies to; 0: none, or the base."""
+    start = step.get(name) if isinstance(step, dict) else None
+    return start if type(start) is int and 1 < start < 1_000_000_000 else 0
+
+
+def _rate(holder: Mapping[str, Any], name: str, unit: int | None) -> Nanos | None:
+    return None if unit is None else _nanos(_dollars(holder.get(name)), unit)
+
+
+def _dollars(value: object) -> Decimal | None:
+    """An amount as it is written; Venice and Chutes write it once for each currency."""
+    if isinstance(value, dict):
+        value = value.get("usd")
+    if type(value) not in (int, float, str):
+        return None
+    try:
+        return Decimal(str(value).removeprefix("$"))
+    except InvalidOperation:
+        return None
+
+
+def _nanos(dollars: Decimal | None, unit: int | None) -> Nanos | None:
+    """Of a sensible amount; OpenRouter's -1 says that it depends on where the call goes."""
+    if dollars is None or unit is None or not dollars.is_finite() or not 0 <= dollars * unit <= _MOST:
+        return None
+    return Nanos(int((dollars * unit * DOLLAR).to_integral_value()))

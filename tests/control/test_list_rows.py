@@ -1,0 +1,148 @@
+"""Names of models as they are in use, and the list price they have, in dollars for a million tokens."""
+
+import pytest
+
+from gateway.control.list_rows import size_price
+from gateway.control.vendor_prices import load
+from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.units import DOLLAR, ChannelId, Millis
+
+NOW = Millis(1_795_737_600_000)
+"""2026-11-27."""
+
+OPENAI = "https://api.openai.com/v1"
+VERTEX = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/endpoints/openapi"
+IOWA = "https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/us-central1/endpoints/openapi"
+BEDROCK = "https://bedrock-runtime.us-east-1.amazonaws.com/openai/v1"
+FRANKFURT = "https://bedrock-runtime.eu-central-1.amazonaws.com/openai/v1"
+MANTLE = "https://bedrock-mantle.us-east-1.api.aws/v1"
+AZURE = "https://mine.openai.azure.com/openai/v1"
+FOUNDRY = "https://mine.services.ai.azure.com/openai/v1"
+MISTRAL = "https://api.mistral.ai/v1"
+FIREWORKS = "https://api.fireworks.ai/inference/v1"
+OPENROUTER = "https://openrouter.ai/api/v1"
+XAI = "https://api.x.ai/v1"
+
+
+def channel(url: str) -> Channel:
+    return Channel(id=ChannelId("c"), name="c", dialect=Dialect.OPENAI, base_url=url)
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "first", "second"),
+    [
+        (VERTEX, "google/gemini-3.1-pro-preview", 2, 12),
+        (VERTEX, "publishers/google/models/gemini-2.5-flash", 0.3, 2.5),
+        (VERTEX, "claude-sonnet-4-5@20250929", 3, 15),
+        (VERTEX, "claude-haiku-4-5@default", 1, 5),
+        ("https://api.together.ai/v1", "MiniMaxAI/MiniMax-M3", 0.3, 1.2),
+        ("https://api.together.xyz/v1", "MiniMaxAI/MiniMax-M3", 0.3, 1.2),
+        ("https://codestral.mistral.ai/v1", "codestral-latest", 0.3, 0.9),
+        (MISTRAL, "devstral-latest", 0.4, 2),
+        (MISTRAL, "ministral-3b-latest", 0.1, 0.1),
+        (MISTRAL, "ministral-14b-latest", 0.2, 0.2),
+        (MISTRAL, "mistral-medium", 1.5, 7.5),
+        (MISTRAL, "mistral-large-2411", 2, 6),
+        (OPENAI, "ft:gpt-4.1-2025-04-14:acme::Ab12", 3, 12),
+        (OPENAI, "ft:gpt-4.1-mini-2025-04-14:acme:bot:Ab12", 0.8, 3.2),
+        (OPENAI, "ft:gpt-4.1-nano", 0.2, 0.8),
+        (OPENAI, "ft:gpt-4o-2024-08-06:acme::Ab12", 3.75, 15),
+        (OPENAI, "gpt-5-search-api-2025-10-14", 1.25, 10),
+        (XAI, "grok-4.20-beta-0309-reasoning", 1.25, 2.5),
+        (XAI, "grok-4.20-experimental-beta-0304", 1.25, 2.5),
+        (XAI, "grok-4.20-non-reasoning-latest", 1.25, 2.5),
+        ("https://us-east-1.api.x.ai/v1", "grok-4.3", 1.25, 2.5),
+        (OPENROUTER, "openai/gpt-4.1:nitro", 2, 8),
+        (OPENROUTER, "openai/gpt-4.1:online", 2, 8),
+        (OPENROUTER, "openai/gpt-4.1:floor", 2, 8),
+        (OPENROUTER, "openai/gpt-oss-20b:free", 0, 0),
+        (BEDROCK, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", 3.3, 16.5),
+        (BEDROCK, "global.anthropic.claude-sonnet-4-5-20250929-v1:0", 3, 15),
+        (BEDROCK, "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", 3.3, 16.5),
+        (FRANKFURT, "anthropic.claude-sonnet-4-5-20250929-v1:0", 3.3, 16.5),
+        (BEDROCK, "amazon.nova-lite-v1:0", 0.06, 0.24),
+        (MANTLE, "openai.gpt-oss-120b", 0.15, 0.6),
+        (AZURE, "gpt-4.1-2025-04-14", 2, 8),
+        (FOUNDRY, "claude-opus-4-5", 5, 25),
+        (FIREWORKS, "accounts/fireworks/models/glm-5p3", 1.4, 4.4),
+        (FIREWORKS, "glm-5p3", 1.4, 4.4),
+        (FIREWORKS, "accounts/fireworks/models/qwen2p5-7b-instruct", 0.2, 0.2),
+        (FIREWORKS, "accounts/fireworks/models/mixtral-8x22b-instruct", 1.2, 1.2),
+        (FIREWORKS, "accounts/fireworks/models/llama-v3p3-70b-instruct", 0.9, 0.9),
+    ],
+)
+async def test_a_name_has_the_price_of_the_model_it_is(url: str, name: str, first: float, second: float) -> None:
+    price = (await load())(channel(url), ServedModel(name=name), NOW)
+    assert price is not None
+    assert (price.input / DOLLAR, price.output / DOLLAR) == (first, second)
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "hint"),
+    [
+        (MISTRAL, "mistral-large-latest", "newer models of that name"),
+        (MISTRAL, "magistral-small-latest", "newer models of that name"),
+        (MISTRAL, "mistral-small-3.1-24b-instruct", "only OpenRouter's price"),
+        (BEDROCK, "eu.amazon.nova-lite-v1:0", "no price for the region 'eu'"),
+        (BEDROCK, "apac.amazon.nova-pro-v1:0", "no price for the region 'apac'"),
+        (BEDROCK, "us-gov.openai.gpt-oss-120b-1:0", "no price for the region 'us-gov'"),
+        (FRANKFURT, "amazon.nova-lite-v1:0", "no price for the region 'eu'"),
+        (IOWA, "claude-sonnet-5-5", "regional ones cost more"),
+        (AZURE, "eu/gpt-4.1", "global deployments only"),
+        (FOUNDRY, "DeepSeek-R1", "only the price of deepseek, its maker"),
+        (FOUNDRY, "gpt-oss-120b", "only the price of openai, its maker"),
+        (VERTEX, "gemini-3.8-flash-cyber", "not for this one"),
+        (OPENAI, "gpt-4.1-minni", "closest: gpt-4.1-mini"),
+        (FIREWORKS, "accounts/fireworks/models/kimi-k2p4", "closest: kimi-k2p6, kimi-k2p5"),
+    ],
+)
+async def test_a_row_of_another_model_is_only_a_hint(url: str, name: str, hint: str) -> None:
+    find = await load()
+    assert find(channel(url), ServedModel(name=name), NOW) is None
+    assert hint in find.hint(channel(url), name)
+
+
+async def test_the_source_names_the_maker_whose_price_it_is() -> None:
+    price = (await load())(channel(AZURE), ServedModel(name="gpt-4.1"), NOW)
+    assert price is not None
+    assert price.source.endswith(", openai's own price")
+
+
+async def test_the_source_names_the_rule_that_gives_a_price() -> None:
+    price = (await load())(channel(FIREWORKS), ServedModel(name="accounts/fireworks/models/yi-34b"), NOW)
+    assert price is not None
+    assert price.source == "Fireworks's price by size"
+
+
+@pytest.mark.parametrize(
+    ("name", "dollars"),
+    [
+        ("qwen3-0p6b", 0.1),
+        ("qwen3-4b", 0.2),
+        ("starcoder-16b", 0.2),
+        ("devstral-24b", 0.9),
+        ("dolphin-2p6-mixtral-8x7b", 0.5),
+        ("mixtral-8x22b", 1.2),
+        ("mistral-nemo", None),
+    ],
+)
+def test_a_price_follows_from_the_size_in_a_name(name: str, dollars: float | None) -> None:
+    nanos = size_price(name)
+    assert (nanos if nanos is None else nanos / DOLLAR) == dollars
+
+
+@pytest.mark.parametrize(
+    ("name", "vendor", "first"),
+    [
+        ("xai/grok-4", "x-ai", 3),
+        ("moonshot/kimi-k2.6", "moonshotai", 0.95),
+        ("gemini/gemini-2.5-flash", "google", 0.3),
+        ("fireworks/kimi-k3", "fireworks", 3),
+        ("together/MiniMaxAI/MiniMax-M3", "together", 0.3),
+        ("bedrock/amazon.nova-lite-v1:0", "aws", 0.06),
+        ("groq/openai/gpt-oss-20b", "groq", 0.075),
+    ],
+)
+async def test_a_vendor_may_be_named_as_its_preset_is(name: str, vendor: str, first: float) -> None:
+    found = (await load()).named(name, NOW)
+    assert {who: price.input / DOLLAR for who, price in found.items()} == {vendor: first}
