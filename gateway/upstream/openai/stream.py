@@ -176,9 +176,10 @@ class ChatStream(FramedStream):
     def _conclude(self, *, done: bool) -> bytes:
         """The stream is over: good only if every choice has a finish reason, or all came and the reason is left out."""
         out = b""
-        if done and not self._garbled and self._chunks.begun and self.reported is not None:
-            out = self._chunks.end_with("stop")
-        if self._chunks.complete:
+        complete = self._chunks.complete
+        if done and not (complete or self._garbled) and self._chunks.begun and self.reported is not None:
+            out, complete = self._chunks.end_with("stop"), True
+        if complete:
             self.finished = True
             self._no_done = not done
         elif self._garbled:
