@@ -7,8 +7,8 @@ implementation is one value without state, and a row in ``v1.endpoints``; ``doma
 that no row has.
 
 A channel is called in one of two ways, which ``plan`` decides for each attempt. If the channel speaks the API, the
-request and the answer pass as they are (``relay``). Otherwise the request is translated to chat completions, which
-every adapter takes, and the answer is read as events and rendered (``events``).
+request and the answer pass as they are (``relay``). Otherwise the request is read into a ``Conversation``, which the
+channel's dialect writes, and the answer is read as events and rendered (``rendering``).
 
 ``Pipeline`` calls ``parse`` and ``order``, ``Attempts`` ``plan``, ``LiveCalls`` sends ``keep_alive``; the web server
 writes the rest.

@@ -1,8 +1,8 @@
-"""Chat completions (``POST /v1/chat/completions``), the API in whose form requests and answers are kept inside.
+"""Chat completions (``POST /v1/chat/completions``).
 
-So requests go out as they came where a channel speaks it, and adapters already write the answers that clients get. Of a
-request only the fields that the gateway itself reads are checked and decoded; all others are the upstream's business
-and stay as they were sent.
+Requests go out as they came where a channel speaks it; other dialects get them as a ``Conversation``. Of a request only
+the fields that the gateway itself reads are checked and decoded; all others are the upstream's business and stay as
+they were sent.
 
 Error bodies are ``{"error": {message, type, param, code}}``, all four keys always there, as in OpenAI's
 API. What the gateway adds is in ``error.gateway`` and ``error.metadata``, which the SDKs ignore.

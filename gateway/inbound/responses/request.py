@@ -1,4 +1,4 @@
-"""Parses a request of the Responses API, and says the same as a chat completion.
+"""Parses a request of the Responses API, and reads it into a ``Conversation``.
 
 The gateway reads what bears on routing and money. All else is either a channel's own business, if it speaks this API,
 or has a counterpart among the fields of a chat completion, or is left out and named.

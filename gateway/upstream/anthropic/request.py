@@ -1,4 +1,4 @@
-"""A client's chat request as a request to Anthropic's Messages, ``reasoning_effort`` included."""
+"""A conversation as a request to Anthropic's Messages, ``reasoning_effort`` included."""
 
 import re
 from typing import Any

@@ -108,7 +108,9 @@ def _merge_combinations(schema: dict[str, Any]) -> dict[str, Any]:
         sets = [needed for _, needed in found]
         if sets:
             required |= set.union(*sets) if name == "allOf" else set.intersection(*sets)
-    return {**schema, "properties": properties, "required": sorted(required)}
+    merged: dict[str, Any] = {**schema, "properties": properties, "required": sorted(required)}
+    definitions: dict[str, Any] = {name: merged.pop(name) for name in ("$defs", "definitions") if name in merged}
+    return {**merged, **definitions} if b'"$ref"' in rawjson.encode(merged) else merged
 
 
 def _arguments(schema: Any) -> tuple[dict[str, Any], set[str]]:

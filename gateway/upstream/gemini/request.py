@@ -1,4 +1,4 @@
-"""A client's chat request as a request to Gemini's generateContent.
+"""A conversation as a request to Gemini's generateContent.
 
 The conversation has ``user`` and ``model`` in turn, with the system's words apart. Newer models refuse a function call
 that comes back without the thought signature it was made with. The signature is looked for where Google's own
@@ -221,7 +221,8 @@ def talk(turns: Iterable[Turn], signatures: Signatures, row: GeminiModel) -> Gem
 
 def _parts(turn: Turn, signatures: Signatures, row: GeminiModel) -> list[Part]:
     if turn.role == "tool":
-        return [part for block in turn.blocks if isinstance(block, ResultPart) for part in result_parts(block, row)]
+        parts = [part for block in turn.blocks if isinstance(block, ResultPart) for part in result_parts(block, row)]
+        return sorted(parts, key=lambda part: "functionResponse" not in part)  # results come first, without a gap
     said = parts_of(turn.parts, row)
     return said + _calls(turn.calls, signatures, row) if turn.role == "assistant" else said
 

@@ -425,6 +425,15 @@ def test_parallel_results_are_sorted_like_their_calls() -> None:
     ]
 
 
+def test_media_of_older_models_follow_all_results() -> None:
+    calls = [call("a", "f", "{}"), call("b", "f", "{}")]
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
+    results = [{"role": "tool", "tool_call_id": id, "content": [image]} for id in ("a", "b")]
+    _, contents = _talk({"role": "assistant", "tool_calls": calls}, *results, row=OLD_CONTENTS)
+    kinds = [next(iter(part)) for part in contents[1]["parts"]]
+    assert kinds == ["functionResponse", "functionResponse", "inlineData", "inlineData"]
+
+
 def test_what_only_other_vendors_know_is_named() -> None:
     marked = [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]
     fields: dict[str, Any] = {
