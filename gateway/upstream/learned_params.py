@@ -124,6 +124,8 @@ def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
 def _was_sent(name: str, order: Order) -> bool:
     if name.startswith(MESSAGES):
         return f'"{name.removeprefix(MESSAGES)}"'.encode() in bytes(order.fields.get("messages", NULL))
+    if name == "tool_choice" and order.conversation is not None and order.conversation.choice.mode:
+        return True
     names = _OTHER_LIMIT if name in _OTHER_LIMIT else (name,)
     return any(sent in order.fields for sent in names)
 

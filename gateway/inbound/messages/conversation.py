@@ -33,11 +33,12 @@ from gateway.inbound.messages.blocks import (
     without_billing,
 )
 from gateway.inbound.messages.parameters import PARAMETERS, translate_parameters
-from gateway.inbound.messages.tools import OPENAI_TOOLS, read_tools
+from gateway.inbound.messages.tools import read_tools
 from gateway.inbound.sealed import unwrap
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.anthropic.messages import TOOLS
+from gateway.upstream.openai.request import OPENAI_TOOLS
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.request import is_nothing, unsupported_param
 from gateway.upstream.translate.transcript import Transcript

@@ -5,7 +5,6 @@ be worth nothing without them. Those of its own that the client runs have a form
 other models get it written out. Names that are too long for OpenAI are spelled shorter, and mapped back in answers.
 """
 
-import re
 from typing import Any
 
 import msgspec
@@ -14,11 +13,9 @@ from gateway.domain.conversation import NULL, ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 from gateway.upstream import rawjson
+from gateway.upstream.openai.request import OPENAI_TOOLS
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.request import unsupported_param
-from gateway.upstream.translate.tool_names import Spelling
-
-OPENAI_TOOLS = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,64}"), odd=re.compile(r"[^A-Za-z0-9_-]"), limit=64)
 
 _SERVER = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")
 _SCREEN = ("computer", "browser")

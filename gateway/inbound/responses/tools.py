@@ -6,7 +6,6 @@ the documented arguments. Tools that the vendor runs have no counterpart elsewhe
 the request insists on one.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
@@ -18,15 +17,11 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 from gateway.inbound.json_body import read_typed
 from gateway.upstream import rawjson
+from gateway.upstream.openai.request import OPENAI_TOOLS
 from gateway.upstream.rawjson import NULL
-from gateway.upstream.translate.tool_names import Spelling
 
 JOINT = "__"
 """Between the name of a namespace and that of its function."""
-
-
-FUNCTION_NAME = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,64}"), odd=re.compile(r"[^A-Za-z0-9_-]"), limit=64)
-"""What OpenAI accepts."""
 
 
 class ToolKind(StrEnum):
@@ -229,14 +224,14 @@ class ToolTable:
             return
         name = _spell(known)
         if name in self._tools:  # of another kind or namespace
-            name = FUNCTION_NAME.sent(f"{name}/{kind}/{namespace}")
+            name = OPENAI_TOOLS.sent(f"{name}/{kind}/{namespace}")
         self._tools[name], self._names[known] = known, name
         self.offers.append(_offer(tool, kind, name, where))
 
 
 def _spell(tool: ClientTool) -> str:
     """A plain function keeps its name; whether it is a good one the upstream says."""
-    return FUNCTION_NAME.sent(tool.namespace + JOINT + tool.name) if tool.namespace else tool.name
+    return OPENAI_TOOLS.sent(tool.namespace + JOINT + tool.name) if tool.namespace else tool.name
 
 
 def _offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffer:

@@ -4,6 +4,7 @@ Texts of a message become one, with blank lines between: not every model server 
 media of results follow as what the user shows. Reasoning and signatures go to vendors that read them.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,8 +24,11 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.request import conversation_of, is_nothing
+from gateway.upstream.translate.tool_names import Spelling
 from gateway.upstream.vendors import LOCAL, OPENAI, OPENROUTER, PLAIN, Vendor
 
+OPENAI_TOOLS = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,64}"), odd=re.compile(r"[^A-Za-z0-9_-]"), limit=64)
+"""Names of tools."""
 MOST_STOPS = 4
 """OpenAI's limit of stop sequences."""
 _ONLY_OPENAI = ("safety_identifier", "service_tier")

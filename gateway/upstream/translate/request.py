@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
-from gateway.domain.conversation import NULL, Conversation, ToolOffer
+from gateway.domain.conversation import NULL, Conversation, ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 from gateway.upstream import rawjson
@@ -53,6 +53,9 @@ class Parameters:
         self._dropped = [name for name in learned.dropped if self._fields.pop(name, None) is not None]
         for name in ("model", "stream", "stream_options"):  # they are in the order
             self._fields.pop(name, None)
+        if "tool_choice" in learned.dropped and self.conversation.choice.mode:
+            self.conversation = msgspec.structs.replace(self.conversation, choice=ToolChoice())
+            self.drop("tool_choice")
 
     def raw(self, name: str) -> msgspec.Raw:
         """A parameter as it came; null if there is none."""

@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
+from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
-from gateway.upstream.adapter import LearnedRefusals, Order
-from gateway.upstream.learned_params import NOTHING
+from gateway.domain.units import Millis
+from gateway.upstream.adapter import NO_TEXT, Failure, LearnedRefusals, Order
+from gateway.upstream.learned_params import NOTHING, LearnedParams
 from gateway.upstream.translate.request import Parameters, read_caps, refusal_of, unsupported_param
+from tests.cases.conversations import function
 from tests.upstream.makers import channel, error_of, order, translated
 
 
@@ -62,6 +65,16 @@ def test_what_asks_for_nothing_loses_nothing() -> None:
 def test_what_was_learned_is_left_out_and_named() -> None:
     parameters = _parameters(LearnedRefusals(dropped=("top_k", "seed")), top_k=3)
     assert (parameters.take("top_k", int), parameters.left_out) == (None, ("top_k",))
+
+
+def test_a_refused_choice_of_tools_is_learned_and_left_out() -> None:
+    asked = translated({"messages": [], "tools": [function("f")], "tool_choice": "required"})
+    up, served, lessons = channel(dialect=Dialect.ANTHROPIC), ServedModel(name="m"), LearnedParams()
+    refused = Failure(kind=FailureKind.CLIENT, code="x", text=NO_TEXT, parameters=("tool_choice",))
+    assert lessons.learn(up, served, asked, refused, Millis(0))
+    parameters = Parameters(asked, lessons.of(up.id, served, Millis(0)))
+    assert (parameters.conversation.choice.mode, parameters.left_out) == ("", ("tool_choice",))
+    assert not LearnedParams().learn(up, served, translated({"messages": []}), refused, Millis(0))
 
 
 def test_a_fault_becomes_a_failure() -> None:
