@@ -7,27 +7,23 @@ thread.
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.control.list_amounts import list_date, list_price
 from gateway.control.list_rows import ListNames
 from gateway.core.model_prices import is_mapping, set_by_owner
 from gateway.core.price_change import differs, guard_of
 from gateway.domain.channel import Channel, ServedModel, UpstreamModels
 from gateway.domain.errors import Unavailable
-from gateway.domain.patterns import is_embedding_model
-from gateway.domain.price import Price, Tier
+from gateway.domain.price import Price
 from gateway.domain.registry import Registry
-from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos
+from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.upstream.vendors import vendor_of
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, ModelPrice, Provider, TieredPrices
-
-    Rate = Decimal | TieredPrices | None
+    from genai_prices.types import Provider
 
 Find = Callable[[Channel, ServedModel, Millis], Price | None]
 """The list price of a channel's model at a moment; None if the list does not know it."""
@@ -152,6 +148,7 @@ def upstream_price(
         cache_write=served.told.cache_write,
         cache_write_long=served.told.cache_write_long,
         per_call=served.told.per_call,
+        extras=served.told.extras,
         tiers=served.told.tiers,
         source=f"the list of {channel.name}",
         updated=now,
@@ -165,9 +162,8 @@ class PriceList:
     def __init__(self, providers: "Sequence[Provider]", version: str) -> None:
         self._vendors = providers
         self._names = ListNames(providers)
+        self._as_of: Millis | None = None
         self._source = f"genai-prices {version}"
-        days = _days(providers)
-        self._dates = [Millis(round(datetime.combine(day, time(), UTC).timestamp() * 1000)) for day in days]
 
     def __call__(self, channel: Channel, served: ServedModel, now: Millis) -> Price | None:
         """The list price of a channel's model."""
@@ -182,6 +178,12 @@ class PriceList:
         why, near = self._names.row(vendor, upstream, channel.base_url).why, self._names.near(vendor, upstream)
         closest = f"closest: {', '.join(near)}" if near else ""
         return "; ".join(filter(None, (why, closest)))
+
+    def as_of(self, now: Millis) -> Millis:
+        """When the list was last brought up to date."""
+        if self._as_of is None:
+            self._as_of = list_date([row for vendor in self._vendors for row in vendor.models], now)
+        return self._as_of
 
     def _vendor(self, channel: Channel) -> "Provider | None":
         for url in (channel.base_url, vendor_of(channel.preset, "").base_url):
@@ -206,7 +208,7 @@ class PriceList:
 
     def _price(self, vendor: "Provider", upstream: str, model: str, now: Millis, base_url: str = "") -> Price | None:
         found = self._names.row(vendor, upstream, base_url)
-        as_of = max((day for day in self._dates if day <= now), default=Millis(0))
+        as_of = self.as_of(now)
         if found.amounts is not None:
             first, second, cached = found.amounts
             known = Price(model=model, input=Nanos(first), output=Nanos(second), updated=now, as_of=as_of)
@@ -217,8 +219,7 @@ class PriceList:
         if found.row is None:
             return None
         source = f"{self._source}, {found.maker}'s own price" if found.maker else self._source
-        listed = found.row.get_prices(datetime.fromtimestamp(now / 1000, UTC))
-        price = free_price(model, found.row, source, now) or price_of(model, listed, source, now, upstream)
+        price = list_price(model, found.row, source, now, upstream)
         return price and msgspec.structs.replace(price, as_of=as_of, context=found.row.context_window)
 
 
@@ -232,71 +233,3 @@ def _load() -> PriceList:
             code="no_price_list",
         ) from exc
     return PriceList(providers, __version__)
-
-
-def _days(providers: "Sequence[Provider]") -> set[date]:
-    """The days on which its prices begin. The newest that has come is the list's own date: it has no other."""
-    conditions = (p.constraint for v in providers for m in v.models if isinstance(m.prices, list) for p in m.prices)
-    return {day for condition in conditions if isinstance(day := getattr(condition, "start_date", None), date)}
-
-
-def free_price(model: str, row: "ModelInfo", source: str, now: Millis) -> Price | None:
-    """A price of zero for a row that says that it is free of charge, instead of amounts."""
-    said = row.id.endswith(":free") or (row.price_comments or "").lower().startswith(
-        ("free of charge", "gemini api model id. free of charge")
-    )
-    if not said or isinstance(row.prices, list) or row.prices != type(row.prices)():
-        return None
-    return Price(model=model, input=Nanos(0), output=Nanos(0), source=source, updated=now)
-
-
-def price_of(model: str, listed: "ModelPrice", source: str, now: Millis, upstream_model: str = "") -> Price | None:
-    """The list's dollars per million tokens as our price; None if it has none for input and output.
-
-    Embeddings have no output, so their models need no price for it.
-    """
-    rates = {ours: getattr(listed, theirs, None) for ours, theirs in _FIELDS.items()}
-    base = {ours: _nanos(rate, 0) for ours, rate in rates.items()}
-    if base["output"] is None and is_embedding_model(upstream_model or model):
-        base["output"] = Nanos(0)
-    if base["input"] is None or base["output"] is None:
-        return None
-    tiers = [
-        Tier(above=start, **{ours: _nanos(rate, start) for ours, rate in rates.items()})  # type: ignore[arg-type]
-        for start in _starts(rates.values())
-    ]
-    return Price(
-        model=model,
-        input=base["input"],
-        output=base["output"],
-        cached_input=base["cached_input"],
-        cache_write=base["cache_write"],
-        cache_write_long=base["cache_write_long"],
-        tiers=tuple(tiers),
-        source=source,
-        updated=now,
-    )
-
-
-_FIELDS = {
-    "input": "input_mtok",
-    "output": "output_mtok",
-    "cached_input": "cache_read_mtok",
-    "cache_write": "cache_write_mtok",
-    "cache_write_long": "cache_write_1h_mtok",
-}
-
-
-def _starts(rates: "Iterable[Rate]") -> list[int]:
-    return sorted({tier.start for rate in rates for tier in getattr(rate, "tiers", ())})
-
-
-def _nanos(rate: "Rate", input_tokens: int) -> Nanos | None:
-    """What the rate is for calls of more than so many input tokens."""
-    if rate is None:
-        return None
-    dollars = rate if isinstance(rate, Decimal) else rate.base
-    for tier in getattr(rate, "tiers", ()):
-        if 0 < tier.start <= input_tokens:
-            dollars = tier.price
-    return Nanos(int((dollars * DOLLAR).to_integral_value()))

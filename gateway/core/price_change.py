@@ -24,13 +24,15 @@ _LONG = "long cache write"
 
 
 def change_of(now: Price | None, new: Price) -> str:
-    """``new``, ``up`` if any rate rises, ``down`` if they only fall, else ``same``."""
+    """``new``, ``up`` if any rate rises or is added, ``down`` if they only fall, else ``same``."""
     if now is None:
         return "new"
     pairs = [(before, after) for _, before, after in _pairs(now, new)]
     if any(after > before for before, after in pairs):
         return "up"
-    return "down" if any(after < before for before, after in pairs) else "same"
+    if any(after < before for before, after in pairs):
+        return "down"
+    return "up" if new.extras.keys() - now.extras.keys() or len(new.rules) > len(now.rules) else "same"
 
 
 def differs(now: Price | None, new: Price) -> bool:
@@ -74,7 +76,7 @@ def _pairs(now: Price, new: Price) -> Iterator[tuple[str, int, int]]:
         for name, said in _NAMES.items():
             yield said + where, getattr(before, name), getattr(after, name)
         yield _LONG + where, before.long_write, after.long_write
-        for name in sorted({*now.extras, *new.extras}):
+        for name in sorted(now.extras):  # one that is only new says more of the price, and is not a leap
             yield RATE_WORDS[name] + where, before.part(name), after.part(name)
     yield "the call itself", now.per_call, new.per_call
 

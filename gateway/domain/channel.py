@@ -1,6 +1,5 @@
 """A channel: one upstream account that can answer calls, what it overrides in requests, and its upstream's models."""
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -136,7 +135,7 @@ class UpstreamPrices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     cache_write: Nanos | None = None
     cache_write_long: Nanos | None = None
     per_call: Nanos = Nanos(0)
-    extras: Mapping[str, Nanos] = {}
+    extras: dict[str, Nanos] = {}
     """Further rates, as in ``Price``."""
     tiers: tuple[Tier, ...] = ()
 

@@ -7,7 +7,8 @@ from genai_prices.types import Tier as ListTier
 from genai_prices.types import TieredPrices
 
 from gateway.control import vendor_prices
-from gateway.control.vendor_prices import load, price_of, propose_prices
+from gateway.control.list_amounts import price_of
+from gateway.control.vendor_prices import load, propose_prices
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, Tier

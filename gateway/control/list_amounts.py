@@ -1,0 +1,221 @@
+"""Amounts of the price list as a price: dollars a million tokens of each kind, by length, day, hour and variant.
+
+A row has standard prices, each from a day on or in some hours, of which the last one that applies counts, and partial
+ones for variants such as ``flex``, which replace single amounts.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gateway.domain.patterns import is_embedding_model
+from gateway.domain.price import VARIANTS, Price, PriceRule, Tier
+from gateway.domain.price_hours import DAYS, PriceHours
+from gateway.domain.units import DOLLAR, Millis, Nanos
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
+
+    Rate = Decimal | TieredPrices | None
+
+_FIELDS = {
+    "input": "input_mtok",
+    "output": "output_mtok",
+    "cached_input": "cache_read_mtok",
+    "cache_write": "cache_write_mtok",
+    "cache_write_long": "cache_write_1h_mtok",
+}
+_EXTRAS = {
+    "input_audio": "input_audio_mtok",
+    "input_image": "input_image_mtok",
+    "input_video": "input_video_mtok",
+    "cached_audio": "cache_audio_read_mtok",
+    "cached_image": "cache_image_read_mtok",
+    "cached_video": "cache_video_read_mtok",
+    "output_audio": "output_audio_mtok",
+    "output_image": "output_image_mtok",
+    "output_video": "output_video_mtok",
+    "reasoning": "output_reasoning_mtok",
+    "citations": "output_citation_mtok",
+}
+_THOUSANDS = {"searches": "web_searches_kcount", "file_searches": "storage_searches_kcount"}
+"""Rates of a thousand."""
+_PER_CALL = "requests_kcount"
+_CHECKED = re.compile(r"(?:verified|checked)[^.]{0,40}?(20\d\d-\d\d-\d\d)", re.IGNORECASE)
+_WORKDAYS = re.compile(r"all day at weekends|weekends\b.{0,60}off-peak all day|monday to friday", re.IGNORECASE)
+"""What a row says of its hours that they have no field for."""
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """One of a row's standard prices that may apply at some time from now on."""
+
+    since: Millis
+    during: tuple[PriceHours, ...]
+    amounts: Mapping[str, Any]
+
+
+def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_model: str = "") -> Price | None:
+    """The price of a row from now on; None if it has none for input and output.
+
+    It is zero for a row that says that it is free of charge, instead of amounts.
+    """
+    said = row.price_comments or ""
+    says_free = row.id.endswith(":free") or "free of charge" in said.lower()
+    if says_free and not isinstance(row.prices, list) and not _amounts_in(row.prices):
+        return Price(model=model, input=Nanos(0), output=Nanos(0), source=source, updated=now)
+    first, *later = _parts(row, now, said)
+    price = price_of(model, first.amounts, source, now, upstream_model)
+    if price is None:
+        return None
+    rules = [_rule(part.amounts, part.since, part.during, "", upstream_model or model) for part in later]
+    for variant, changes in _variants(row, now).items():
+        for part in (first, *later):
+            for since, amounts in changes:
+                merged = {**part.amounts, **amounts}
+                rules.append(_rule(merged, max(since, part.since), part.during, variant, upstream_model or model))
+    return msgspec.structs.replace(price, rules=tuple(rule for rule in rules if rule is not None))
+
+
+def price_of(
+    model: str, listed: "ModelPrice | Mapping[str, Any]", source: str, now: Millis, upstream_model: str = ""
+) -> Price | None:
+    """The list's dollars per million tokens as our price; None if it has none for input and output.
+
+    Embeddings have no output, so their models need no price for it.
+    """
+    found = _fields(_amounts_in(listed), upstream_model or model)
+    return None if found is None else Price(model=model, **found, source=source, updated=now)
+
+
+def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
+    """When a price of the list was last checked, by its own notes; else the newest day that has come of its prices."""
+    checked = [day for row in rows for day in _CHECKED.findall(row.price_comments or "")]
+    starts = {
+        _moment(day)
+        for row in rows
+        if isinstance(row.prices, list)
+        for one in row.prices
+        if (day := getattr(one.constraint, "start_date", None)) is not None
+    }
+    if checked:
+        return _moment(date.fromisoformat(max(checked)))
+    return max((day for day in starts if day <= now), default=Millis(0))
+
+
+def _parts(row: "ModelInfo", now: Millis, said: str) -> list[_Part]:
+    """The standard prices, those that are over left out; the first one applies where no other does."""
+    if not isinstance(row.prices, list):
+        return [_Part(Millis(0), (), _amounts_in(row.prices))]
+    days = DAYS[:5] if _WORKDAYS.search(said) else DAYS
+    parts: list[_Part] = []
+    for one in row.prices:
+        since = _start(one.constraint)
+        during = _hours(one.constraint, days)
+        if since <= now and not during:
+            parts = []  # nothing before it applies any more
+        parts.append(_Part(Millis(0) if since <= now else since, during, _amounts_in(one.prices)))
+    return parts
+
+
+def _variants(row: "ModelInfo", now: Millis) -> dict[str, list[tuple[Millis, dict[str, Any]]]]:
+    """The amounts that each variant replaces, and since when, oldest first."""
+    found: dict[str, list[tuple[Millis, dict[str, Any]]]] = {}
+    for variant in row.price_variants or ():
+        names = [*variant.when.values()] if len(variant.when) == 1 and variant.when.keys() <= _SELECTORS else []
+        if names and names[0] in VARIANTS:
+            found.setdefault(names[0], []).append((_start(variant.constraint), _amounts_in(variant.prices)))
+    out = {}
+    for name, changes in found.items():
+        starts = {Millis(0) if since <= now else since for since, _ in changes}
+        out[name] = [(start, _amounts_at(changes, max(start, now))) for start in sorted(starts)]
+    return out
+
+
+_SELECTORS = frozenset({"processing", "service_tier", "speed"})
+
+
+def _amounts_at(changes: "Sequence[tuple[Millis, dict[str, Any]]]", moment: Millis) -> dict[str, Any]:
+    """The amounts of a variant at a moment: of several for one kind the first counts."""
+    found: dict[str, Any] = {}
+    for since, amounts in changes:
+        if since <= moment:
+            found = amounts | found
+    return found
+
+
+def _rule(
+    amounts: Mapping[str, Any], since: Millis, during: tuple[PriceHours, ...], variant: str, model: str
+) -> PriceRule | None:
+    found = _fields(amounts, model)
+    return None if found is None else PriceRule(since=since, during=during, variant=variant, **found)
+
+
+def _fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | None:
+    """The fields of a price; None if it has no input or output."""
+    rates = {ours: amounts.get(theirs) for ours, theirs in _FIELDS.items()}
+    base: dict[str, Any] = {ours: _nanos(rate, 0) for ours, rate in rates.items()}
+    if base["output"] is None and is_embedding_model(model):
+        base["output"] = Nanos(0)
+    if base["input"] is None or base["output"] is None:
+        return None
+    more = {ours: amounts[theirs] for ours, theirs in _EXTRAS.items() if amounts.get(theirs) is not None}
+    base["extras"] = {ours: _nanos(rate, 0) for ours, rate in more.items()}
+    for ours, theirs in _THOUSANDS.items():
+        if (fee := _nanos(amounts.get(theirs), 0)) is not None:
+            base["extras"][ours] = Nanos(fee // 1000)
+    base["per_call"] = Nanos((_nanos(amounts.get(_PER_CALL), 0) or 0) // 1000)
+    starts = _starts([*rates.values(), *more.values()])
+    base["tiers"] = tuple(_tier(start, rates, more, base["output"]) for start in starts)
+    return base
+
+
+def _tier(start: int, rates: "Mapping[str, Rate]", more: "Mapping[str, Rate]", output: Nanos) -> Tier:
+    found: dict[str, Any] = {ours: _nanos(rate, start) for ours, rate in rates.items() if rate is not None}
+    extras: dict[str, Any] = {ours: _nanos(rate, start) for ours, rate in more.items() if getattr(rate, "tiers", ())}
+    return Tier(above=start, **{"output": output, **found}, extras=extras)
+
+
+def _amounts_in(listed: "ModelPrice | Mapping[str, Any]") -> dict[str, Any]:
+    given = listed if isinstance(listed, Mapping) else vars(listed)
+    return {name: rate for name, rate in given.items() if rate is not None}
+
+
+def _start(constraint: object) -> Millis:
+    day = getattr(constraint, "start_date", None)
+    return Millis(0) if day is None else _moment(day)
+
+
+def _moment(day: date) -> Millis:
+    return Millis(round(datetime.combine(day, time(), UTC).timestamp() * 1000))
+
+
+def _hours(constraint: object, days: Any) -> tuple[PriceHours, ...]:
+    start, end = (getattr(constraint, name, None) for name in ("start_time", "end_time"))
+    if not isinstance(start, time) or not isinstance(end, time):
+        return ()
+    first, last = (at.hour * 60 + at.minute - _offset(at) for at in (start, end))
+    return (PriceHours(days=days, start=first % 1440, end=last % 1440 or 1440),)
+
+
+def _offset(at: time) -> int:
+    found = datetime.combine(date(1970, 1, 1), at).utcoffset()
+    return 0 if found is None else round(found.total_seconds() / 60)
+
+
+def _starts(rates: "Iterable[Rate]") -> list[int]:
+    return sorted({tier.start for rate in rates for tier in getattr(rate, "tiers", ())})
+
+
+def _nanos(rate: "Rate", input_tokens: int) -> Nanos | None:
+    """What the rate is for calls of more than so many input tokens."""
+    if rate is None:
+        return None
+    dollars = rate if isinstance(rate, Decimal) else rate.base
+    for tier in getattr(rate, "tiers", ()):
+        if 0 < tier.start <= input_tokens:
+            dollars = tier.price
+    return Nanos(int((dollars * DOLLAR).to_integral_value()))
