@@ -49,6 +49,8 @@ class Meter:
             self._seen += 1
             if self._seen <= LEARN_FIRST or self._seen % LEARN_EVERY == 0:
                 self._learn(call, reported)
+            if reported.source is _PARTIAL and not reported.input:
+                return canonical(msgspec.structs.replace(reported, input=self.prompt(call)))
             if reported.source is _PARTIAL or (not reported.output and had_output(call, answer)):
                 output = self._output(call, answer)
                 return canonical(msgspec.structs.replace(reported, output=output, source=UsageSource.PARTIAL))

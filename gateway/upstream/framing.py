@@ -142,6 +142,9 @@ def parse(block: bytes) -> SSEEvent | None:
             data.append(value.removeprefix(b" "))
         elif field == b"event":
             name = value.removeprefix(b" ")
+        elif field == b"error":  # llama.cpp's way to report one
+            data.append(value.removeprefix(b" "))
+            name = field
     return SSEEvent(data[0] if len(data) == 1 else _join_lines(data), name) if data else None
 
 
@@ -270,7 +273,7 @@ BODY_LIMIT = 64 * 1024 * 1024
 BODY_STARTS = frozenset({b"{", b"[", b"<"})
 """No line of an event stream begins so."""
 
-_LINE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_LINE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 
 
 def is_stream(body: bytes) -> bool:
@@ -300,9 +303,15 @@ class WholeBody:
             raise AttemptFailed(bad_response(channel, f"it is longer than {BODY_LIMIT >> 20} MiB"))
 
     def take(self) -> bytes:
-        """All that was gathered. Nothing of it is kept here."""
+        """All that was gathered, on one line: parts of it become events as they are. Nothing of it is kept here."""
         gathered, self._bytes = self._bytes, BytesIO()
-        return gathered.getvalue()
+        body = gathered.getvalue()
+        if b"\n" not in body and b"\r" not in body:
+            return body
+        try:
+            return msgspec.json.format(body.strip().removeprefix(_BOM), indent=-1)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return body
 
 
 class FramedStream(ABC):

@@ -6,8 +6,9 @@ number that is smaller, such as a zero at the end, never lowers an earlier one; 
 Numbers are believed only if they can be true: whole, not negative and not beyond ``PLAUSIBLE``. What is not believed
 counts as not reported, and the report as suspect. Suspect is also a report that contradicts itself; it is settled so:
 
-- A total above its parts: the difference is thoughts that were left out of the output, if the report names as many, or
-  names none and the request allows so many. Otherwise the parts count.
+- A total above its parts: the difference is sounds that were left out of the input (Mistral), or thoughts that were
+  left out of the output, if the report names as many; also thoughts if it names none and the request allows so many.
+  Otherwise the parts count.
 - A total below its parts: the parts count.
 - More cached tokens than input: they are not part of the input, if the total says so, or without a total if the report
   names its input ``input_tokens`` and the request allows so many. Otherwise the input counts, and its parts are cut.
@@ -61,6 +62,7 @@ CACHE_WRITE_LONG = (
     ("input_tokens_details", "cache_write_tokens_details", "ttl_12h_tokens"),
 )
 """What stays in the cache for an hour or more; part of the above."""
+SOUNDS = (("prompt_tokens_details", "audio_tokens"), ("input_tokens_details", "audio_tokens"))
 REASONING = (
     ("completion_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "reasoning_tokens"),
@@ -84,7 +86,7 @@ class UsageReading(msgspec.Struct, frozen=True, gc=False):
     """What one report says."""
 
     usage: Usage
-    """Its source is PARTIAL if the report has no believable output count."""
+    """Its source is PARTIAL if the report has no believable count of the output, or none of the input."""
     suspect: bool = False
     corrected: bool = False
     """The canonical numbers differ from the ones reported."""
@@ -185,9 +187,12 @@ def _read_counts(report: Mapping[str, Any], within: Within) -> UsageReading | No
     if outputs is not None and total is not None and total not in (inputs + outputs, reported + outputs):
         gap = total - inputs - outputs
         thoughts = gap == reasoning if reasoning else 0 < gap <= _most_output(within()) - outputs
-        if thoughts:  # Gemini's compatible surface, xAI
+        if 0 < gap != reasoning and gap == figures.deep(SOUNDS):
+            inputs += gap
+        elif thoughts:  # Gemini's compatible surface, xAI
             outputs, reasoning = outputs + gap, gap
-        figures.suspect = figures.suspect or not thoughts
+        else:
+            figures.suspect = True
     figures.suspect = figures.suspect or (outputs is not None and reasoning > outputs)
     usage = _usage(inputs, cached, write, outputs, reasoning, long=figures.deep(CACHE_WRITE_LONG))
     shown = _shown_counts(report) == (usage.input, usage.output, usage.total)
@@ -267,7 +272,7 @@ def _read_gemini(report: Mapping[str, Any], within: Within) -> UsageReading | No
     if prompt is None and total is not None and (candidates is not None or thoughts):
         prompt = figures.believed(total - (candidates or 0) - thoughts - tools, within().input)
     if prompt is None:
-        return None
+        return _output_alone((candidates or 0) + thoughts, thoughts, figures) if total is None else None
     inputs = prompt + tools
     outputs: int | None = None
     if candidates is not None or thoughts:
@@ -276,6 +281,14 @@ def _read_gemini(report: Mapping[str, Any], within: Within) -> UsageReading | No
         figures.suspect = figures.suspect or total not in (None, inputs + outputs, prompt + outputs)
     figures.suspect = figures.suspect or cached > inputs
     return UsageReading(_usage(inputs, cached, 0, outputs, thoughts), figures.suspect, corrected=True)
+
+
+def _output_alone(outputs: int, thoughts: int, figures: "_Figures") -> UsageReading | None:
+    """The reading of a report that says nothing of the input: Vertex sends such ones for images at an address."""
+    if not outputs:
+        return None
+    usage = msgspec.structs.replace(_usage(0, 0, 0, outputs, thoughts), source=UsageSource.PARTIAL)
+    return UsageReading(usage, figures.suspect, corrected=True)
 
 
 def read_timings(timings: Mapping[str, Any]) -> UsageReading | None:
@@ -444,7 +457,7 @@ class UsageReports:
         reading = self._reading or self._timed
         if reading is None or not (reading.usage.input or reading.usage.output or tally.empty):
             return None
-        if reading.usage.source is UsageSource.PARTIAL or not self.final:
+        if (reading.usage.source is UsageSource.PARTIAL and reading.usage.input) or not self.final:
             return msgspec.structs.replace(reading.usage, output=tally.tokens(), source=UsageSource.PARTIAL)
         return reading.usage
 

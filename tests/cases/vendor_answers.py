@@ -137,6 +137,9 @@ TICKS: Doc = {
 TOTALS = {"candidatesTokenCount": 20, "totalTokenCount": 120}
 ARGUMENTS = '{"a":1}'
 PNG: Doc = {"inlineData": {"mimeType": "image/png", "data": "aW1n"}}
+_FOUND = [{"web": {"uri": f"https://{name}.example", "title": name}} for name in "ba"]
+GROUNDED = gemini.response({"text": "Look"}, PNG, PNG, finish="STOP")
+GROUNDED["candidates"][0]["groundingMetadata"] = {"groundingChunks": _FOUND}
 IMAGE: Doc = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aW1n"}}
 CITED: Doc = {"type": "url_citation", "url_citation": {"url": "https://a.example", "title": "A", "start_index": 0}}
 DETAILS = [{"type": "reasoning.text", "text": "Hm"}]
@@ -461,6 +464,15 @@ PARTS = [
         chat(delta("It rains."), delta(annotations=[CITED])),
         completion({**said("It rains."), "annotations": [CITED]}),
         text="It rains.",
+        source="https://a.example",
+    ),
+    Row(
+        "two sources and two images",
+        GEMINI,
+        gemini.event(GROUNDED),
+        GROUNDED,
+        text="Look",
+        image="aW1n",
         source="https://a.example",
     ),
     Row(

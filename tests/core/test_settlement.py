@@ -128,6 +128,12 @@ def test_after_the_first_calls_few_are_learned_from(monkeypatch: pytest.MonkeyPa
     assert LEARN_FIRST <= len(learned) <= LEARN_FIRST + 200 // 16
 
 
+def test_an_input_that_was_not_reported_is_estimated_beside_the_output_that_was() -> None:
+    found = Meter().usage(call(), answer("x", Usage(input=0, output=90, reasoning=67, source=UsageSource.PARTIAL)))
+    prompt = prompt_tokens(call().context.request.fields)
+    assert found == Usage(input=prompt, output=90, reasoning=67, source=UsageSource.PARTIAL)
+
+
 LONG = "Hello there, all of you. " * 20
 
 

@@ -17,6 +17,21 @@ def test_a_body_is_gathered_from_its_pieces_and_given_away() -> None:
     assert (body.size, body.take(), body.size) == (7, b'{"a":1}', 0)
 
 
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b'\xef\xbb\xbf{\r\n  "a": "x\\n",\n  "b": 1e500\n}\n', b'{"a":"x\\n","b":1e500}'),
+        (b'{"a": "x\ny"}', b'{"a": "x\ny"}'),
+        (b"<html>\n", b"<html>\n"),
+    ],
+)
+def test_a_body_of_several_lines_is_given_away_on_one(data: bytes, found: bytes) -> None:
+    """What is no JSON is left as it is: a line break inside of a string is a fault."""
+    body = WholeBody()
+    body.add(data, channel())
+    assert body.take() == found
+
+
 def test_an_endless_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.upstream.framing.BODY_LIMIT", 10)
     body = WholeBody()
@@ -39,7 +54,9 @@ def test_an_event_that_is_too_long_is_a_bad_answer() -> None:
     assert (stream.feed(b"data: [DONE]\n\n"), stream.end()) == (b"", b"")
 
 
-@pytest.mark.parametrize("body", [GOOD, b"\n" + GOOD, b": x\n\n", b"event: x\ndata: {}", b"\xef\xbb\xbfdata: x"])
+@pytest.mark.parametrize(
+    "body", [GOOD, b"\n" + GOOD, b": x\n\n", b"event: x\ndata: {}", b"error: {}", b"\xef\xbb\xbfdata: x"]
+)
 def test_events_are_recognised(body: bytes) -> None:
     assert is_stream(body)
 

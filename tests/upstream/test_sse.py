@@ -24,6 +24,7 @@ DECODED = [
     (b"data: a\n\r\ndata: b\r\n\n", [SSEEvent(b"a"), SSEEvent(b"b")]),
     ("data: \u2028\u0085\n\n".encode(), [SSEEvent("\u2028\u0085".encode())]),
     (b"data: never ended\n", []),
+    (b'error: {"message":"x"}\n\n', [SSEEvent(b'{"message":"x"}', b"error")]),
 ]
 
 

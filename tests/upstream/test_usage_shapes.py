@@ -54,6 +54,16 @@ SHAPES: list[tuple[str, Doc, Usage]] = [
     ("details null", _openai(9, 2, 11, prompt_tokens_details=None, completion_tokens_details=None), _usage(9, 2)),
     ("thoughts left out", _openai(20, 151, 553), _usage(20, 533, reasoning=382)),
     (
+        "sounds left out",
+        _openai(9, 248, 632, prompt_tokens_details={"cached_tokens": 0, "audio_tokens": 375}),
+        _usage(384, 248),
+    ),
+    (
+        "sounds among the input",
+        _openai(384, 248, 632, prompt_tokens_details={"cached_tokens": 0, "audio_tokens": 375}),
+        _usage(384, 248),
+    ),
+    (
         "responses names",
         {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 4}},
         _usage(9, 2, 4),
@@ -175,6 +185,12 @@ def test_what_cannot_be_true_is_not_believed(value: object) -> None:
     reading = read(_openai(9, value))
     assert reading is not None
     assert (reading.usage.input, reading.usage.source, reading.suspect) == (9, UsageSource.PARTIAL, True)
+
+
+def test_an_output_without_any_word_of_the_input_counts_at_googles() -> None:
+    reading = read({"candidatesTokenCount": 23, "thoughtsTokenCount": 67})
+    assert reading is not None
+    assert reading.usage == Usage(output=90, reasoning=67, source=UsageSource.PARTIAL)
 
 
 @pytest.mark.parametrize("report", [{}, {"total_tokens": 5}, {"completion_tokens": 5}, _openai(None, None)])

@@ -94,6 +94,8 @@ class ChatRenderer(Renderer):
         self._order = order
         self._begun: set[int] = set()
         """Choices that the client knows."""
+        self._listed: dict[tuple[int, str], int] = {}
+        """How many images and annotations each choice has so far."""
         self._head = _head(order, order.answer_id, "chat.completion.chunk")
         self._text_head = b""
         """What is before a piece of text of the first choice."""
@@ -120,13 +122,23 @@ class ChatRenderer(Renderer):
         logprobs = None
         if isinstance(event, TextPiece) and event.logprobs:
             logprobs = {"content": msgspec.Raw(event.logprobs), "refusal": None}
-        return out + self._chunk(event.choice, _delta(event), logprobs=logprobs)
+        delta = _delta(event)
+        for name in ("images", "annotations"):
+            if name in delta:
+                delta[name] = [{"index": self._next_place(event.choice, name), **delta[name][0]}]
+        return out + self._chunk(event.choice, delta, logprobs=logprobs)
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``Renderer``."""
         if not self._order.include_usage:
             return DONE
         return b"data: " + rawjson.encode({**self._head, "choices": [], "usage": as_object(usage)}) + b"\n\n" + DONE
+
+    def _next_place(self, choice: int, name: str) -> int:
+        """Where the next item of a list is: OpenAI's SDK puts lists together by the index, and fails without one."""
+        place = self._listed.get((choice, name), 0)
+        self._listed[choice, name] = place + 1
+        return place
 
     def _begin(self, choice: int) -> bytes:
         self._begun.add(choice)

@@ -13,6 +13,7 @@ import msgspec
 from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
 from gateway.inbound.responses.render import usage_object
+from gateway.inbound.responses.replay import item_events
 from gateway.upstream import answer_errors, rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
 from gateway.upstream.answer_errors import failure_told
@@ -160,8 +161,7 @@ class ResponsesReader:
         begun = rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})
         out = [self._made("created", {"response": begun}), self._made("in_progress", {"response": begun})]
         for number, item in enumerate(rawjson.items(response.get("output", _EMPTY))):
-            place = {"output_index": number, "item": item}
-            out += [self._made("output_item.added", place), self._made("output_item.done", place)]
+            out += [self._made(name, event) for name, event in item_events(number, item)]
         self._response = response
         self.complete = True
         return b"".join(out)
