@@ -10,6 +10,7 @@ Pieces of text are JSON strings as they came, quotes included: they are put into
 escape changes, lone surrogates neither. ``join_strings`` makes one JSON string of several.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -280,3 +281,15 @@ def url_citation(found: Any) -> Citation | None:
         start,
         end,
     )
+
+
+class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a client's answer takes from its request beside the fields that go to upstreams."""
+
+    standard: bool = False
+    """Events have the names of the Open Responses specification where OpenAI's clients know others."""
+    repeats: Mapping[str, msgspec.Raw] = {}
+    """Fields that the answer repeats; those in ``Order.fields`` by the same names do not count."""
+
+
+USUAL_FORM = AnswerForm()

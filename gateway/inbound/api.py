@@ -23,6 +23,7 @@ from typing import Protocol
 
 import msgspec
 
+from gateway.domain.answer import USUAL_FORM, AnswerForm
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
@@ -99,6 +100,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The output limit that it has instead of the client's, which the money left does not pay for."""
     removed: tuple[str, ...] = ()
     """Names of the client's fields that have no counterpart in the words of the API."""
+    form: AnswerForm = USUAL_FORM
     forward: Mapping[str, str] = {}
     """The client's headers that go on to a channel that speaks the API. Names are in lower case."""
     query: str = ""

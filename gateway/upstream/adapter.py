@@ -1,7 +1,6 @@
 """Adapter: what a dialect can do, and the values that pass between core, dialects and the connection.
 
-Adapters are pure: values in, values out. Only ``Reply`` stands for a running exchange. ``OutputCounter`` counts an
-answer as it passes, so that a call has an output count even if the upstream reports none.
+Adapters are pure. Only ``Reply`` stands for a running exchange. ``OutputCounter`` counts an answer as it passes.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -9,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from gateway.domain.answer import USUAL_FORM, AnswerForm
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel, TokenLimitField
 from gateway.domain.conversation import Conversation
@@ -106,7 +106,7 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     strict_events: bool = False
     """A stream with an event that cannot be read fails; otherwise one such event is left out."""
     owner: str = ""
-    """The id of the client's token, if one of the channels may put back what it has seen before; else empty."""
+    """Id of the client's token, if a channel may put back what it has seen before; else empty."""
     screen: Screen = NO_SCREEN
     """What the answer passes on its way to the client. Set when an answer has come, for it belongs to the channel."""
     forward: Mapping[str, str] = {}
@@ -119,6 +119,7 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     """The time in milliseconds since the epoch, for an API whose answers tell how long they took."""
     began: int = 0
     """When the request came, by the same clock."""
+    form: AnswerForm = USUAL_FORM
 
 
 class LearnedRefusals(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,10 +292,7 @@ class AnswerStream(SignsOfLife, Protocol):
         """End the answer here by our own will: last events with ``finish_reason`` ``length``; then it is finished."""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """How a good answer ends: the usage chunk, if it was requested, and ``[DONE]``.
-
-        An upstream's own usage object is passed on unless ``estimated``.
-        """
+        """How a good answer ends: usage, if it was requested, the upstream's own unless ``estimated``; ``[DONE]``."""
 
 
 class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -19,7 +19,7 @@ from tests.inbound.responses.grammar import checked
 
 async def call(gateway: Gateway, client: Client | None = None, **fields: Any) -> Answer:
     body = dumps({"model": "m", "input": "hi", **fields})
-    return await (client or gateway.client).ask("POST", "/v1/responses", body)
+    return await (client or gateway.client).ask("POST", "/v1/responses", body, {"user-agent": "OpenAI/Python"})
 
 
 @pytest.fixture(params=["native", "translated"])

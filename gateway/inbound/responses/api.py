@@ -16,7 +16,6 @@ from typing import Any
 from gateway.domain.answer import AnswerEvent
 from gateway.domain.channel import Channel
 from gateway.domain.errors import PASSED_STATUS, BadRequest, GatewayError, QuotaExceeded, TooLarge, UpstreamError
-from gateway.domain.long_strings import NOTHING_LONG
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
@@ -41,7 +40,6 @@ from gateway.inbound.stream_rules import ResponsesRules
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AnswerStream, Order
 from gateway.upstream.answer_reader import DialectAdapter
-from gateway.upstream.rawjson import Fields
 
 _CONTEXT = re.compile(
     r"context_length_exceeded|maximum context length|context (?:window|length|size)|prompt is too long"
@@ -68,6 +66,7 @@ class Responses(InboundApi):
     stream_rules = ResponsesRules
     sticky = True
     repeats_blindly = True
+    timed = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
@@ -96,6 +95,7 @@ class Responses(InboundApi):
             include_usage=True,
             answer_id="resp_" + call[-24:],
             created=ts // 1000,
+            form=request.form,
             forward=request.forward,
         )
 
@@ -106,7 +106,7 @@ class Responses(InboundApi):
             return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
         found = read_fields(order.fields)
         translated, tools = translate_responses(order, found)
-        renderer = partial(_renderer, order.fields, found, tools)
+        renderer = partial(_renderer, order, found, tools)
         adapter = RenderingAdapter(chat, renderer, partial(_whole, renderer))
         return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
 
@@ -189,15 +189,18 @@ def failed_code(error: GatewayError) -> str:
     return "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
 
 
-def _renderer(request: Fields, found: ResponsesFields, tools: ToolTable, order: Order) -> ResponseRenderer:
+def _renderer(request: Order, found: ResponsesFields, tools: ToolTable, order: Order) -> ResponseRenderer:
+    """``request``: the order as it came from the client."""
     plan = ResponsePlan(
         id=order.answer_id,
         model=order.model,
         created=order.created,
-        echo=echo_of(request, found, order.long),
+        clock=order.clock,
+        echo=echo_of(request, found),
         tool=tools.tool,
         summary=found.summarized,
         sealed=found.sealed,
+        standard=order.form.standard,
     )
     return ResponseRenderer(plan)
 
@@ -217,7 +220,7 @@ def _unknown_plan(call: str) -> ResponsePlan:
         id="resp_" + call[-24:],
         model="",
         created=0,
-        echo=echo_of({}, ResponsesFields(), NOTHING_LONG),
+        echo=echo_of(Order(fields={}, model=""), ResponsesFields()),
         tool=ToolTable().tool,
         summary=False,
         sealed=False,

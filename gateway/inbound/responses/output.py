@@ -135,8 +135,8 @@ class MessageItem:
 class ReasoningItem:
     """What the model thought: a summary if the client asked for one, else the text as it is."""
 
-    def __init__(self, id: str, *, summary: bool, sealed: bool) -> None:
-        """``sealed``: the client wants what it takes to send the reasoning back."""
+    def __init__(self, id: str, *, summary: bool, sealed: bool, standard: bool = False) -> None:
+        """``sealed``: the client wants what it takes to send the reasoning back. ``standard``: see ``AnswerForm``."""
         self.id = id
         self.held = 0
         self._summary = summary
@@ -145,7 +145,8 @@ class ReasoningItem:
         self._seal = PLAIN_SEAL
         index = b',"summary_index":0' if summary else b',"content_index":0'
         self._place = field(b"item_id", rawjson.encode(id)) + index
-        self._name = b"reasoning_summary_text" if summary else b"reasoning_text"
+        text = b"reasoning" if standard else b"reasoning_text"
+        self._name = b"reasoning_summary_text" if summary else text
 
     def seal(self, seal: Seal) -> None:
         """What its vendor wants back."""
@@ -187,8 +188,8 @@ class ReasoningItem:
             fields["summary"] = msgspec.Raw(parts)
         elif whole and self._pieces:
             fields["content"] = msgspec.Raw(parts)
-        if self._sealed:
-            fields["encrypted_content"] = wrap(self._seal) if whole else None
+        if self._sealed and whole:
+            fields["encrypted_content"] = wrap(self._seal)
         return rawjson.encode(fields)
 
 

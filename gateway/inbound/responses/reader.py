@@ -30,6 +30,7 @@ class PieceKind(StrEnum):
     TEXT = "response.output_text.delta"
     REFUSAL = "response.refusal.delta"
     REASONING = "response.reasoning_text.delta"
+    STANDARD_REASONING = "response.reasoning.delta"
     SUMMARY = "response.reasoning_summary_text.delta"
     ARGUMENTS = "response.function_call_arguments.delta"
     TOOL_INPUT = "response.custom_tool_call_input.delta"

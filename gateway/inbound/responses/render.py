@@ -62,6 +62,10 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Reasoning is a summary."""
     sealed: bool
     """Reasoning can be sent back."""
+    standard: bool = False
+    """See ``adapter.AnswerForm``."""
+    clock: Callable[[], int] = int
+    """See ``Order``."""
 
     def item_id(self, prefix: str, number: int) -> str:
         """Of an item by its place in the output: the same if the answer were rendered again."""
@@ -82,7 +86,7 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
             "object": "response",
             "created_at": self.created,
             "status": status,
-            "completed_at": None,
+            "completed_at": max(self.created, self.clock() // 1000) if status == COMPLETED else None,
             "error": error,
             "incomplete_details": incomplete_details,
             "model": self.model,
@@ -244,7 +248,7 @@ class ResponseRenderer(Renderer):
 def _item(plan: ResponsePlan, next_id: Callable[[str], str], kind: object) -> OutputItem:
     """A new item for pieces of this kind."""
     if kind is ReasoningPiece:
-        return ReasoningItem(next_id("rs"), summary=plan.summary, sealed=plan.sealed)
+        return ReasoningItem(next_id("rs"), summary=plan.summary, sealed=plan.sealed, standard=plan.standard)
     return MessageItem(next_id("msg"), refusal=kind is RefusalPiece)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.answer import AnswerForm
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
@@ -73,6 +74,9 @@ _KEPT_ELSEWHERE = {
 }
 _FORWARDED = re.compile("openai-beta")
 _SESSION_HEADERS = ("session-id", "session_id")
+_AGENT = "user-agent"
+_OPENAI_HEADERS = ("x-stainless-lang", "originator")
+"""Sent by OpenAI's SDKs, and by Codex."""
 
 
 class _Reasoning(msgspec.Struct, frozen=True, gc=False):
@@ -169,6 +173,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         turns="input",
         output_rule=responses_limit,
         session=_session(found, request.headers),
+        form=AnswerForm(standard=not _is_openai(request.headers)),
         forward=forwardable(request.headers, _FORWARDED),
     )
 
@@ -309,38 +314,75 @@ def _text_fields(found: ResponsesFields) -> Fields:
 
 
 _ECHOED: Mapping[str, Any] = {
+    "frequency_penalty": 0.0,
     "instructions": None,
     "max_output_tokens": None,
+    "max_tool_calls": None,
     "metadata": {},
     "parallel_tool_calls": True,
+    "presence_penalty": 0.0,
     "previous_response_id": None,
     "prompt_cache_key": None,
     "reasoning": {"effort": None, "summary": None},
     "safety_identifier": None,
     "service_tier": "default",
-    "temperature": None,
-    "text": {"format": {"type": "text"}},
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}, "verbosity": "medium"},
     "tool_choice": "auto",
     "tools": [],
-    "top_logprobs": None,
-    "top_p": None,
+    "top_logprobs": 0,
+    "top_p": 1.0,
     "truncation": "disabled",
     "user": None,
 }
 """What responses repeat of their request, and what they say where it says nothing."""
+_FUNCTION_FIELDS: Mapping[str, Any] = {"description": None, "parameters": None, "strict": False}
+_SCHEMA_FIELDS: Mapping[str, Any] = {"description": None, "strict": False}
+"""Fields that functions and schemas have in a response, and what they are where the request leaves them out."""
 
 
-def echo_of(fields: Fields, found: ResponsesFields, long: LongStrings) -> bytes:
+def echo_of(order: Order, found: ResponsesFields) -> bytes:
     """The fields that every response to this request has, each with a comma before it."""
     out: dict[str, Any] = {"store": False, "background": False}
+    given = {**order.fields, **order.form.repeats}
     for name, instead in _ECHOED.items():
-        raw = fields.get(name)
-        out[name] = instead if rawjson.is_null(raw) or raw is None else msgspec.Raw(long.full(raw))
-    if found.text is not None and rawjson.is_null(found.text.format):
-        out["text"] = {"format": {"type": "text"}, "verbosity": found.text.verbosity}
+        raw = given.get(name)
+        out[name] = instead if rawjson.is_null(raw) or raw is None else msgspec.Raw(order.long.full(raw))
+    if found.text is not None:
+        out["text"] = _text_echo(found.text, order.long)
+    if found.tools:
+        out["tools"] = [_with_fields(tool, b'"function"', _FUNCTION_FIELDS) for tool in rawjson.items(out["tools"])]
+    if b'"allowed_tools"' in bytes(given.get("tool_choice", NULL)):
+        out["tool_choice"] = _with_fields(out["tool_choice"], b'"allowed_tools"', {"mode": "auto"})
     if found.reasoning is not None:
         summary = found.reasoning.summary or found.reasoning.generate_summary
         out["reasoning"] = {"effort": found.reasoning.effort, "summary": summary}
     if rawjson.maybe(out["service_tier"] if isinstance(out["service_tier"], msgspec.Raw) else None) == "auto":
         out["service_tier"] = "default"
     return b"," + rawjson.encode(out)[1:-1]
+
+
+def _text_echo(text: _TextOptions, long: LongStrings) -> dict[str, Any]:
+    plain = rawjson.is_null(text.format)
+    form = {"type": "text"} if plain else msgspec.Raw(long.full(text.format))
+    verbosity = "medium" if rawjson.is_null(text.verbosity) else text.verbosity
+    return {
+        "format": form if plain else _with_fields(form, b'"json_schema"', _SCHEMA_FIELDS),
+        "verbosity": verbosity,
+    }
+
+
+def _with_fields(given: Any, kind: bytes, fields: Mapping[str, Any]) -> Any:
+    """An object of this type with these fields, where it has not all of them."""
+    has = rawjson.fields(given)
+    if bytes(has.get("type", NULL)) != kind or all(name in has for name in fields):
+        return given
+    return {**has, **{name: value for name, value in fields.items() if name not in has}}
+
+
+def _is_openai(headers: Mapping[str, str]) -> bool:
+    """Whether the client is OpenAI's own, or made for its API, so that it knows the events by OpenAI's names."""
+    if any(name in headers for name in _OPENAI_HEADERS):
+        return True
+    agent = headers.get(_AGENT, "").lower()
+    return "openai" in agent or "codex" in agent or "copilot" in agent

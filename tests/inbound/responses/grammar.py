@@ -21,6 +21,7 @@ _DELTAS = {
     "response.refusal.delta": ("message", "refusal"),
     "response.reasoning_summary_text.delta": ("reasoning", "text"),
     "response.reasoning_text.delta": ("reasoning", "text"),
+    "response.reasoning.delta": ("reasoning", "text"),
     "response.function_call_arguments.delta": ("function_call", "arguments"),
     "response.custom_tool_call_input.delta": ("custom_tool_call", "input"),
 }

@@ -276,7 +276,7 @@ def test_the_request_is_repeated_in_the_response() -> None:
         "max_output_tokens": 50,
         "reasoning": {"effort": "low", "summary": "auto"},
         "text": {"format": {"type": "json_object"}, "verbosity": "low"},
-        "tools": [{"type": "function", "name": "f", "parameters": {}, "strict": True}],
+        "tools": [{"type": "function", "name": "f", "description": "d", "parameters": {}, "strict": True}],
         "tool_choice": "required",
         "parallel_tool_calls": False,
     }
