@@ -1,15 +1,17 @@
 """``price``: what models cost, and ``price import``: vendors' prices, with a preview."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
 
 import click
 
 from gateway.client.control import ControlClient
-from gateway.commands import formatting
+from gateway.commands import formatting, price_file
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, several
 from gateway.commands.field_options import field_options, patch_of
+from gateway.commands.files import text_of
 from gateway.commands.options import SOME, confirm, json_option, naming, yes_option
 from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
@@ -27,6 +29,11 @@ from gateway.domain.units import MILLION, Nanos
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.usage import Usage
 from gateway.domain.views import ChannelView
+
+T = TypeVar("T")
+
+MANY = 1000
+"""Prices that the server sets in one change."""
 
 IMPORT_COLUMNS = [
     ("Model", lambda p: p.model),
@@ -237,9 +244,10 @@ def _example(view: PriceView) -> Nanos:
         "tollkeeper price set claude-sonnet-4-5 --input 3 --output 15 --tier 200k=6/22.50",
         "tollkeeper price set my-proxy/gpt --like gpt-4o",
         "tollkeeper price set qwen3:8b llama3.3:70b --free",
+        "tollkeeper price set --from prices.csv",
     ],
 )
-@click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=MODELS)
+@click.argument("models", metavar="MODEL...", nargs=-1, shell_complete=MODELS)
 @field_options(PRICE)
 @click.option("--free", is_flag=True, help="Free of charge.")
 @click.option(
@@ -249,10 +257,25 @@ def _example(view: PriceView) -> Nanos:
     shell_complete=MODELS,
     help="Copy the price of this model: one that has a price here, or one of the price list.",
 )
+@click.option(
+    *("--from", "file"),
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    help="Set all prices in a CSV, JSON or TOML file, with the fields 'model', 'input', 'output' and so on.",
+)
 @json_option
-def set_price(models: tuple[str, ...], *, free: bool, like: str | None, as_json: bool, **given: Any) -> None:
+def set_price(
+    models: tuple[str, ...], *, free: bool, like: str | None, file: str | None, as_json: bool, **given: Any
+) -> None:
     """Set the price of a model, or of several. It replaces the whole price. With --json, several are an array."""
     amounts = patch_of(PRICE, given, PriceDraft())
+    if file is not None:
+        if models or amounts or free or like:
+            raise click.UsageError("--from FILE stands alone", click.get_current_context())
+        _set_from(file, as_json=as_json)
+        return
+    if not models:
+        raise click.UsageError("Missing argument 'MODEL...'.", click.get_current_context())
     _check_options(amounts, free=free, like=like)
     body = {"like": like} if like else {"input": 0, "output": 0} | amounts
 
@@ -275,6 +298,28 @@ def set_price(models: tuple[str, ...], *, free: bool, like: str | None, as_json:
             words(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
         for note in filter(None, notes):
             words(note)
+
+
+def _set_from(file: str, *, as_json: bool) -> None:
+    """Set the prices of a file: a thousand in one change, so that all of these or none are set."""
+    bodies = price_file.prices_in(text_of(file, price_file.LIMIT, "prices"), file)
+
+    async def work(client: ControlClient) -> tuple[list[PriceView], list[str]]:
+        done = [await client.batch("prices", dict(part)) for part in _parts(bodies.items(), MANY)]
+        return [view for view in await client.prices() if view.model in bodies], done
+
+    found, done = run(work, create=True)
+    if as_json:
+        out_json(found)
+    for line in done:
+        words(f"{line[:1].upper()}{line[1:]}.")
+
+
+def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of at most so many."""
+    left = iter(items)
+    while part := list(islice(left, size)):
+        yield part
 
 
 def _lost_rates(before: PriceView | None, view: PriceView) -> str:

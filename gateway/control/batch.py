@@ -1,13 +1,14 @@
 """Batches: the same kind of edit of several tokens, groups, channels or prices, as one change and one undo."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 from aiohttp import web
 
 from gateway.control import channels, groups, prices, tokens
-from gateway.control.edits import ConfigEdits
+from gateway.control.edits import ConfigEdits, commit_many
 from gateway.control.request_bodies import fields, members, require_fields
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.history import REVIVES_KEY
@@ -21,6 +22,8 @@ Planner = Callable[[ConfigEdits, str, bytes | None], Awaitable[tuple[str, Sequen
 """Gives the name of an entity and the changes that an edit makes; without a body, those that remove it."""
 
 MANY = 1000
+AT_ONCE = 20
+"""Edits that are planned before others have their turn."""
 NAMED = 5
 """Names in the sentence about a batch."""
 
@@ -60,7 +63,7 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     ends: list[str] = []
     given: list[ChannelId] = []
     changes: dict[tuple[str, str], Change] = {}
-    for one in asked.edits:
+    async for one in _in_turns(asked.edits):
         patch = _fields_of(one)
         name, planned = await _PLANNERS[asked.kind](plan, one.ref, patch)
         plan = plan.after(planned)  # what the next one gets may depend on it
@@ -78,10 +81,18 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     done, undone = _sentences(asked, names)
     if asked.kind == "tokens":
         edits.accepts = REVIVES_KEY  # who enables tokens means just that
-    made = edits.commit("; ".join([done, *filter(None, ends)]), undone, *changes.values())
+    made = await commit_many(edits, "; ".join([done, *filter(None, ends)]), undone, *changes.values())
     for key in given:
         edits.engine.health.clear(key)  # who gives the same key again says that it is good
     return made
+
+
+async def _in_turns(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:
+    """The edits, with pauses in which calls go on."""
+    for number, one in enumerate(edits, start=1):
+        yield one
+        if number % AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 def _fields_of(edit: BatchEdit) -> bytes | None:

@@ -8,6 +8,7 @@ from typing import Self
 import msgspec
 
 from gateway.core import change_history
+from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
 from gateway.domain.channel import Channel
 from gateway.domain.errors import Conflict, NotFound, Unavailable
@@ -122,10 +123,10 @@ class ConfigEdits:
         """Which keys and tokens work again once changes are made."""
         return revivals(changes, self.registry, after, self.now, disabled_since(self.history))
 
-    def change(self, *changes: Change, entry: int = 0) -> None:
+    def change(self, *changes: Change, entry: int = 0, catalog: Catalog | None = None) -> None:
         """Make changes; without an entry they are the gateway's own. Raises Unavailable if they cannot be written."""
         try:
-            self.engine.change(changes, entry)
+            self.engine.change(changes, entry, catalog)
         except OSError as exc:
             raise _not_written(exc) from exc
 
@@ -204,8 +205,28 @@ class ConfigEdits:
         return entry
 
 
-def commit_entry(edits: ConfigEdits, entry: HistoryEntry, *changes: Change) -> dict[str, str]:
-    """Make the changes of an entry. Raises Unavailable if they cannot be written."""
+async def commit_many(edits: ConfigEdits, done: str, undone: str, *changes: Change) -> dict[str, str]:
+    """``ConfigEdits.commit`` of many changes: what takes long is done in threads, and calls go on meanwhile.
+
+    Raises Conflict ``changed_meanwhile`` if others change the configuration in that time.
+    """
+    if edits.source.runs_program:
+        return edits.commit(done, undone, *changes)
+    before = edits.registry
+    entry = await asyncio.to_thread(edits.entry, done, undone, *changes)
+    catalog = await asyncio.to_thread(Catalog, with_changes(before, changes))
+    if edits.registry is not before:
+        raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
+    return commit_entry(edits, entry, *changes, catalog=catalog)
+
+
+def commit_entry(
+    edits: ConfigEdits, entry: HistoryEntry, *changes: Change, catalog: Catalog | None = None
+) -> dict[str, str]:
+    """Make the changes of an entry; ``catalog``: of what then is, if it is there already.
+
+    Raises Unavailable if they cannot be written.
+    """
     if not (entry.changes or entry.undoes):
         return {"done": NOTHING_CHANGED}
     history, before = edits.engine.store.history, edits.registry
@@ -218,7 +239,7 @@ def commit_entry(edits: ConfigEdits, entry: HistoryEntry, *changes: Change) -> d
     except OSError as exc:
         raise _not_written(exc) from exc
     try:
-        edits.change(*changes, entry=entry.id)
+        edits.change(*changes, entry=entry.id, catalog=catalog)
     except BaseException:
         history.discard(entry.id)
         raise

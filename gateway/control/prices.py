@@ -7,7 +7,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import ConfigEdits
+from gateway.control.edits import ConfigEdits, commit_many
 from gateway.control.request_bodies import fields, members, query, require_fields
 from gateway.control.usage import tallies, token_tallies
 from gateway.control.vendor_prices import load, propose_prices
@@ -123,7 +123,8 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
     news = {proposal.model for proposal in proposals if proposal.applied}
     changes = [Change("prices", price.model, price) for _, price in wanted if price.model in news]
     if changes:
-        edits.commit(
+        await commit_many(
+            edits,
             f"imported {count_text(len(changes), 'price')} from {wanted[0][1].source}",
             f"the import of {count_text(len(changes), 'price')} is reverted",
             *changes,

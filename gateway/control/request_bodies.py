@@ -6,6 +6,7 @@ Nothing is guessed and nothing ignored: an unknown name is refused with the know
 import enum
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -36,8 +37,13 @@ def fields(data: bytes, struct: type[msgspec.Struct], allowed: Collection[str]) 
     """
     raw = members(data)
     require_known(raw, allowed)
-    hints = get_type_hints(struct)
+    hints = _hints(struct)
     return {name: _decode(name, value, hints[name]) for name, value in raw.items()}
+
+
+@lru_cache(maxsize=64)
+def _hints(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    return get_type_hints(struct)
 
 
 def patch(entity: AnyStruct, data: bytes, allowed: Collection[str]) -> AnyStruct:

@@ -129,10 +129,11 @@ class Engine:
         self.pressure.relax(self.answers.used, at_rest=at_rest)
         self.incident_watch.look()
 
-    def change(self, changes: Sequence[Change], entry: int = 0) -> list[Change]:
+    def change(self, changes: Sequence[Change], entry: int = 0, catalog: Catalog | None = None) -> list[Change]:
         """Apply an edit of the configuration, all or none; returns the edit that undoes it.
 
-        ``entry``: its number in the history; 0: it is not the owner's.
+        ``entry``: its number in the history; 0: it is not the owner's. ``catalog``: of the configuration with the
+        changes, if it is there already.
 
         Raises what the store raises; then nothing has changed.
         """
@@ -143,7 +144,9 @@ class Engine:
         before = registry.channels
         changes = [*changes, *retirements(changes, registry, with_changes(registry, changes), self.now())]
         inverse = self.store.entities.apply(changes, entry)
-        self.catalog = Catalog(self.store.entities.registry)
+        fits = catalog is not None and catalog.registry == self.store.entities.registry
+        self.catalog = catalog if catalog is not None and fits else Catalog(self.store.entities.registry)
+        self.catalog.registry = self.store.entities.registry
         self.upstreams.redaction.adopt(self.catalog.registry.channels)
         if self.limiter.lines.crowded:
             self.limiter.lines.adopt(self.catalog.gates())

@@ -151,6 +151,8 @@ def read_limit(
 
     ``content``: fields that are not looked at; ``caps``: the API's own names of the limit.
     """
+    if not fields:
+        return _NO_LIMIT
     found = _Findings()
     found.look({name: fields[name] for name in fields.keys() - content})
     own = [rawjson.maybe(fields.get(name)) for name in caps]
@@ -161,6 +163,9 @@ def read_limit(
     usual = min(max(DEFAULT_OUTPUT, within) + beside, MOST_TOKENS) if found.unbounded or not bounded else 0
     least = usual if found.unbounded else 0 if cap else min(max(1, within) + beside, MOST_TOKENS)
     return OutputLimit(capped=capped, expected=usual, choices=found.choices, minimum=least)
+
+
+_NO_LIMIT = limit_of(None)
 
 
 def may_limit(others: Fields) -> bool:

@@ -1,5 +1,6 @@
 """Several edits are one change, all or none, and one undo."""
 
+import asyncio
 from collections.abc import Mapping
 
 import pytest
@@ -100,3 +101,21 @@ async def test_a_group_in_use_stops_the_whole_batch(owner: ControlClient) -> Non
         await owner.batch("groups", {"friends": None, "default": None})
     assert caught.value.code == "group_in_use"
     assert {group.name for group in await owner.groups()} == {"default", "friends"}
+
+
+async def test_calls_go_on_while_many_prices_are_set(owner: ControlClient) -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(other())
+        done = await owner.batch("prices", {f"m{number}": {"input": 1, "output": 1} for number in range(400)})
+        task.cancel()
+    assert done.startswith("set 400 prices: ")
+    assert turns > 20
+    assert len(await owner.prices()) == 401
