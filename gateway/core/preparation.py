@@ -67,7 +67,7 @@ class Preparer:
     async def plan(self, call: Call, adapter: DialectAdapter, order: Order, route: Route) -> AttemptPlan:
         """How the client's API calls this channel. Raises AttemptFailed if the request cannot be translated for it."""
         api, channel = call.context.visit.api, route.channel
-        lacking = bool(self._lessons.lacking) and self._lessons.lacks(channel.id, api.name, self._wall())
+        lacking = bool(self._lessons.lacking) and self._lessons.lacks(channel.id, api.ability or api.name, self._wall())
         try:
             if call.context.request.prompt is None:
                 return api.plan(order, channel, adapter, lacking=lacking)
@@ -81,7 +81,7 @@ class Preparer:
         if visit.api.selects(request) and visit.api.obstacle(request, channel):
             return False
         order = visit.api.order(request, visit.id, visit.ts)
-        lacking = self._lessons.lacks(channel.id, visit.api.name, self._wall())
+        lacking = self._lessons.lacks(channel.id, visit.api.ability or visit.api.name, self._wall())
         try:
             return visit.api.plan(order, channel, adapter, lacking=lacking).native
         except BadRequest:
@@ -123,11 +123,13 @@ class Preparer:
 
     def learn_lack(self, call: Call, route: Route) -> None:
         """The channel does not have the client's API: from now on its calls are translated there."""
-        self._lessons.learn_lack(route.channel.id, call.context.visit.api.name, self._wall())
+        api = call.context.visit.api
+        self._lessons.learn_lack(route.channel.id, api.ability or api.name, self._wall())
 
     def unlearn_lack(self, call: Call, route: Route) -> None:
         """It may have the API after all."""
-        self._lessons.lacking.pop((route.channel.id, call.context.visit.api.name), None)
+        api = call.context.visit.api
+        self._lessons.lacking.pop((route.channel.id, api.ability or api.name), None)
 
 
 def _unmask(prepared: PreparedRequest, mask: bytes) -> PreparedRequest:

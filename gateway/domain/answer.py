@@ -38,6 +38,8 @@ class SealKind(StrEnum):
     """A JSON object of thought signatures by the ids of the tool calls that they belong to."""
     OPENAI = "o"
     """A reasoning item of Responses."""
+    COMPACTION = "c"
+    """A JSON string: the summary that stands for a conversation."""
     PLAIN = "p"
     """Nothing: the text is all there is."""
 
@@ -288,6 +290,8 @@ class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     standard: bool = False
     """Events have the names of the Open Responses specification where OpenAI's clients know others."""
+    compacts: bool = False
+    """It is a summary that stands for the conversation."""
     repeats: Mapping[str, msgspec.Raw] = {}
     """Fields that the answer repeats; those in ``Order.fields`` by the same names do not count."""
 

@@ -158,6 +158,8 @@ class InboundApi(Protocol):
     """A conversation stays with its channel, whatever its group says."""
     repeats_blindly: bool = False
     """Clients repeat a failed request at once, whatever the answer says; see ``RecentFailures``."""
+    ability: str = ""
+    """What a channel may lack that has the rest of the API; empty: it is the API itself."""
     timed: bool = False
     """Answers tell how long they took: orders have a clock."""
 

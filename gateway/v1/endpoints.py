@@ -20,7 +20,7 @@ from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.ollama.api import OLLAMA_CHAT, OLLAMA_EMBED, OLLAMA_EMBEDDINGS, OLLAMA_GENERATE
-from gateway.inbound.responses.api import RESPONSES
+from gateway.inbound.responses.api import COMPACTIONS, RESPONSES
 from gateway.inbound.responses.at_chat import CHAT_ENDPOINT
 from gateway.v1.call import answer_call
 from gateway.v1.count_tokens import answer_count_tokens
@@ -64,6 +64,7 @@ ENDPOINTS: tuple[EndpointRow, ...] = (
         hidden=frozenset({"GET"}),
     ),
     EndpointRow(path="/v1/responses/input_tokens", handlers={"POST": answer_input_tokens}, api=RESPONSES),
+    EndpointRow(path="/v1/responses/compact", handlers={"POST": answer_call}, api=COMPACTIONS),
     EndpointRow(path="/v1/responses/", api=RESPONSES),
     EndpointRow(path="/v1/embeddings", handlers={"POST": answer_call}, api=EMBEDDINGS),
     EndpointRow(path="/v1/messages", handlers={"POST": answer_call}, api=MESSAGES),
@@ -91,7 +92,9 @@ PREFIXES: tuple[EndpointRow, ...] = tuple(
     sorted((row for row in ENDPOINTS if row.path.endswith("/") and row.path != "/"), key=lambda row: -len(row.path))
 )
 """The longest first."""
-APIS: dict[str, InboundApi] = {row.api.name: row.api for row in ENDPOINTS if row.api is not None}
+APIS: dict[str, InboundApi] = {
+    row.api.name: row.api for row in ENDPOINTS if row.api is not None and not row.api.ability
+}
 """All of them by name, chat completions first."""
 EXACT: dict[str, EndpointRow] = {row.path: row for row in ENDPOINTS if row not in PREFIXES}
 

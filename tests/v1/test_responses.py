@@ -23,7 +23,6 @@ async def test_in87_a_websocket_is_refused_at_once(gateway: Gateway) -> None:
         ("DELETE", "/v1/responses/resp_1"),
         ("POST", "/v1/responses/resp_1/cancel"),
         ("GET", "/v1/responses/resp_1/input_items"),
-        ("POST", "/v1/responses/compact"),
     ],
 )
 async def test_in84_responses_are_not_kept(gateway: Gateway, method: str, path: str) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from gateway.domain.answer import AnswerEvent
 from gateway.domain.channel import Channel
 from gateway.domain.errors import PASSED_STATUS, BadRequest, GatewayError, QuotaExceeded, TooLarge, UpstreamError
@@ -24,6 +26,7 @@ from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.relay import NativeStream
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
+from gateway.inbound.responses.compaction import CompactionRenderer, plan_compaction
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.relay import ResponsesRelay, is_failed_event, is_spoken, native_order, without_seals
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer
@@ -35,6 +38,7 @@ from gateway.inbound.responses.request import (
     read_fields,
     translate_responses,
 )
+from gateway.inbound.responses.summary import COMPACTION, PROMPT_BOUND
 from gateway.inbound.responses.tools import ToolTable
 from gateway.inbound.stream_rules import ResponsesRules
 from gateway.upstream import rawjson
@@ -101,6 +105,9 @@ class Responses(InboundApi):
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
+        if order.form.compacts:
+            summaries, at_path = partial(_compaction_renderer, order), bool(self.ability)
+            return plan_compaction(order, channel, chat, summaries, lacking=lacking, at_path=at_path)
         if not lacking and is_spoken(channel):
             native = native_order(order, channel.overrides)
             return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
@@ -150,6 +157,29 @@ class Responses(InboundApi):
         return writer.failed({"code": failed_code(error), "message": told["message"]}, rawjson.encode(told))
 
 
+class Compactions(Responses):
+    """``POST /v1/responses/compact``."""
+
+    ability = COMPACTION
+
+    def parse(self, request: HttpRequest) -> InboundRequest:
+        """See ``InboundApi``. There are no streams."""
+        found = super().parse(request)
+        fields = {name: raw for name, raw in found.fields.items() if name not in ("stream", "stream_options")}
+        return msgspec.structs.replace(
+            found,
+            fields=fields,
+            body=found.body if len(fields) == len(found.fields) else b"",
+            stream=False,
+            input_bound=found.input_bound + PROMPT_BOUND,
+            form=msgspec.structs.replace(found.form, compacts=True),
+        )
+
+    def keeps_answer(self, request: InboundRequest) -> bool:
+        """See ``InboundApi``."""
+        return False
+
+
 def _writer_of(stream: AnswerStream | None) -> ResponseRenderer | ResponsesReader | None:
     """Who knows what the client has of an answer."""
     if isinstance(stream, RenderedStream) and isinstance(stream.renderer, ResponseRenderer):
@@ -158,6 +188,7 @@ def _writer_of(stream: AnswerStream | None) -> ResponseRenderer | ResponsesReade
 
 
 RESPONSES = Responses()
+COMPACTIONS = Compactions()
 
 
 def error_fields(error: GatewayError, call: str) -> dict[str, Any]:
@@ -190,8 +221,16 @@ def failed_code(error: GatewayError) -> str:
 
 
 def _renderer(request: Order, found: ResponsesFields, tools: ToolTable, order: Order) -> ResponseRenderer:
+    return ResponseRenderer(_plan_of(request, found, tools, order))
+
+
+def _compaction_renderer(request: Order, order: Order) -> CompactionRenderer:
+    return CompactionRenderer(_plan_of(request, read_fields(request.fields), ToolTable(), order))
+
+
+def _plan_of(request: Order, found: ResponsesFields, tools: ToolTable, order: Order) -> ResponsePlan:
     """``request``: the order as it came from the client."""
-    plan = ResponsePlan(
+    return ResponsePlan(
         id=order.answer_id,
         model=order.model,
         created=order.created,
@@ -202,7 +241,6 @@ def _renderer(request: Order, found: ResponsesFields, tools: ToolTable, order: O
         sealed=found.sealed,
         standard=order.form.standard,
     )
-    return ResponseRenderer(plan)
 
 
 def _whole(

@@ -16,6 +16,7 @@ from gateway.domain.long_strings import LongStrings
 from gateway.domain.text import plain
 from gateway.inbound.json_body import read_typed
 from gateway.inbound.responses.content import read_content
+from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
 from gateway.inbound.sealed import unwrap
 from gateway.upstream import rawjson
@@ -48,8 +49,7 @@ _TOLD = frozenset(
 """What a vendor's own tools did. Elsewhere the model reads it as a line of text."""
 _FOREIGN = {
     "item_reference": "items are not kept here; send them in full",
-    "compaction": "only its vendor can read a compacted conversation",
-    "compaction_trigger": "only its vendor can compact a conversation",
+    "compaction_trigger": "it must be in the input of a request of its own",
     "configuration_update": "it has no counterpart at this channel",
 }
 
@@ -124,6 +124,8 @@ class InputReader:
             self.transcript.add("tool", [ResultPart(call_id=item.call, parts=tuple(self._output(item, where)))])
         elif kind == "reasoning":
             self._say(*self._thoughts(item))
+        elif kind in COMPACTIONS:
+            self.transcript.add("user", [TextPart(raw=self._summary(item, where))])
         elif kind == "additional_tools":
             self.tools.add(item.tools or (), f"{where}.tools")
         elif kind in _TOLD:
@@ -167,6 +169,15 @@ class InputReader:
             yield ThoughtPart(signed=tuple(map(rawjson.raw, content if isinstance(content, list) else ())))
         elif (thought := _reasoning_text(item)) is not None:
             yield ThoughtPart(text=thought)
+
+    def _summary(self, item: InputItem, where: str) -> msgspec.Raw:
+        """A conversation that this gateway compacted, as its summary."""
+        text = rawjson.maybe(self._long.full(item.encrypted_content))
+        summary = summary_in(text) if isinstance(text, str) else None
+        if summary is None:
+            msg = f"{where}: only its vendor can read this compacted conversation"
+            raise BadRequest(msg, code="unsupported_parameter", param=where)
+        return rawjson.raw(summary)
 
     def _output(self, item: InputItem, where: str) -> list[TextPart | MediaPart]:
         if item.kind == "tool_search_output":

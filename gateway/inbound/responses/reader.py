@@ -14,6 +14,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.replay import item_events
+from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream import answer_errors, rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
 from gateway.upstream.answer_errors import failure_told
@@ -89,6 +90,8 @@ class ResponsesReader:
         """Of an error that had an event of its own, which the client has."""
         self._cut = False
         self._called = False
+        self._compacted = False
+        """There was an item that stands for the conversation."""
         self._items: set[str] = set()
         """Ids of the items of the last pieces; they show no secret."""
         self._suspect = False
@@ -112,7 +115,8 @@ class ResponsesReader:
     @property
     def marks(self) -> tuple[str, ...]:
         """See ``adapter.AnswerStream``."""
-        return tuple(dict.fromkeys(self._reports.marks + _extras(self._response)))
+        marks = (COMPACTION,) if self._compacted else ()
+        return tuple(dict.fromkeys(self._reports.marks + _extras(self._response) + marks))
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """See ``relay.NativeReader``. If one shows a secret beside its text, all events are opened from there on."""
@@ -234,6 +238,7 @@ class ResponsesReader:
 
     def _count(self, item: Fields) -> None:
         kind = rawjson.maybe(item.get("type"))
+        self._compacted = self._compacted or kind == COMPACTION
         if isinstance(kind, str) and kind.endswith("_call"):
             self._called = self._called or kind in ("function_call", "custom_tool_call")
             self.tally.tool()

@@ -6,6 +6,7 @@ Of the answer only the name of the model is changed, where the client knows it b
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -13,6 +14,7 @@ from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.inbound.relay import NativeStream, edit_request, native_body, native_failure, native_headers
 from gateway.inbound.rendering import RenderedWhole
 from gateway.inbound.responses.reader import ResponsesReader, last_response
+from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.sealed import PREFIX
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
@@ -65,8 +67,7 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
         fields["instructions"] = _instructions(fields.get("instructions", NULL), overrides)
     given = fields.get("input", NULL)
     if _SEALED in bytes(given):
-        items = [raw for raw in rawjson.items(given) if not _is_ours(raw)]
-        fields["input"] = rawjson.raw(items)
+        fields["input"] = rawjson.raw([item for raw in rawjson.items(given) for item in _legible(raw)])
     if fields == order.fields:
         return order
     return msgspec.structs.replace(order, fields=fields, body=b"")
@@ -111,13 +112,16 @@ def _without_developer(given: msgspec.Raw) -> msgspec.Raw:
     return rawjson.raw(items)
 
 
-def _is_ours(raw: msgspec.Raw) -> bool:
-    """Whether an item is reasoning that was sealed here."""
+def _legible(raw: msgspec.Raw) -> list[Any]:
+    """What the upstream gets of an item: of what was sealed here no reasoning, and a summary as a message."""
     if _SEALED not in bytes(raw):
-        return False
+        return [raw]
     item = rawjson.fields(raw)
-    sealed = bytes(item.get("encrypted_content", NULL)).startswith(_SEALED)
-    return sealed and rawjson.maybe(item.get("type")) == "reasoning"
+    content = item.get("encrypted_content", NULL)
+    kind = rawjson.maybe(item.get("type")) if bytes(content).startswith(_SEALED) else ""
+    if kind in COMPACTIONS and (summary := summary_in(rawjson.text(content))) is not None:
+        return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": summary}]}]
+    return [] if kind == "reasoning" else [raw]
 
 
 def is_spoken(channel: Channel) -> bool:
@@ -133,6 +137,8 @@ def lower_cap(fields: Fields, served: ServedModel) -> Fields:
 
 class ResponsesRelay:
     """Implements ``adapter.Adapter`` for channels that speak the API."""
+
+    path = PATH
 
     def __init__(self, dialect: RequestWriter) -> None:
         """``dialect`` is the dialect's own adapter: it knows what errors mean."""
@@ -152,7 +158,7 @@ class ResponsesRelay:
             changes["max_output_tokens"] = rawjson.raw(lowered)
         same = rawjson.maybe(order.fields.get("model")) == served.upstream_name
         return PreparedRequest(
-            url=endpoint(channel.base_url, PATH),
+            url=endpoint(channel.base_url, self.path),
             headers=native_headers(order, channel),
             body=native_body(order, {name: raw for name, raw in changes.items() if name != "model" or not same}),
             lowered=lowered,

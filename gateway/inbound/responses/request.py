@@ -23,6 +23,7 @@ from gateway.inbound.large_body import read_large
 from gateway.inbound.relay import forwardable
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, is_spoken, lower_cap, native_order
+from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
 from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
@@ -151,6 +152,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         fields, mask = fields_of(body)
     found = read_fields(fields)
     _check(found, fields)
+    compacts = TRIGGER in body and TRIGGER in bytes(fields.get("input", NULL))
     others = [fields[name] for name in fields.keys() - _COUNTED]
     bound = bound_of(_given_fields(fields, _INPUT), _given_fields(fields, _SCHEMAS), others, long, RESPONSES_SIGNS)
     return InboundRequest(
@@ -164,7 +166,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         output_cap=found.max_output_tokens,
         plain=is_plain(fields, _CHECKED),
         least_cap=LEAST_LIMIT,
-        input_bound=bound.tokens + MESSAGE_TOKENS * len(_given_fields(fields, _INPUT)),
+        input_bound=bound.tokens + MESSAGE_TOKENS * len(_given_fields(fields, _INPUT)) + PROMPT_BOUND * compacts,
         media=bound.media,
         remote_input=bool(found.state),
         kept_id=found.previous_response_id or "",
@@ -173,7 +175,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         turns="input",
         output_rule=responses_limit,
         session=_session(found, request.headers),
-        form=AnswerForm(standard=not _is_openai(request.headers)),
+        form=AnswerForm(standard=not _is_openai(request.headers), compacts=compacts),
         forward=forwardable(request.headers, _FORWARDED),
     )
 

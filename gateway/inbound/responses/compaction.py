@@ -1,0 +1,265 @@
+"""Compaction: a conversation becomes one item that stands for it, at ``/v1/responses/compact`` and by a trigger item.
+
+An upstream that can do it gets the request as it came: at the path if it has that, by a trigger if its vendor is known
+to read it. Otherwise the same model writes a summary: in the Responses API if the channel speaks it, else in chat
+completions. Either way it is one call, held, priced and recorded like any other, with the mark ``compaction``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from http import HTTPStatus
+
+import msgspec
+
+from gateway.domain.answer import (
+    AnswerBegan,
+    AnswerEvent,
+    AnswerFinished,
+    AnswerMark,
+    AnswerPart,
+    StopWord,
+    TextPiece,
+    UpstreamNamed,
+    UsageSeen,
+    join_strings,
+)
+from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.usage import Usage
+from gateway.inbound.api import AttemptPlan
+from gateway.inbound.chat.conversation import finish_translation
+from gateway.inbound.rendering import RenderedStream, RenderingAdapter
+from gateway.inbound.responses.output import field
+from gateway.inbound.responses.reader import ResponsesReader
+from gateway.inbound.responses.relay import ResponsesRelay, is_spoken, native_order
+from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, usage_object
+from gateway.inbound.responses.request import read_fields, translate_responses
+from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import (
+    AttemptFailed,
+    Failure,
+    LearnedRefusals,
+    Order,
+    PreparedRequest,
+    WholeAnswer,
+)
+from gateway.upstream.answer_errors import failure_told
+from gateway.upstream.answer_reader import AnswerReader, DialectAdapter
+from gateway.upstream.failures import bad_response
+from gateway.upstream.framing import SSEEvent
+from gateway.upstream.rawjson import NULL, Fields
+from gateway.upstream.vendors import vendor_of
+
+PATH = "/responses/compact"
+_READ_TRIGGERS = frozenset({"openai", "azure"})
+"""Vendors of which it is known. Others may ignore the item, and answer as if there were none."""
+_ABSENT = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
+
+
+class CompactionRenderer(ResponseRenderer):
+    """Gathers the summary, and writes one item of it when it is complete."""
+
+    def __init__(self, plan: ResponsePlan) -> None:
+        super().__init__(plan)
+        self._texts: list[bytes] = []
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no summary."""
+        return not b"".join(self._texts).strip(b'" ')
+
+    def take_texts(self, pieces: list[TextPiece]) -> bytes:
+        """See ``Renderer``."""
+        return b"".join([self.take(piece) for piece in pieces])
+
+    def take(self, event: AnswerEvent) -> bytes:
+        """See ``Renderer``. Of reasoning and calls nothing is left; a summary that is cut short is one as well."""
+        match event:
+            case AnswerBegan():
+                return super().take(event)
+            case TextPiece():
+                self._texts.append(event.piece)
+                self.held += len(event.piece)
+            case AnswerFinished() if not self._items:
+                text = rawjson.text(join_strings(self._texts))
+                item = {"id": self._next_id("cmp"), "type": COMPACTION, "encrypted_content": seal_summary(text)}
+                return self._begin() + self._pass(rawjson.encode(item))
+        return b""
+
+    def compacted(self, usage: Usage) -> bytes:
+        """The whole answer at the path of its own."""
+        head = {"id": self._plan.id, "object": "response.compaction", "created_at": self._plan.created}
+        items = b",".join(self._items)
+        return b'%b,"output":[%b],"usage":%b}' % (
+            rawjson.encode(head)[:-1],
+            items,
+            rawjson.encode(usage_object(usage)),
+        )
+
+    def _pass(self, item: bytes) -> bytes:
+        added = self._placed(
+            ((b"output_item.added", field(b"item", item)), (b"output_item.done", field(b"item", item)))
+        )
+        self._items.append(item)
+        self.held = len(item)
+        return added
+
+
+class SummaryStream(RenderedStream):
+    """A streamed summary: an answer without one is a failure."""
+
+    def _conclude(self, *, done: bool) -> bytes:
+        out = super()._conclude(done=done)
+        if self.finished and isinstance(self.renderer, CompactionRenderer) and self.renderer.empty:
+            self.failure, self.finished = bad_response(self._channel, "there is no summary in it"), False
+            return b""
+        return out
+
+
+class SummaryAdapter(RenderingAdapter):
+    """A dialect whose answers are summaries."""
+
+    def __init__(
+        self, dialect: DialectAdapter, renderer: Callable[[Order], CompactionRenderer], *, at_path: bool
+    ) -> None:
+        """``at_path``: the client wants the answer of ``PATH``."""
+        super().__init__(dialect, renderer, partial(_whole, renderer, at_path))
+
+    def stream(self, order: Order, channel: Channel) -> RenderedStream:
+        """See ``adapter.Adapter``."""
+        return SummaryStream(self._dialect.reader(order, channel), order, channel, self._renderer(order))
+
+
+def _whole(
+    renderer: Callable[[Order], CompactionRenderer],
+    at_path: bool,  # noqa: FBT001 - bound by position
+    order: Order,
+    channel: Channel,
+    events: list[AnswerEvent],
+) -> Callable[[Usage], bytes]:
+    writer = renderer(order)
+    for event in events:
+        writer.take(event)
+    if writer.empty:
+        raise AttemptFailed(bad_response(channel, "there is no summary in it"))
+    return writer.compacted if at_path else writer.response
+
+
+class ResponseTexts(AnswerReader):
+    """Reads the texts of a native answer."""
+
+    def __init__(self, order: Order, channel: Channel) -> None:
+        self._channel = channel
+        self._reader = ResponsesReader(order, channel)
+        self._begun = False
+
+    def read(self, event: SSEEvent) -> Iterable[AnswerPart]:
+        """See ``AnswerReader``."""
+        fields = rawjson.fields(event.data)
+        kind = rawjson.maybe(fields.get("type")) or event.name.decode("utf-8", "replace")
+        if kind == "error":
+            self.failure = failure_told(self._channel, event.data)
+            return
+        self._reader.take(event)
+        self.failure = self._reader.failure
+        if kind == "response.output_text.delta":
+            self._begun = True
+            yield TextPiece(bytes(fields["delta"]))
+        elif self._reader.complete and not self.failure:
+            yield from self._end(rawjson.fields(fields["response"]))
+
+    def read_whole(self, body: bytes) -> Iterable[AnswerPart]:
+        """See ``AnswerReader``."""
+        self._reader.whole(body)
+        yield from self._end(rawjson.fields(body))
+
+    def _end(self, response: Fields) -> Iterable[AnswerPart]:
+        yield UpstreamNamed(self._reader.upstream_id)
+        if not self._begun:
+            for item in rawjson.objects(response.get("output", NULL)):
+                if rawjson.maybe(item.get("type")) == "message":
+                    parts = rawjson.objects(item.get("content", NULL))
+                    yield from (TextPiece(bytes(part["text"])) for part in parts if "text" in part)
+        yield AnswerMark(COMPACTION)
+        if not rawjson.is_null(response.get("usage")):
+            yield UsageSeen({"usage": response["usage"]})
+        yield StopWord(self._reader.finish)
+        self.done = True
+
+
+class ResponsesDialect:
+    """The Responses API as a dialect, of which the texts alone are read. Implements ``DialectAdapter``."""
+
+    native_chat = None
+
+    def __init__(self, relay: ResponsesRelay) -> None:
+        self.prepare = relay.prepare
+        self.recalled = relay.recalled
+        self.failure = relay.failure
+
+    def reader(self, order: Order, channel: Channel) -> ResponseTexts:
+        """See ``DialectAdapter``."""
+        return ResponseTexts(order, channel)
+
+
+class CompactRelay(ResponsesRelay):
+    """The path of its own at a channel that may have it; without it the model writes a summary."""
+
+    path = PATH
+
+    def __init__(self, dialect: DialectAdapter, summary: Order, summaries: SummaryAdapter) -> None:
+        super().__init__(dialect)
+        self._summary = summary
+        self._summaries = summaries
+        self._summarizes = False
+        """The last request was one for a summary."""
+
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
+        """See ``adapter.Adapter``. The path has no output limit. If the hold needs one, the model writes a summary."""
+        self._summarizes = not order.form.compacts or order.output_budget is not None
+        if not self._summarizes:
+            return super().prepare(order, channel, served, learned)
+        summary = msgspec.structs.replace(self._summary, output_budget=order.output_budget, model=order.model)
+        return self._summaries.prepare(summary, channel, served, learned)
+
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
+        """See ``adapter.Adapter``."""
+        return self._summaries.whole(body, order, channel) if self._summarizes else super().whole(body, order, channel)
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """See ``adapter.Adapter``."""
+        found = super().failure(channel, status, headers, body)
+        return found if self._summarizes else msgspec.structs.replace(found, lacks_api=False, may_lack_api=False)
+
+    def repaired(self, failure: Failure) -> Order | None:
+        """The request for a summary, if there is no such path."""
+        return self._summary if not self._summarizes and failure.status in _ABSENT else None
+
+
+def plan_compaction(
+    order: Order,
+    channel: Channel,
+    chat: DialectAdapter,
+    renderer: Callable[[Order], CompactionRenderer],
+    *,
+    lacking: bool,
+    at_path: bool,
+) -> AttemptPlan:
+    """How a conversation is compacted at a channel. Raises BadRequest."""
+    if not lacking and is_spoken(channel):
+        native = native_order(order, channel.overrides)
+        if not at_path and vendor_of(channel.preset, channel.base_url).name in _READ_TRIGGERS:
+            return AttemptPlan(ResponsesRelay(chat), native, native=True)
+        summaries = SummaryAdapter(ResponsesDialect(ResponsesRelay(chat)), renderer, at_path=at_path)
+        if not at_path:
+            return AttemptPlan(summaries, summary_order(native), native=True)
+        relay = CompactRelay(chat, summary_order(native), summaries)
+        return AttemptPlan(relay, native, native=True, repaired=relay.repaired)
+    summary = summary_order(order)
+    translated, _ = translate_responses(summary, read_fields(summary.fields))
+    if translated.conversation is not None:
+        marks = (*translated.conversation.marks, COMPACTION)
+        talk = msgspec.structs.replace(translated.conversation, marks=marks)
+        translated = msgspec.structs.replace(translated, conversation=talk)
+    adapter = SummaryAdapter(chat, renderer, at_path=at_path)
+    return AttemptPlan(adapter, finish_translation(translated, channel), native=False)

@@ -1,0 +1,75 @@
+"""The summary that stands for a conversation: how it is requested, and how it is sent.
+
+Where an upstream cannot compact a conversation, the same model writes a summary. Clients keep it in a
+``compaction`` item, sealed as reasoning is, and send it back instead of the conversation; any model can go on from it.
+"""
+
+from typing import Any
+
+import msgspec
+
+from gateway.domain.answer import Seal, SealKind
+from gateway.inbound.sealed import unwrap, wrap
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import Order
+from gateway.upstream.rawjson import NULL
+
+COMPACTION = "compaction"
+"""The type of the item, and the mark of the call."""
+COMPACTIONS = frozenset({COMPACTION, "compaction_summary"})
+"""Types of items that stand for a conversation; the second is an older one of Codex."""
+TRIGGER = b'"compaction_trigger"'
+"""The type of the item that requests a compaction."""
+PROMPT = """\
+This conversation is about to be replaced by what you write now. Write a summary from which another model can continue \
+without having seen it:
+- what the user wants, in the user's own words where they matter, and every rule or preference that the user stated;
+- what was decided, and why;
+- what was done, with the names of files, commands and results, and what failed;
+- what remains to be done, and the next step.
+Keep every fact, name, number and agreement that may be needed later. Call no tools. Write the summary and nothing else.
+"""
+PROMPT_BOUND = 300
+"""Input tokens of the prompt, at most."""
+_HEAD = "The conversation so far was replaced by this summary of it:\n\n"
+_KEPT = frozenset(
+    {
+        *("model", "instructions", "tools", "parallel_tool_calls", "max_output_tokens", "reasoning", "service_tier"),
+        *("prompt_cache_key", "prompt_cache_retention", "safety_identifier", "user", "metadata"),
+        *("previous_response_id", "conversation", "stream"),
+    }
+)
+"""Fields that the request for a summary has from the client's."""
+
+
+def seal_summary(text: str) -> str:
+    """The content of a ``compaction`` item."""
+    return wrap(Seal(SealKind.COMPACTION, rawjson.encode(text)))
+
+
+def summary_in(sealed: str) -> str | None:
+    """What the model reads of a ``compaction`` item's content; None if it was not made here."""
+    seal = unwrap(sealed)
+    text = rawjson.maybe(seal.content) if seal is not None and seal.kind is SealKind.COMPACTION else None
+    return _HEAD + text if isinstance(text, str) else None
+
+
+def summary_order(order: Order) -> Order:
+    """The request for a summary instead of the client's own, in the words of the API."""
+    fields = {name: raw for name, raw in order.fields.items() if name in _KEPT}
+    given = order.fields.get("input", NULL)
+    items: list[Any] = []
+    if bytes(memoryview(given)[:1]) == b'"':
+        items.append({"type": "message", "role": "user", "content": given})
+    elif not rawjson.is_null(given):
+        items += [raw for raw in rawjson.items(given) if not _is_trigger(raw)]
+    fields["input"] = rawjson.raw([*items, {"type": "message", "role": "user", "content": PROMPT}])
+    fields["store"] = msgspec.Raw(b"false")
+    if not rawjson.is_null(fields.get("tools")):
+        fields["tool_choice"] = msgspec.Raw(b'"none"')
+    form = msgspec.structs.replace(order.form, compacts=False)
+    return msgspec.structs.replace(order, fields=fields, body=b"", form=form)
+
+
+def _is_trigger(raw: msgspec.Raw) -> bool:
+    return TRIGGER in bytes(raw) and rawjson.maybe(rawjson.fields(raw).get("type")) == "compaction_trigger"
