@@ -16,7 +16,7 @@ import pytest
 from gateway.client.control import ControlClient
 from gateway.commands.output import json_text
 from gateway.config import Config
-from gateway.domain.price import cost
+from gateway.domain.cost import cost
 from gateway.domain.units import Millis
 from gateway.server import embedded_server
 from gateway.store.store import Store

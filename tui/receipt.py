@@ -16,11 +16,13 @@ from gateway.domain.call import (
     request_size,
     wait_of,
 )
+from gateway.domain.cost import SEARCH_WORDS, counts_billed
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.price import Rates
 from gateway.domain.query import speed_of
 from gateway.domain.units import MILLION, Millis
+from gateway.domain.usage import PART_WORDS
 from gateway.domain.views import CallView
 from tui import format as fmt
 from tui.board import Board
@@ -101,17 +103,22 @@ def tone_of(call: CallView) -> str:
     return "warn" if call.status in (429, 499) or call.outcome in ("cancelled", "stopped") else "bad"
 
 
+_SAID = {
+    "input": "",
+    "output": "",
+    "cached input": " cached",
+    "cache write": " written to cache",
+    "long cache write": " written to cache for long",
+}
+"""The words of a receipt for what is billed; the others are used as they are."""
+
+
 def arithmetic(call: CallView, rates: Rates, glyphs: Glyphs) -> str:
     """The cost's formula with the numbers in it: ``529 x $3/M + 89 x $15/M, group x1 = $0.00292``."""
-    fresh = call.input_tokens - call.cached_tokens - call.cache_write_tokens
-    kinds = (
-        (fresh, rates.input, ""),
-        (call.cached_tokens, rates.cached_input, " cached"),
-        (call.cache_write_tokens - call.cache_write_long_tokens, rates.cache_write, " written to cache"),
-        (call.cache_write_long_tokens, rates.long_write, " written to cache for long"),
-        (call.output_tokens, rates.output, ""),
-    )
-    parts = [f"{n:,}{what} {glyphs.times} ${fmt.price(rate)}/M" for n, rate, what in kinds if n]
+    parts = [
+        f"{n:,}{_SAID.get(what, f' {what}')} {glyphs.times} ${fmt.price(rate)}{'' if what in SEARCH_WORDS else '/M'}"
+        for n, what, rate in counts_billed(call.usage, rates)
+    ]
     if rates.per_call:
         parts.append(f"{dollars(rates.per_call)} a call")
     group = f", group {brief_multiplier(rates.multiplier)}" if rates.multiplier != MILLION else ""
@@ -175,6 +182,10 @@ def _tokens(call: CallView) -> Iterator[Part]:
     yield f"   out {call.output_tokens:,}", ""
     if call.reasoning_tokens:
         yield f" ({call.reasoning_tokens:,} reasoning)", ""
+    if said := [f"{count:,} {PART_WORDS[name]}" for name, count in call.parts.items() if name in PART_WORDS]:
+        yield f"   {', '.join(said)}", ""
+    if call.variant:
+        yield f"   {safe(call.variant)}", ""
     yield f"   {safe(call.usage_source)}", "warn" if call.usage_source in ("estimated", "partial") else "dim"
 
 

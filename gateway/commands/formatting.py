@@ -10,6 +10,7 @@ from gateway.commands.options import now
 from gateway.commands.output import TextWithEnd, json_value
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, UpstreamPrices
+from gateway.domain.cost import SEARCH_WORDS, counts_billed
 from gateway.domain.errors import GatewayError
 from gateway.domain.forecast import balance_end, balance_forecast, forecast, pace_start
 from gateway.domain.human_values import brief_multiplier, brief_span, count_text, local_time
@@ -274,17 +275,9 @@ def receipt(call: CallView) -> list[str]:
     rates = call.rates
     if rates is None:
         return []
-    fresh = call.input_tokens - call.cached_tokens - call.cache_write_tokens
     lines = [
-        f"{count:,} {what} at {dollars(rate)} per million"
-        for count, rate, what in (
-            (fresh, rates.input, "input"),
-            (call.cached_tokens, rates.cached_input, "cached input"),
-            (call.cache_write_tokens - call.cache_write_long_tokens, rates.cache_write, "cache write"),
-            (call.cache_write_long_tokens, rates.long_write, "long cache write"),
-            (call.output_tokens, rates.output, "output"),
-        )
-        if count
+        f"{count:,} {what} at {dollars(rate)} {'each' if what in SEARCH_WORDS else 'per million'}"
+        for count, what, rate in counts_billed(call.usage, rates)
     ]
     return lines + _extras(rates)
 

@@ -16,12 +16,13 @@ from gateway.commands.options import SOME, confirm, json_option, naming, yes_opt
 from gateway.commands.output import out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.domain.channel import Dialect
+from gateway.domain.cost import cost
 from gateway.domain.errors import NotFound
 from gateway.domain.fields import PRICE
 from gateway.domain.human_values import count_text, written_tier
 from gateway.domain.money import dollars, number
 from gateway.domain.patterns import is_pattern, matches, near_names
-from gateway.domain.price import Price, PriceDraft, cost, rates
+from gateway.domain.price import Price, PriceDraft, rates
 from gateway.domain.price_view import PriceView
 from gateway.domain.quoting import listed_names
 from gateway.domain.text import plain, word

@@ -24,6 +24,7 @@ from gateway.domain.money import dollars
 from gateway.domain.query import CallOrder, parse
 from gateway.domain.repeated_calls import earlier_attempts, repeated_calls
 from gateway.domain.text import plain
+from gateway.domain.usage import PART_WORDS
 from gateway.domain.views import CallView, SumRow
 
 USUAL_MS = 7 * 86_400_000
@@ -309,8 +310,10 @@ def _usage(call: CallView) -> str:
         (call.cache_write_long_tokens, "of it for an hour or more"),
         (call.output_tokens, "output"),
         (call.reasoning_tokens, "of them reasoning"),
+        *((count, PART_WORDS[name]) for name, count in call.parts.items() if name in PART_WORDS),
     )
     if call.outcome == Outcome.LOST and call.usage_source == "none":
         return "not known"
     source = f" ({call.usage_source})" if call.usage_source != "none" else ""
-    return (", ".join(f"{count:,} {what}" for count, what in said if count) or "no tokens") + source
+    tier = f", {call.variant} processing" if call.variant else ""
+    return (", ".join(f"{count:,} {what}" for count, what in said if count) or "no tokens") + source + tier

@@ -174,6 +174,7 @@ def price(value: Price) -> None:
         _check_amounts(rule)
         _demand(not rule.variant or rule.variant in VARIANTS, "variant", f"must be one of {', '.join(VARIANTS)}")
         _demand(rule.since or rule.during or rule.variant, "rules", "must have a day, hours or a variant")
+        _demand(rule.since % 60_000 == 0, "since", "must be a whole minute")
         for hours in rule.during:
             fits = 0 <= hours.start < DAY_MINUTES and 0 <= hours.end <= DAY_MINUTES and hours.days
             _demand(fits, "during", f"'{plain(str(hours), 60)}' is not a span of a day")

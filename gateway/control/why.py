@@ -219,7 +219,7 @@ def _then(error: GatewayError | None, wanted: PlannedCall) -> Obstacle | None:
 def _price(found: DryRun, entry: ModelEntry | None, model: str, catalog: Catalog) -> Price | None:
     """The price of the model that would be tried first: a fallback has its own."""
     if found.choice is not None and found.choice.route is not None:
-        return catalog.price(found.choice.route.served.name)
+        return found.choice.route.served.price
     return catalog.price_shown(entry) if entry is not None else catalog.price(model)
 
 

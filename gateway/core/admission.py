@@ -112,8 +112,7 @@ def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> A
     context, catalog = call.context, call.context.catalog
     name = context.request.model
     entry = entry_for(call)
-    price = call.attempt.price = catalog.price(name)
-    if price is None and entry.routes and catalog.registry.settings.refuse_unpriced:
+    if entry.routes and not entry.effects.prices and catalog.registry.settings.refuse_unpriced:
         msg = (
             f"model '{plain(name)}' has no price and this gateway refuses unpriced models; "
             f"'tollkeeper price set {word(name)} --input DOLLARS --output DOLLARS' (per million tokens)"
@@ -199,7 +198,8 @@ def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = nothing_recal
 
 def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
     context, effects = call.context, model.effects
-    price, multiplier, hold = context.catalog.price(model.name), context.group.multiplier, context.token.hold_output
+    multiplier, hold = context.group.multiplier, context.token.hold_output
+    price = context.catalog.prices_at(effects.prices, context.visit.ts)
     need = need_of(context.request, effects, price, multiplier, recall, hold_output=hold)
     return ModelNeed(model.name, need, price, effects.plain)
 

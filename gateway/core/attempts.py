@@ -147,7 +147,6 @@ class Attempts:
             route = step.route
             if step.entry is not current:
                 current, order = step.entry, _order_of(step.entry, order)
-                call.attempt.price = call.context.catalog.price(current.name)
             call.begin_attempt(route, step.choice.why, len(tries.failures) + 1)
             self._progress.routed(call)
 

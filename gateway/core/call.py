@@ -173,7 +173,10 @@ class Call:
         if attempt.number:  # nothing stays of the attempt before
             attempt.stream, attempt.reply_headers, attempt.parts, attempt.native = None, {}, 0, False
         attempt.route, attempt.route_reason, attempt.number = route, reason, number
-        model = route.served.name
+        model, price = route.served.name, route.served.price
+        if price is not None and price.rules:
+            price = self.context.catalog.prices_at((price,), self.context.visit.ts)
+        attempt.price = price
         self.running = msgspec.structs.replace(
             self.running,
             held=self.held,

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from gateway.core.group_policy import Offer, Rank, models_after, rank_offers
-from gateway.core.model_prices import prices_in_effect
+from gateway.core.model_prices import PricesNow, channel_price, prices_by_model, prices_in_effect
 from gateway.core.quota import NO_EFFECTS, ChannelEffects, effects_of, known_limit, with_limit
 from gateway.core.rate_scopes import (
     CallScopes,
@@ -115,19 +115,26 @@ class Catalog:
         self.registry = registry
         self.token_by_digest = {t.digest: t for t in registry.tokens.values()}.get
         """Gives the token whose key has this digest; None if there is none."""
-        self.prices: Mapping[str, Price] = prices_in_effect(registry)
-        """What each model costs, mappings included."""
+        named = prices_in_effect(registry)
+        self.prices: Mapping[str, Price] = prices_by_model(named, registry)
+        """What each model costs, mappings included; of a model without a price of its own what its first channel with
+        one asks."""
+        self.prices_at = PricesNow().at
+        """Gives the price of calls that begin at a moment, of prices of this catalog."""
         self.price = self.prices.get
         """Gives the price of a model; None if it has none."""
-        self._groups = {name: _group_models(group, registry, self.prices) for name, group in registry.groups.items()}
+        self._groups = {
+            name: _group_models(group, registry, named, self.prices) for name, group in registry.groups.items()
+        }
         self.seen: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}
         """What tokens see that were asked for, by their group and patterns; see ``visible``."""
         self.scopes: dict[TokenId, CallScopes] = {}
         """What limits those tokens; see ``terms``."""
 
     def price_shown(self, entry: ModelEntry) -> Price | None:
-        """The price of a model; of an alias, that of the model that answers, even if the alias once had its own."""
-        return self.price(answering(entry).name)
+        """The price of a model at the channel that is tried first; of an alias, that of the model that answers."""
+        target = answering(entry)
+        return target.routes[0].served.price if target.routes else self.price(target.name)
 
     def price_for(self, entry: ModelEntry, token: Token) -> Price | None:
         """What a model costs this token: the price, times the multiplier of its group."""
@@ -216,7 +223,9 @@ def answering(entry: ModelEntry) -> ModelEntry:
     return entry.fallbacks[0] if entry.fallbacks and not entry.routes else entry
 
 
-def _group_models(group: Group, registry: Registry, priced: Container[str]) -> dict[str, ModelEntry]:
+def _group_models(
+    group: Group, registry: Registry, named: Mapping[str, Price], priced: Container[str]
+) -> dict[str, ModelEntry]:
     offers: dict[str, list[tuple[Channel, ServedModel]]] = {}
     limits: dict[str, list[int | None]] = {}
     ways: dict[ChannelId, _ChannelRoute] = {}
@@ -226,10 +235,14 @@ def _group_models(group: Group, registry: Registry, priced: Container[str]) -> d
             for served in channel.models:
                 if matches(served.name, group.models):
                     price = registry.prices.get(served.name) or registry.prices.get(served.upstream_name)
-                    offer = (channel, with_limit(channel, served, price))
+                    known = with_limit(channel, served, price)
+                    own = channel_price(channel, served, named)
+                    offer = (channel, known if own is known.price else msgspec.structs.replace(known, price=own))
                     offers.setdefault(served.name, []).append(offer)
                     limits.setdefault(served.name, []).append(known_limit(channel, served))
     entries = {}
+    if registry.settings.refuse_unpriced:
+        offers = {name: _priced_offers(found) for name, found in offers.items()}
     for name in sorted(offers):
         order = rank_offers(group.policy, offers[name], registry)
         entry = _entry(name, [_route(offer, rank, ways[offer[0].id]) for offer, rank in order])
@@ -238,6 +251,11 @@ def _group_models(group: Group, registry: Registry, priced: Container[str]) -> d
         return entries
     refuse = registry.settings.refuse_unpriced
     return _with_fallbacks(entries, group, {name for name in entries if not refuse or name in priced})
+
+
+def _priced_offers(offers: list[tuple[Channel, ServedModel]]) -> list[tuple[Channel, ServedModel]]:
+    """Those with a price, if any has one: an unpriced channel is not to answer where unpriced models are refused."""
+    return [offer for offer in offers if offer[1].price is not None] or offers
 
 
 def _largest(limits: Sequence[int | None]) -> int | None:

@@ -238,8 +238,6 @@ class Chooser:
         passed = choice.passed
         if entry.fallbacks and (choice.route is None or choice.resting):
             choice = self._fall_back(call, entry, choice)
-            if choice.route is not None:
-                call.attempt.price = call.context.catalog.price(choice.route.served.name)
         if choice.route is None and (waited or not choice.gates):
             raise no_channel(call, choice)
         if passed and choice.route is not None and not dry:

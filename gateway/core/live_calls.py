@@ -21,8 +21,9 @@ from gateway.core.event_bus import EventBus
 from gateway.core.quota import MoneyBooks, left_to_stop
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome, Running
+from gateway.domain.cost import cost
 from gateway.domain.errors import QuotaExceeded
-from gateway.domain.price import cost, rates
+from gateway.domain.price import rates
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import Usage
 

@@ -1,16 +1,23 @@
-"""Model prices: which price applies to a model, and who set it.
+"""Model prices: which price applies to a model at a channel, and who set it.
+
+Of these the first one counts: the price that the owner set for the model at that channel; the one the owner set for the
+model; the one imported for that channel, which its upstream publishes or its vendor lists; nothing at all at a local
+server; the one imported for the model.
 
 A price is set by the owner, or imported from a price list. A model that a channel offers under another name (a mapping)
 has the price of its target, the model it stands for there, unless it has one of its own. A price that the owner set
 comes before an imported one: a mapping whose own price was imported follows its target once the owner prices that.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gateway.core.price_change import differs
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.price import Price
+from gateway.domain.cost import dearest
+from gateway.domain.price import Price, in_force
 from gateway.domain.registry import Registry
+from gateway.domain.units import Millis, Nanos
+from gateway.upstream.vendors import LOCAL, vendor_of
 
 MANUAL = "manual"
 """Source of a price that the owner set."""
@@ -21,6 +28,29 @@ LIKE = "like "
 def set_by_owner(price: Price) -> bool:
     """Whether the owner chose this price; then no list replaces it."""
     return price.source == MANUAL or price.source.startswith(LIKE)
+
+
+LOCAL_SOURCE = "local server"
+"""Source of the price of what runs on this machine: nothing."""
+
+
+def channel_price(channel: Channel, served: ServedModel, prices: Mapping[str, Price]) -> Price | None:
+    """What a model costs at a channel; None: it is not known. ``prices``: of models, see ``prices_in_effect``."""
+    own, named = served.price, prices.get(served.name)
+    if own is not None and set_by_owner(own):
+        return own
+    if named is not None and set_by_owner(named):
+        return named
+    if own is not None:
+        return own
+    if is_free_server(channel):
+        return Price(model=served.name, input=Nanos(0), output=Nanos(0), source=LOCAL_SOURCE)
+    return named
+
+
+def is_free_server(channel: Channel) -> bool:
+    """Whether the channel is a model server that usually runs on the owner's machine, and asks for nothing."""
+    return vendor_of(channel.preset, channel.base_url).name in LOCAL
 
 
 def prices_in_effect(registry: Registry) -> dict[str, Price]:
@@ -43,6 +73,37 @@ def prices_in_effect(registry: Registry) -> dict[str, Price]:
             if target is not None and (price is None or set_by_owner(target)):
                 found[name] = target
     return found
+
+
+def prices_by_model(named: Mapping[str, Price], registry: Registry) -> dict[str, Price]:
+    """The same, and of a model without a price of its own what its first channel with one asks."""
+    found = dict(named)
+    for channel in in_order(registry.channels.values()):
+        for served in channel.models:
+            if served.name not in found and (price := channel_price(channel, served, named)) is not None:
+                found[served.name] = price
+    return found
+
+
+class PricesNow:
+    """The prices of one configuration that have rules, and of models with several prices, as they are in force.
+
+    They are found out once a minute: no rule begins or ends within one.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, ...], tuple[int, Price]] = {}
+        """By the identities of the prices, which live as long as the configuration."""
+
+    def at(self, prices: Sequence[Price], moment: Millis) -> Price | None:
+        """The price of calls that begin then: of several the highest amounts; None if there is none."""
+        if not prices or (len(prices) == 1 and not prices[0].rules):
+            return prices[0] if prices else None
+        key, minute = tuple(map(id, prices)), moment // 60_000
+        found = self._found.get(key)
+        if found is None or found[0] != minute:
+            found = self._found[key] = minute, dearest([in_force(price, moment) for price in prices])
+        return found[1]
 
 
 def own_prices(

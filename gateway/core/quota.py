@@ -24,9 +24,10 @@ always ask for far more than they use. Their caps go out unchanged, so such a ca
 Long: what is needed, what is left and what is held are one calculation.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import msgspec
 
@@ -35,10 +36,11 @@ from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, budget_name, window_end, window_start
 from gateway.domain.call import Running
 from gateway.domain.channel import Channel, Overrides, ServedModel
+from gateway.domain.cost import PLAIN, CallExtras, highest_cost
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.media_size import NO_MEDIA
-from gateway.domain.price import Price, highest_cost
+from gateway.domain.price import VARIANTS, Price
 from gateway.domain.prompt_size import (
     BOUND_BYTES_PER_TOKEN,
     SCHEMAS,
@@ -81,6 +83,8 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The most that ``input`` and ``minimum`` can cost."""
     free: bool = False
     """Nothing is charged, whatever is used."""
+    extras: CallExtras = PLAIN
+    """What it may be billed for in addition to text."""
     owner_limit: bool = False
     """The token's owner chose ``output`` for a call without a cap: a cap that the gateway chooses is at most that."""
 
@@ -122,6 +126,8 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     """No owner touches the output's length: a client's one cap goes out unchanged, except for ``max_output``."""
     max_output: int | None = None
     """The model's own limit; of several the highest. None: of some channel it is not known."""
+    prices: tuple[Price, ...] = ()
+    """What they ask for it, each price once; without channels that have none."""
     uncapped: int = 0
     """Output tokens to hold for without a cap, of each choice."""
     minimum: int = 0
@@ -149,6 +155,7 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
     dialects = {channel.dialect.info for channel, _ in found}
     return ChannelEffects(
         offers=found,
+        prices=tuple({id(served.price): served.price for _, served in found if served.price is not None}.values()),
         added_input=max(map(_added_input, edits), default=0),
         plain=all(map(_is_quiet, edits)),
         max_output=max(known) if known and len(known) == len(limits) else None,
@@ -197,22 +204,57 @@ def need_of(
     if request.media is not NO_MEDIA:
         tokens += max([request.media.bound(served.upstream_name) for _, served in effects.offers], default=0)
     output = _output(request, effects)
+    extras = call_extras(request, effects) if price is not None and (price.extras or price.rules) else PLAIN
     if not hold_output:
-        return _priced_need(tokens, output, price, multiplier)
-    need = _priced_need(tokens, _held_output(output, hold_output, request.choices, effects), price, multiplier)
+        return _priced_need(tokens, output, price, multiplier, extras)
+    need = _priced_need(tokens, _held_output(output, hold_output, request.choices, effects), price, multiplier, extras)
     return need if need.capped or not need.output else msgspec.structs.replace(need, owner_limit=True)
 
 
-def _priced_need(tokens: int, output: tuple[int, int, int], price: Price | None, multiplier: int) -> CallNeed:
+_SEARCH_OPTIONS = ("web_search_options", "plugins")
+"""Fields that let a vendor search; so does a tool with ``search`` in its type."""
+SEARCHES_HELD = 10
+"""Searches to hold for where a request allows them and names no number."""
+_MOST_USES = re.compile(rb'"max_uses"\s*:\s*(\d{1,4})')
+
+
+def call_extras(request: InboundRequest, effects: ChannelEffects) -> CallExtras:
+    """What a call may be billed for in addition to text, as its request and its channels' parameters tell."""
+    own = [edits.set for channel, _ in effects.offers if (edits := channel.overrides) is not None]
+    names: dict[str, None] = {}
+    for fields in cast("list[Mapping[str, object]]", [request.fields, *own]):
+        for field in ("service_tier", "speed"):
+            names |= _variants_of(fields.get(field))
+    tools = bytes(request.fields.get("tools", b""))
+    searches = 0
+    if b"search" in tools or any(name in request.fields for name in _SEARCH_OPTIONS):
+        uses = [int(found) for found in _MOST_USES.findall(tools)]
+        searches = sum(uses) if uses else SEARCHES_HELD
+    media = request.media is not NO_MEDIA or request.remote_input
+    return CallExtras(media=media, searches=searches, variants=tuple(names))
+
+
+def _variants_of(value: object) -> dict[str, None]:
+    """The variants of a price that a service tier may lead to; ``auto`` leads to any."""
+    text = "" if value is None else (value if isinstance(value, str) else bytes(cast("msgspec.Raw", value)).decode())
+    name = text.strip('" ').lower()
+    if name == "auto":
+        return dict.fromkeys(VARIANTS)
+    return {name: None} if name in VARIANTS else {}
+
+
+def _priced_need(
+    tokens: int, output: tuple[int, int, int], price: Price | None, multiplier: int, extras: CallExtras = PLAIN
+) -> CallNeed:
     capped, minimum, most = output
     if price is None or not multiplier or (not price.input and price.free):
         nothing = Nanos(0)
         return CallNeed(
             input=tokens, capped=capped, minimum=minimum, output=most, nanos=nothing, least=nothing, free=True
         )
-    nanos = highest_cost(price, tokens, most, multiplier)
-    least = nanos if minimum == most else highest_cost(price, tokens, minimum, multiplier)
-    return CallNeed(input=tokens, capped=capped, minimum=minimum, output=most, nanos=nanos, least=least)
+    nanos = highest_cost(price, tokens, most, multiplier, extras)
+    least = nanos if minimum == most else highest_cost(price, tokens, minimum, multiplier, extras)
+    return CallNeed(input=tokens, capped=capped, minimum=minimum, output=most, nanos=nanos, least=least, extras=extras)
 
 
 def _held_output(
@@ -238,7 +280,9 @@ def affordable_output(need: CallNeed, held: int, held_tokens: int, price: Price 
     if price is None or price.free or not multiplier:
         return most
     steps = range(most + 1)
-    return max(0, bisect_right(steps, held, key=lambda out: highest_cost(price, need.input, out, multiplier)) - 1)
+    return max(
+        0, bisect_right(steps, held, key=lambda out: highest_cost(price, need.input, out, multiplier, need.extras)) - 1
+    )
 
 
 def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
@@ -258,6 +302,7 @@ def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
         nanos=max(one.nanos for one in needs),
         least=max(one.least for one in needs),
         free=all(one.free for one in needs),
+        extras=next((one.extras for one in needs if one.extras is not PLAIN), PLAIN),
         owner_limit=owner_limit,
     )
 
@@ -266,7 +311,7 @@ def _with_input(one: ModelNeed, tokens: int, multiplier: int) -> CallNeed:
     need = one.need
     if need.input == tokens:
         return need
-    return _priced_need(tokens, (need.capped, need.minimum, need.output), one.price, multiplier)
+    return _priced_need(tokens, (need.capped, need.minimum, need.output), one.price, multiplier, need.extras)
 
 
 def _output(request: InboundRequest, effects: ChannelEffects) -> tuple[int, int, int]:

@@ -14,9 +14,10 @@ import msgspec
 
 from gateway.core.call import Call
 from gateway.domain.call import FailureKind, Outcome, Record
+from gateway.domain.cost import cost, highest_cost
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
 from gateway.domain.estimate import Calibration
-from gateway.domain.price import cost, highest_cost, rates
+from gateway.domain.price import rates
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource, canonical
@@ -190,7 +191,7 @@ def _possible(call: Call, *, charged: bool) -> dict[str, Nanos]:
         most = call.held
         if price is not None:
             need, multiplier = call.need, call.context.group.multiplier
-            most = min(most, highest_cost(price, need.input, need.output, multiplier))
+            most = min(most, highest_cost(price, need.input, need.output, multiplier, need.extras))
         found[channel] = Nanos(found.get(channel, 0) + most)
     return found
 

@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
-from gateway.domain.price import Tier
+from gateway.domain.price import Price, Tier
 from gateway.domain.text import mask, plain
 from gateway.domain.units import MILLION, ChannelId, Millis, Nanos
 
@@ -158,6 +158,9 @@ class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Its price there, where the upstream tells."""
     live: bool = False
     """Let in by a pattern of the channel: it goes when the upstream lists it no more."""
+    price: Price | None = None
+    """What it costs at this channel, if the owner or a list gave it a price here: it comes before that of the model;
+    see ``core.model_prices``."""
 
     @property
     def upstream_name(self) -> str:

@@ -5,7 +5,7 @@ show the formula with its numbers. What a price says, from outside in: rules (wh
 a service tier), tiers (for longer inputs), and rates (of each kind of tokens, and of each search).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -18,10 +18,8 @@ from gateway.domain.usage import (
     INPUT_PARTS,
     LONGEST_WRITE,
     MODALITIES,
-    OUTPUT_PARTS,
     PARTS,
     SEARCHES,
-    Usage,
 )
 
 REASONING: Final = "reasoning"
@@ -41,8 +39,6 @@ RATE_WORDS: Final[Mapping[str, str]] = {
     "file_searches": "file search",
 }
 """What people call them."""
-_MEDIA: Final = (*INPUT_PARTS, *CACHED_PARTS)
-_OUTPUT: Final = (*OUTPUT_PARTS, CITATIONS, REASONING)
 
 
 class Tier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -185,20 +181,6 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return 0 if name in SEARCHES else self.output
 
 
-class CallExtras(msgspec.Struct, frozen=True, gc=False):
-    """What a call may be billed for beside plain text."""
-
-    media: bool = False
-    """Its input may hold audio, images or video."""
-    searches: int = 0
-    """How often the vendor may search for it at most."""
-    variants: tuple[str, ...] = ()
-    """How it may be processed, beside the standard way."""
-
-
-PLAIN = CallExtras()
-
-
 def in_force(price: Price, moment: Millis) -> Price:
     """The price of calls that begin at this moment. Of its rules it has only those for a variant, without conditions.
 
@@ -258,7 +240,7 @@ def _rates_at(price: Price, best: Price | Tier, multiplier: int) -> Rates:
     return Rates(best.input, cached, write, best.output, price.per_call, multiplier, best.cache_write_long, extras)
 
 
-_AMOUNTS = ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call")
+AMOUNTS: Final = ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call")
 
 
 def multiply(price: Price, multiplier: int) -> Price:
@@ -279,95 +261,10 @@ def _tiers_times(tiers: tuple[Tier, ...], multiplier: int) -> tuple[Tier, ...]:
 
 def _times(at: Price | Tier | PriceRule, multiplier: int) -> dict[str, Any]:
     half = MILLION // 2
-    amounts = {name: getattr(at, name, None) for name in _AMOUNTS}
+    amounts = {name: getattr(at, name, None) for name in AMOUNTS}
     found: dict[str, Any] = {
         name: Nanos((nanos * multiplier + half) // MILLION) for name, nanos in amounts.items() if nanos is not None
     }
     if at.extras:
         found["extras"] = {name: Nanos((rate * multiplier + half) // MILLION) for name, rate in at.extras.items()}
     return found
-
-
-def highest_cost(
-    price: Price, input_tokens: int, output_tokens: int, multiplier: int, extras: CallExtras = PLAIN
-) -> Nanos:
-    """The most that a call of at most so many tokens can cost, for a hold. ``price`` is one in force.
-
-    Any part of the input may be read from a cache or written to one, the output may be of any kind, and a shorter
-    input may fall into a more expensive tier.
-    """
-    most = _highest(price, input_tokens, output_tokens, extras)
-    for variant in extras.variants:
-        if (other := of_variant(price, variant)) is not None:
-            most = max(most, _highest(other, input_tokens, output_tokens, extras))
-    return _round(most, multiplier)
-
-
-def _highest(price: Price, input_tokens: int, output_tokens: int, extras: CallExtras) -> int:
-    most = 0
-    for at, longest in _longest_inputs(price, input_tokens) if price.tiers else ((price, input_tokens),):
-        into = max(at.input, at.cached_input or 0, at.cache_write or 0, at.cache_write_long or 0)
-        out, fees = int(at.output), int(price.per_call)
-        if price.extras or at.extras:
-            own = {**price.extras, **at.extras}
-            into = max(into, own.get(LONGEST_WRITE, 0), *(own.get(name, 0) for name in _MEDIA if extras.media))
-            out = max(out, *(own.get(name, 0) for name in _OUTPUT))
-            fees += extras.searches * max(own.get(name, 0) for name in SEARCHES)
-        most = max(most, longest * into + output_tokens * out + fees * MILLION)
-    return most
-
-
-def _longest_inputs(price: Price, input_tokens: int) -> list[tuple[Price | Tier, int]]:
-    """The rates that may apply to at most so many input tokens, each with the most of these it applies to."""
-    starts = sorted({tier.above for tier in price.tiers if tier.above < input_tokens})
-    ends = dict(zip(starts, [*starts[1:], input_tokens], strict=True)) if starts else {}
-    tiers = [(tier, ends[tier.above]) for tier in price.tiers if tier.above in ends]
-    return [(price, starts[0] if starts else input_tokens), *tiers]
-
-
-def cost(usage: Usage, at: Rates) -> Nanos:
-    """Nano-dollars of one usage: integers throughout and one half-up rounding at the end."""
-    fresh = max(0, usage.input - usage.cached - usage.cache_write)
-    micro = (
-        fresh * at.input
-        + usage.cached * at.cached_input
-        + (usage.cache_write - usage.cache_write_long) * at.cache_write
-        + (usage.cache_write_long * at.long_write if usage.cache_write_long else 0)
-        + usage.output * at.output
-        + at.per_call * MILLION
-    )
-    if at.extras:
-        micro += sum(count * (rate - instead) for _, count, rate, instead in parts_billed(usage, at))
-    return _round(micro, at.multiplier)
-
-
-def parts_billed(usage: Usage, at: Rates) -> Iterator[tuple[str, int, int, int]]:
-    """The parts of a usage that have rates of their own: name, count, that rate, and the one of the whole.
-
-    None is counted twice: ``input_audio`` is here without its cached tokens. Searches are counted in millions, as their
-    rate is for one of them.
-    """
-    parts, extras = usage.parts, at.extras or {}
-    left = usage.output
-    if parts:
-        for kind in MODALITIES:
-            cached = parts.get(f"cached_{kind}", 0)
-            fresh = parts.get(f"input_{kind}", 0) - cached
-            yield f"input_{kind}", fresh, at.part(f"input_{kind}"), at.input
-            yield f"cached_{kind}", cached, at.part(f"cached_{kind}"), at.cached_input
-        yield LONGEST_WRITE, parts.get(LONGEST_WRITE, 0), at.part(LONGEST_WRITE), at.long_write
-        for name in (*OUTPUT_PARTS, CITATIONS):
-            count = parts.get(name, 0)
-            left -= count
-            yield name, count, at.part(name), at.output
-        for name in SEARCHES:
-            yield name, parts.get(name, 0) * MILLION, at.part(name), 0
-    if usage.reasoning and REASONING in extras:
-        yield REASONING, min(usage.reasoning, left), extras[REASONING], at.output
-
-
-_SCALE = MILLION * MILLION
-
-
-def _round(micro: int, multiplier: int) -> Nanos:
-    return Nanos((2 * micro * multiplier + _SCALE) // (2 * _SCALE))

@@ -32,6 +32,17 @@ SEARCHES: Final = ("searches", "file_searches")
 """Uses of tools that the vendor runs: searches of the web, and of files that it stores."""
 PARTS: Final = (*INPUT_PARTS, *CACHED_PARTS, LONGEST_WRITE, *OUTPUT_PARTS, CITATIONS, *SEARCHES)
 
+PART_WORDS: Final[Mapping[str, str]] = {
+    **{f"input_{kind}": f"of the input {kind}" for kind in MODALITIES},
+    **{f"cached_{kind}": f"of the cached input {kind}" for kind in MODALITIES},
+    LONGEST_WRITE: "written to the cache for 12 hours",
+    **{f"output_{kind}": f"of the output {kind}" for kind in MODALITIES},
+    CITATIONS: "of the output citations",
+    "searches": "web searches",
+    "file_searches": "file searches",
+}
+"""What follows the count of each."""
+
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Token counts of one call, all >= 0.
@@ -66,6 +77,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 
 NOTHING = Usage()
+
+
+def kinds_of(usage: Usage, side: str) -> dict[str, int]:
+    """The tokens of the input or the output that are not text, in OpenAI's names: ``audio_tokens``, and so on."""
+    if not usage.parts:
+        return {}
+    counts = {kind: usage.parts.get(f"{side}_{kind}", 0) for kind in MODALITIES}
+    return {f"{kind}_tokens": count for kind, count in counts.items() if count}
 
 
 def canonical(usage: Usage) -> Usage:

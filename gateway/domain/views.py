@@ -23,7 +23,7 @@ from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain
 from gateway.domain.token import TokenFields, TokenState
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.usage import UsageSource
+from gateway.domain.usage import Usage, UsageSource
 
 
 class BudgetView(Budget, frozen=True, kw_only=True, omit_defaults=False):
@@ -273,6 +273,19 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     """Of its tokens what is audio, images, video, citations or kept in the cache for 12 hours; and searches."""
     variant: str = ""
     """How it was processed, if not in the standard way: ``flex``, ``priority``, ``fast``, ``batch``."""
+
+    @property
+    def usage(self) -> Usage:
+        """The counts as one value."""
+        return Usage(
+            input=self.input_tokens,
+            cached=self.cached_tokens,
+            cache_write=self.cache_write_tokens,
+            cache_write_long=self.cache_write_long_tokens,
+            output=self.output_tokens,
+            reasoning=self.reasoning_tokens,
+            parts=self.parts,
+        )
 
     @property
     def count(self) -> int:

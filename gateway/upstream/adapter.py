@@ -14,7 +14,7 @@ from gateway.domain.channel import Channel, ServedModel, TokenLimitField
 from gateway.domain.conversation import Conversation
 from gateway.domain.estimate import estimate
 from gateway.domain.long_strings import NOTHING_LONG, Buffer, LongStrings
-from gateway.domain.usage import Usage
+from gateway.domain.usage import Usage, kinds_of
 from gateway.upstream.redaction.answers import NO_SCREEN, Screen
 
 PIECES = 256
@@ -322,8 +322,8 @@ def as_object(usage: Usage) -> dict[str, object]:
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
         "total_tokens": usage.total,
-        "prompt_tokens_details": details,
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "prompt_tokens_details": details | kinds_of(usage, "input"),
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning} | kinds_of(usage, "output"),
     }
 
 

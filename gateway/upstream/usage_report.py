@@ -31,6 +31,7 @@ from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.output_limit import read_limit
 from gateway.upstream.rawjson import Fields
 from gateway.upstream.usage_marks import EXTRA_SIGNS, PRICED_TIERS, SUSPECT, marks_of
+from gateway.upstream.usage_parts import named_variant, parts_of, variant_of
 
 PLAUSIBLE = 20_000_000
 """Tokens: ten times the largest context on offer. No call has more."""
@@ -138,6 +139,8 @@ def reading_of(found: RegularUsage) -> UsageReading | None:
         long = details.cache_write_long_tokens or 0
     if (more := found.completion_tokens_details) is not None:
         reasoning = more.reasoning_tokens or 0
+    if (details and details.audio_tokens) or (more and more.audio_tokens):
+        return None  # audio may be among the cached tokens
     fits = inputs + outputs == found.total_tokens <= PLAUSIBLE and cached + write <= inputs and reasoning <= outputs
     if not fits or min(inputs, outputs, cached, long, reasoning) < 0 or long > write:
         return None
@@ -181,7 +184,7 @@ def _read_counts(report: Mapping[str, Any], within: Within) -> UsageReading | No
         inputs = _whole_input(report, inputs, cached + write, total, outputs or 0, within)
     apart = _thoughts_apart(report, figures)
     if outputs is not None and apart:
-        outputs, reasoning, total = outputs + apart, apart, None
+        outputs, reasoning, total = outputs + apart, figures.first("reasoning_tokens") or 0, None
     if outputs is None and total is not None and total > inputs:
         outputs = figures.believed(total - inputs, _most_output(within()))
     if outputs is not None and total is not None and total not in (inputs + outputs, reported + outputs):
@@ -194,7 +197,8 @@ def _read_counts(report: Mapping[str, Any], within: Within) -> UsageReading | No
         else:
             figures.suspect = True
     figures.suspect = figures.suspect or (outputs is not None and reasoning > outputs)
-    usage = _usage(inputs, cached, write, outputs, reasoning, long=figures.deep(CACHE_WRITE_LONG))
+    long = figures.deep(CACHE_WRITE_LONG)
+    usage = _usage(report, inputs, cached, outputs, reasoning, write=write, long=long)
     shown = _shown_counts(report) == (usage.input, usage.output, usage.total)
     return UsageReading(usage, figures.suspect, corrected=figures.suspect or not shown)
 
@@ -214,8 +218,10 @@ _SEARCHED = frozenset({"citation_tokens", "num_search_queries"})
 
 
 def _thoughts_apart(report: Mapping[str, Any], figures: "_Figures") -> int:
-    """Perplexity's ``reasoning_tokens`` at the top are billed beside the output, and not in the total."""
-    return 0 if _SEARCHED.isdisjoint(report) else figures.first("reasoning_tokens") or 0
+    """Perplexity's ``reasoning_tokens`` and citations are billed beside the output, and not in the total."""
+    if _SEARCHED.isdisjoint(report):
+        return 0
+    return (figures.first("reasoning_tokens") or 0) + (figures.first("citation_tokens") or 0)
 
 
 _SUMMED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -272,7 +278,7 @@ def _read_gemini(report: Mapping[str, Any], within: Within) -> UsageReading | No
     if prompt is None and total is not None and (candidates is not None or thoughts):
         prompt = figures.believed(total - (candidates or 0) - thoughts - tools, within().input)
     if prompt is None:
-        return _output_alone((candidates or 0) + thoughts, thoughts, figures) if total is None else None
+        return _output_alone(report, (candidates or 0) + thoughts, thoughts, figures) if total is None else None
     inputs = prompt + tools
     outputs: int | None = None
     if candidates is not None or thoughts:
@@ -280,14 +286,14 @@ def _read_gemini(report: Mapping[str, Any], within: Within) -> UsageReading | No
         outputs = (candidates or 0) + (0 if inside else thoughts)
         figures.suspect = figures.suspect or total not in (None, inputs + outputs, prompt + outputs)
     figures.suspect = figures.suspect or cached > inputs
-    return UsageReading(_usage(inputs, cached, 0, outputs, thoughts), figures.suspect, corrected=True)
+    return UsageReading(_usage(report, inputs, cached, outputs, thoughts), figures.suspect, corrected=True)
 
 
-def _output_alone(outputs: int, thoughts: int, figures: "_Figures") -> UsageReading | None:
+def _output_alone(report: Mapping[str, Any], outputs: int, thoughts: int, figures: "_Figures") -> UsageReading | None:
     """The reading of a report that says nothing of the input: Vertex sends such ones for images at an address."""
     if not outputs:
         return None
-    usage = msgspec.structs.replace(_usage(0, 0, 0, outputs, thoughts), source=UsageSource.PARTIAL)
+    usage = msgspec.structs.replace(_usage(report, 0, 0, outputs, thoughts), source=UsageSource.PARTIAL)
     return UsageReading(usage, figures.suspect, corrected=True)
 
 
@@ -298,10 +304,19 @@ def read_timings(timings: Mapping[str, Any]) -> UsageReading | None:
     if fresh is None:
         return None
     cached = figures.first("cache_n") or 0
-    return UsageReading(_usage(cached + fresh, cached, 0, outputs, 0), figures.suspect, corrected=True)
+    return UsageReading(_usage({}, cached + fresh, cached, outputs, 0), figures.suspect, corrected=True)
 
 
-def _usage(inputs: int, cached: int, write: int, outputs: int | None, reasoning: int, *, long: int = 0) -> Usage:
+def _usage(
+    report: Mapping[str, Any],
+    inputs: int,
+    cached: int,
+    outputs: int | None,
+    reasoning: int,
+    *,
+    write: int = 0,
+    long: int = 0,
+) -> Usage:
     return canonical(
         Usage(
             input=inputs,
@@ -311,6 +326,8 @@ def _usage(inputs: int, cached: int, write: int, outputs: int | None, reasoning:
             output=outputs or 0,
             reasoning=reasoning,
             source=UsageSource.PARTIAL if outputs is None else UsageSource.REPORTED,
+            parts=parts_of(report),
+            variant=variant_of(report),
         )
     )
 
@@ -370,7 +387,18 @@ def _whole(value: Any) -> int:
 class UsageReports:
     """Sees every chunk of an answer, and says at its end what was used."""
 
-    __slots__ = ("_choices", "_fields", "_last", "_output_sum", "_reading", "_tier", "_timed", "final", "suspect")
+    __slots__ = (
+        "_choices",
+        "_fields",
+        "_last",
+        "_output_sum",
+        "_reading",
+        "_tier",
+        "_timed",
+        "_variant",
+        "final",
+        "suspect",
+    )
 
     def __init__(self, request: Fields) -> None:
         """``request``: the top level of the request."""
@@ -383,6 +411,8 @@ class UsageReports:
         self._output_sum = 0
         self._tier = ""
         """The service tier of the answer, if tokens have another price in it."""
+        self._variant = ""
+        """How it was processed, if the answer says so beside its report."""
         self.suspect = False
         """One of the reports cannot be true as it stands."""
         self.final = True
@@ -397,7 +427,9 @@ class UsageReports:
         if report is None or rawjson.is_null(report):
             report = _elsewhere(chunk)
         if "service_tier" in chunk:
-            self._tier = _tier_of(chunk["service_tier"])
+            tier = rawjson.maybe(chunk["service_tier"])
+            self._tier = tier if isinstance(tier, str) and tier in PRICED_TIERS else ""
+            self._variant = named_variant(tier)
         if report is not None:
             self._take(report, summed=self._choices > 1 and "timings" in chunk)
             self.final = final
@@ -457,9 +489,12 @@ class UsageReports:
         reading = self._reading or self._timed
         if reading is None or not (reading.usage.input or reading.usage.output or tally.empty):
             return None
-        if (reading.usage.source is UsageSource.PARTIAL and reading.usage.input) or not self.final:
-            return msgspec.structs.replace(reading.usage, output=tally.tokens(), source=UsageSource.PARTIAL)
-        return reading.usage
+        usage = reading.usage
+        if self._variant and not usage.variant:
+            usage = msgspec.structs.replace(usage, variant=self._variant)
+        if (usage.source is UsageSource.PARTIAL and usage.input) or not self.final:
+            return msgspec.structs.replace(usage, output=tally.tokens(), source=UsageSource.PARTIAL)
+        return usage
 
     @property
     def corrected(self) -> bool:
@@ -513,11 +548,6 @@ def _merge(known: dict[str, Any], more: dict[str, Any]) -> tuple[dict[str, Any],
         else:
             out[name] = value
     return out, fell
-
-
-def _tier_of(raw: msgspec.Raw) -> str:
-    found = rawjson.maybe(raw)
-    return found if isinstance(found, str) and found in PRICED_TIERS else ""
 
 
 def _elsewhere(chunk: Fields) -> msgspec.Raw | None:

@@ -9,7 +9,8 @@ import pytest
 from gateway.commands.formatting import receipt
 from gateway.commands.usage_export import FIELDS, json_line
 from gateway.domain.channel import Dialect
-from gateway.domain.price import Price, Rates, cost, highest_cost, rates
+from gateway.domain.cost import cost, highest_cost
+from gateway.domain.price import Price, Rates, rates
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import Usage, UsageSource, canonical
 from gateway.domain.views import call_view

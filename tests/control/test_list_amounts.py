@@ -7,7 +7,8 @@ import pytest
 
 from gateway.control.list_amounts import list_date, list_price
 from gateway.control.list_rows import ListNames
-from gateway.domain.price import Price, cost, in_force, rates
+from gateway.domain.cost import cost
+from gateway.domain.price import Price, in_force, rates
 from gateway.domain.price_hours import Day, PriceHours
 from gateway.domain.units import DOLLAR, Millis
 from gateway.domain.usage import Usage

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import msgspec
+
 from gateway.core.catalog import Catalog, Route
 from gateway.core.group_policy import Rank
 from gateway.domain.account import Account, Grant
@@ -30,7 +32,8 @@ def channel(name: str = "up", *models: str, **fields: Any) -> Channel:
 
 def route(name: str = "up", model: str = "m", **fields: Any) -> Route:
     made = channel(name, model, **fields)
-    return Route(made, made.models[0], Rank(-made.priority, f"priority {made.priority}"))
+    served = msgspec.structs.replace(made.models[0], price=PRICE)
+    return Route(made, served, Rank(-made.priority, f"priority {made.priority}"))
 
 
 def token(name: str = "laptop", **fields: Any) -> Token:

@@ -51,7 +51,7 @@ def test_a_good_call_is_admitted_with_what_is_to_be_committed(limiter: Limiter) 
     found = admit(call, limiter, Purse(10**9))
     assert (found.entry.name, call.need.rate_tokens, found.hold_plan.tokens) == ("m", 16 + 20, 16 + 20)
     assert found.hold_plan.nanos == 16 * 2500 + 20 * 10_000
-    assert call.attempt.price == kit.PRICE
+    assert found.entry.routes[0].served.price == kit.PRICE
 
 
 def test_what_a_channel_s_owner_adds_is_held_too(limiter: Limiter) -> None:

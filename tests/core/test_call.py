@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.core.answer_headers import answer_headers
 from gateway.core.call import Call, CallContext, CallOrigin
@@ -95,8 +96,8 @@ def test_headers_name_the_channel_and_pass_on_a_few_of_the_upstreams() -> None:
 
 
 def test_a_call_to_a_model_without_a_price_says_so() -> None:
-    made = call()
-    made.begin_attempt(kit.route("up", "m"), "priority 0", 1)
+    made, route = call(), kit.route("up", "m")
+    made.begin_attempt(replace(route, served=replace(route.served, price=None)), "priority 0", 1)
     assert headers_of(made)["x-gateway-price"] == "unpriced"
 
 

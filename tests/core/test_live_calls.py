@@ -335,7 +335,6 @@ class Desk:
         catalog = kit.catalog(account=account)
         asked = kit.ask(stream=True)
         self.call = Call(CallContext(visit, asked, FakeClient(), catalog, token or kit.token(), Group(name="home")))
-        self.call.attempt.price = kit.PRICE
         self.call.begin_attempt(kit.route(), "", 1)
         self.call.attempt.stream = as_chat(adapter(kit.channel().dialect)).stream(
             Order(fields=asked.fields, model="m", stream=True), kit.channel()

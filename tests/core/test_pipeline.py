@@ -12,6 +12,7 @@ import pytest
 from gateway.domain.account import Account
 from gateway.domain.budget import Budget
 from gateway.domain.call import Outcome, Record
+from gateway.domain.cost import cost
 from gateway.domain.errors import (
     BadRequest,
     GatewayError,
@@ -25,7 +26,6 @@ from gateway.domain.errors import (
 )
 from gateway.domain.limits import Limits
 from gateway.domain.long_strings import Buffer
-from gateway.domain.price import cost
 from gateway.domain.registry import Change
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.units import DOLLAR, Nanos

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.domain.price import Price, Rates, Tier, cost, highest_cost, multiply, rates
+from gateway.domain.cost import cost, highest_cost
+from gateway.domain.price import Price, Rates, Tier, multiply, rates
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import Usage, canonical
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.price import CallExtras, Price, PriceRule, Tier, cost, highest_cost, in_force, rates
+from gateway.domain.cost import CallExtras, cost, counts_billed, highest_cost
+from gateway.domain.price import Price, PriceRule, Tier, in_force, rates
 from gateway.domain.units import DOLLAR, MILLION, Millis, Nanos
 from gateway.domain.usage import Usage, canonical
 
@@ -168,3 +169,12 @@ def test_text_is_not_held_for_as_if_it_were_sound() -> None:
     price = Price(model="m", input=Nanos(MILLION), output=Nanos(0), extras={"input_audio": Nanos(9 * MILLION)})
     assert highest_cost(price, 10, 0, MILLION) == 10
     assert highest_cost(price, 10, 0, MILLION, CallExtras(media=True)) == 90
+
+
+@given(PRICES, USAGES)
+def test_a_receipt_adds_up_to_the_cost(price: Price, usage: Usage) -> None:
+    at = rates(price, usage.input, MILLION)
+    searches = ("web search", "file search")
+    micro = sum(count * rate * (MILLION if name in searches else 1) for count, name, rate in counts_billed(usage, at))
+    assert cost(usage, at) == (micro + at.per_call * MILLION + MILLION // 2) // MILLION
+    assert all(count > 0 for count, _, _ in counts_billed(usage, at))

@@ -20,12 +20,13 @@ from gateway.domain.account import AccountStatus, Grant
 from gateway.domain.budget import Window
 from gateway.domain.call import NOT_ERRORS, NOT_UPSTREAM, Attempt, FailureKind, Outcome, Record, Running
 from gateway.domain.channel import Check, Dialect, ServedModel, Timeouts
+from gateway.domain.cost import cost
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
 from gateway.domain.group import Policy
 from gateway.domain.incidents import Incident, Incidents
 from gateway.domain.limits import Limits
-from gateway.domain.price import Price, cost, rates
+from gateway.domain.price import Price, rates
 from gateway.domain.price_view import PriceView
 from gateway.domain.query import CallOrder, parse
 from gateway.domain.settings import ExpiringRecords, Settings
@@ -122,8 +123,7 @@ def call(number: int, at: int = NOW, chance: random.Random | None = None, **chan
 
 def _done(record: Record, inputs: int, outputs: int, first: int, each: float) -> Record:
     usage = Usage(input=inputs, cached=int(inputs * 0.62), output=outputs, reasoning=outputs // 5)
-    at = rates(price_of(record.model), inputs, 1_000_000)
-    nanos = cost(usage, at)
+    nanos = cost(usage, at := rates(price_of(record.model), inputs, 1_000_000))
     return msgspec.structs.replace(
         record,
         status=200,

@@ -18,9 +18,15 @@ def _openai(prompt: object, completion: object, total: object = None, **more: An
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total, **more}
 
 
-def _usage(inputs: int, output: int, cached: int = 0, write: int = 0, reasoning: int = 0) -> Usage:
+def _usage(inputs: int, output: int, cached: int = 0, write: int = 0, reasoning: int = 0, **parts: int) -> Usage:
     return Usage(
-        input=inputs, output=output, cached=cached, cache_write=write, reasoning=reasoning, source=UsageSource.REPORTED
+        input=inputs,
+        output=output,
+        cached=cached,
+        cache_write=write,
+        reasoning=reasoning,
+        source=UsageSource.REPORTED,
+        parts=parts,
     )
 
 
@@ -56,12 +62,12 @@ SHAPES: list[tuple[str, Doc, Usage]] = [
     (
         "sounds left out",
         _openai(9, 248, 632, prompt_tokens_details={"cached_tokens": 0, "audio_tokens": 375}),
-        _usage(384, 248),
+        _usage(384, 248, input_audio=375),
     ),
     (
         "sounds among the input",
         _openai(384, 248, 632, prompt_tokens_details={"cached_tokens": 0, "audio_tokens": 375}),
-        _usage(384, 248),
+        _usage(384, 248, input_audio=375),
     ),
     (
         "responses names",

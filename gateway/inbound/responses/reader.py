@@ -67,6 +67,8 @@ _CONTENT = frozenset(
 _CONTENT_OR_OUTPUT = _CONTENT | {"output"}
 _INNER = frozenset({"response", "item", "part"})
 _EMPTY = msgspec.Raw(b"[]")
+_BILLED = ("service_tier",)
+"""Fields of a response beside its usage that change what it costs."""
 _TERMINAL = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 
 
@@ -234,7 +236,7 @@ class ResponsesReader:
         if response.get("output", _EMPTY) != _EMPTY:  # what is kept must not keep the items
             self._response = {name: raw.copy() for name, raw in self._response.items()}
         if not rawjson.is_null(response.get("usage")):
-            self._reports.see({"usage": response["usage"]})
+            self._reports.see({"usage": _with_tools(response), **{n: response[n] for n in _BILLED if n in response}})
 
     def _count(self, item: Fields) -> None:
         kind = rawjson.maybe(item.get("type"))
@@ -315,6 +317,16 @@ def _extras(response: Fields) -> tuple[str, ...]:
     search = used.get("web_search") if isinstance(used, dict) else None
     count = search.get("num_requests") if isinstance(search, dict) else None
     return (f"upstream_extra=web_search:{count}",) if isinstance(count, int) and count > 0 else ()
+
+
+def _with_tools(response: Fields) -> msgspec.Raw:
+    """The usage, with the counts of the vendor's own tools, which are beside it."""
+    if "tool_usage" not in response:
+        return response["usage"]
+    usage = rawjson.maybe(response["usage"])
+    return (
+        rawjson.raw({**usage, "tool_usage": response["tool_usage"]}) if isinstance(usage, dict) else response["usage"]
+    )
 
 
 def _rename_model(body: bytes, response: Fields, model: str) -> bytes:

@@ -23,7 +23,7 @@ from gateway.domain.answer import (
     TextPiece,
     ToolCallBegan,
 )
-from gateway.domain.usage import Usage
+from gateway.domain.usage import Usage, kinds_of
 from gateway.inbound.rendering import Renderer
 from gateway.inbound.responses.output import (
     COMPLETED,
@@ -256,8 +256,12 @@ def usage_object(usage: Usage) -> dict[str, Any]:
     """The usage as clients of this API read it."""
     return {
         "input_tokens": usage.input,
-        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write},
+        "input_tokens_details": {
+            "cached_tokens": usage.cached,
+            "cache_write_tokens": usage.cache_write,
+            **kinds_of(usage, "input"),
+        },
         "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning, **kinds_of(usage, "output")},
         "total_tokens": usage.total,
     }

@@ -21,6 +21,7 @@ from gateway.upstream.openai.chunks import COMPLETION, ID_LIMIT, REASONS, identi
 from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_marks import marks_of
+from gateway.upstream.usage_parts import named_variant
 from gateway.upstream.usage_report import RegularUsage, UsageReports, reading_of
 
 _ASSISTANT = msgspec.Raw(b'"assistant"')
@@ -176,8 +177,13 @@ def whole_of_regular(body: bytes, order: Order) -> WholeAnswer | None:
     reading = reading_of(found.usage)
     if not finish or reading is None or not (found.usage.total_tokens or tally.empty):
         return None
-    marks = marks_of({"service_tier": found.service_tier}, suspect=False) if found.service_tier else ()
-    return WholeAnswer(body=body, reported=reading.usage, finish=finish, upstream_id=name, tally=tally, marks=marks)
+    usage = reading.usage
+    marks: tuple[str, ...] = ()
+    if found.service_tier:
+        marks = marks_of({"service_tier": found.service_tier}, suspect=False)
+        if variant := named_variant(found.service_tier):
+            usage = msgspec.structs.replace(usage, variant=variant)
+    return WholeAnswer(body=body, reported=usage, finish=finish, upstream_id=name, tally=tally, marks=marks)
 
 
 def finish_of_regular(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> str:

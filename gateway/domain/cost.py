@@ -1,0 +1,201 @@
+"""Cost: what a usage costs at the rates of a price, and the most that a call can cost, for its hold.
+
+Both are exact integers with one rounding. No usage within a call's limits costs more than its bound.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from gateway.domain.price import (
+    AMOUNTS,
+    RATE_WORDS,
+    REASONING,
+    Price,
+    PriceRule,
+    Rates,
+    Tier,
+    of_variant,
+    rates,
+)
+from gateway.domain.units import MILLION, Nanos
+from gateway.domain.usage import (
+    CACHED_PARTS,
+    CITATIONS,
+    INPUT_PARTS,
+    LONGEST_WRITE,
+    MODALITIES,
+    OUTPUT_PARTS,
+    SEARCHES,
+    Usage,
+)
+
+_MEDIA: Final = (*INPUT_PARTS, *CACHED_PARTS)
+_OUTPUT: Final = (*OUTPUT_PARTS, CITATIONS, REASONING)
+
+
+class CallExtras(msgspec.Struct, frozen=True, gc=False):
+    """What a call may be billed for beside plain text."""
+
+    media: bool = False
+    """Its input may hold audio, images or video."""
+    searches: int = 0
+    """How often the vendor may search for it at most."""
+    variants: tuple[str, ...] = ()
+    """How it may be processed, beside the standard way."""
+
+
+PLAIN = CallExtras()
+
+
+def dearest(prices: Sequence[Price]) -> Price:
+    """A price of which each amount is the highest of those of several prices in force.
+
+    No call is more expensive at one of them.
+    """
+    if len(prices) == 1:
+        return prices[0]
+    starts = sorted({tier.above for price in prices for tier in price.tiers})
+    names = dict.fromkeys(rule.variant for price in prices for rule in price.rules)
+    rules = []
+    for name in names:
+        ways = [msgspec.structs.replace(of_variant(price, name) or price, rules=()) for price in prices]
+        way = dearest(ways)
+        amounts = {field: getattr(way, field) for field in (*AMOUNTS, "extras", "tiers")}
+        rules.append(PriceRule(variant=name, **amounts))
+    return msgspec.structs.replace(
+        prices[0],
+        **_most(prices, 0),
+        per_call=max(price.per_call for price in prices),
+        tiers=tuple(Tier(above=above, **_most(prices, above + 1)) for above in starts),
+        rules=tuple(rules),
+    )
+
+
+def _most(prices: Sequence[Price], tokens: int) -> dict[str, Any]:
+    found = [rates(price, tokens, MILLION) for price in prices]
+    names = dict.fromkeys(name for at in found for name in at.extras or ())
+    return {
+        "input": Nanos(max(at.input for at in found)),
+        "output": Nanos(max(at.output for at in found)),
+        "cached_input": Nanos(max(at.cached_input for at in found)),
+        "cache_write": Nanos(max(at.cache_write for at in found)),
+        "cache_write_long": Nanos(max(at.long_write for at in found)),
+        "extras": {name: Nanos(max(at.part(name) for at in found)) for name in names},
+    }
+
+
+def highest_cost(
+    price: Price, input_tokens: int, output_tokens: int, multiplier: int, extras: CallExtras = PLAIN
+) -> Nanos:
+    """The most that a call of at most so many tokens can cost, for a hold. ``price`` is one in force.
+
+    Any part of the input may be read from a cache or written to one, the output may be of any kind, and a shorter
+    input may fall into a more expensive tier.
+    """
+    most = _highest(price, input_tokens, output_tokens, extras)
+    for variant in extras.variants:
+        if (other := of_variant(price, variant)) is not None:
+            most = max(most, _highest(other, input_tokens, output_tokens, extras))
+    return _round(most, multiplier)
+
+
+def _highest(price: Price, input_tokens: int, output_tokens: int, extras: CallExtras) -> int:
+    most = 0
+    for at, longest in _longest_inputs(price, input_tokens) if price.tiers else ((price, input_tokens),):
+        into = max(at.input, at.cached_input or 0, at.cache_write or 0, at.cache_write_long or 0)
+        out, fees = int(at.output), int(price.per_call)
+        if price.extras or at.extras:
+            own = {**price.extras, **at.extras}
+            into = max(into, own.get(LONGEST_WRITE, 0), *(own.get(name, 0) for name in _MEDIA if extras.media))
+            out = max(out, *(own.get(name, 0) for name in _OUTPUT))
+            fees += extras.searches * max(own.get(name, 0) for name in SEARCHES)
+        most = max(most, longest * into + output_tokens * out + fees * MILLION)
+    return most
+
+
+def _longest_inputs(price: Price, input_tokens: int) -> list[tuple[Price | Tier, int]]:
+    """The rates that may apply to at most so many input tokens, each with the most of these it applies to."""
+    starts = sorted({tier.above for tier in price.tiers if tier.above < input_tokens})
+    ends = dict(zip(starts, [*starts[1:], input_tokens], strict=True)) if starts else {}
+    tiers = [(tier, ends[tier.above]) for tier in price.tiers if tier.above in ends]
+    return [(price, starts[0] if starts else input_tokens), *tiers]
+
+
+def cost(usage: Usage, at: Rates) -> Nanos:
+    """Nano-dollars of one usage: integers throughout and one half-up rounding at the end."""
+    fresh = max(0, usage.input - usage.cached - usage.cache_write)
+    micro = (
+        fresh * at.input
+        + usage.cached * at.cached_input
+        + (usage.cache_write - usage.cache_write_long) * at.cache_write
+        + (usage.cache_write_long * at.long_write if usage.cache_write_long else 0)
+        + usage.output * at.output
+        + at.per_call * MILLION
+    )
+    if at.extras:
+        micro += sum(count * (rate - instead) for _, count, rate, instead in parts_billed(usage, at))
+    return _round(micro, at.multiplier)
+
+
+def parts_billed(usage: Usage, at: Rates) -> Iterator[tuple[str, int, int, int]]:
+    """The parts of a usage that have rates of their own: name, count, that rate, and the one of the whole.
+
+    None is counted twice: ``input_audio`` is here without its cached tokens. Searches are counted in millions, as their
+    rate is for one of them.
+    """
+    parts, extras = usage.parts, at.extras or {}
+    left = usage.output
+    if parts:
+        for kind in MODALITIES:
+            cached = parts.get(f"cached_{kind}", 0)
+            fresh = parts.get(f"input_{kind}", 0) - cached
+            yield f"input_{kind}", fresh, at.part(f"input_{kind}"), at.input
+            yield f"cached_{kind}", cached, at.part(f"cached_{kind}"), at.cached_input
+        yield LONGEST_WRITE, parts.get(LONGEST_WRITE, 0), at.part(LONGEST_WRITE), at.long_write
+        for name in (*OUTPUT_PARTS, CITATIONS):
+            count = parts.get(name, 0)
+            left -= count
+            yield name, count, at.part(name), at.output
+        for name in SEARCHES:
+            yield name, parts.get(name, 0) * MILLION, at.part(name), 0
+    if usage.reasoning and REASONING in extras:
+        yield REASONING, min(usage.reasoning, left), extras[REASONING], at.output
+
+
+def counts_billed(usage: Usage, at: Rates) -> list[tuple[int, str, int]]:
+    """What a usage costs, as a receipt shows it: counts with their names and rates, nothing twice, no zeros.
+
+    Rates are for a million tokens, and for one search.
+    """
+    counts = {
+        "input": usage.input - usage.cached - usage.cache_write,
+        "cached input": usage.cached,
+        "cache write": usage.cache_write - usage.cache_write_long,
+        "long cache write": usage.cache_write_long,
+        "output": usage.output,
+    }
+    base = (at.input, at.cached_input, at.cache_write, at.long_write, at.output)
+    more: list[tuple[int, str, int]] = []
+    for name, count, rate, instead in parts_billed(usage, at) if at.extras else ():
+        if name in SEARCHES:
+            more.append((count // MILLION, RATE_WORDS[name], rate))
+        elif rate != instead:
+            counts[_WHOLES.get(name, "output")] -= count
+            more.append((count, RATE_WORDS[name], rate))
+    rows = [*((count, name, rate) for (name, count), rate in zip(counts.items(), base, strict=True)), *more]
+    return [row for row in rows if row[0]]
+
+
+_WHOLES = {
+    **dict.fromkeys(INPUT_PARTS, "input"),
+    **dict.fromkeys(CACHED_PARTS, "cached input"),
+    LONGEST_WRITE: "long cache write",
+}
+SEARCH_WORDS: Final = frozenset(RATE_WORDS[name] for name in SEARCHES)
+_SCALE = MILLION * MILLION
+
+
+def _round(micro: int, multiplier: int) -> Nanos:
+    return Nanos((2 * micro * multiplier + _SCALE) // (2 * _SCALE))

@@ -1,0 +1,175 @@
+"""What vendors report beside text tokens, in each of their forms."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.domain.usage import Usage
+from gateway.upstream import rawjson
+from gateway.upstream.adapter import OutputCounter, as_object
+from gateway.upstream.usage_report import UsageReports, read
+
+
+@pytest.mark.parametrize(
+    ("report", "parts"),
+    [
+        (  # Gemini's image
+            {
+                "promptTokenCount": 100,
+                "candidatesTokenCount": 1290,
+                "totalTokenCount": 1390,
+                "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 100}],
+                "candidatesTokensDetails": [{"modality": "IMAGE", "tokenCount": 1290}],
+            },
+            {"output_image": 1290},
+        ),
+        (  # Gemini's sound, partly from the cache
+            {
+                "promptTokenCount": 1000,
+                "cachedContentTokenCount": 500,
+                "candidatesTokenCount": 5,
+                "promptTokensDetails": [
+                    {"modality": "AUDIO", "tokenCount": 400},
+                    {"modality": "VIDEO", "tokenCount": 7},
+                ],
+                "cacheTokensDetails": [{"modality": "AUDIO", "tokenCount": 100}],
+            },
+            {"input_audio": 400, "cached_audio": 100, "input_video": 7},
+        ),
+        (  # Gemini's tools read pictures, too
+            {
+                "promptTokenCount": 10,
+                "toolUsePromptTokenCount": 30,
+                "candidatesTokenCount": 5,
+                "promptTokensDetails": [{"modality": "image", "tokenCount": 4}],
+                "toolUsePromptTokensDetails": [{"modality": "IMAGE", "tokenCount": 20}],
+            },
+            {"input_image": 24},
+        ),
+        (  # OpenAI's gpt-audio
+            {
+                "prompt_tokens": 10_000,
+                "completion_tokens": 500,
+                "total_tokens": 10_500,
+                "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 9_000},
+                "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 400},
+            },
+            {"input_audio": 9_000, "output_audio": 400},
+        ),
+        (  # OpenAI's images
+            {
+                "input_tokens": 50,
+                "output_tokens": 272,
+                "total_tokens": 322,
+                "input_tokens_details": {
+                    "text_tokens": 10,
+                    "image_tokens": 40,
+                    "cached_tokens_details": {"image_tokens": 8},
+                    "cached_tokens": 8,
+                },
+                "output_tokens_details": {"image_tokens": 272},
+            },
+            {"input_image": 40, "cached_image": 8, "output_image": 272},
+        ),
+        (  # writes to OpenAI's cache for 12 hours
+            {
+                "prompt_tokens": 90,
+                "completion_tokens": 1,
+                "prompt_tokens_details": {
+                    "cache_write_tokens": 60,
+                    "cache_write_tokens_details": {"ttl_12h_tokens": 20},
+                },
+            },
+            {"cache_write_12h": 20},
+        ),
+        (  # Anthropic's searches
+            {
+                "input_tokens": 5,
+                "output_tokens": 6,
+                "server_tool_use": {"web_search_requests": 3, "web_fetch_requests": 9},
+            },
+            {"searches": 3},
+        ),
+        (  # Perplexity's deep research
+            {
+                "prompt_tokens": 40,
+                "completion_tokens": 900,
+                "total_tokens": 940,
+                "reasoning_tokens": 500,
+                "citation_tokens": 300,
+                "num_search_queries": 7,
+            },
+            {"citations": 300, "searches": 7},
+        ),
+        (  # xAI's tools
+            {
+                "input_tokens": 1,
+                "output_tokens": 2,
+                "num_sources_used": 4,
+                "server_side_tool_usage_details": {"web_search_calls": 2, "x_search_calls": 1, "file_search_calls": 5},
+            },
+            {"searches": 3, "file_searches": 5},
+        ),
+        (  # OpenAI's Responses
+            {"input_tokens": 1, "output_tokens": 2, "tool_usage": {"web_search": {"num_requests": 2}}},
+            {"searches": 2},
+        ),
+        (  # values that are not counts
+            {
+                "prompt_tokens": 10,
+                "completion_tokens": 5,
+                "prompt_tokens_details": {"audio_tokens": -3, "image_tokens": "many", "video_tokens": 99},
+            },
+            {"input_video": 10},
+        ),
+    ],
+)
+def test_parts_are_read_in_the_words_of_each_vendor(report: dict[str, Any], parts: dict[str, int]) -> None:
+    reading = read(report)
+    assert reading is not None
+    assert reading.usage.parts == parts
+
+
+def test_citations_and_thoughts_of_a_search_are_billed_beside_the_answer() -> None:
+    report = {"prompt_tokens": 40, "completion_tokens": 900, "reasoning_tokens": 500, "citation_tokens": 300}
+    reading = read(report)
+    assert reading is not None
+    assert (reading.usage.output, reading.usage.reasoning) == (1700, 500)
+
+
+COUNTS = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+
+
+@pytest.mark.parametrize(
+    ("chunk", "variant"),
+    [
+        ({"service_tier": "flex", "usage": COUNTS}, "flex"),
+        ({"service_tier": "priority", "usage": COUNTS}, "priority"),
+        ({"service_tier": "default", "usage": COUNTS}, ""),
+        ({"service_tier": None, "usage": COUNTS}, ""),
+        ({"usage": {"input_tokens": 3, "output_tokens": 2, "speed": "fast"}}, "fast"),
+        ({"usage": {"input_tokens": 3, "output_tokens": 2, "service_tier": "batch"}}, "batch"),
+        ({"usage": {"input_tokens": 3, "output_tokens": 2, "service_tier": "standard"}}, ""),
+        ({"usage": {"promptTokenCount": 3, "candidatesTokenCount": 2, "trafficType": "ON_DEMAND_FLEX"}}, "flex"),
+        ({"usage": {"promptTokenCount": 3, "candidatesTokenCount": 2, "trafficType": "ON_DEMAND"}}, ""),
+        (
+            {"usage": {"promptTokenCount": 3, "candidatesTokenCount": 2, "serviceTier": "SERVICE_TIER_PRIORITY"}},
+            "priority",
+        ),
+    ],
+)
+def test_the_answer_says_how_it_was_processed(chunk: dict[str, Any], variant: str) -> None:
+    reports = UsageReports({})
+    reports.see({name: rawjson.raw(value) for name, value in chunk.items()})
+    counter = OutputCounter()
+    found = reports.usage(counter)
+    assert found is not None
+    assert found.variant == variant
+
+
+def test_clients_see_kinds_of_tokens_and_these_are_read_again() -> None:
+    usage = Usage(input=90, output=40, parts={"input_audio": 80, "output_image": 30})
+    found = read(msgspec.json.decode(msgspec.json.encode(as_object(usage))))
+    assert found is not None
+    assert found.usage.parts == usage.parts
