@@ -58,9 +58,14 @@ ERRORS = (
     ErrorRow("refused", RequestRefused, "It is not accepted in this form."),
     ErrorRow("model_not_found", NotFound, "The model does not exist, or this token may not see it."),
     ErrorRow(
-        "previous_response_not_found", BadRequest, "Responses are not kept by this channel; send the whole input."
+        "previous_response_not_found",
+        BadRequest,
+        "The response is kept neither by this channel nor on this connection; send the whole input.",
     ),
-    ErrorRow("websocket_not_supported", BadRequest, "Responses are not sent over a WebSocket here: use `POST`."),
+    ErrorRow("websocket_not_supported", BadRequest, "The handshake is not that of a WebSocket of version 13."),
+    ErrorRow(
+        "websocket_connection_limit_reached", BadRequest, "The WebSocket is 60 minutes old: open another connection."
+    ),
     ErrorRow("unknown_url", NotFound, "The path does not exist."),
     ErrorRow("not_found", NotFound, "What the request names does not exist."),
     ErrorRow(

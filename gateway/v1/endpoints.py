@@ -27,7 +27,8 @@ from gateway.v1.count_tokens import answer_count_tokens
 from gateway.v1.health import answer_front_page, answer_health
 from gateway.v1.models import answer_model, answer_models
 from gateway.v1.ollama import answer_generation, answer_ps, answer_pull, answer_show, answer_tags, answer_version
-from gateway.v1.responses import answer_input_tokens, answer_upgrade
+from gateway.v1.responses import answer_input_tokens
+from gateway.v1.responses_socket import answer_socket
 from gateway.web.response import Response
 
 Handler = Callable[[Engine, web.BaseRequest, CallOrigin], Awaitable[web.StreamResponse | Response]]
@@ -59,7 +60,7 @@ ENDPOINTS: tuple[EndpointRow, ...] = (
     EndpointRow(path="/v1/completions", handlers={"POST": answer_call}, api=COMPLETIONS),
     EndpointRow(
         path="/v1/responses",
-        handlers={"POST": answer_call, "GET": answer_upgrade},
+        handlers={"POST": answer_call, "GET": answer_socket},
         api=RESPONSES,
         hidden=frozenset({"GET"}),
     ),

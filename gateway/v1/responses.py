@@ -1,6 +1,4 @@
-"""What belongs to ``/v1/responses`` beside the call itself. Codex tries a WebSocket first if its
-configuration says that there are any: status 426 makes it go on with POST at once, any other only after many tries.
-"""
+"""What belongs to ``/v1/responses`` beside the call itself: the size of a request."""
 
 from contextlib import closing
 from functools import partial
@@ -12,7 +10,6 @@ from gateway.core.admission import visible_entry
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
-from gateway.domain.errors import BadRequest
 from gateway.inbound.api import LARGE, HttpRequest
 from gateway.inbound.responses.api import RESPONSES
 from gateway.web.request import check_json, read_body
@@ -24,14 +21,6 @@ class InputTokens(msgspec.Struct, frozen=True):
 
     input_tokens: int
     object: str = "response.input_tokens"
-
-
-async def answer_upgrade(_engine: Engine, request: web.BaseRequest, _visit: CallOrigin) -> Response:
-    """GET /v1/responses: only a WebSocket begins so."""
-    if request.headers.get("Upgrade", "").lower() != "websocket":
-        raise BadRequest("GET is not allowed here; use POST", code="method_not_allowed", details={"allow": "POST"})
-    msg = "responses are not sent over a WebSocket here; use POST"
-    raise BadRequest(msg, code="websocket_not_supported")
 
 
 async def answer_input_tokens(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:

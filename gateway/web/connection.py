@@ -131,7 +131,9 @@ LOOK_S = 1.0
 class Connection(RequestHandler):
     """One client's connection."""
 
-    __slots__ = ("_address", "_counted", "_crowd", "_look", "_new_id", "_silence", "leaving", "on_lost", "sign")
+    __slots__ = (
+        *("_address", "_counted", "_crowd", "_look", "_new_id", "_silence", "leaving", "on_leave", "on_lost", "sign"),
+    )
 
     leaving: bool
     """It ends behind the answer that is being given, which says so."""
@@ -141,6 +143,8 @@ class Connection(RequestHandler):
     """The client sends no more."""
     on_lost: Callable[[], None] | None
     """Called once when the connection is lost while a request is handled."""
+    on_leave: Callable[[], None] | None
+    """Of one that became a WebSocket: called, more than once, when it is to end. No answer is awaited there."""
     _look: asyncio.TimerHandle | None
     """The next look at a client that reads more slowly than we write."""
 
@@ -155,7 +159,7 @@ class Connection(RequestHandler):
         self._new_id = new_id
         self.leaving = False
         self.sign = b""
-        self.on_lost = self._look = self._silence = None
+        self.on_leave = self.on_lost = self._look = self._silence = None
 
     @property
     def last(self) -> bool:
@@ -177,6 +181,8 @@ class Connection(RequestHandler):
     def leave(self) -> None:
         """Close it if no answer is owed on it. An answer on its way still arrives."""
         self.leaving = True
+        if self.on_leave is not None:
+            self.on_leave()
         if self._idle:
             self.force_close()
 
@@ -208,9 +214,9 @@ class Connection(RequestHandler):
     def eof_received(self) -> bool:  # type: ignore[override] # aiohttp's says None, and closes
         """The client sends no more: it has closed, or it still reads. Nobody can tell until something is sent to it.
 
-        Whole requests are answered; what is incomplete is not.
+        Whole requests are answered; what is incomplete is not. The client of a WebSocket says so before it closes.
         """
-        if self._idle or self._incomplete:
+        if self._idle or self._incomplete or self.on_leave is not None:
             return False
         if self._silence is None and self.transport is not None:
             over = partial(lambda self: self._idle or self._incomplete, self)

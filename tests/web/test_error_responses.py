@@ -59,6 +59,8 @@ ERRORS: list[tuple[GatewayError, int, str, dict[str, str]]] = [
     (BadRequest("x", code="model_price_missing"), 400, "invalid_request_error", {}),
     (BadRequest("x", code="method_not_allowed"), 405, "invalid_request_error", {}),
     (BadRequest("x", code="request_timeout"), 408, "invalid_request_error", {}),
+    (BadRequest("x", code="websocket_connection_limit_reached"), 400, "invalid_request_error", {}),
+    (BadRequest("x", code="previous_response_not_found"), 400, "invalid_request_error", {}),
     (BadRequest("x", code="websocket_not_supported"), 426, "invalid_request_error", {}),
     (BadRequest("x", code="expectation_failed"), 417, "invalid_request_error", {}),
     (TooLarge("x"), 413, "invalid_request_error", {}),

@@ -1,0 +1,388 @@
+"""WebSocket on ``/v1/responses``: a connection over which calls of the Responses API are made one after another.
+
+Each frame from the client is a request, and each event of its answer a frame. A call runs in the task of its
+connection, through the same pipeline as over HTTP: its key is looked up again, it is held, limited and recorded
+alike, and ends when its client leaves. Beside it a second task reads what the client sends meanwhile: it waits.
+"""
+
+import asyncio
+import logging
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections import deque
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
+from typing import Literal
+
+import msgspec
+from aiohttp import WSCloseCode, WSMsgType, hdrs, web
+
+from gateway.core.admission import visible_entry
+from gateway.core.auth import new_call_id
+from gateway.core.call import CallOrigin
+from gateway.core.engine import Engine
+from gateway.core.memory import Share
+from gateway.domain.errors import (
+    BadRequest,
+    GatewayError,
+    InternalError,
+    InvalidToken,
+    RateLimited,
+    RequestRefused,
+    TooLarge,
+)
+from gateway.domain.long_strings import Buffer
+from gateway.domain.token import Token
+from gateway.domain.units import CallId
+from gateway.inbound.api import LARGE, HttpRequest
+from gateway.inbound.responses.socket_turn import (
+    SocketTurn,
+    TurnEvents,
+    TurnHistories,
+    TurnHistory,
+    error_frame,
+    read_turn,
+    warm_up,
+)
+from gateway.upstream.adapter import AnswerStream
+from gateway.upstream.framing import BLANK, RawFramer, parse
+from gateway.web import error_responses
+from gateway.web.connection import Connection
+from gateway.web.request import MAX_BODY
+from gateway.web.response import Response
+
+_log = logging.getLogger("tollkeeper")
+
+IDLE_S = 600.0
+"""A connection without a request is closed after this. Its conversations are forgotten; clients connect again."""
+LIFE_S = 3600.0
+"""No connection is older when a request begins, as at OpenAI's own."""
+PING_S = 30.0
+"""Between two pings of a silent client, which has half of this to answer."""
+CLOSE_S = 0.25
+"""How long the closing of the client is waited for."""
+WAITING = 8
+"""Requests that may wait on a connection for the one before them."""
+VERSION, KEY_SIZE = "13", 16
+_BETA = "openai-beta"
+
+Socket = web.WebSocketResponse[Literal[False]]
+
+
+async def answer_socket(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> web.StreamResponse | Response:
+    """GET /v1/responses: only a WebSocket begins so. Raises GatewayError as long as it has not begun."""
+    if request.method != "GET" or request.headers.get(hdrs.UPGRADE, "").strip().lower() != "websocket":
+        raise BadRequest("GET is not allowed here; use POST", code="method_not_allowed", details={"allow": "POST"})
+    token = engine.pipeline.identify(visit)
+    _check_handshake(request)
+    socket: Socket = web.WebSocketResponse(
+        timeout=CLOSE_S, heartbeat=PING_S, compress=False, max_msg_size=MAX_BODY, decode_text=False
+    )
+    await socket.prepare(request)
+    await SocketSession(engine, request, visit, token, socket).run()
+    return socket
+
+
+def _check_handshake(request: web.BaseRequest) -> None:
+    headers, key = request.headers, b""
+    with suppress(NotBase64, ValueError):
+        key = b64decode(headers.get(hdrs.SEC_WEBSOCKET_KEY, ""), validate=True)
+    why = "" if len(key) == KEY_SIZE else f"Sec-WebSocket-Key must be {KEY_SIZE} bytes in base64"
+    if headers.get(hdrs.SEC_WEBSOCKET_VERSION) != VERSION:
+        why = f"the only version is {VERSION}"
+    if request.version < (1, 1) or not request._message.upgrade:  # noqa: SLF001 - what the parser found in Connection
+        why = "it needs HTTP/1.1 and 'Connection: Upgrade'"
+    if why:
+        raise BadRequest(f"this WebSocket cannot begin: {why}", code="websocket_not_supported")
+
+
+class SocketClient:
+    """The answering side of one request, as the pipeline sees it."""
+
+    patient = False
+
+    def __init__(self, socket: Socket, request: web.BaseRequest, visit: CallOrigin, events: TurnEvents) -> None:
+        self._socket = socket
+        self._request = request
+        self._visit = visit
+        self._events = events
+        self._framer = RawFramer()
+        self.gone = False
+        self.begun = False
+        self.on_gone: Callable[[], None] | None = None
+
+    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
+        """From here on the answer is events. There is no head to send."""
+        if self.gone:
+            raise ConnectionResetError("the client is gone")
+        self.begun = True
+
+    async def write(self, data: Buffer) -> None:
+        """Send each event as a frame, and a ping for a comment. Waits while the client reads slowly.
+
+        Raises ConnectionResetError.
+        """
+        blocks = self._framer.feed(bytes(data))
+        if b"\r" in blocks:
+            blocks = blocks.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        frames = b"".join(
+            _text_frame(found)
+            for block in blocks.split(BLANK)
+            if block and (event := parse(block)) is not None and (found := self._events.hear(event))
+        )
+        if frames:
+            await self._send(frames)
+        elif blocks:
+            await self._socket.ping()
+
+    async def finish(self, data: Buffer) -> None:
+        """See ``write``. The connection stays."""
+        await self.write(data)
+
+    async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
+        """The event that ends a broken answer."""
+        with suppress(ConnectionError):
+            await self.write(before + self._visit.api.broken_end(error, self._visit.id, stream))
+
+    def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
+        """Every request is for a stream, so there are no whole answers."""
+        raise InternalError("a WebSocket was given a whole answer")
+
+    def withhold(self, error: GatewayError) -> None:
+        """See ``answer``."""
+
+    async def delivered(self) -> None:
+        """See ``answer``."""
+
+    def cut(self) -> None:
+        """Close the connection immediately."""
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    def lose(self) -> None:
+        """The connection is lost."""
+        if self.gone:
+            return
+        self.gone = True
+        if self.on_gone is not None:
+            self.on_gone()
+
+    async def _send(self, frames: bytes) -> None:
+        """All frames in one write: aiohttp's way of sending each by itself costs more than making them."""
+        transport = self._request.transport
+        if self.gone or self._socket.closed or transport is None or transport.is_closing():
+            raise ConnectionResetError("the client is gone")
+        transport.write(frames)
+        if self._request.protocol.writing_paused:
+            await self._request.writer.drain()
+
+
+def _text_frame(data: bytes) -> bytes:
+    """A whole text, neither masked nor compressed (RFC 6455, section 5.2)."""
+    size = len(data)
+    if size < 126:
+        return b"\x81%c%b" % (size, data)
+    if size < 1 << 16:
+        return b"\x81\x7e%b%b" % (size.to_bytes(2), data)
+    return b"\x81\x7f%b%b" % (size.to_bytes(8), data)
+
+
+class SocketSession:
+    """One connection: the requests that wait on it, the one that runs, and what is remembered."""
+
+    def __init__(
+        self, engine: Engine, request: web.BaseRequest, visit: CallOrigin, token: Token, socket: Socket
+    ) -> None:
+        self._engine = engine
+        self._request = request
+        self._visit = visit
+        self._token = token
+        self._socket = socket
+        self._headers = request.headers.copy()
+        self._headers.popall(_BETA, None)  # it is about the connection
+        self._frames: deque[tuple[bytes, Share]] = deque()
+        self._wake = asyncio.Event()
+        self._client: SocketClient | None = None
+        self._gone = False
+        self._code: WSCloseCode | None = None
+        """Why it is to be closed once no request waits."""
+        self._began = engine.clock.mono()
+        self._histories = TurnHistories()
+        self._remembered = Share(engine.pressure)
+
+    async def run(self) -> None:
+        """Answer requests until one side closes the connection."""
+        connection = self._request.protocol
+        if isinstance(connection, Connection):
+            connection.on_lost, connection.on_leave = self._lose, self._leave
+        try:
+            async with asyncio.TaskGroup() as group:
+                reader = group.create_task(self._read())
+                while (frame := await self._next()) is not None:
+                    data, share = frame
+                    with closing(share):
+                        await self._answer(data, share)
+                await self._socket.close(code=self._code or WSCloseCode.OK)
+                reader.cancel()
+        except Exception as error:  # noqa: BLE001 - the outermost frame of a connection that speaks HTTP no more
+            _log.exception("a WebSocket failed by a bug", exc_info=error)
+            await self._socket.close(code=WSCloseCode.INTERNAL_ERROR)
+        finally:
+            self._lose()
+            self._remembered.close()
+            if isinstance(connection, Connection):
+                connection.on_lost = connection.on_leave = None
+
+    async def _read(self) -> None:
+        """Take what the client sends. Pings are answered by the library."""
+        while True:
+            message = await self._socket.receive()
+            match message.type:
+                case WSMsgType.TEXT:
+                    await self._take(bytes(message.data))
+                case WSMsgType.BINARY:
+                    msg = "send each request as a text frame"
+                    await self._refuse(RequestRefused(msg, code="unsupported_media_type"))
+                case _:
+                    if self._socket.close_code == WSCloseCode.MESSAGE_TOO_BIG:
+                        error = TooLarge(f"the frame is larger than {MAX_BODY >> 20} MiB")
+                        self._engine.pipeline.refuse(self._next_visit(), error, self._token)
+                    self._lose()
+                    return
+
+    async def _take(self, data: bytes) -> None:
+        share = Share(self._engine.pressure)
+        try:
+            if len(self._frames) >= WAITING:
+                raise RateLimited(f"{WAITING} requests wait on this connection already; read their answers first")
+            share.grow(len(data))
+        except GatewayError as error:
+            await self._refuse(error)
+            return
+        self._frames.append((data, share))
+        self._wake.set()
+
+    async def _refuse(self, error: GatewayError) -> None:
+        visit = self._next_visit()
+        self._engine.pipeline.refuse(visit, error, self._token)
+        with suppress(ConnectionError):
+            await self._send_error(error, visit.id)
+
+    async def _next(self) -> tuple[bytes, Share] | None:
+        """The next request; None if the connection is to be closed, or is."""
+        while not self._gone:
+            left = self._began + LIFE_S - self._engine.clock.mono()
+            if left <= 0:
+                msg = f"this connection is {LIFE_S / 60:.0f} minutes old: open another one"
+                await self._refuse(BadRequest(msg, code="websocket_connection_limit_reached"))
+                return None
+            if self._frames:
+                return self._frames.popleft()
+            if self._code is not None:
+                return None
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(min(IDLE_S, left)):
+                    await self._wake.wait()
+            except TimeoutError:
+                if left > IDLE_S:
+                    return None
+        return None
+
+    async def _answer(self, data: bytes, share: Share) -> None:
+        visit, turn = self._next_visit(), None
+        pipeline = self._engine.pipeline
+        try:
+            token = pipeline.identify(visit)
+            try:
+                self._engine.pressure.check(visit.began)
+                large = len(data) > LARGE
+                turn = await self._engine.worker.run(partial(read_turn, data)) if large else read_turn(data)
+                before = self._histories.before(turn)
+                share.grow(len(before.items) if before is not None else 0)
+                body = turn.body(before, MAX_BODY)
+            except GatewayError as error:
+                pipeline.refuse(visit, error, token)
+                raise
+            await (self._run if turn.generate else self._warm)(visit, token, turn, before, body)
+        except GatewayError as error:
+            if turn is not None:
+                self._histories.forget(turn.previous)
+            with suppress(ConnectionError):
+                await self._send_error(error, visit.id, "" if turn is None else turn.stream_id)
+            if isinstance(error, InvalidToken):
+                self._code = WSCloseCode.POLICY_VIOLATION
+        except ConnectionError:
+            self._lose()
+
+    async def _run(
+        self, visit: CallOrigin, token: Token, turn: SocketTurn, before: TurnHistory | None, body: bytes
+    ) -> None:
+        """One call."""
+        events = TurnEvents(turn, before)
+        client = self._client = SocketClient(self._socket, self._request, visit, events)
+        client.gone = self._gone
+        received = HttpRequest(body=body, target=self._request.raw_path, headers=self._headers)
+        try:
+            await self._engine.pipeline.run(visit, token, received, client)
+        finally:
+            self._client = client.on_gone = None
+        self._note(turn, events)
+
+    async def _warm(
+        self, visit: CallOrigin, token: Token, turn: SocketTurn, before: TurnHistory | None, body: bytes
+    ) -> None:
+        """A request that is only to be remembered. It reaches no upstream, and costs nothing."""
+        engine = self._engine
+        try:
+            if engine.pipeline.closed is not None:
+                raise engine.pipeline.closed
+            request, answer = warm_up(body, visit.id, visit.ts)
+            visible_entry(request.model, token, engine.catalog)
+        except GatewayError as error:
+            engine.pipeline.refuse(visit, error, token)
+            raise
+        events = TurnEvents(turn, before)
+        await SocketClient(self._socket, self._request, visit, events).write(answer)
+        self._note(turn, events)
+
+    def _note(self, turn: SocketTurn, events: TurnEvents) -> None:
+        """Remember the conversation up to this answer. What all connections remember is at most half of the memory
+        for requests, so that there is room for these.
+        """
+        if events.answered is None:
+            self._histories.forget(turn.previous)
+            return
+        id, history = events.answered
+        if history is not None:
+            self._histories.put(id, history)
+        pressure = self._engine.pressure
+        self._remembered.close()
+        if pressure.most and pressure.bodies + self._histories.size > pressure.most // 2:
+            self._histories.clear()
+        self._remembered.grow(self._histories.size)
+
+    async def _send_error(self, error: GatewayError, call: CallId, stream_id: str = "") -> None:
+        status, headers, body = error_responses.answer(error, call, self._visit.api)
+        frame = error_frame(status, {**headers, "x-request-id": call}, body, stream_id)
+        await self._socket.send_frame(frame, WSMsgType.TEXT)
+
+    def _next_visit(self) -> CallOrigin:
+        clock = self._engine.clock
+        ts = clock.wall()
+        return msgspec.structs.replace(self._visit, id=new_call_id(ts), ts=ts, began=clock.mono())
+
+    def _leave(self) -> None:
+        """The gateway is about to stop."""
+        self._code = WSCloseCode.GOING_AWAY
+        self._wake.set()
+
+    def _lose(self) -> None:
+        """The client is gone: what waits for it is dropped, and what runs ends."""
+        self._gone = True
+        while self._frames:
+            self._frames.popleft()[1].close()
+        self._wake.set()
+        if self._client is not None:
+            self._client.lose()

@@ -1,0 +1,422 @@
+"""WebSocket on ``/v1/responses``: what frames are answered with, and what a connection remembers."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import WSMsgType, WSServerHandshakeError
+
+from gateway.domain.call import Outcome
+from gateway.domain.limits import Limits
+from gateway.store.verify import verify
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import choice, chunk, delta, fail, reply, speak, speak_after, stream, tool_call, usage, whole
+from tests.fakes.responses import function_call, message, respond
+from tests.fakes.websocket import frame, said, shaken, talk
+
+Doc = dict[str, Any]
+
+
+def chats(gateway: Gateway, provider: Provider, **fields: Any) -> None:
+    """A channel that speaks chat completions alone."""
+    gateway.channel(provider.base_url, preset="cerebras", **fields)
+    gateway.price()
+
+
+def native(gateway: Gateway, provider: Provider) -> None:
+    """A channel that speaks the Responses API."""
+    gateway.channel(provider.base_url, preset="vllm")
+    gateway.price()
+
+
+def heard(provider: Provider) -> list[list[str]]:
+    """The texts of the conversations that the upstream was sent."""
+    return [[message["content"] for message in exchange.json["messages"]] for exchange in provider.exchanges]
+
+
+@pytest.mark.parametrize("channel", [chats, native])
+async def test_a_request_is_a_frame_and_so_is_each_event(
+    gateway: Gateway, provider: Provider, channel: Callable[[Gateway, Provider], None]
+) -> None:
+    channel(gateway, provider)
+    provider.on("m", respond(message("Hello")) if channel is native else speak("Hel", "lo"))
+    async with talk(gateway) as peer:
+        await peer.create()
+        events = await peer.events()
+    names = [event["type"] for event in events]
+    assert names[:3] == ["response.created", "response.in_progress", "response.output_item.added"]
+    assert names[-2:] == ["response.output_item.done", "response.completed"]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert said(events[-1]["response"]) == "Hello"
+    record = (await gateway.settled())[0]
+    assert (record.outcome, record.api, record.stream, record.status) == (Outcome.DONE, "responses", True, 200)
+    assert (record.input, record.output, record.cost) == (9, 12, 9 * 2_500 + 12 * 10_000)
+    assert verify(gateway.engine.store).equal
+
+
+async def test_requests_follow_each_other_on_one_connection(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    provider.on("m", speak("one"), speak("two"), speak("three"))
+    async with talk(gateway) as peer:
+        assert [said(await peer.response()) for _ in range(3)] == ["one", "two", "three"]
+    assert len(await gateway.settled(3)) == 3
+
+
+async def test_a_request_that_comes_meanwhile_waits_its_turn(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    go = asyncio.Event()
+    provider.on("m", speak_after(go), speak("two"))
+    async with talk(gateway) as peer:
+        await peer.create("first")
+        await provider.asked()
+        await peer.create("second")
+        await asyncio.sleep(0.05)
+        assert len(provider.exchanges) == 1
+        go.set()
+        names = [event["type"] for event in [*await peer.events(), *await peer.events()]]
+    assert [name for name in names if name == "response.completed"] == ["response.completed"] * 2
+    assert names.index("response.completed") < names.index("response.created", 1)
+
+
+async def test_more_requests_than_may_wait_are_refused(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    go = asyncio.Event()
+    provider.on("m", speak_after(go))
+    async with talk(gateway) as peer:
+        await peer.create()
+        await provider.asked()
+        for _ in range(9):
+            await peer.create()
+        last = await peer.last()
+        assert (last["type"], last["status"], last["error"]["code"]) == ("error", 429, "rate_limit_exceeded")
+        go.set()
+        assert [(await peer.last())["type"] for _ in range(9)] == ["response.completed"] * 9
+    assert len(await gateway.settled(10)) == 10
+
+
+@pytest.mark.parametrize("channel", [chats, native])
+async def test_a_turn_goes_on_from_the_response_before(
+    gateway: Gateway, provider: Provider, channel: Callable[[Gateway, Provider], None]
+) -> None:
+    channel(gateway, provider)
+    answers = [respond(message(text)) for text in "AB"] if channel is native else [speak("A"), speak("B")]
+    provider.on("m", *answers)
+    async with talk(gateway) as peer:
+        first = await peer.response("one")
+        second = await peer.response([{"role": "user", "content": "two"}], previous=first["id"], instructions="Be.")
+        assert said(second) == "B"
+    sent = provider.last.json
+    assert "previous_response_id" not in sent
+    if channel is native:
+        items = [item["content"] if isinstance(item["content"], str) else "A" for item in sent["input"]]
+        assert (sent["instructions"], items) == ("Be.", ["one", "A", "two"])
+    else:
+        assert heard(provider)[1] == ["Be.", "one", "A", "two"]
+        assert second["previous_response_id"] == first["id"]
+
+
+async def test_a_tool_call_goes_round(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    called = stream(
+        chunk(delta(role="assistant", tool_calls=[tool_call(0, "call_1", "look", '{"at": "sky"}')])),
+        chunk(delta(finish="tool_calls")),
+        chunk(usage=usage()),
+    )
+    provider.on("m", called, speak("Blue."))
+    tools = [{"type": "function", "name": "look", "parameters": {"type": "object"}}]
+    async with talk(gateway) as peer:
+        first = await peer.response("Which colour?", tools=tools)
+        (call,) = first["output"]
+        assert (call["type"], call["name"], call["arguments"]) == ("function_call", "look", '{"at": "sky"}')
+        result = {"type": "function_call_output", "call_id": call["call_id"], "output": "blue"}
+        assert said(await peer.response([result], previous=first["id"], tools=tools)) == "Blue."
+    roles = [message["role"] for message in provider.last.json["messages"]]
+    assert roles == ["user", "assistant", "tool"]
+
+
+async def test_what_is_not_known_here_is_not_found(gateway: Gateway, provider: Provider) -> None:
+    """Not even on another connection; the client sends all of it again, on the same one."""
+    chats(gateway, provider)
+    provider.on("m", speak("A"))
+    async with talk(gateway) as peer:
+        first = await peer.response("one")
+    async with talk(gateway) as peer:
+        assert await peer.error("two", previous=first["id"]) == (400, "previous_response_not_found")
+        assert await peer.error("two", previous="resp_never") == (400, "previous_response_not_found")
+        assert said(await peer.response("one and two")) == "A"
+    assert len(provider.exchanges) == 2
+
+
+async def test_a_response_that_an_upstream_keeps_is_continued_there(gateway: Gateway, provider: Provider) -> None:
+    native(gateway, provider)
+    provider.on("m", respond(message("A"), store=True), respond(message("B")))
+    async with talk(gateway) as peer:
+        first = await peer.response("one", store=True)
+        await peer.response("two", store=True, previous=first["id"])
+    assert (provider.last.json["previous_response_id"], provider.last.json["input"]) == (first["id"], "two")
+
+
+FAILURES: dict[str, Doc] = {
+    "an upstream fails": {"input": "two"},
+    "a result has no call": {"input": [{"type": "function_call_output", "call_id": "call_x", "output": "x"}]},
+    "the request is wrong": {"input": 5},
+    "the model does not exist": {"input": "two", "model": "nothing"},
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+async def test_a_turn_that_fails_takes_what_it_went_on_from_with_it(
+    gateway: Gateway, provider: Provider, case: str
+) -> None:
+    chats(gateway, provider)
+    provider.on("m", speak("A"), fail(400, "no") if case == "an upstream fails" else speak("never"), speak("B"))
+    async with talk(gateway) as peer:
+        first = await peer.response("one")
+        status, _ = await peer.error(previous=first["id"], **FAILURES[case])
+        assert status == 400
+        assert await peer.error("two", previous=first["id"]) == (400, "previous_response_not_found")
+        assert (await peer.response("again"))["status"] == "completed"
+
+
+async def test_an_answer_that_breaks_is_a_failed_response_and_not_remembered(
+    gateway: Gateway, provider: Provider
+) -> None:
+    chats(gateway, provider)
+    provider.on("m", stream(chunk(delta("Hal")), done=False), speak("B"))
+    async with talk(gateway) as peer:
+        await peer.create("one")
+        last = await peer.last()
+        assert (last["type"], last["response"]["status"]) == ("response.failed", "failed")
+        id = last["response"]["id"]
+        assert await peer.error("two", previous=id) == (400, "previous_response_not_found")
+        assert said(await peer.response("again")) == "B"
+    assert gateway.records[0].outcome is not Outcome.DONE
+    assert verify(gateway.engine.store).equal
+
+
+async def test_reasoning_that_nobody_can_read_is_not_sent_back(gateway: Gateway, provider: Provider) -> None:
+    native(gateway, provider)
+    bare: Doc = {"id": "rs_1", "type": "reasoning", "summary": []}
+    sealed: Doc = {"id": "rs_2", "type": "reasoning", "summary": [], "encrypted_content": "xyz"}
+    provider.on("m", respond(bare, sealed, message("A")), respond(message("B")))
+    async with talk(gateway) as peer:
+        first = await peer.response("one")
+        await peer.response("two", previous=first["id"])
+    assert [item.get("id") for item in provider.last.json["input"]] == [None, "rs_2", "msg_1", None]
+
+
+async def test_a_request_without_generation_is_only_remembered(gateway: Gateway, provider: Provider) -> None:
+    """Codex sends one as soon as it starts."""
+    chats(gateway, provider)
+    provider.on("m", speak("A"))
+    async with talk(gateway) as peer:
+        warm = await peer.response([{"role": "user", "content": "one"}], generate=False)
+        assert (warm["output"], warm["usage"]["total_tokens"]) == ([], 0)
+        assert (await peer.response([], previous=warm["id"]))["status"] == "completed"
+        assert (await peer.error("x", generate=False, model="nothing"))[1] == "model_not_found"
+    assert heard(provider) == [["one"]]
+    assert [record.code for record in gateway.records] == ["", "model_not_found"]
+
+
+async def test_all_events_repeat_the_stream_id_of_their_request(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    provider.on("m", speak("A"))
+    async with talk(gateway) as peer:
+        await peer.create(stream_id="left")
+        assert {event["stream_id"] for event in await peer.events()} == {"left"}
+        await peer.create(stream_id="right", model="nothing")
+        assert (await peer.last())["stream_id"] == "right"
+    assert "stream_id" not in provider.last.json
+
+
+FRAMES: dict[str, tuple[str, int, str]] = {
+    "no JSON": ("{", 400, "invalid_json"),
+    "no object": ("[]", 400, "invalid_type"),
+    "another event": ('{"type":"response.cancel"}', 400, "invalid_value"),
+    "no type": ('{"model":"m","input":"hi"}', 400, "invalid_value"),
+    "no model": ('{"type":"response.create","input":"hi"}', 400, "missing_required_parameter"),
+    "a repeated field": ('{"type":"response.create","model":"m","model":"n","input":"hi"}', 400, "duplicate_key"),
+    "a wrong type": ('{"type":"response.create","model":"m","input":"hi","store":7}', 400, "invalid_type"),
+    "background": (
+        '{"type":"response.create","model":"m","input":"hi","background":true}',
+        400,
+        "unsupported_parameter",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FRAMES)
+async def test_a_wrong_frame_is_an_error_event_and_the_connection_stays(
+    gateway: Gateway, provider: Provider, case: str
+) -> None:
+    chats(gateway, provider)
+    provider.on("m", speak("A"))
+    text, status, code = FRAMES[case]
+    async with talk(gateway) as peer:
+        await peer.socket.send_str(text)
+        last = await peer.last()
+        assert (last["type"], last["status"], last["error"]["code"]) == ("error", status, code)
+        assert last["headers"]["x-request-id"].startswith("req_")
+        assert said(await peer.response()) == "A"
+    assert [record.code for record in gateway.records] == [code, ""]
+
+
+async def test_a_binary_frame_is_refused(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    provider.on("m", speak("A"))
+    async with talk(gateway) as peer:
+        await peer.socket.send_bytes(b'{"type":"response.create","model":"m","input":"hi"}')
+        last = await peer.last()
+        assert (last["status"], last["error"]["code"]) == (415, "unsupported_media_type")
+        assert said(await peer.response()) == "A"
+
+
+async def test_a_surrogate_that_is_alone_survives_continuation(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    provider.on("m", speak("A"))
+    start = '{"type":"response.create","model":"m","store":false,"input":'
+    async with talk(gateway) as peer:
+        await peer.socket.send_str(start + r'"x\ud83dy"}')
+        first = (await peer.last())["response"]
+        await peer.socket.send_str(start + r'"z\udc00","previous_response_id":"' + first["id"] + '"}')
+        assert (await peer.last())["type"] == "response.completed"
+    assert heard(provider)[1] == ["x\ud83dy", "A", "z\udc00"]
+
+
+async def test_a_large_request_is_read_beside_the_loop(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    gateway.grant(10**12)
+    provider.on("m", speak("A"))
+    async with talk(gateway) as peer:
+        first = await peer.response("x" * 400_000)
+        await peer.response("y" * 400_000, previous=first["id"])
+    assert [len(text) for text in heard(provider)[1]] == [400_000, 1, 400_000]
+
+
+async def test_frames_may_be_split_anywhere(gateway: Gateway, provider: Provider) -> None:
+    """In bytes, and in fragments with a ping between them."""
+    chats(gateway, provider)
+    provider.on("m", speak("A"))
+    request = b'{"type":"response.create","model":"m","input":"hi"}'
+    head, peer = await shaken(gateway.client)
+    assert head.status == 101
+    await peer.write_slowly(frame(request))
+    await gateway.settled(1)
+    parts = [request[start : start + 5] for start in range(0, len(request), 5)]
+    for number, part in enumerate(parts):
+        await peer.write(frame(part, 1 if not number else 0, last=number == len(parts) - 1) + frame(b"?", 9))
+    records = await gateway.settled(2)
+    assert [record.outcome for record in records] == [Outcome.DONE] * 2
+    assert peer.buffer.count(b"\x8a\x01?") == len(parts)
+    peer.close()
+
+
+async def test_a_frame_that_is_too_large_closes_the_connection(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    async with talk(gateway) as peer:
+        try:
+            await peer.socket.send_bytes(bytes((32 << 20) + 1))
+        except ConnectionError:
+            return
+        assert await peer.closed() == 1009
+    await gateway.until(lambda: gateway.records)
+    assert gateway.record.code == "request_too_large"
+
+
+async def test_limits_hold_for_each_request(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    provider.on("m", speak("A"))
+    async with talk(gateway, gateway.token("few", limits=Limits(rpm=1))) as peer:
+        await peer.response()
+        await peer.create()
+        last = await peer.last()
+    assert (last["status"], last["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert int(last["headers"]["retry-after"]) > 0
+
+
+HANDSHAKES: dict[str, tuple[dict[str, str], int, str]] = {
+    "no such key": ({"authorization": "Bearer sk-none"}, 401, "invalid_api_key"),
+    "a web page": ({"origin": "https://evil.example"}, 403, "origin_not_allowed"),
+    "another host": ({"host": "evil.example"}, 421, "wrong_host"),
+}
+
+
+@pytest.mark.parametrize("case", HANDSHAKES)
+async def test_a_handshake_that_is_not_accepted_is_an_error_over_http(gateway: Gateway, case: str) -> None:
+    headers, status, code = HANDSHAKES[case]
+    upgrade = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-version": "13"}
+    more = {**upgrade, "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==", **headers}
+    answer = await gateway.client.get("/v1/responses", more)
+    assert (answer.status, answer.error["code"]) == (status, code)
+    assert gateway.record.code == code
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"sec-websocket-version": "8"}, {"sec-websocket-key": "AAAA"}, {"connection": "keep-alive"}]
+)
+async def test_a_handshake_that_is_malformed_is_refused(gateway: Gateway, wrong: dict[str, str]) -> None:
+    upgrade = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-version": "13"}
+    more = {**upgrade, "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==", **wrong}
+    answer = await gateway.client.get("/v1/responses", more)
+    assert (answer.status, answer.error["code"]) == (426, "websocket_not_supported")
+    assert (await gateway.client.get("/v1/responses")).status == 405
+
+
+async def test_an_origin_that_is_permitted_may_begin(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    provider.on("m", speak("A"))
+    gateway.settings(origins=("https://app.example",))
+    async with talk(gateway, headers={"origin": "https://app.example"}) as peer:
+        assert said(await peer.response()) == "A"
+    with pytest.raises(WSServerHandshakeError):
+        async with talk(gateway, headers={"origin": "https://evil.example"}):
+            pass
+
+
+async def test_the_beta_of_the_connection_goes_no_further(gateway: Gateway, provider: Provider) -> None:
+    native(gateway, provider)
+    provider.on("m", respond(message("A")))
+    async with talk(gateway, headers={"openai-beta": "responses_websockets=2026-02-06"}) as peer:
+        await peer.response()
+    assert provider.last.head.get("openai-beta") == ""
+
+
+async def test_a_mistake_is_reported_in_the_words_of_the_upstream(gateway: Gateway, provider: Provider) -> None:
+    native(gateway, provider)
+    provider.on("m", fail(400, "tools[0] is odd"))
+    async with talk(gateway) as peer:
+        await peer.create()
+        last = await peer.last()
+    assert (last["type"], last["status"]) == ("error", 400)
+    assert "tools[0] is odd" in last["error"]["message"]
+
+
+async def test_an_upstream_that_answers_whole_is_given_as_events(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    provider.on("m", reply(whole("m", choice("Whole."), spent=usage())))
+    async with talk(gateway) as peer:
+        assert said(await peer.response()) == "Whole."
+
+
+async def test_pings_are_answered(gateway: Gateway) -> None:
+    async with talk(gateway) as peer:
+        peer.socket._autoping = False  # noqa: SLF001 - else the client hides the answer
+        await peer.socket.ping(b"there?")
+        message = await peer.socket.receive()
+    assert (message.type, message.data) == (WSMsgType.PONG, b"there?")
+
+
+async def test_a_native_call_is_continued(gateway: Gateway, provider: Provider) -> None:
+    native(gateway, provider)
+    provider.on("m", respond(function_call("look", "{}")), respond(message("B")))
+    async with talk(gateway) as peer:
+        first = await peer.response("one")
+        result = {"type": "function_call_output", "call_id": "call_1", "output": "seen"}
+        assert said(await peer.response([result], previous=first["id"])) == "B"
+    assert [item.get("type") for item in provider.last.json["input"]] == [
+        "message",
+        "function_call",
+        "function_call_output",
+    ]

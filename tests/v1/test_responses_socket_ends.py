@@ -1,0 +1,371 @@
+"""How a WebSocket ends, and the calls on it: clients that leave or do not read, the owner, a stop, time."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from gateway.config import Config
+from gateway.core.live_calls import CallDeadlines
+from gateway.domain.call import Outcome
+from gateway.domain.usage import UsageSource
+from gateway.server import PublicPort, open_door
+from gateway.store.verify import verify
+from gateway.v1.responses_socket import IDLE_S, SocketClient
+from tests.fakes.client import Client
+from tests.fakes.clock import skip
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import chunk, delta, dumps, event, speak, speak_after, story
+from tests.fakes.websocket import frame, said, shaken, talk
+from tests.house import amount
+
+AGE_S = IDLE_S - 60
+HI = frame(dumps({"type": "response.create", "model": "m", "input": "hi"}))
+
+
+@pytest.fixture(autouse=True)
+def _channel(gateway: Gateway, provider: Provider) -> None:
+    gateway.channel(provider.base_url, preset="cerebras")
+    gateway.price()
+
+
+async def flood(exchange: Exchange) -> None:
+    """An answer without an end."""
+    await exchange.begin_stream()
+    await exchange.piece(event(story()[0]))
+    while not exchange.gone.is_set():
+        await exchange.piece(event(chunk(delta("x" * 60_000))))
+
+
+@pytest.mark.parametrize("how", ["close frame", "fin", "reset"])
+async def test_a_client_that_leaves_ends_its_call(gateway: Gateway, provider: Provider, how: str) -> None:
+    provider.on("m", flood)
+    _, peer = await shaken(gateway.client)
+    await peer.write(HI)
+    await peer.more()
+    peer.stop_reading()
+    if how == "close frame":
+        peer.go_on_reading()
+        await peer.write(frame((1000).to_bytes(2), 8))
+    elif how == "fin":
+        peer.go_on_reading()
+        peer.half_close()
+    else:
+        peer.reset()
+    await provider.last.left()
+    (record,) = await gateway.settled()
+    assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, UsageSource.ESTIMATED)
+    assert gateway.engine.store.books.running == {}
+    peer.reset()
+
+
+async def test_a_client_that_leaves_before_the_answer_ends_its_call_and_what_waits(
+    gateway: Gateway, provider: Provider
+) -> None:
+    provider.on("m", speak_after(asyncio.Event()))
+    async with talk(gateway) as peer:
+        await peer.create()
+        await provider.asked()
+        await peer.create("never")
+    (record,) = await gateway.settled()
+    assert (record.outcome, len(provider.exchanges)) == (Outcome.CLIENT_CLOSED, 1)
+    assert gateway.engine.pressure.bodies == 0
+
+
+async def test_a_client_that_leaves_at_any_moment_is_settled_once(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak(*"abcdefgh"))
+    for number in range(60):
+        _, peer = await shaken(gateway.client)
+        await peer.write(HI)
+        for _ in range(number):
+            await asyncio.sleep(0)
+        peer.reset()
+    records = await gateway.settled(1)
+    assert {record.outcome for record in records} <= {Outcome.DONE, Outcome.CLIENT_CLOSED}
+    assert verify(gateway.engine.store).equal
+    await gateway.until(lambda: gateway.engine.pressure.bodies == 0)
+
+
+class TestSilence:
+    """Signs of life come every 0.1 s instead of 15 s."""
+
+    @pytest.fixture
+    def patience(self) -> CallDeadlines:
+        return CallDeadlines(keep_alive=0.1, tick=0.02)
+
+    async def test_a_comment_is_a_ping(self, gateway: Gateway, provider: Provider) -> None:
+        provider.on("m", stream_slowly)
+        _, peer = await shaken(gateway.client)
+        await peer.write(HI)
+        while b"\x89\x00" not in peer.buffer:
+            await peer.more()
+        assert b"keep-alive" not in peer.buffer
+        peer.reset()
+        await gateway.settled()
+
+
+class TestStall:
+    """The write limit is cut from 30 s to 0.3 s."""
+
+    @pytest.fixture
+    def patience(self) -> CallDeadlines:
+        return CallDeadlines(stall=0.3, tick=0.02)
+
+    async def test_a_client_that_does_not_read_is_cut(self, gateway: Gateway, provider: Provider) -> None:
+        provider.on("m", flood)
+        _, peer = await shaken(gateway.client, window=4096)
+        await peer.write(HI)
+        peer.stop_reading()
+        await provider.last.left() if provider.exchanges else await (await provider.asked()).left()
+        (record,) = await gateway.settled()
+        assert (record.status, record.outcome) == (499, Outcome.CLIENT_CLOSED)
+        peer.reset()
+
+
+async def test_a_client_that_does_not_read_stops_its_upstream(gateway: Gateway, provider: Provider) -> None:
+    """After what the system buffers, nothing more is taken from it."""
+    passed = 0
+
+    async def counted(exchange: Exchange) -> None:
+        nonlocal passed
+        await exchange.begin_stream()
+        await exchange.piece(event(story()[0]))
+        while not exchange.gone.is_set():
+            await exchange.piece(event(chunk(delta("x" * 60_000))))
+            passed += 60_000
+
+    provider.on("m", counted)
+    _, peer = await shaken(gateway.client, window=4096)
+    await peer.write(HI)
+    peer.stop_reading()
+    await provider.asked()
+    await asyncio.sleep(1)
+    before = passed
+    await asyncio.sleep(0.5)
+    assert passed == before < 16 << 20
+    (call,) = gateway.engine.live.calls.values()
+    assert isinstance(call.context.client, SocketClient)
+    peer.reset()
+    await gateway.settled()
+
+
+async def test_a_client_that_pings_and_does_not_read_is_not_read_from(gateway: Gateway) -> None:
+    _, peer = await shaken(gateway.client, window=4096)
+    peer.stop_reading()
+    pings = frame(bytes(125), 9) * 1000
+    sent = 0
+    try:
+        async with asyncio.timeout(1):
+            while sent < 400:
+                await peer.write(pings)
+                sent += 1
+    except TimeoutError:
+        pass
+    assert sent < 400
+    peer.reset()
+
+
+async def test_the_owner_cancels_a_call_and_the_connection_stays(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak_after(asyncio.Event()), flood, speak("A"))
+    async with talk(gateway) as peer:
+        await peer.create()
+        await provider.asked()
+        assert gateway.engine.cancel(gateway.engine.live.ids()[0])
+        last = await peer.last()
+        assert (last["type"], last["status"], last["error"]["code"]) == ("error", 503, "call_cancelled")
+        await peer.create()
+        assert (await peer.event())["type"] == "response.created"
+        assert gateway.engine.cancel(gateway.engine.live.ids()[0])
+        assert (await peer.last())["type"] == "response.failed"
+        assert said(await peer.response()) == "A"
+    outcomes = [record.outcome for record in await gateway.settled(3)]
+    assert outcomes == [Outcome.CANCELLED, Outcome.CANCELLED, Outcome.DONE]
+    assert verify(gateway.engine.store).equal
+
+
+async def test_a_key_that_was_replaced_ends_the_connection(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("A"))
+    async with talk(gateway, gateway.token("guest")) as peer:
+        await peer.response()
+        gateway.token("guest")
+        status, code = await peer.error()
+        assert (status, code) == (401, "key_replaced")
+        assert await peer.closed() == 1008
+    assert len(provider.exchanges) == 1
+
+
+@asynccontextmanager
+async def second_door(gateway: Gateway, tmp_path: Path) -> AsyncIterator[tuple[PublicPort, Client]]:
+    """A port that a test can close, and a client of it."""
+    async with open_door(gateway.engine, Config(home=tmp_path, host="127.0.0.1", port=0)) as door:
+        port = int(gateway.engine.address.rpartition(":")[2].partition("/")[0])
+        yield door, Client(port, gateway.client.key)
+
+
+async def test_a_stop_closes_idle_connections_and_lets_an_answer_end(
+    gateway: Gateway, provider: Provider, tmp_path: Path
+) -> None:
+    go = asyncio.Event()
+    provider.on("m", speak_after(go))
+    async with (
+        second_door(gateway, tmp_path) as (door, client),
+        talk(gateway, client) as idle,
+        talk(gateway, client) as busy,
+        asyncio.TaskGroup() as group,
+    ):
+        await busy.create()
+        await provider.asked()
+        await busy.create("too late")
+        group.create_task(door.drain(20, asyncio.Event()))
+        assert await idle.closed() == 1001
+        go.set()
+        assert (await busy.last())["type"] == "response.completed"
+        late = await busy.last()
+        assert (late["type"], late["status"], late["error"]["code"]) == ("error", 503, "gateway_stopping")
+        assert await busy.closed() == 1001
+    assert [record.outcome for record in gateway.records if not record.code] == [Outcome.DONE]
+
+
+async def test_an_answer_longer_than_a_stop_fails(gateway: Gateway, provider: Provider, tmp_path: Path) -> None:
+    provider.on("m", stream_slowly)
+    async with (
+        second_door(gateway, tmp_path) as (door, client),
+        talk(gateway, client) as peer,
+        asyncio.TaskGroup() as group,
+    ):
+        await peer.create()
+        assert (await peer.event())["type"] == "response.created"
+        group.create_task(door.drain(0, asyncio.Event()))
+        assert (await peer.last())["type"] == "response.failed"
+        assert await peer.closed() == 1001
+    assert [record.outcome for record in await gateway.settled()] == [Outcome.STOPPED]
+    assert verify(gateway.engine.store).equal
+
+
+async def stream_slowly(exchange: Exchange) -> None:
+    """Begins, and does not go on."""
+    await exchange.begin_stream()
+    for doc in story("Hel", "lo")[:2]:
+        await exchange.piece(event(doc))
+    await exchange.left()
+
+
+@pytest.mark.hasty(20)
+async def test_a_client_that_answers_no_ping_is_disconnected(gateway: Gateway) -> None:
+    """Who answers stays, who does not is left."""
+    _, dumb = await shaken(gateway.client)
+    async with talk(gateway) as alive, asyncio.TaskGroup() as group:
+        reading = group.create_task(alive.socket.receive())
+        await asyncio.wait_for(dumb.gone.wait(), 120)
+        assert not reading.done()
+        reading.cancel()
+    dumb.reset()
+
+
+@pytest.mark.hasty(2)
+async def test_an_idle_connection_is_closed(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("A"))
+    async with talk(gateway) as peer:
+        await peer.response()
+        await skip(IDLE_S)
+        assert await peer.closed() == 1000
+
+
+@pytest.mark.hasty(2)
+async def test_an_old_connection_ends_before_the_next_request(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("A"))
+    async with talk(gateway) as peer:
+        await peer.response()
+        for _ in range(6):
+            await skip(AGE_S)
+            await peer.response()
+        await skip(AGE_S)
+        last = await peer.last()
+        assert (last["status"], last["error"]["code"]) == (400, "websocket_connection_limit_reached")
+        assert await peer.closed() == 1000
+
+
+async def test_money_that_runs_out_refuses_the_next_request(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", speak("A"))
+    async with talk(gateway) as peer:
+        await peer.response()
+        gateway.grant(-(10**10))
+        await peer.create()
+        last = await peer.last()
+    assert (last["status"], last["error"]["code"]) == (429, "insufficient_quota")
+    assert verify(gateway.engine.store).equal
+
+
+async def test_what_is_remembered_is_bounded(gateway: Gateway, provider: Provider) -> None:
+    """The last conversations of a connection, and none if they would take half of the memory for requests."""
+    gateway.grant(10**13)
+    provider.on("m", speak("A"))
+    async with talk(gateway) as peer:
+        ids = [(await peer.response("x" * 1000))["id"] for _ in range(6)]
+        kept = gateway.engine.pressure.bodies
+        assert 4_000 < kept < 8_000
+        assert (await peer.error(previous=ids[0]))[1] == "previous_response_not_found"
+        gateway.engine.pressure.most = 1 << 20
+        big = await peer.response("y" * 700_000)
+        assert (await peer.error(previous=big["id"]))[1] == "previous_response_not_found"
+    await gateway.until(lambda: gateway.engine.pressure.bodies == 0)
+
+
+async def test_a_cut_anywhere_is_never_shown_as_a_success(gateway: Gateway, provider: Provider) -> None:
+    """The upstream is cut, or the connection, at random places; continuation goes on beside it."""
+    count, chance, ends = amount(150, 2500), random.Random(7), Counter[str]()
+    gateway.grant(10**13)
+    docs = [*story(*"abcdefgh")]
+    body = b"".join(map(event, docs)) + b"data: [DONE]\n\n"
+
+    async def cut(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        share = chance.random() * 1.3
+        await exchange.piece(body[: int(share * len(body))])
+        if share >= 1:
+            await exchange.finish()
+        else:
+            exchange.socket.close() if chance.random() < 0.5 else exchange.socket.reset()
+
+    provider.on("m", cut)
+    left = iter(range(count))
+
+    async def caller() -> None:
+        for number in left:
+            if number % 3 == 0:
+                ends[await _cut_short(gateway, chance)] += 1
+                continue
+            async with talk(gateway) as peer:
+                previous = None
+                for _ in range(3):
+                    await peer.create(f"turn {number}", previous=previous)
+                    last = await peer.last()
+                    ends[last["type"]] += 1
+                    if last["type"] != "response.completed":
+                        break
+                    assert said(last["response"]) == "abcdefgh"
+                    previous = last["response"]["id"]
+
+    await asyncio.gather(*(caller() for _ in range(8)))
+    records = await gateway.settled(1)
+    assert min(ends["response.completed"], ends["response.failed"], ends["cut"]) > 0
+    done = [record for record in records if record.outcome is Outcome.DONE]
+    assert len(done) >= ends["response.completed"]
+    assert gateway.engine.store.books.running == {}
+    assert verify(gateway.engine.store).equal
+    await gateway.until(lambda: gateway.engine.pressure.bodies == 0)
+
+
+async def _cut_short(gateway: Gateway, chance: random.Random) -> str:
+    """A client that is lost while it sends its frame or reads."""
+    _, peer = await shaken(gateway.client)
+    await peer.write(HI[: chance.randrange(1, len(HI))] if chance.random() < 0.5 else HI)
+    for _ in range(chance.randrange(60)):
+        await asyncio.sleep(0)
+    peer.reset()
+    return "cut"
