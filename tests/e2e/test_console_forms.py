@@ -20,6 +20,7 @@ from tests.tui.stage import words
 from tui.app import Console, now
 from tui.exit_status import ExitStatus
 from tui.glyphs import UNICODE
+from tui.pages.list_page import ListPage
 from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession, ServerLauncher
 
@@ -56,6 +57,15 @@ class Seat:
         field.focus()
         await self.pilot.pause()
         await self.press("home", "ctrl+k", f"={text}")
+
+    async def selected(self, page: str, name: str) -> None:
+        """Wait until the row of this name is the selected one."""
+        for _ in range(400):
+            row = self.app.query_one(f"#{page}", ListPage).table.current
+            if getattr(row, "name", "") == name:
+                return
+            await self.pilot.pause(0.05)
+        raise AssertionError(f"{name!r} was not selected")
 
     async def undo(self, told: str) -> None:
         await self.press("u")
@@ -115,7 +125,10 @@ async def test_tokens(tmp_path: Path) -> None:
         await seat.press("d", "y")
         await seat.told("Token mobile-2 deleted")
         assert [token.name for token in await seat.control.tokens()] == ["first", "mobile"]
-        await seat.undo("token 'mobile-2' is back")
+        await seat.press("u")
+        await until(seat.app, seat.pilot, "works again")
+        await seat.press("y")
+        await seat.told("Undone: token 'mobile-2' is back")
         assert len(await seat.control.tokens()) == 3
 
 
@@ -155,6 +168,7 @@ async def test_channels(tmp_path: Path) -> None:
         await seat.field("models", "a, fast=b")
         await seat.press("enter")
         await seat.told("Channel up created with 2 models")
+        await seat.selected("channels", "up")
         await seat.press("e")
         await seat.field("headers", "x-team='red and secret'")
         await seat.press("enter")

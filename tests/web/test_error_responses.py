@@ -33,6 +33,7 @@ ERRORS: list[tuple[GatewayError, int, str, dict[str, str]]] = [
     (InvalidToken("x", code="missing_api_key"), 401, "invalid_request_error", NEVER),
     (InvalidToken("x"), 401, "invalid_request_error", NEVER),
     (InvalidToken("x", code="token_disabled"), 401, "invalid_request_error", NEVER),
+    (InvalidToken("x", code="key_replaced"), 401, "invalid_request_error", NEVER),
     (InvalidToken("x", code="token_expired"), 401, "invalid_request_error", NEVER),
     (QuotaExceeded("x", code="token_quota_exceeded"), 429, "insufficient_quota", NEVER),
     (QuotaExceeded("x", code="group_quota_exceeded"), 429, "insufficient_quota", NEVER),
