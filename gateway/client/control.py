@@ -16,6 +16,7 @@ from gateway.domain.events import AnyEvent
 from gateway.domain.history import HistoryView, UndoView
 from gateway.domain.incidents import Incident
 from gateway.domain.key_owners import KeyOwner
+from gateway.domain.price_news import PriceNews
 from gateway.domain.price_view import PriceView
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.upstream_views import ListingView, ModelDetail, PresetView, PriceProposal, SavedChannel
@@ -227,6 +228,10 @@ class PriceRequests(Caller):
         body: dict[str, object] = {"apply": apply, "accept": accept, "channel": channel}
         body |= {} if models is None else {"models": models}
         return await self.post("/prices/import", list[PriceProposal], body)
+
+    async def price_news(self) -> PriceNews:
+        """How old the price list is, what an import would change, which prices rise or differ from published ones."""
+        return self.read(await self.send("GET", "/prices/news", timeout_s=PROBE_S), PriceNews)
 
     async def remove_price(self, model: str) -> None:
         await self.delete(f"/prices/{segment(model)}")

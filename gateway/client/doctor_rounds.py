@@ -20,6 +20,7 @@ from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
+from gateway.domain.price_news import news_lines
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView, Step
@@ -59,6 +60,7 @@ async def check_everything(client: ControlClient, environ: Mapping[str, str] = o
     yield check_clock(ahead)
     yield _failed_store(status.store_error) if status.store_error else await _store(client)
     yield check_proxies(status.address, environ)
+    yield await _prices(client)
 
 
 async def _look(client: ControlClient, ref: str, name: str, places: asyncio.Semaphore) -> Checkup:
@@ -67,6 +69,18 @@ async def _look(client: ControlClient, ref: str, name: str, places: asyncio.Sema
             return await client.checkup(ref)
         except GatewayError as error:
             return Checkup(step=_error_step(f"channel {plain(name)}", error), ahead_ms=None)
+
+
+async def _prices(client: ControlClient) -> Step:
+    """How old the price list is, and what it says of the prices in use."""
+    try:
+        news = await client.price_news()
+    except GatewayError as error:
+        return _error_step("the prices", error)
+    if lines := news_lines(news):
+        return Step(name="the prices", result="warning", text="; ".join(lines), fix="'tollkeeper price news' has all")
+    text = f"as in the list of {news.as_of}" if news.as_of else "there is no price list to compare them with"
+    return Step(name="the prices", result="ok", text=text)
 
 
 async def _machine_steps(client: ControlClient) -> list[Step]:

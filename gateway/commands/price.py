@@ -1,8 +1,7 @@
 """``price``: what models cost, and ``price import``: vendors' prices, with a preview."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -11,9 +10,9 @@ from gateway.commands import formatting, price_file
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, several
 from gateway.commands.field_options import field_options, patch_of
-from gateway.commands.files import text_of
 from gateway.commands.options import SOME, confirm, json_option, naming, yes_option
 from gateway.commands.output import out_json, out_list, out_pairs, words
+from gateway.commands.price_news import news_of, show_news
 from gateway.commands.session import run
 from gateway.domain.channel import Dialect
 from gateway.domain.cost import cost
@@ -23,18 +22,14 @@ from gateway.domain.human_values import count_text, written_tier
 from gateway.domain.money import dollars, number
 from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import Price, PriceDraft, rates
+from gateway.domain.price_news import PriceNews, news_lines
 from gateway.domain.price_view import PriceView
 from gateway.domain.quoting import listed_names
 from gateway.domain.text import plain, word
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.usage import Usage
-from gateway.domain.views import ChannelView
-
-T = TypeVar("T")
-
-MANY = 1000
-"""Prices that the server sets in one change."""
+from gateway.domain.views import ChannelView, ModelView
 
 IMPORT_COLUMNS = [
     ("Model", lambda p: p.model),
@@ -172,13 +167,25 @@ def price() -> None:
 def list_prices(*, unpriced: bool, as_json: bool) -> None:
     """List all prices, in dollars per million tokens."""
     if unpriced:
-        models = run(lambda client: client.models())
+        models, news = run(_models_and_news)
+        hints = {hint.model: hint.text for hint in news.hints}
+        columns = [*UNPRICED_COLUMNS, ("List price", lambda m: plain(hints.get(m.name, "")))]
         empty = "every offered model has a price"
-        out_list([m for m in models if m.price is None], UNPRICED_COLUMNS, as_json=as_json, empty=empty)
+        out_list([m for m in models if m.price is None], columns, as_json=as_json, empty=empty)
         return
-    found = run(lambda client: client.prices())
+    found, news = run(_prices_and_news)
     columns = [*COLUMNS, TIERS] if any(p.tier_prices for p in found) else COLUMNS
     out_list(found, columns, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help", drop=DROP)
+    for line in news_lines(news):
+        words(f"note: {line}")
+
+
+async def _models_and_news(client: ControlClient) -> tuple[list[ModelView], PriceNews]:
+    return await client.models(), await news_of(client)
+
+
+async def _prices_and_news(client: ControlClient) -> tuple[list[PriceView], PriceNews]:
+    return await client.prices(), await news_of(client)
 
 
 @price.command("show", examples=["tollkeeper price show gpt-4o"])
@@ -273,7 +280,7 @@ def set_price(
     if file is not None:
         if models or amounts or free or like:
             raise click.UsageError("--from FILE stands alone", click.get_current_context())
-        _set_from(file, as_json=as_json)
+        price_file.set_prices(file, as_json=as_json)
         return
     if not models:
         raise click.UsageError("Missing argument 'MODEL...'.", click.get_current_context())
@@ -299,28 +306,6 @@ def set_price(
             words(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
         for note in filter(None, notes):
             words(note)
-
-
-def _set_from(file: str, *, as_json: bool) -> None:
-    """Set the prices of a file: a thousand in one change, so that all of these or none are set."""
-    bodies = price_file.prices_in(text_of(file, price_file.LIMIT, "prices"), file)
-
-    async def work(client: ControlClient) -> tuple[list[PriceView], list[str]]:
-        done = [await client.batch("prices", dict(part)) for part in _parts(bodies.items(), MANY)]
-        return [view for view in await client.prices() if view.model in bodies], done
-
-    found, done = run(work, create=True)
-    if as_json:
-        out_json(found)
-    for line in done:
-        words(f"{line[:1].upper()}{line[1:]}.")
-
-
-def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of at most so many."""
-    left = iter(items)
-    while part := list(islice(left, size)):
-        yield part
 
 
 def _lost_rates(before: PriceView | None, view: PriceView) -> str:
@@ -390,6 +375,7 @@ def remove_price(models: tuple[str, ...], *, yes: bool) -> None:
 
 
 price.add_command(import_prices)
+price.add_command(show_news)
 
 
 def _optional(nanos: int | None) -> str:

@@ -3,18 +3,28 @@
 import csv
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+from gateway.client.control import ControlClient
+from gateway.commands.files import text_of
 from gateway.commands.options import now
+from gateway.commands.output import out_json, words
+from gateway.commands.session import run
 from gateway.domain.errors import BadRequest
 from gateway.domain.fields import PRICE, changes
 from gateway.domain.price import PriceDraft
+from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain
 
+T = TypeVar("T")
+
+MANY = 1000
+"""Prices that the server sets in one change."""
 LIMIT = 16 << 20
 """Bytes of a file."""
 
@@ -130,3 +140,25 @@ def _body(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
     if not free and "per_call" not in body and not {"input", "output"} <= body.keys():
         raise click.BadParameter(f"{place}: give input and output, or like, or free")
     return {"input": 0, "output": 0} | body
+
+
+def set_prices(file: str, *, as_json: bool) -> None:
+    """Set the prices of a file: a thousand in one change, so that all of these or none are set."""
+    bodies = prices_in(text_of(file, LIMIT, "prices"), file)
+
+    async def work(client: ControlClient) -> tuple[list[PriceView], list[str]]:
+        done = [await client.batch("prices", dict(part)) for part in _parts(bodies.items(), MANY)]
+        return [view for view in await client.prices() if view.model in bodies], done
+
+    found, done = run(work, create=True)
+    if as_json:
+        out_json(found)
+    for line in done:
+        words(f"{line[:1].upper()}{line[1:]}.")
+
+
+def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of at most so many."""
+    left = iter(items)
+    while part := list(islice(left, size)):
+        yield part

@@ -26,6 +26,7 @@ from gateway.domain.budget import BALANCE_ID
 from gateway.domain.errors import GatewayError, QuotaExceeded
 from gateway.domain.human_values import brief_span, count_text, local_time, past_of
 from gateway.domain.money import brief_dollars
+from gateway.domain.price_news import news_lines
 from gateway.domain.text import plain, word
 from gateway.domain.views import AccountView, Status, Summary
 from gateway.runfile import Endpoint
@@ -100,20 +101,23 @@ def status(*, line: bool, as_json: bool) -> None:
             out(plain(found.text, limit=1_000))
         return
 
-    async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None, list[str]]:
-        return await client.status(), await formatting.look_ahead(client), await _spent_budgets(client)
+    async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None, list[str], list[str]]:
+        view, ahead = await client.status(), await formatting.look_ahead(client)
+        return view, ahead, await _spent_budgets(client), await _price_news(client)
 
     try:
-        view, ahead, spent = run(work, running=True)
+        view, ahead, spent, news = run(work, running=True)
     except Quit as error:
         if as_json and error.exit_code is Exit.UNREACHABLE:
             out_json({"running": False, "home": str(config().home), "error": error.message})
         raise
     if as_json:
         account = ahead.json() if ahead else None
-        out_json({"running": True, **msgspec.structs.asdict(view), "account": account, "used_up": spent})
+        out_json(
+            {"running": True, **msgspec.structs.asdict(view), "account": account, "used_up": spent, "prices": news}
+        )
         return
-    _print(view, ahead, spent)
+    _print(view, ahead, spent, news)
 
 
 async def _spent_budgets(client: ControlClient) -> list[str]:
@@ -123,6 +127,13 @@ async def _spent_budgets(client: ControlClient) -> list[str]:
     except GatewayError:
         return []
     return [one.budget for one in incidents if one.subject_id != BALANCE_ID and one.refuses(now())]
+
+
+async def _price_news(client: ControlClient) -> list[str]:
+    try:
+        return news_lines(await client.price_news())
+    except GatewayError:
+        return []
 
 
 def _account(account: AccountView) -> str:
@@ -254,7 +265,7 @@ def _calls(view: Status) -> str:
     return f"{view.in_flight + view.queued - waiting} running · {waiting} waiting"
 
 
-def _print(view: Status, ahead: formatting.BalanceOutlook | None, spent: Sequence[str]) -> None:
+def _print(view: Status, ahead: formatting.BalanceOutlook | None, spent: Sequence[str], news: Sequence[str]) -> None:
     ollama = view.ollama_address or view.ollama_error
     out_pairs(
         [
@@ -280,6 +291,7 @@ def _print(view: Status, ahead: formatting.BalanceOutlook | None, spent: Sequenc
                 or "none",
             ),
             ("keys", ", ".join(_key_troubles(view))),
+            *((("" if number else "prices"), line) for number, line in enumerate(news)),
             ("recorded calls", f"{view.records:,}"),
             ("durability", view.durability),
             ("store", f"FAILED: {plain(view.store_error)}; calls are rejected" if view.store_error else "works"),

@@ -27,6 +27,7 @@ from gateway.domain.history import (
     view_of,
 )
 from gateway.domain.key_owners import revivals
+from gateway.domain.price_news import PriceNews
 from gateway.domain.registry import Change, Registry, with_changes
 from gateway.domain.settings import ExpiringRecords
 from gateway.domain.text import plain
@@ -45,6 +46,8 @@ class ConfigEdits:
         """One search of the call log at a time: each takes turns with the thread that serves calls."""
         self.summing = asyncio.Semaphore()
         """The same for filtered sums: they look at all that there is, so the searches would wait long for them."""
+        self.price_news: dict[str, tuple[Registry, int, PriceNews]] = {}
+        """The last one, with the configuration and the hour that it is of."""
         self.source = ChangeSource()
         self.accepts = ""
         """The code of the question that the owner has answered with yes."""

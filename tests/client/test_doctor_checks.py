@@ -379,6 +379,7 @@ async def test_every_channel_is_checked_whatever_happens_to_the_others(
         "the clock": "skipped",
         "the store": "ok",
         "the proxy variables": "ok",
+        "the prices": "ok",
     }
     assert all(bool(step.fix) == (step.result == "fail") for step in found.values())
 

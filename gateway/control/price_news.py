@@ -1,0 +1,119 @@
+"""News about prices: the price list and the upstreams' own lists compared with the prices in use."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from aiohttp import web
+
+from gateway.control.edits import ConfigEdits
+from gateway.control.request_bodies import query
+from gateway.control.vendor_prices import PriceList, load, propose_prices
+from gateway.core.model_prices import channel_price, prices_in_effect, set_by_owner
+from gateway.core.price_change import OLD_MS, change_of, differs
+from gateway.domain.channel import Dialect
+from gateway.domain.errors import Unavailable
+from gateway.domain.price import Price, in_force
+from gateway.domain.price_news import PriceHint, PriceNews, PriceRise, PublishedPrice
+from gateway.domain.registry import Registry
+from gateway.domain.units import Millis
+
+HOUR_MS = 3_600_000
+APART = 0.05
+"""Share by which a published price differs from the one in use before it is news."""
+MOST = 500
+"""Rows of each kind."""
+
+
+async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
+    """GET /prices/news. It is made once an hour for each configuration."""
+    query(request.query, {})
+    registry, hour = edits.registry, edits.now // HOUR_MS
+    kept = edits.price_news.get("now")
+    if kept is not None and kept[0] is registry and kept[1] == hour:
+        return kept[2]
+    try:
+        find = await load()
+    except Unavailable:
+        return PriceNews()
+    news = await asyncio.to_thread(price_news, registry, find, edits.now)
+    edits.price_news["now"] = (registry, hour, news)
+    return news
+
+
+def price_news(registry: Registry, find: PriceList, now: Millis) -> PriceNews:
+    """What there is to know of a configuration's prices at a moment."""
+    in_use = prices_in_effect(registry)
+    counts = {"up": 0, "down": 0, "new": 0}
+    for _, price in propose_prices(registry.channels.values(), registry, find, now):
+        before = registry.prices.get(price.model)
+        if differs(before, price) and not (before is not None and set_by_owner(before)):
+            word = change_of(before, price)
+            counts["up" if word == "same" else word] += 1
+    as_of = find.as_of(now)
+    own = [served.price for one in registry.channels.values() for served in one.models if served.price is not None]
+    known = {(price.model, rise.since_ms): rise for price in (*own, *in_use.values()) for rise in _rises(price, now)}
+    rises = sorted(known.values(), key=lambda rise: rise.since_ms)
+    return PriceNews(
+        as_of_ms=as_of,
+        as_of=_day(as_of),
+        stale=now - as_of > OLD_MS,
+        raised=counts["up"],
+        lowered=counts["down"],
+        added=counts["new"],
+        rises=rises[:MOST],
+        published=list(_published_prices(registry, in_use))[:MOST],
+        hints=list(_hints(registry, in_use, find))[:MOST],
+    )
+
+
+def _rises(price: Price, now: Millis) -> Iterator[PriceRise]:
+    """The first rise that is known of a price: of calls without a variant, outside of hours of their own."""
+    current = in_force(price, now)
+    for rule in price.rules:
+        later = rule.since > now and not rule.variant and not rule.during
+        if later and (rule.input > current.input or rule.output > current.output):
+            yield PriceRise(
+                model=price.model,
+                since_ms=rule.since,
+                day=_day(rule.since),
+                input_nanos=current.input,
+                output_nanos=current.output,
+                next_input_nanos=rule.input,
+                next_output_nanos=rule.output,
+            )
+            return
+
+
+def _published_prices(registry: Registry, in_use: dict[str, Price]) -> Iterator[PublishedPrice]:
+    """Prices that upstreams publish and that are not those in use, nor nearly."""
+    for channel in registry.channels.values():
+        for served in channel.models:
+            told, price = served.told, channel_price(channel, served, in_use)
+            if told is None or price is None or set_by_owner(price):
+                continue
+            if _apart(told.input, price.input) or _apart(told.output, price.output):
+                yield PublishedPrice(
+                    model=served.name,
+                    channel=channel.name,
+                    input_nanos=price.input,
+                    output_nanos=price.output,
+                    published_input_nanos=told.input,
+                    published_output_nanos=told.output,
+                )
+
+
+def _hints(registry: Registry, in_use: dict[str, Price], find: PriceList) -> Iterator[PriceHint]:
+    for channel in registry.channels.values():
+        for served in channel.models if channel.dialect is not Dialect.MOCK else ():
+            unpriced = channel_price(channel, served, in_use) is None
+            if unpriced and (text := find.hint(channel, served.upstream_name)):
+                yield PriceHint(model=served.name, channel=channel.name, text=text)
+
+
+def _apart(one: int, other: int) -> bool:
+    return abs(one - other) > APART * max(one, other)
+
+
+def _day(moment: Millis) -> str:
+    return datetime.fromtimestamp(moment / 1000, UTC).date().isoformat()
