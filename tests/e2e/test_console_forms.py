@@ -58,14 +58,13 @@ class Seat:
         await self.pilot.pause()
         await self.press("home", "ctrl+k", f"={text}")
 
-    async def selected(self, page: str, name: str) -> None:
-        """Wait until the row of this name is the selected one."""
+    async def selected(self, page: str, key: str) -> None:
+        """Wait until the row of this key is the selected one."""
         for _ in range(400):
-            row = self.app.query_one(f"#{page}", ListPage).table.current
-            if getattr(row, "name", "") == name:
+            if self.app.query_one(f"#{page}", ListPage).table.cursor_key == key:
                 return
             await self.pilot.pause(0.05)
-        raise AssertionError(f"{name!r} was not selected")
+        raise AssertionError(f"{key} was not selected")
 
     async def undo(self, told: str) -> None:
         await self.press("u")
@@ -168,7 +167,7 @@ async def test_channels(tmp_path: Path) -> None:
         await seat.field("models", "a, fast=b")
         await seat.press("enter")
         await seat.told("Channel up created with 2 models")
-        await seat.selected("channels", "up")
+        await seat.selected("channels", (await seat.control.channel("up")).id)
         await seat.press("e")
         await seat.field("headers", "x-team='red and secret'")
         await seat.press("enter")
