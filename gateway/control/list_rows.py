@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from gateway.control.more_prices import SOURCE, more_prices
 from gateway.domain.patterns import near_names
 from gateway.upstream.vendors import PRESETS
 
@@ -142,6 +143,8 @@ class ListNames(msgspec.Struct, frozen=True):
             why = "" if found is None else self._wrong(vendor, found, name, base_url)
             if found is not None and not why:
                 return ListRow(row=found)
+        if (amounts := _more(vendor.id, name, base_url)) is not None:
+            return ListRow(amounts=amounts, rule=f"on its {SOURCE}")
         if why:
             return ListRow(why=why)
         return _by_rule(vendor.id, name) or self._of_maker(vendor, name) or ListRow()
@@ -233,6 +236,16 @@ def _spellings(vendor: str, name: str) -> Iterator[str]:
             yield found[0]
     if vendor == "aws":
         yield _REGION.sub("", name)
+
+
+def _more(vendor: str, name: str, base_url: str) -> tuple[int, int, int | None] | None:
+    """What the vendor publishes for a model that the list lacks; of Bedrock what it asks in the USA."""
+    name = name.lower()
+    if vendor == "aws" and not _REGION.match(name) and _region_of(base_url) not in ("", "us"):
+        return None
+    known = more_prices(vendor)
+    short = name.rpartition("/")[2]
+    return known.get(name) or (known.get(short) if vendor in ("fireworks", "google") else None)
 
 
 def _by_rule(vendor: str, name: str) -> ListRow | None:
