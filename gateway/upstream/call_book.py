@@ -5,7 +5,8 @@ change the id in the middle. So:
 
 - A piece without a name never opens a call. It continues the call of its id or index, or the last one; before the first
   call it waits for its name.
-- An equal id is the same call, whatever the index. The same call again, whole, adds nothing.
+- An equal id is the same call, whatever the index, unless both name and index are others. The same call again, whole,
+  adds nothing.
 - A name at a known index opens another call if its id is another one, or, without ids, if the arguments so far are
   complete or belong to another name.
 
@@ -148,7 +149,9 @@ class CallBook:
         by_id = self._by_id.get(part.id) if part.id else None
         if by_id is not None:
             again = part.name and _is_whole(said) and by_id.arguments.complete
-            return None if again and not by_id.arguments.same_as(said) else by_id
+            moved = part.index is not None and self._by_index.get(part.index) is not by_id
+            other = moved and part.name not in ("", by_id.name)
+            return None if other or (again and not by_id.arguments.same_as(said)) else by_id
         at_index = None if part.index is None else self._by_index.get(part.index)
         if not part.name:
             return at_index or self._last(part)
@@ -228,9 +231,8 @@ def part_of(delta: dict[str, msgspec.Raw], choice: int = 0, position: int | None
     """
     kind = "custom" if not rawjson.is_null(delta.get("custom")) else "function"
     inner = rawjson.fields(delta[kind]) if not rawjson.is_null(delta.get(kind)) else {}
-    index = rawjson.value(delta.get("index"))
     return ToolCallPart(
-        index=index if type(index) is int and index >= 0 else position,
+        index=index_of(delta.get("index"), position),
         id=label(delta.get("id")),
         name=label(inner.get("name", delta.get("name"))),
         piece=argument_text(inner.get("input" if kind == "custom" else "arguments")),
@@ -238,6 +240,27 @@ def part_of(delta: dict[str, msgspec.Raw], choice: int = 0, position: int | None
         signature=_signature(delta.get("extra_content")),
         choice=choice,
     )
+
+
+def index_of(value: msgspec.Raw | None, default: int | None = None) -> int | None:
+    """An index, which may be written as a text or with a fraction of zero; the default for anything else."""
+    found = rawjson.maybe(value)
+    if isinstance(found, str) and found.isascii() and found.isdigit():
+        found = int(found[:6])
+    if isinstance(found, float) and found.is_integer():
+        found = int(found)
+    return found if type(found) is int and found >= 0 else default
+
+
+def deltas_of(raw: msgspec.Raw) -> list[tuple[rawjson.Fields, int | None]]:
+    """The tool calls in a field of a message, and their places if it has several; a single one may be without its list.
+
+    Raises ValueError if there are none in it.
+    """
+    calls = rawjson.objects(raw) if bytes(memoryview(raw)[:1]) != b"{" else [rawjson.fields(raw)]
+    if calls == [{}]:
+        raise ValueError("no call")
+    return [(call, place if len(calls) > 1 else None) for place, call in enumerate(calls)]
 
 
 def label(value: msgspec.Raw | None) -> str:

@@ -64,7 +64,7 @@ def said(text: str) -> Doc:
     return {"role": "assistant", "content": text}
 
 
-def piece(index: int | None = 0, id: object = None, name: object = None, arguments: object = None) -> Doc:
+def piece(index: object = 0, id: object = None, name: object = None, arguments: object = None) -> Doc:
     """A delta of one tool call."""
     function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
     given = {key: value for key, value in (("index", index), ("id", id)) if value is not None}
@@ -140,10 +140,17 @@ PNG: Doc = {"inlineData": {"mimeType": "image/png", "data": "aW1n"}}
 _FOUND = [{"web": {"uri": f"https://{name}.example", "title": name}} for name in "ba"]
 GROUNDED = gemini.response({"text": "Look"}, PNG, PNG, finish="STOP")
 GROUNDED["candidates"][0]["groundingMetadata"] = {"groundingChunks": _FOUND}
+NUMBERED: Doc = {
+    "candidates": [
+        {"content": {"parts": [None, {"functionCall": {"id": 7, "name": "f", "args": ARGUMENTS}}]}, "finishReason": 2}
+    ]
+}
 IMAGE: Doc = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aW1n"}}
 CITED: Doc = {"type": "url_citation", "url_citation": {"url": "https://a.example", "title": "A", "start_index": 0}}
 DETAILS = [{"type": "reasoning.text", "text": "Hm"}]
 TOOL: Doc = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}}
+MESSAGE: Doc = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "usage": SPENT}
+PICTURE: Doc = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aW1n"}}
 LOCATION: Doc = {
     "type": "web_search_result_location",
     "url": "https://a.example",
@@ -334,6 +341,49 @@ BLOCKS = [
         text="abxy",
     ),
     Row(
+        "blocks that never stop",
+        ANTHROPIC,
+        began(**SPENT)
+        + block(0, TOOL, stop=False)
+        + block(1, {**TOOL, "id": "toolu_2", "name": "g", "input": ARGUMENTS}, stop=False)
+        + ended("tool_use", output_tokens=2),
+        calls=[("f", ARGUMENTS), ("g", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "types that are not the documented ones",
+        ANTHROPIC,
+        began(**SPENT)
+        + block(0, {"type": "text", "text": None}, {"type": "text_delta", "text": "Hi"})
+        + block(1, {"type": "thinking", "thinking": None}, {"type": "thinking_delta", "thinking": "Hm"})
+        + block(2, {**TOOL, "id": 5, "input": None}, {"type": "input_json_delta", "partial_json": {"a": 1}})
+        + ended("tool_use", output_tokens=2),
+        text="Hi",
+        reasoning="Hm",
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "a text instead of blocks",
+        ANTHROPIC,
+        plain={**MESSAGE, "content": "Hi", "stop_reason": "end_turn"},
+        text="Hi",
+    ),
+    Row(
+        "no stop reason, and usage in the last event",
+        ANTHROPIC,
+        began() + words("Hi") + named("message_stop", usage={"input_tokens": 9, "output_tokens": 2}),
+        text="Hi",
+        used=(9, 2),
+    ),
+    Row(
+        "an image of Claude's",
+        ANTHROPIC,
+        began(**SPENT) + block(0, PICTURE) + ended(output_tokens=2),
+        {**MESSAGE, "content": [PICTURE], "stop_reason": "end_turn"},
+        image="aW1n",
+    ),
+    Row(
         "the input of a tool that the vendor runs",
         ANTHROPIC,
         began(**SPENT)
@@ -394,6 +444,49 @@ CALLS = [
         completion(called(call(None, "f", {"a": 1})), "tool_calls"),
         calls=[("f", ARGUMENTS)],
         finish="tool_calls",
+    ),
+    Row(
+        "indexes that are texts",
+        OPENAI,
+        chat(
+            piece("0", "c1", "f", '{"a"'),
+            piece("1", "c2", "g", "{"),
+            piece("0", arguments=":1}"),
+            piece("1", arguments="}"),
+        ),
+        calls=[("f", ARGUMENTS), ("g", "{}")],
+        finish="tool_calls",
+    ),
+    Row(
+        "equal calls at once, without ids and indexes",
+        OPENAI,
+        chat(delta(tool_calls=[call(None, "f", ARGUMENTS), call(None, "f", ARGUMENTS)])),
+        completion(called(call(None, "f", ARGUMENTS), call(None, "f", ARGUMENTS))),
+        calls=[("f", ARGUMENTS), ("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "a call without its list",
+        OPENAI,
+        chat(delta(tool_calls=call("c1", "f", ARGUMENTS))),
+        completion({**said(""), "tool_calls": call("c1", "f", ARGUMENTS)}),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "one id for two calls",
+        OPENAI,
+        chat(piece(0, "c1", "f", ""), piece(1, "c1", "g", "{}"), piece(0, None, None, ARGUMENTS)),
+        calls=[("f", ARGUMENTS), ("g", "{}")],
+        finish="tool_calls",
+    ),
+    Row(
+        "arguments that are a text, a part that is null, a reason that is a number",
+        GEMINI,
+        gemini.event(NUMBERED),
+        NUMBERED,
+        calls=[("f", ARGUMENTS)],
+        finish="length",
     ),
     Row(
         "arguments in parts",

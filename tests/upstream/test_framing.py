@@ -26,7 +26,7 @@ def test_a_body_is_gathered_from_its_pieces_and_given_away() -> None:
     ],
 )
 def test_a_body_of_several_lines_is_given_away_on_one(data: bytes, found: bytes) -> None:
-    """What is no JSON is left as it is: a line break inside of a string is a fault."""
+    """A line break inside a string is invalid, and stays in it."""
     body = WholeBody()
     body.add(data, channel())
     assert body.take() == found

@@ -123,7 +123,7 @@ class Messages(InboundApi):
         adapter = RenderingAdapter(
             chat,
             lambda order: MessagesRenderer(order, names, muted=translation.muted),
-            lambda order, channel, events: render_message(order, channel, events, names, muted=translation.muted),
+            lambda order, _, events: render_message(order, events, names, muted=translation.muted),
         )
         return AttemptPlan(adapter, finish_translation(translation.order, channel), native=False)
 

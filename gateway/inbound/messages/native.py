@@ -35,6 +35,7 @@ from gateway.upstream.framing import BLANK, is_stream, parse
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.output_limit import STANDARD_FIELDS
 from gateway.upstream.rawjson import Fields
+from gateway.upstream.translate.transcript import object_of
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/v1/messages"
@@ -229,8 +230,12 @@ def assemble(body: bytes, reader: MessagesReader, channel: Channel) -> bytes:
     if not (reader.complete or reader.ended):
         raise AttemptFailed(truncation(channel, "its last event did not come"))
     for block in blocks.values():
-        if "partial" in block:
-            block["input"] = rawjson.maybe(str(block.pop("partial")).encode("utf-8", "surrogatepass")) or {}
+        given = block.pop("partial", block.get("input"))
+        if isinstance(given, str):
+            given = object_of(given) if given.strip() else {}
+        if given is not None or "input" in block:
+            block["input"] = given or {}
+    message["stop_reason"] = message.get("stop_reason") or "end_turn"
     return rawjson.encode({**message, "content": [blocks[index] for index in sorted(blocks)]})
 
 
@@ -243,7 +248,7 @@ def _add_event(message: dict[str, Any], blocks: dict[int, dict[str, Any]], event
             blocks[_index(event)] = dict(_object(event, "content_block"))
         case "content_block_delta":
             _add_delta(blocks.setdefault(_index(event), {}), _object(event, "delta"))
-        case "message_delta":
+        case "message_delta" | "message_stop":
             message |= _object(event, "delta")
             usage = {name: value for name, value in _object(event, "usage").items() if value is not None}
             message["usage"] = {**_object(message, "usage"), **usage}

@@ -29,6 +29,7 @@ class _Delta(msgspec.Struct, gc=False):
     thinking: str | None = None
     partial_json: str | None = None
     stop_reason: str | None = None
+    usage: msgspec.Raw | None = None
 
 
 class _Block(msgspec.Struct, gc=False):
@@ -100,6 +101,8 @@ class MessagesReader:
         self._reports = UsageReports(order.fields)
         self._open: int | None = None
         """Index of the block that is open."""
+        self._mended = False
+        """A whole answer is not passed on as it came."""
         self.noted: tuple[str, ...] = ()
         """Marks that do not come from the report."""
         self.tally = OutputCounter()
@@ -148,6 +151,7 @@ class MessagesReader:
             case "message_delta":
                 self._end(found)
             case "message_stop":
+                self._end(found)
                 self.complete = True
             case _ if (failure := failure_in(self._channel, rawjson.fields(data), event=event.name)) is not None:
                 self.failure = failure
@@ -186,8 +190,9 @@ class MessagesReader:
         return edited
 
     def _end(self, event: _Event) -> None:
-        if event.usage is not None and not rawjson.is_null(event.usage):
-            self._reports.see({"usage": event.usage})
+        for usage in (event.delta.usage if event.delta else None, event.usage):
+            if usage is not None and not rawjson.is_null(usage):
+                self._reports.see({"usage": usage})
         if event.delta is not None and event.delta.stop_reason:
             self._stop(event.delta.stop_reason)
 
@@ -203,7 +208,7 @@ class MessagesReader:
             for text in _texts(rawjson.maybe(message.get("content"))):
                 self.tally.add(text)
         return NativeWhole(
-            body=body if edited is None else rawjson.encode(edited),
+            body=rawjson.encode(edited or message) if edited or self._mended else body,
             reported=self.reported,
             finish=self.finish,
             upstream_id=self.upstream_id,
@@ -217,7 +222,12 @@ class MessagesReader:
             message = rawjson.fields(body.strip().removeprefix(b"\xef\xbb\xbf"))
         except ValueError as error:
             raise no_answer(body, self._channel) from error
-        if bytes(memoryview(message.get("content", rawjson.NULL))[:1]) != b"[":
+        mark = bytes(memoryview(message.get("content", rawjson.NULL))[:1])
+        if mark == b'"':  # a text without its block
+            self._mended = True
+            message["content"] = rawjson.raw([{"type": "text", "text": message["content"]}])
+            mark = b"["
+        if mark != b"[":
             failure = failure_in(self._channel, message)
             raise no_answer(body, self._channel) if failure is None else AttemptFailed(failure)
         self._see(message, final=True)

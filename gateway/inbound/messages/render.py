@@ -29,14 +29,13 @@ from gateway.domain.answer import (
     ToolCallBegan,
     join_strings,
 )
-from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
 from gateway.inbound.rendering import Renderer
 from gateway.inbound.sealed import PLAIN_SEAL, wrap
 from gateway.upstream import rawjson
-from gateway.upstream.adapter import AttemptFailed, Order
+from gateway.upstream.adapter import Order
 from gateway.upstream.anthropic.messages import TOOLS
-from gateway.upstream.failures import bad_response
+from gateway.upstream.translate.transcript import object_of
 
 _STOP_REASONS = {
     "stop": "end_turn",
@@ -245,13 +244,13 @@ class MessagesRenderer(Renderer):
 
 
 def render_message(
-    order: Order, channel: Channel, events: list[AnswerEvent], names: Mapping[str, str], *, muted: bool = False
+    order: Order, events: list[AnswerEvent], names: Mapping[str, str], *, muted: bool = False
 ) -> Callable[[Usage], bytes]:
-    """What writes a whole message once its usage is known. Raises AttemptFailed if a tool's input is not JSON."""
+    """What writes a whole message once its usage is known."""
     ending = _Ending(muted=muted)
     for event in events:
         ending.see(event)
-    content = [] if muted else _content(channel, events, names)
+    content = [] if muted else _content(events, names)
 
     def write(usage: Usage) -> bytes:
         report = {**_opening_usage(usage), **_final_usage(usage)}
@@ -260,7 +259,7 @@ def render_message(
     return write
 
 
-def _content(channel: Channel, events: list[AnswerEvent], names: Mapping[str, str]) -> list[dict[str, Any]]:
+def _content(events: list[AnswerEvent], names: Mapping[str, str]) -> list[dict[str, Any]]:
     """The blocks of a whole answer. What comes of one kind in one piece is one block."""
     blocks: list[dict[str, Any]] = []
     pieces: list[bytes] = []
@@ -279,27 +278,24 @@ def _content(channel: Channel, events: list[AnswerEvent], names: Mapping[str, st
             case Medium():
                 blocks.append(_image(event))
             case BlockEnded() if event.kind is not BlockKind.MEDIUM:
-                blocks.append({**_block(event.kind, msgspec.Raw(join_strings(pieces)), channel, more), **more})
+                blocks.append({**_block(event.kind, msgspec.Raw(join_strings(pieces))), **more})
                 pieces, more = [], {}
     return blocks
 
 
-def _block(kind: BlockKind, text: msgspec.Raw, channel: Channel, more: Mapping[str, Any]) -> dict[str, Any]:
+def _block(kind: BlockKind, text: msgspec.Raw) -> dict[str, Any]:
     """A block without what is in ``more``."""
     if kind is BlockKind.REASONING:
         return {"type": "thinking", "thinking": text, "signature": wrap(PLAIN_SEAL)}
     if kind is BlockKind.TOOL_CALL:
-        return {"type": "tool_use", "id": "", "name": "", "input": _input(text, str(more["name"]), channel)}
+        return {"type": "tool_use", "id": "", "name": "", "input": _input(text)}
     return {"type": "text", "text": text}
 
 
-def _input(arguments: msgspec.Raw, name: str, channel: Channel) -> Any:
+def _input(arguments: msgspec.Raw) -> Any:
+    """The input as an object; what is none is kept as a text in one."""
     text = rawjson.text(arguments)
-    try:
-        found = rawjson.value(text.encode("utf-8", "surrogatepass")) if text.strip() else {}
-    except ValueError:
-        found = None
+    found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
     if not isinstance(found, dict):
-        why = f"the arguments of the call of tool '{name}' are not a JSON object"
-        raise AttemptFailed(bad_response(channel, why))
-    return msgspec.Raw(text.encode()) if text.strip() and text.isascii() else found
+        return object_of(text) if text.strip() else {}
+    return msgspec.Raw(text.encode()) if text.isascii() else found

@@ -36,6 +36,7 @@ from gateway.upstream.adapter import (
     PreparedRequest,
     WholeAnswer,
 )
+from gateway.upstream.translate.transcript import object_of
 
 _EMPTY = msgspec.Raw(b'""')
 _MS = 1_000_000
@@ -110,7 +111,7 @@ def _arguments(pieces: list[bytes]) -> object:
     """The arguments as an object; what is none is kept as a text in one."""
     text = rawjson.text(join_strings(pieces)) if pieces else ""
     found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
-    return found if isinstance(found, dict) else {"value": text} if text.strip() else {}
+    return found if isinstance(found, dict) else object_of(text) if text.strip() else {}
 
 
 class LineRenderer(Renderer):

@@ -8,12 +8,15 @@ thinking before each call is kept. The input of tools that the vendor runs itsel
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from gateway.domain.answer import (
     AnswerMark,
     AnswerPart,
     BlockKind,
     BlockStop,
     Citation,
+    Medium,
     ReasoningPiece,
     ReasoningSeal,
     Seal,
@@ -31,6 +34,7 @@ from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.tools import JSON_TOOL, answers_by_tool
+from gateway.upstream.call_book import argument_text, index_of, label
 from gateway.upstream.framing import SSEEvent
 from gateway.upstream.rawjson import NULL, Fields
 from gateway.upstream.translate.tool_names import Signatures, ToolNames
@@ -49,7 +53,7 @@ class _Block:
         self.kind = kind
         self.is_answer = False
         """The input of this call of a tool is the answer itself."""
-        self.begun = bytes(fields.get("input", NULL))
+        self.begun = argument_text(fields.get("input"))
         """The input that the block's start brought."""
         self.piecewise = False
         """Deltas brought its input."""
@@ -86,9 +90,14 @@ class MessageReader(AnswerReader):
             case "content_block_stop":
                 yield from self._close(_index(fields))
             case "message_delta":
+                delta = _inner(fields, "delta")
+                yield from _usage(delta, final=True)
                 yield from _usage(fields, final=True)
-                yield from self._finish(_inner(fields, "delta"))
+                yield from self._finish(delta)
             case "message_stop":
+                yield from _usage(fields, final=True)
+                yield from self.end()
+                self.default_word = "end_turn"
                 self.done = True
             case _ if (failure := failure_in(self._channel, fields, event=event.name)) is not None:
                 yield from _usage(fields, final=True)
@@ -101,7 +110,7 @@ class MessageReader(AnswerReader):
         except ValueError as error:
             raise no_answer(body, self._channel) from error
         try:
-            blocks = rawjson.objects(message.get("content", NULL))
+            blocks = _blocks(message.get("content", NULL))
         except ValueError as error:
             failure = failure_in(self._channel, message)
             raise no_answer(body, self._channel) if failure is None else AttemptFailed(failure) from error
@@ -125,16 +134,18 @@ class MessageReader(AnswerReader):
             yield from self._open_call(block, fields)
         elif kind in THOUGHTS:
             block.thought = {name: rawjson.value(value) for name, value in fields.items()}
-            if "thinking" in fields and bytes(fields["thinking"]) != _EMPTY:
-                yield ReasoningPiece(_text(fields, "thinking"), block=index)
+            if "thinking" in fields and (piece := _text(fields, "thinking")):
+                yield ReasoningPiece(piece, block=index)
         elif kind == "text":
-            if "text" in fields and bytes(fields["text"]) != _EMPTY:
-                yield TextPiece(_text(fields, "text"), block=index)
+            if "text" in fields and (piece := _text(fields, "text")):
+                yield TextPiece(piece, block=index)
             for found in rawjson.maybe(fields.get("citations")) or ():
                 yield from _cite(found, index)
+        else:
+            yield _other(kind, rawjson.maybe(fields.get("source")))
 
     def _open_call(self, block: _Block, fields: Fields) -> Iterator[AnswerPart]:
-        call_id, name = _string(fields, "id"), _string(fields, "name")
+        call_id, name = label(fields.get("id")), label(fields.get("name"))
         if name == JSON_TOOL and answers_by_tool(self._order):
             block.is_answer = True
             return
@@ -148,19 +159,18 @@ class MessageReader(AnswerReader):
         if block is None:  # its start never came
             block = self._blocks[index] = _Block(index, "", {})
         match _string(delta, "type"):
-            case "text_delta":
-                yield TextPiece(_text(delta, "text"), block=index)
-            case "thinking_delta":
-                thinking = _text(delta, "thinking")
-                _keep(block, "thinking", thinking)
-                yield ReasoningPiece(thinking, block=index)
-            case "signature_delta":
-                _keep(block, "signature", _text(delta, "signature"))
+            case "text_delta" if piece := _text(delta, "text"):
+                yield TextPiece(piece, block=index)
+            case "thinking_delta" if piece := _text(delta, "thinking"):
+                _keep(block, "thinking", piece)
+                yield ReasoningPiece(piece, block=index)
+            case "signature_delta" if piece := _text(delta, "signature"):
+                _keep(block, "signature", piece)
             case "citations_delta":
                 yield from _cite(rawjson.maybe(delta.get("citation")), index)
             case "input_json_delta":
-                piece = _text(delta, "partial_json")
-                if piece != _EMPTY:
+                piece = argument_text(delta.get("partial_json"))
+                if piece not in (b"", _EMPTY):
                     block.piecewise = True
                     yield from _input(block, piece)
 
@@ -172,8 +182,7 @@ class MessageReader(AnswerReader):
             self._thoughts.append(block.thought)
             yield ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([block.thought])), block=index)
         if block.kind == "tool_use" and not block.piecewise:
-            begun = b"{}" if block.begun in (b"null", b"") else block.begun
-            yield from _input(block, rawjson.encode(begun.decode("utf-8", "replace")))
+            yield from _input(block, b'"{}"' if block.begun in (b"", _EMPTY) else block.begun)
         yield BlockStop(_KINDS.get(block.kind, BlockKind.TEXT), index)
 
     def _finish(self, fields: Fields) -> Iterator[AnswerPart]:
@@ -218,10 +227,28 @@ def _inner(fields: Fields, name: str) -> Fields:
 
 
 def _text(fields: Fields, name: str) -> bytes:
-    """The text in a field as it came. Raises ValueError if there is none."""
-    raw = fields.get(name, NULL)
-    rawjson.text(raw)
-    return bytes(raw)
+    """The text in a field as it came; nothing of an empty one, or of null. Raises ValueError if there is none."""
+    if name not in fields:
+        raise ValueError(f"no {name}")
+    raw = fields[name]
+    if rawjson.is_null(raw):
+        return b""
+    return bytes(raw) if rawjson.text(raw) else b""
+
+
+def _blocks(content: msgspec.Raw) -> list[Fields]:
+    """The blocks of a whole answer; a text may be without its block. Raises ValueError if there are none."""
+    if bytes(memoryview(content)[:1]) == b'"':
+        return [{"type": rawjson.raw("text"), "text": content}]
+    return rawjson.objects(content)
+
+
+def _other(kind: str, source: Any) -> AnswerPart:
+    """A block of another kind: an image is passed on, the rest is named in the record."""
+    if kind != "image" or not isinstance(source, dict):
+        return AnswerMark("block_dropped")
+    made, data, url = (str(source.get(name) or "") for name in ("media_type", "data", "url"))
+    return Medium(made or "image", data, url)
 
 
 def _string(fields: Fields, name: str) -> str:
@@ -230,5 +257,4 @@ def _string(fields: Fields, name: str) -> str:
 
 
 def _index(fields: Fields) -> int:
-    found = rawjson.value(fields.get("index"))
-    return found if type(found) is int else 0
+    return index_of(fields.get("index"), 0) or 0

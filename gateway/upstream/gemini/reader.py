@@ -35,6 +35,8 @@ from gateway.upstream.translate.tool_names import Signatures, ToolNames
 
 BLOCKED = "PROHIBITED_CONTENT"
 """Finish reason of the one candidate there would be, had the prompt not been blocked."""
+REASONS = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
+"""Finish reasons by their numbers."""
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 """One step of a JSON path."""
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
@@ -118,6 +120,8 @@ class ResponseReader(AnswerReader):
 
     def _news(self, candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
         reason = rawjson.value(fields.get("finishReason"))
+        if type(reason) is int:  # of the enumeration, as some libraries write it
+            reason = REASONS[reason] if 0 <= reason < len(REASONS) else "OTHER"
         candidate.reason = reason if isinstance(reason, str) and reason else candidate.reason
         logprobs = logprobs_of(rawjson.value(fields.get("logprobsResult")))
         for part in _parts(fields):
@@ -137,8 +141,8 @@ class ResponseReader(AnswerReader):
             yield ReasoningPiece(piece, index) if part.get("thought") else TextPiece(piece, choice=index)
         for name in ("inlineData", "inline_data", "fileData"):
             medium = part.get(name)
-            if isinstance(medium, dict) and not part.get("thought"):
-                yield _medium(medium, index)
+            if isinstance(medium, dict):
+                yield AnswerMark("medium_dropped") if part.get("thought") else _medium(medium, index)
         code, result = part.get("executableCode"), part.get("codeExecutionResult")
         if isinstance(code, dict) and isinstance(code.get("code"), str):
             language = str(code.get("language", "")).lower().replace("language_unspecified", "")
@@ -155,7 +159,7 @@ class ResponseReader(AnswerReader):
             yield from self._close(candidate)
             candidate.open = {**call, "signature": part.get("thoughtSignature")}
             given = call.get("args")
-            candidate.arguments = given if isinstance(given, dict) else {}
+            candidate.arguments = given if isinstance(given, dict | str) and given else {}
         for piece in pieces if isinstance(pieces, list) else ():
             if isinstance(piece, dict):
                 candidate.arguments = _set(candidate.arguments, piece)
@@ -175,7 +179,8 @@ class ResponseReader(AnswerReader):
         signed = isinstance(signature, str) and bool(signature)
         if signed:
             self._signatures.remember(call_id, str(signature).encode())
-        arguments = rawjson.encode(rawjson.encode(candidate.arguments).decode())
+        said = candidate.arguments
+        arguments = rawjson.encode(said if isinstance(said, str) else rawjson.encode(said).decode())
         name = self._names.back(str(call.get("name", "")))
         yield ToolCallPart(
             number, call_id, name, arguments, signature=str(signature) if signed else "", choice=candidate.index
@@ -209,10 +214,11 @@ def split(data: bytes) -> list[Fields]:
 def _parts(fields: Fields) -> list[dict[str, Any]]:
     """The parts; a candidate without content has none. Raises ValueError if they are none."""
     content = rawjson.value(fields.get("content"))
-    parts = content.get("parts") if isinstance(content, dict) else None
+    parts = content.get("parts") if isinstance(content, dict) else content
     if parts is None:
         return []
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+    parts = [part for part in parts if part is not None] if isinstance(parts, list) else [parts]
+    if not all(isinstance(part, dict) for part in parts):
         raise ValueError("parts are objects")
     return parts
 

@@ -30,7 +30,7 @@ TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
 def normalize_texts(holder: Fields) -> None:
     """Content parts (Mistral) become strings; of two names for the same reasoning one is kept. Raises ValueError."""
     content = holder.get("content")
-    if content is not None and bytes(content)[:1] == b"[":
+    if content is not None and bytes(memoryview(content)[:1]) in (b"[", b"{"):
         _join_parts(holder, content)
     if "reasoning" in holder and not rawjson.is_null(holder.get("reasoning_content")):
         del holder["reasoning"]
@@ -42,7 +42,8 @@ def normalize_texts(holder: Fields) -> None:
 def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
     texts: list[str] = []
     thoughts: list[str] = []
-    for part in rawjson.value(content):
+    found = rawjson.value(content)
+    for part in found if isinstance(found, list) else [found]:
         if isinstance(part, dict) and part.get("type") == "thinking":
             thoughts.append(_text_of(part.get("thinking")))
         else:
@@ -179,7 +180,7 @@ class StreamChoice:
             return [], False
         if self._tools is None:
             self._tools = ToolCalls(self._seed)
-        calls = self._tools.take(rawjson.objects(raw), tally)
+        calls = self._tools.take(raw, tally)
         if not calls:
             return [], False
         delta["tool_calls"] = rawjson.raw(calls)

@@ -12,7 +12,7 @@ from gateway.domain.channel import Channel
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, WholeAnswer, as_object
 from gateway.upstream.answer_errors import failure_named, failure_told, reports_error
-from gateway.upstream.call_book import CallBook, part_of
+from gateway.upstream.call_book import CallBook, deltas_of, part_of
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response
 from gateway.upstream.finish_words import is_broken, unknown_word
@@ -70,7 +70,7 @@ def _mend_calls(message: Fields, seed: str, tally: OutputCounter) -> bool:
         tally.add("" if rawjson.is_null(legacy) else bytes(legacy).decode())
         return False
     raw = message["tool_calls"]
-    calls = [] if rawjson.is_null(raw) else rawjson.objects(raw)
+    calls = [] if rawjson.is_null(raw) else [call for call, _ in deltas_of(raw)]
     book, kept = CallBook(seed), []
     for position, call in enumerate(calls):
         mended = _mend_call(call, book, position, tally)
@@ -80,7 +80,7 @@ def _mend_calls(message: Fields, seed: str, tally: OutputCounter) -> bool:
         raise ValueError("a tool call has no name")
     if not kept:
         del message["tool_calls"]
-    elif kept != calls:
+    elif kept != calls or bytes(memoryview(raw)[:1]) == b"{":
         message["tool_calls"] = rawjson.raw(kept)
     return bool(kept)
 

@@ -28,7 +28,7 @@ from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Order
 from gateway.upstream.answer_errors import failure_in, reports_error
 from gateway.upstream.answer_reader import AnswerReader, no_answer
-from gateway.upstream.call_book import part_of
+from gateway.upstream.call_book import deltas_of, part_of
 from gateway.upstream.framing import SSEEvent
 from gateway.upstream.openai.chunks import normalize_texts, upstream_id
 from gateway.upstream.rawjson import NULL, Fields
@@ -212,9 +212,9 @@ def _chunk_of(data: bytes) -> Fields:
 
 def _calls(message: Fields, index: int, *, whole: bool) -> Iterator[AnswerPart]:
     raw = message.get("tool_calls")
-    calls = [] if rawjson.is_null(raw) or raw is None else rawjson.objects(raw)
-    for position, call in enumerate(calls):
-        yield part_of(call, index, position if whole else None)
+    calls = [] if rawjson.is_null(raw) or raw is None else deltas_of(raw)
+    for position, (call, place) in enumerate(calls):
+        yield part_of(call, index, position if whole else place)
     legacy = message.get("function_call")
     if not calls and legacy is not None and not rawjson.is_null(legacy):
         yield part_of({"function": legacy}, index, 0)

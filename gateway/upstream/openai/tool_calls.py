@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.upstream import rawjson
 from gateway.upstream.adapter import OutputCounter
-from gateway.upstream.call_book import Arguments, CallBook, part_of
+from gateway.upstream.call_book import Arguments, CallBook, deltas_of, part_of
 from gateway.upstream.rawjson import Fields
 
 
@@ -36,13 +36,13 @@ class ToolCalls:
     def __bool__(self) -> bool:
         return bool(self.book)
 
-    def take(self, deltas: list[Fields], tally: OutputCounter) -> list[Fields]:
+    def take(self, deltas: msgspec.Raw, tally: OutputCounter) -> list[Fields]:
         """The deltas as the client gets them; those that say nothing are left out. Raises ValueError."""
-        out = [self._one(delta, tally) for delta in deltas]
+        out = [self._one(delta, place, tally) for delta, place in deltas_of(deltas)]
         return [delta for delta in out if delta is not None]
 
-    def _one(self, delta: Fields, tally: OutputCounter) -> Fields | None:
-        part = part_of(delta)
+    def _one(self, delta: Fields, place: int | None, tally: OutputCounter) -> Fields | None:
+        part = part_of(delta, position=place)
         placed = self.book.place(part)
         if placed is None:
             return None

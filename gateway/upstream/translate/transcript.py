@@ -69,7 +69,7 @@ class Transcript:
             _OBJECT.decode(data or b"{}")
         except (msgspec.DecodeError, RecursionError):
             self._marks[ARGUMENTS_REPAIRED] = None
-            return rawjson.raw(_object_of(data.decode("utf-8", "replace")))
+            return rawjson.raw(object_of(data.decode("utf-8", "replace")))
         return msgspec.Raw(data or b"{}")
 
     @property
@@ -126,7 +126,7 @@ class Transcript:
         return ResultPart(call_id=call.block.id, name=call.block.name, parts=(NO_OUTPUT,))
 
 
-def _object_of(text: str) -> dict[str, object]:
+def object_of(text: str) -> dict[str, object]:
     """An object that says what the text says."""
     try:
         found = json.loads(text, strict=False, parse_constant=lambda _: None)

@@ -84,6 +84,7 @@ STREAMS = [
         start() + event("news", x=1) + block("oddity", {"type": "odd_delta"}) + end(),
         said=Answer(text={0: ""}, finish={0: "stop"}),
         usage=(10, 7),
+        marks=("block_dropped",),
     ),
     Case(
         "a text that begins at once",

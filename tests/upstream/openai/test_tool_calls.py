@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.upstream import rawjson
@@ -14,7 +15,7 @@ Doc = dict[str, Any]
 
 
 def _take(calls: ToolCalls, *deltas: Doc, tally: OutputCounter | None = None) -> list[Doc]:
-    out = calls.take(rawjson.objects(dumps(list(deltas))), tally or OutputCounter())
+    out = calls.take(msgspec.Raw(dumps(list(deltas))), tally or OutputCounter())
     return [rawjson.value(rawjson.encode(delta)) for delta in out]
 
 
