@@ -12,7 +12,20 @@ from gateway.domain.limits import Limits
 from gateway.store.verify import verify
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import choice, chunk, delta, fail, reply, speak, speak_after, stream, tool_call, usage, whole
+from tests.fakes.replies import (
+    choice,
+    chunk,
+    delta,
+    dumps,
+    fail,
+    reply,
+    speak,
+    speak_after,
+    stream,
+    tool_call,
+    usage,
+    whole,
+)
 from tests.fakes.responses import function_call, message, respond
 from tests.fakes.websocket import frame, said, shaken, talk
 
@@ -420,3 +433,26 @@ async def test_a_native_call_is_continued(gateway: Gateway, provider: Provider) 
         "function_call",
         "function_call_output",
     ]
+
+
+async def test_a_conversation_is_compacted_and_goes_on_from_its_summary(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    provider.on("m", speak("A"), speak("They launch on Tuesday."), speak("B"))
+    async with talk(gateway) as peer:
+        first = await peer.response("one")
+        short = await peer.response([{"type": "compaction_trigger"}], previous=first["id"])
+        assert [item["type"] for item in short["output"]] == ["compaction"]
+        assert said(await peer.response("two", previous=short["id"])) == "B"
+    texts = " ".join(heard(provider)[2])
+    assert ("They launch on Tuesday." in texts, "one" in texts.split()) == (True, False)
+    assert [record.marks for record in await gateway.settled(3)] == [(), ("compaction",), ()]
+
+
+async def test_what_was_compacted_over_http_begins_a_conversation(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    provider.on("m", reply(whole("m", choice("They launch on Tuesday."), spent=usage())), speak("B"), speak("C"))
+    answer = await gateway.client.ask("POST", "/v1/responses/compact", dumps({"model": "m", "input": "one"}))
+    async with talk(gateway) as peer:
+        first = await peer.response([*answer.json["output"], {"role": "user", "content": "two"}])
+        assert said(await peer.response("three", previous=first["id"])) == "C"
+    assert "They launch on Tuesday." in " ".join(heard(provider)[2])

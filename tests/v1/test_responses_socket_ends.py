@@ -21,6 +21,7 @@ from tests.fakes.clock import skip
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import chunk, delta, dumps, event, speak, speak_after, story
+from tests.fakes.responses import events_of, message, response
 from tests.fakes.websocket import frame, said, shaken, talk
 from tests.house import amount
 
@@ -316,12 +317,19 @@ async def test_what_is_remembered_is_bounded(gateway: Gateway, provider: Provide
     await gateway.until(lambda: gateway.engine.pressure.bodies == 0)
 
 
-async def test_a_cut_anywhere_is_never_shown_as_a_success(gateway: Gateway, provider: Provider) -> None:
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("native", [False, True])
+async def test_a_cut_anywhere_is_never_shown_as_a_success(
+    gateway: Gateway, provider: Provider, *, native: bool
+) -> None:
     """The upstream is cut, or the connection, at random places; continuation goes on beside it."""
-    count, chance, ends = amount(150, 2500), random.Random(7), Counter[str]()
+    count, chance, ends = amount(120, 2500), random.Random(7), Counter[str]()
     gateway.grant(10**13)
-    docs = [*story(*"abcdefgh")]
-    body = b"".join(map(event, docs)) + b"data: [DONE]\n\n"
+    body = b"".join(map(event, story(*"abcdefgh"))) + b"data: [DONE]\n\n"
+    if native:
+        gateway.channel(provider.base_url, preset="vllm")
+        body = b"".join(events_of(response(message("abcdefgh"))))
 
     async def cut(exchange: Exchange) -> None:
         await exchange.begin_stream()

@@ -18,6 +18,7 @@ from gateway.inbound.json_body import Fields, fields_of, read_typed, unmask
 from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer
 from gateway.inbound.responses.request import echo_of, read_fields
+from gateway.inbound.responses.summary import COMPACTIONS
 from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream import rawjson
 from gateway.upstream.framing import SSEEvent
@@ -269,7 +270,11 @@ class TurnEvents:
     def _conversation(self, response: _Response) -> TurnHistory | None:
         if self._before is None or (response.store and not self._turn.local):
             return None
-        said = b",".join(bytes(raw) for raw in response.output or self._items if _can_return(raw))
+        output = [raw for raw in response.output or self._items if _can_return(raw)]
+        if compactions := [place for place, raw in enumerate(output) if _OUTPUT_ITEM.decode(raw).type in COMPACTIONS]:
+            said = b",".join(map(bytes, output[compactions[-1] :]))  # this item stands for all before it
+            return TurnHistory(said, _calls(said))
+        said = b",".join(map(bytes, output))
         items = _join(_join(self._before.items, self._turn.given.items), said)
         return TurnHistory(items, self._before.calls | self._turn.given.calls | _calls(said))
 
@@ -290,11 +295,13 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _can_return(raw: msgspec.Raw) -> bool:
-    """Reasoning that is neither sealed nor readable is known to its upstream alone, which refuses it later."""
+    """Reasoning that is neither sealed nor readable is known to its upstream alone, which refuses it later. What is not
+    an item cannot be sent either.
+    """
     try:
         item = _OUTPUT_ITEM.decode(raw)
     except _ODD:
-        return True
+        return False
     return item.type != "reasoning" or not (rawjson.is_null(item.encrypted_content) and rawjson.is_null(item.content))
 
 
