@@ -209,7 +209,7 @@ USAGE = [
         chat(delta("Hi"), spent=SEARCHED),
         completion(said("Hi"), spent=SEARCHED),
         text="Hi",
-        used=(33, 57),
+        used=(33, 77),
         marks=("upstream_extra=citation_tokens:20,num_search_queries:3", "upstream_cost=0.63"),
     ),
     Row(
