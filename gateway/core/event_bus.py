@@ -18,6 +18,7 @@ from contextlib import contextmanager
 import msgspec
 
 from gateway.domain.call import Record, Running, refused_for
+from gateway.domain.price_gap import price_gap
 from gateway.domain.units import CallId, Millis
 
 QUEUE_LIMIT = 1000
@@ -202,7 +203,7 @@ class EventBus:
         """The newest settled calls, oldest first."""
         self.noteworthy: deque[Record] = deque(maxlen=NOTEWORTHY_LIMIT)
         """Of these, the ones that failed, needed more than one try, or met only paused channels or a budget that was
-        too small, until ``IncidentWatch`` takes them.
+        too small, and those whose upstream reports another cost, until ``IncidentWatch`` takes them.
         """
         self.on_noteworthy: Callable[[], None] = lambda: None
         """Called when there is another one."""
@@ -240,7 +241,8 @@ class EventBus:
     def settled(self, record: Record) -> None:
         """A call ended or was refused, and its record is written."""
         self.recent.append(record)
-        if (record.status != 200 or len(record.attempts) > 1) and (record.attempts or refused_for(record.marks)):
+        failed = (record.status != 200 or len(record.attempts) > 1) and (record.attempts or refused_for(record.marks))
+        if failed or (record.marks and price_gap(record) is not None):
             self.noteworthy.append(record)
             self.on_noteworthy()
         for watcher in self.watched_by:

@@ -26,15 +26,18 @@ from gateway.domain.budget import (
     window_end,
     window_start,
 )
-from gateway.domain.call import exceeded_budget
+from gateway.domain.call import Record, exceeded_budget
 from gateway.domain.channel import Channel, key_id, key_name
 from gateway.domain.group import Group
-from gateway.domain.incidents import WARN_SHARE, Incident, Incidents, SpentBudget, spent_share
+from gateway.domain.incidents import STORE, WARN_SHARE, Incident, Incidents, SpentBudget, spent_share
+from gateway.domain.money import dollars
+from gateway.domain.price_gap import price_gap
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.domain.views import BudgetView, call_view
 from gateway.upstream.credentials import unset_text
 
+DAY = 86_400_000
 SAVE_GAP_S = 2.0
 """Between two writes of the file."""
 
@@ -108,7 +111,9 @@ class IncidentWatch:
         found, now = self.incidents, self._clock.wall()
         self._look_at_budgets(now)  # first, so that there is what refused calls belong to
         while self._bus.noteworthy:
-            found.add_call(call_view(self._bus.noteworthy.popleft()))
+            record = self._bus.noteworthy.popleft()
+            found.add_call(call_view(record))
+            self._look_at_cost(record, now)
         channels = self._catalog().registry.channels.values()
         if self.serving:
             missing = {c.name: unset_text(self._variables.missing(c)) for c in channels if c.enabled}
@@ -119,6 +124,19 @@ class IncidentWatch:
         if found.revision != self._saved[0] and self._clock.mono() - self._saved[1] >= SAVE_GAP_S:
             self.save()
         return found
+
+    def _look_at_cost(self, record: Record, now: Millis) -> None:
+        """Once a day for each model of a channel: its price does not give the cost that the upstream reports."""
+        if (gap := price_gap(record)) is None:
+            return
+        subject = f"price {record.channel} {record.model}"
+        if any(one.subject_id == subject and one.began // DAY == now // DAY for one in self.incidents.newest()):
+            return
+        name = f"reported cost of '{plain(record.model)}' at channel '{plain(record.channel_name)}'"
+        reason = f"its price gives {dollars(gap[0])}, the upstream reports {dollars(gap[1])}"
+        self.incidents.begin(
+            channel=STORE, budget=name, subject_id=subject, reason=reason, began=now, last=now, ended=now
+        )
 
     def save(self) -> None:
         """Write down what has changed."""

@@ -56,7 +56,7 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     key: str = ""
     """Which of several keys failed alone, by its number and mask; empty: the channel."""
     budget: str = ""
-    """Whose budget: ``daily budget of token 'ci'``; empty for failures."""
+    """Whose: ``daily budget of token 'ci'``, or ``reported cost of 'gpt-4o' at channel 'c'``; empty for failures."""
     kind: FailureKind | None = None
     """None if only its state is known."""
     status: int = 0
@@ -274,7 +274,7 @@ class Incidents:
         if out and (found is None or not found.recurs(now)):
             rejected = {"kind": FailureKind.AUTH} if channel.state == "attention" else {}
             cause = rejected | _same_cause(self.newest(channel.name), channel, key, now)
-            found = self._begin(channel=channel.name, key=key, reason=channel.reason, began=now, last=now, **cause)
+            found = self.begin(channel=channel.name, key=key, reason=channel.reason, began=now, last=now, **cause)
         if found is None or not (out or found.paused):
             return
         if channel.state == "half_open" and found.kind is FailureKind.AUTH:
@@ -298,7 +298,7 @@ class Incidents:
         for channel, reason in missing.items():
             found = known.pop(channel, None)
             if found is None or not found.recurs(at):
-                self._begin(channel=channel, kind=FailureKind.UNSET, reason=reason, began=at, last=at, paused=True)
+                self.begin(channel=channel, kind=FailureKind.UNSET, reason=reason, began=at, last=at, paused=True)
             elif not found.paused or found.reason != reason:
                 found.paused, found.ended, found.reason = True, None, reason
                 self._note(found)
@@ -312,7 +312,7 @@ class Incidents:
         now = at or self._now
         found = next((o for o in reversed(self._all) if o.channel == STORE and not o.budget and o.paused), None)
         if error and found is None:
-            self._begin(channel=STORE, reason=error, began=now, last=now, paused=True)
+            self.begin(channel=STORE, reason=error, began=now, last=now, paused=True)
         elif error and found is not None:
             found.reason, found.last = error, now
         elif found is not None:
@@ -340,10 +340,10 @@ class Incidents:
                 known.ended = at  # what it refused is over, also if most of it is still spent
                 self._note(known)
                 if budget.refused or spent_share(view) >= WARN_SHARE:
-                    again = self._begin(began=at, last=at, **_warning(subject, budget))
+                    again = self.begin(began=at, last=at, **_warning(subject, budget))
                     found += [again] if budget.refused else []
             elif known is None or known.began < window_start(view.window, at):
-                found.append(self._begin(began=at, last=at, **_warning(subject, budget)))
+                found.append(self.begin(began=at, last=at, **_warning(subject, budget)))
             elif (known.reason, *_limits(known)) != (reason, view.nanos, view.tokens):
                 if reason != known.reason and ALL_SPENT in (known.reason, reason):
                     known.last = at
@@ -356,9 +356,9 @@ class Incidents:
         self.revision += 1
         self._revisions[incident.id] = self.revision
 
-    def _begin(self, **fields: object) -> Incident:
-        number = max((one.id for one in self._all), default=0) + 1
-        found = Incident(id=number, **fields)  # type: ignore[arg-type]
+    def begin(self, **fields: object) -> Incident:
+        """Add one."""
+        found = Incident(id=max((one.id for one in self._all), default=0) + 1, **fields)  # type: ignore[arg-type]
         found.subject_id = found.subject_id or self._names.id_of(found.channel)
         self._all.append(found)
         self._note(found)
@@ -375,7 +375,7 @@ class Incidents:
         mine = [one for one in same if one.recurs(at)]
         found = next((one for one in mine if one.began <= at), mine[-1] if mine else None)
         if found is None:
-            return self._begin(channel=channel, key=key, kind=kind, status=status, began=at, last=at)
+            return self.begin(channel=channel, key=key, kind=kind, status=status, began=at, last=at)
         found.kind, found.status = kind, status
         return found
 

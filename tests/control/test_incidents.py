@@ -12,11 +12,12 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.domain.budget import Budget, Window
-from gateway.domain.call import FailureKind
+from gateway.domain.call import FailureKind, Record
 from gateway.domain.errors import NotFound
 from gateway.domain.events import AnyEvent, IncidentChanged
 from gateway.domain.incidents import ALL_SPENT, REFUSING_MS
-from gateway.domain.units import ChannelId, Millis, Nanos
+from gateway.domain.price import Rates
+from gateway.domain.units import CallId, ChannelId, Millis, Nanos
 from tests.control.conftest import opened
 from tests.fakes.gateway import GRANTED, Gateway, running
 from tests.fakes.provider import Provider
@@ -411,3 +412,15 @@ async def test_a_rejected_key_of_several_is_an_incident_and_a_word_in_the_status
     await owner.remove_key("up", int(one.key.partition(" ")[0]))
     assert [incident.paused for incident in await owner.incidents()] == [False]
     assert (await owner.status()).keys == {}
+
+
+async def test_a_reported_cost_that_differs_is_an_incident_once_a_day(owner: ControlClient, gateway: Gateway) -> None:
+    rates, marks = Rates(1, 1, 1, 1, 0, 1_000_000), ("upstream_cost=0.52",)
+    for number in range(3):
+        known = {"model": "m", "channel": "c", "channel_name": "up", "status": 200, "cost": Nanos(260_000_000)}
+        call = Record(id=CallId(f"call{number}"), ts=Millis(0), rates=rates, marks=marks, **known)  # type: ignore[arg-type]
+        gateway.engine.bus.settled(call)
+    (found,) = await owner.incidents()
+    assert found.budget == "reported cost of 'm' at channel 'up'"
+    assert found.reason == "its price gives $0.26, the upstream reports $0.52"
+    assert not found.lasts(gateway.engine.now())

@@ -1,0 +1,31 @@
+"""Price gap: an upstream reports another cost of a call than the price gives, so the price is wrong or old."""
+
+import math
+
+from gateway.domain.call import Record
+from gateway.domain.units import DOLLAR, MILLION, Nanos
+
+MARK = "upstream_cost="
+APART = 0.10
+"""Share of the larger amount by which the two differ before that is worth an incident."""
+LEAST = Nanos(1_000)
+"""Amounts that differ by less are rounded differently."""
+
+
+def price_gap(record: Record) -> tuple[Nanos, Nanos] | None:
+    """What a call costs by its price, without the multiplier of its group, and what its upstream reports.
+
+    None if these are about the same, or one of them is not known.
+    """
+    text = next((mark.removeprefix(MARK) for mark in record.marks if mark.startswith(MARK)), "")
+    if not text or record.rates is None or not record.rates.multiplier:
+        return None
+    try:
+        dollars = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(dollars) or dollars < 0:
+        return None
+    charged, reported = Nanos(record.cost * MILLION // record.rates.multiplier), Nanos(round(dollars * DOLLAR))
+    gap = abs(charged - reported)
+    return (charged, reported) if gap > max(LEAST, APART * max(charged, reported)) else None
