@@ -60,7 +60,7 @@ ERRORS = (
     ErrorRow(
         "previous_response_not_found",
         BadRequest,
-        "The response is kept neither by this channel nor on this connection; send the whole input.",
+        "The response or item is kept neither here nor by this channel; send the whole input.",
     ),
     ErrorRow("websocket_not_supported", BadRequest, "The handshake is not that of a WebSocket of version 13."),
     ErrorRow(

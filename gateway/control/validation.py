@@ -42,7 +42,7 @@ LONGEST_WAIT_S = 600
 
 _COUNTS = (
     *("token_streams", "channel_calls", "queue", "queue_s"),
-    *("connections", "address_connections", "bodies_mib", "answers_mib", "memory_mib"),
+    *("connections", "address_connections", "bodies_mib", "answers_mib", "responses_mib", "memory_mib"),
 )
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110, token
 _OWN_HEADERS = frozenset(

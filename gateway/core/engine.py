@@ -29,6 +29,7 @@ from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Pipeline
 from gateway.core.preparation import Worker
 from gateway.core.ratelimit import Limiter
+from gateway.core.response_memory import ResponseMemory
 from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
 from gateway.domain.channel import Channel, key_id
@@ -65,8 +66,7 @@ class Engine:
         worker: Worker,
         wire: "Callable[[Engine], Pipeline]",
     ) -> None:
-        self.config, self.store = config, store
-        self.clock = clock
+        self.config, self.store, self.clock = config, store, clock
         self.tasks = tasks
         self.bus = bus
         self.passes = passes
@@ -101,6 +101,7 @@ class Engine:
         map_large_blocks()
         settings = partial(attrgetter("catalog.registry.settings"), self)
         self.pressure = Pressure(resident, settings, live.calls, trim)
+        self.responses = ResponseMemory(lambda: settings().responses_mib << 20, clock.mono)
         self.answers = AnswerMemory(settings, live.calls)
         upstreams.share = self.answers.share
         live.on_tick, bus.on_noteworthy = self._relax, live.wake

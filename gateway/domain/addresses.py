@@ -52,7 +52,7 @@ _ROWS: Final = (
         r"/(?:files|uploads|vector_stores|assistants|threads|containers|skills|conversations)(?:/.*)?",
         "files, threads and the like, which a vendor keeps, are " + _VENDOR_ONLY,
     ),
-    _row(r"/responses/.*", "responses are not kept here: have the program send the whole input (store: false)"),
+    _row(r"/responses/.*", "of a response there are GET, DELETE, GET /input_items and POST /cancel"),
     _row(
         r"/(?:images|audio|videos|realtime|moderations|fine_tuning|fine-tunes|rerank|ocr)(?:/.*)?",
         "this API is " + _VENDOR_ONLY,

@@ -486,6 +486,13 @@ SETTINGS: Table = (
         unit="MiB together",
     ),
     _count(
+        "Load",
+        "responses_mib",
+        "Responses kept",
+        "MiB of memory for responses that clients may go on from or fetch again; 0: none are kept.",
+        unit="MiB together",
+    ),
+    _count(
         "Load", "memory_mib", "Memory", "MiB of memory above which new calls are rejected; 0: no limit.", unit="MiB"
     ),
 )

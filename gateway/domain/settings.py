@@ -76,5 +76,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All request bodies together; 0: no limit."""
     answers_mib: int = 256
     """All answers together while they are gathered, or wait for their clients; 0: no limit."""
+    responses_mib: int = 32
+    """Responses that clients may go on from, all together; 0: none are kept."""
     memory_mib: int = 1024
     """Memory of the process above which new calls are rejected; 0: no limit."""

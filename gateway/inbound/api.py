@@ -55,6 +55,8 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Path and query."""
     headers: Mapping[str, str]
     """Names may be written in any case."""
+    repeats: Mapping[str, msgspec.Raw] = {}
+    """See ``AnswerForm``."""
 
 
 class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):

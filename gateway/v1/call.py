@@ -4,8 +4,9 @@ The path decides which API it is (``v1.endpoints``).
 """
 
 import logging
-from collections.abc import Callable, Sized
+from collections.abc import Awaitable, Callable, Mapping, Sized
 
+import msgspec
 from aiohttp import hdrs, web
 
 from gateway.core.call import CallOrigin
@@ -36,6 +37,10 @@ STREAM_HEADERS = {
 """Nothing on the way may buffer or cache a stream; ``X-Accel-Buffering`` is nginx's."""
 
 
+MOST_SEEN = 8 << 20
+"""Bytes of an answer that ``HttpClient.on_end`` gets."""
+
+
 class StreamedResponse(web.StreamResponse):
     """A response whose head waits for the first bytes behind it, and goes out with them in one write."""
 
@@ -53,6 +58,8 @@ class HttpClient:
         self._calls = calls
         self.response: web.StreamResponse | Response | None = None
         """The answer: that of a stream once it has begun."""
+        self.on_end: Callable[[bytes], None] | None = None
+        """Gets the whole answer to a plain call, or the last bytes of a stream, before the client does."""
         self.gone = False
         self.begun = False
         self.on_gone: Callable[[], None] | None = None
@@ -94,10 +101,14 @@ class HttpClient:
         """Send the last bytes and the end of the response in one write."""
         if self.gone or not isinstance(self.response, web.StreamResponse):
             raise ConnectionResetError("the client is gone")
+        if self.on_end is not None and len(data) <= MOST_SEEN:
+            self.on_end(bytes(data))
         await self.response.write_eof(bytes(data))
 
     def answer(self, headers: dict[str, str], parts: tuple[bytes | memoryview, ...], *, soon: bool = False) -> None:
         """The whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""
+        if self.on_end is not None and sum(map(len, parts)) <= MOST_SEEN:
+            self.on_end(b"".join(parts))
         response = self.response = Response(*parts, headers=self._headers(headers))
         try:
             response.send(self._request, soon=soon)
@@ -132,6 +143,7 @@ class HttpClient:
 
     def leave(self) -> None:
         """The answer is complete: a loss of the connection no longer concerns the call."""
+        self.on_end = None
         self.on_gone = None  # it leads back here: a ring would keep the call's body until the garbage collector looks
         connection = self._request.protocol
         if isinstance(connection, Connection):
@@ -192,17 +204,25 @@ def _with_model(body: bytes, model: str) -> bytes:
         return body
 
 
+Recall = Callable[[Token, bytes], Awaitable[tuple[bytes, Mapping[str, msgspec.Raw], Callable[[bytes], None] | None]]]
+"""The body as it goes on, what the answer repeats (``AnswerForm``), and ``HttpClient.on_end``."""
 Shortcut = Callable[[Token, bytes], Response | None]
 """The answer to a body that needs no upstream; None if it needs one. Raises GatewayError."""
 
 
 async def answer_call(
-    engine: Engine, request: web.BaseRequest, visit: CallOrigin, shortcut: Shortcut | None = None
+    engine: Engine,
+    request: web.BaseRequest,
+    visit: CallOrigin,
+    shortcut: Shortcut | None = None,
+    recall: Recall | None = None,
 ) -> web.StreamResponse | Response:
     """Run one call. Raises GatewayError while nothing has been sent."""
     pipeline = engine.pipeline
     token = pipeline.identify(visit)
     share, client = Share(engine.pressure), None
+    repeats: Mapping[str, msgspec.Raw] = {}
+    on_end = None
     try:
         try:
             check_json(request)
@@ -212,12 +232,15 @@ async def answer_call(
                 body = _with_model(body, visit.model)
             if shortcut is not None and (found := shortcut(token, body)) is not None:
                 return found
+            if recall is not None:
+                body, repeats, on_end = await recall(token, body)
         except GatewayError as error:
             pipeline.refuse(visit, error, token)
             raise
         kind = CheckedClient if engine.config.check_streams else HttpClient
         client = kind(request, visit.id, visit.api, engine.live.calls)
-        received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
+        client.on_end = on_end
+        received = HttpRequest(body=body, target=request.raw_path, headers=request.headers, repeats=repeats)
         await pipeline.run(visit, token, received, client)
     finally:
         share.close()

@@ -27,7 +27,13 @@ from gateway.v1.count_tokens import answer_count_tokens
 from gateway.v1.health import answer_front_page, answer_health
 from gateway.v1.models import answer_model, answer_models
 from gateway.v1.ollama import answer_generation, answer_ps, answer_pull, answer_show, answer_tags, answer_version
-from gateway.v1.responses import answer_input_tokens
+from gateway.v1.responses import (
+    answer_input_tokens,
+    answer_kept,
+    answer_response,
+    cancel_kept,
+    delete_kept,
+)
 from gateway.v1.responses_socket import answer_socket
 from gateway.web.response import Response
 
@@ -60,13 +66,19 @@ ENDPOINTS: tuple[EndpointRow, ...] = (
     EndpointRow(path="/v1/completions", handlers={"POST": answer_call}, api=COMPLETIONS),
     EndpointRow(
         path="/v1/responses",
-        handlers={"POST": answer_call, "GET": answer_socket},
+        handlers={"POST": answer_response, "GET": answer_socket},
         api=RESPONSES,
         hidden=frozenset({"GET"}),
     ),
     EndpointRow(path="/v1/responses/input_tokens", handlers={"POST": answer_input_tokens}, api=RESPONSES),
-    EndpointRow(path="/v1/responses/compact", handlers={"POST": answer_call}, api=COMPACTIONS),
-    EndpointRow(path="/v1/responses/", api=RESPONSES),
+    EndpointRow(path="/v1/responses/compact", handlers={"POST": answer_response}, api=COMPACTIONS),
+    EndpointRow(
+        path="/v1/responses/",
+        handlers={"GET": answer_kept, "DELETE": delete_kept, "POST": cancel_kept},
+        api=RESPONSES,
+        label="/v1/responses/{id}",
+        hidden=frozenset({"POST"}),
+    ),
     EndpointRow(path="/v1/embeddings", handlers={"POST": answer_call}, api=EMBEDDINGS),
     EndpointRow(path="/v1/messages", handlers={"POST": answer_call}, api=MESSAGES),
     EndpointRow(path="/v1/messages/count_tokens", handlers={"POST": answer_count_tokens}, api=MESSAGES),

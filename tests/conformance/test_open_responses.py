@@ -109,7 +109,7 @@ async def _answer_chat(exchange: Exchange) -> None:
 
 async def _answer_messages(exchange: Exchange) -> None:
     use = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"location": "Oslo"}}
-    called = bool(exchange.json.get("tools"))
+    called = bool(exchange.json.get("tools")) and exchange.json.get("tool_choice") != {"type": "none"}
     block = use if called else messages.text_block("Four")
     await messages.speak_messages(messages.message(block, stop="tool_use" if called else "end_turn"))(exchange)
 

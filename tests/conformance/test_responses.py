@@ -196,13 +196,24 @@ async def test_in90_a_stream_that_breaks_raises_what_went_wrong(gateway: Gateway
     assert (record.outcome, record.status) == ("upstream_cut", 502)
 
 
-async def test_in84_nothing_is_kept(gateway: Gateway, provider: Provider) -> None:
+@pytest.mark.parametrize("store", [None, True, False])
+async def test_in84_a_response_is_kept_unless_the_client_forbids_it(
+    gateway: Gateway, provider: Provider, store: bool | None
+) -> None:
     _at(gateway, provider, Dialect.OPENAI, reply(whole("m", choice("Hi"), spent=usage())))
     async with openai(gateway) as client:
-        made = await client.responses.create(model="m", input="hi", store=True)
-        assert cast("Any", made).store is False
-        with pytest.raises(NotFoundError, match="not kept here"):
-            await client.responses.retrieve(made.id)
+        made = await client.responses.create(model="m", input="hi", store=store)
+        assert cast("Any", made).store is (store is not False)
+        if store is False:
+            with pytest.raises(NotFoundError, match="not kept here"):
+                await client.responses.retrieve(made.id)
+            return
+        found = await client.responses.retrieve(made.id)
+        _strict(found)
+        assert (found.id, found.output_text) == (made.id, "Hi")
+        listed = await client.responses.input_items.list(made.id)
+        assert [cast("Any", item).content[0].text for item in listed.data] == ["hi"]
+        await client.responses.delete(made.id)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +221,7 @@ async def test_in84_nothing_is_kept(gateway: Gateway, provider: Provider) -> Non
     [
         ({"previous_response_id": "resp_1"}, "previous_response_not_found", "previous_response_id"),
         ({"background": True}, "unsupported_parameter", "background"),
-        ({"input": [{"type": "item_reference", "id": "x"}]}, "unsupported_parameter", "input[0]"),
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "previous_response_not_found", "input[0]"),
         (
             {"tool_choice": {"type": "web_search"}, "tools": [{"type": "web_search"}]},
             "unsupported_parameter",

@@ -48,7 +48,6 @@ _TOLD = frozenset(
 )
 """What a vendor's own tools did. Elsewhere the model reads it as a line of text."""
 _FOREIGN = {
-    "item_reference": "items are not kept here; send them in full",
     "compaction_trigger": "it must be in the input of a request of its own",
     "configuration_update": "it has no counterpart at this channel",
 }
@@ -130,6 +129,9 @@ class InputReader:
             self.tools.add(item.tools or (), f"{where}.tools")
         elif kind in _TOLD:
             self._say(TextPart(raw=rawjson.raw(_describe_tool(kind, rawjson.value(self._long.full(raw))))))
+        elif kind == "item_reference":
+            msg = f"{where}: the item '{plain(item.id or '', 80)}' is not kept here; send the whole input"
+            raise BadRequest(msg, code="previous_response_not_found", param=where)
         else:
             why = _FOREIGN.get(kind, "this kind of item has no counterpart at this channel")
             msg = f"{where}: an item of type '{plain(kind, 40)}': {why}"

@@ -69,7 +69,7 @@ _INPUT = ("instructions", "input")
 _SCHEMAS = ("tools", "text")
 _NOTHING = (b"null", b"false", b"[]", b"{}")
 _KEPT_ELSEWHERE = {
-    "previous_response_id": ("previous_response_not_found", "responses are not kept here; send the whole input"),
+    "previous_response_id": ("previous_response_not_found", "this response is not kept here; send the whole input"),
     "conversation": ("unsupported_parameter", "conversations are not kept here; send the whole input"),
     "prompt": ("unsupported_parameter", "prompts are kept at their vendor; send the text itself"),
 }
@@ -175,7 +175,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         turns="input",
         output_rule=responses_limit,
         session=_session(found, request.headers),
-        form=AnswerForm(standard=not _is_openai(request.headers), compacts=compacts),
+        form=AnswerForm(standard=not _is_openai(request.headers), compacts=compacts, repeats=request.repeats),
         forward=forwardable(request.headers, _FORWARDED),
     )
 
@@ -345,7 +345,7 @@ _SCHEMA_FIELDS: Mapping[str, Any] = {"description": None, "strict": False}
 
 def echo_of(order: Order, found: ResponsesFields) -> bytes:
     """The fields that every response to this request has, each with a comma before it."""
-    out: dict[str, Any] = {"store": False, "background": False}
+    out: dict[str, Any] = {"store": "store" in order.form.repeats, "background": False}
     given = {**order.fields, **order.form.repeats}
     for name, instead in _ECHOED.items():
         raw = given.get(name)

@@ -131,8 +131,8 @@ def test_images_files_and_sounds_of_a_message() -> None:
 @pytest.mark.parametrize(
     ("item", "param", "code"),
     [
-        ({"type": "item_reference", "id": "msg_1"}, "input[1]", "unsupported_parameter"),
-        ({"id": "msg_1"}, "input[1]", "unsupported_parameter"),
+        ({"type": "item_reference", "id": "msg_1"}, "input[1]", "previous_response_not_found"),
+        ({"id": "msg_1"}, "input[1]", "previous_response_not_found"),
         ({"type": "compaction", "encrypted_content": "x"}, "input[1]", "unsupported_parameter"),
         ({"type": "compaction_trigger"}, "input[1]", "unsupported_parameter"),
         (

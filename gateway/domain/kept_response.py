@@ -1,0 +1,39 @@
+"""KeptResponse: a response that its client may go on from, or fetch again."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+OVERHEAD = 1024
+"""Bytes that each takes beside its content."""
+
+
+class KeptResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A response, and what it answered."""
+
+    id: str
+    previous: str
+    """The response that it went on from, or empty."""
+    input: bytes
+    """What was new in its request: JSON values with commas between them."""
+    elsewhere: bool = False
+    """Its upstream may keep it: ``previous_response_id`` is left to it."""
+    head: bytes
+    """The JSON object of the response without ``output``."""
+    items: Mapping[str, bytes]
+    """What is in ``output``, in its order, by the ids of the items."""
+
+    @property
+    def output(self) -> bytes:
+        """The items with commas between them."""
+        return b",".join(self.items.values())
+
+    @property
+    def body(self) -> bytes:
+        """The response as it was sent."""
+        return b'%b,"output":[%b]}' % (self.head.rstrip()[:-1], self.output)
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        return len(self.input) + len(self.head) + sum(map(len, self.items.values())) + OVERHEAD

@@ -1,0 +1,210 @@
+"""Responses that are remembered: clients go on from them through every channel, fetch them and delete them."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway.core.response_memory import AGE_S, ResponseMemory
+from gateway.domain.kept_response import OVERHEAD, KeptResponse
+from gateway.domain.units import TokenId
+from tests.conformance.open_responses import faults
+from tests.conformance.test_open_responses import KINDS, NATIVE, WEATHER, ask, at
+from tests.fakes.client import Answer
+from tests.fakes.gateway import Gateway
+from tests.fakes.provider import Provider
+from tests.fakes.replies import Doc, dumps
+from tests.fakes.responses import message, parsed, respond
+
+ME = TokenId("tok_1")
+
+
+async def get(gateway: Gateway, path: str, method: str = "GET") -> Answer:
+    return await gateway.client.ask(method, f"/v1/responses/{path}")
+
+
+def sent(provider: Provider) -> str:
+    return provider.last.body.decode()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_conversation_goes_on_from_a_response(
+    gateway: Gateway, provider: Provider, kind: str, stream: bool
+) -> None:
+    at(gateway, provider, kind)
+    previous: dict[str, Any] = {}
+    for turn in range(5):
+        answer = await ask(gateway, input=f"turn {turn}", stream=stream, **previous)
+        found = parsed(answer.body)[-1]["response"] if stream else answer.json
+        assert (found["status"], faults(found, "Response")) == ("completed", [])
+        if kind != "native":
+            assert (found["store"], found["previous_response_id"]) == (True, previous.get("previous_response_id"))
+            assert [f"turn {one}" in sent(provider) for one in range(turn + 1)] == [True] * (turn + 1)
+            assert sent(provider).count("Four") == turn
+        previous = {"previous_response_id": found["id"]}
+
+
+@pytest.mark.parametrize("kind", ["chat", "anthropic", "gemini"])
+async def test_references_stand_for_the_words_and_calls_of_the_model(
+    gateway: Gateway, provider: Provider, kind: str
+) -> None:
+    """Vercel's AI SDK sends so by default: its own words in full, those of the model as references."""
+    at(gateway, provider, kind)
+    talk: list[Doc] = []
+    for turn in range(10):
+        talk.append({"role": "user", "content": [{"type": "input_text", "text": f"turn {turn}"}]})
+        (item,) = (await ask(gateway, input=talk, tools=[WEATHER])).json["output"]
+        talk.append({"type": "item_reference", "id": item["id"]})
+        talk.append({"type": "function_call_output", "call_id": item["call_id"], "output": f"result {turn}"})
+        answer = await ask(gateway, input=talk)
+        assert answer.status == 200
+        assert f"result {turn}" in sent(provider)
+        talk.append({"type": "item_reference", "id": answer.json["output"][0]["id"]})
+    assert sent(provider).count("Four") == 9
+    assert sent(provider).count("result ") == 10
+    assert "item_reference" not in sent(provider)
+
+
+async def test_what_the_upstream_keeps_is_left_to_it(gateway: Gateway, provider: Provider) -> None:
+    at(gateway, provider, "native", respond(message("Hello"), **{**NATIVE, "store": True}))
+    found = (await ask(gateway, input="hi")).json
+    await ask(gateway, input="more", previous_response_id=found["id"])
+    assert provider.last.json == {"model": "m-1", "input": "more", "previous_response_id": found["id"]}
+
+
+async def test_what_an_upstream_does_not_keep_is_remembered(gateway: Gateway, provider: Provider) -> None:
+    at(gateway, provider, "native")
+    found = (await ask(gateway, input="hi")).json
+    await ask(gateway, input="more", previous_response_id=found["id"])
+    user = {"type": "message", "role": "user", "content": "hi"}
+    more = {"type": "message", "role": "user", "content": "more"}
+    assert provider.last.json == {"model": "m-1", "input": [user, *found["output"], more]}
+
+
+@pytest.mark.parametrize("field", ["previous_response_id", "input"])
+@pytest.mark.parametrize("why", ["unknown", "not stored", "of another token", "switched off", "deleted"])
+async def test_what_is_gone_has_the_code_on_which_clients_send_all(
+    gateway: Gateway, provider: Provider, field: str, why: str
+) -> None:
+    at(gateway, provider, "chat")
+    if why == "switched off":
+        gateway.settings(responses_mib=0)
+    client = gateway.token("other") if why == "of another token" else gateway.client
+    first = await client.ask(
+        "POST", "/v1/responses", dumps({"model": "m", "input": "hi", "store": why != "not stored"})
+    )
+    assert first.json["store"] is (why not in ("not stored", "switched off"))
+    id, item = first.json["id"], first.json["output"][0]["id"]
+    if why == "deleted":
+        await get(gateway, id, "DELETE")
+    if why == "unknown":
+        id, item = "resp_1", "msg_1"
+    asked = {"previous_response_id": id, "input": "more"}
+    if field == "input":
+        asked = {"input": [{"type": "item_reference", "id": item}]}
+    answer = await ask(gateway, **asked)
+    param = field if field != "input" else "input[0]"
+    assert answer.refusal == (400, "previous_response_not_found", param)
+
+
+async def test_a_response_can_be_fetched_and_deleted(gateway: Gateway, provider: Provider) -> None:
+    at(gateway, provider, "chat")
+    made = (await ask(gateway, input="hi")).json
+    assert (await get(gateway, made["id"])).json == made
+    assert (await get(gateway, made["id"] + "?stream=true")).status == 400
+    assert (await get(gateway, made["id"] + "/cancel", "POST")).status == 400
+    deleted = await get(gateway, made["id"], "DELETE")
+    assert deleted.json == {"id": made["id"], "object": "response", "deleted": True}
+    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")):
+        answer = await get(gateway, made["id"] + path, method)
+        assert (answer.status, answer.error["code"]) == (404, "not_found")
+        assert "is not kept here" in answer.error["message"]
+
+
+async def test_the_items_that_a_response_answered_are_listed(gateway: Gateway, provider: Provider) -> None:
+    at(gateway, provider, "chat")
+    first = (await ask(gateway, input=[{"role": "user", "content": "hi"}])).json
+    second = (await ask(gateway, input="more", previous_response_id=first["id"])).json
+    listed = (await get(gateway, second["id"] + "/input_items?order=asc")).json
+    assert [item["role"] for item in listed["data"]] == ["user", "assistant", "user"]
+    assert listed["data"][0]["content"] == [{"type": "input_text", "text": "hi"}]
+    assert all(faults(item, "Item") == [] for item in listed["data"])
+    assert (listed["object"], listed["has_more"]) == ("list", False)
+    page = (await get(gateway, second["id"] + "/input_items?limit=1")).json
+    assert (page["data"], page["has_more"]) == (listed["data"][-1:], True)
+    rest = (await get(gateway, second["id"] + f"/input_items?after={page['last_id']}")).json
+    assert rest["data"] == listed["data"][1::-1]
+
+
+async def test_what_is_remembered_is_compacted_and_counted(gateway: Gateway, provider: Provider) -> None:
+    at(gateway, provider, "chat")
+    first = (await ask(gateway, input="We launch on Tuesday. " * 50)).json
+    previous = {"input": "more", "previous_response_id": first["id"]}
+    assert (await ask(gateway, "/v1/responses/compact", **previous)).status == 200
+    assert "We launch on Tuesday." in sent(provider)
+    counted = await ask(gateway, "/v1/responses/input_tokens", **previous)
+    assert counted.json["input_tokens"] > 200
+
+
+async def test_the_whole_conversation_is_held_for(gateway: Gateway, provider: Provider) -> None:
+    at(gateway, provider, "chat")
+    gateway.price()
+    first = (await ask(gateway, input="word " * 5000, max_output_tokens=100)).json
+    await ask(gateway, input="more", previous_response_id=first["id"], max_output_tokens=100)
+    before, after = gateway.records
+    assert after.held > before.held
+
+
+def kept(id: str, previous: str = "", size: int = 1000) -> KeptResponse:
+    head = json.dumps({"id": id, "filler": "x" * size}).encode()
+    return KeptResponse(id=id, previous=previous, input=b'"in"', head=head, items={f"msg_{id}": b'{"id":1}'})
+
+
+def memory(limit: int, clock: Callable[[], float] = lambda: 0.0) -> ResponseMemory:
+    return ResponseMemory(lambda: limit, clock)
+
+
+def test_the_one_used_longest_ago_is_forgotten_first() -> None:
+    made = memory(5 * (1000 + OVERHEAD + 100))
+    for name in "abcde":
+        made.keep(ME, kept(name))
+    assert made.find(ME, "a") is not None
+    made.keep(ME, kept("f"))
+    assert [name for name in "abcdef" if made.find(ME, name)] == ["a", "c", "d", "e", "f"]
+    assert made.size <= 5 * (1000 + OVERHEAD + 100)
+    assert made.item_of(ME, "msg_b") is None
+
+
+def test_one_that_would_take_all_the_room_is_not_kept() -> None:
+    made = memory(10_000)
+    made.keep(ME, kept("a"))
+    made.keep(ME, kept("b", size=9_000))
+    assert [name for name in "ab" if made.find(ME, name)] == ["a"]
+
+
+def test_a_conversation_without_its_beginning_is_none() -> None:
+    made = memory(1 << 20)
+    made.keep(ME, kept("a"))
+    made.keep(ME, kept("b", "a"))
+    assert [one.id for one in made.chain(ME, "b")] == ["a", "b"]
+    made.forget(ME, "a")
+    assert made.find(ME, "b") is None
+
+
+def test_what_was_not_used_for_a_day_is_forgotten() -> None:
+    now = [0.0]
+    made = memory(1 << 20, lambda: now[0])
+    made.keep(ME, kept("a"))
+    now[0] = AGE_S - 1
+    assert made.find(ME, "a") is not None
+    now[0] += AGE_S + 1
+    assert made.find(ME, "a") is None
+    assert made.size == 0
+
+
+def test_nothing_is_remembered_with_a_limit_of_zero() -> None:
+    made = memory(0)
+    made.keep(ME, kept("a"))
+    assert (made.on, made.size, made.find(ME, "a")) == (False, 0, None)
