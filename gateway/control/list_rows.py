@@ -151,8 +151,13 @@ class ListNames(msgspec.Struct, frozen=True):
 
     def near(self, vendor: "Provider", name: str) -> list[str]:
         """The closest names that the list has a row for."""
-        known = {text.rpartition("/")[2] for row in vendor.models for text in (row.id.lower(), *_texts(row))}
-        return near_names(name.rpartition("/")[2].lower(), [one for one in known if one and one[-1].isalnum()], NEAR)
+        short = name.rpartition("/")[2].lower()
+        known = {text.rpartition("/")[2] for row in vendor.models for text in (row.id.lower(), *_texts(row))} - {short}
+        if family := _LATEST.sub("", short) if _LATEST.search(short) else "":
+            versions = [one for one in known if re.fullmatch(re.escape(family) + r"-\d[\d.-]*", one)]
+            if versions:
+                return sorted(versions, reverse=True)[:NEAR]
+        return near_names(short, [one for one in known if one and one[-1].isalnum()], NEAR)
 
     def _called(self, name: str) -> "Provider | None":
         return next((vendor for vendor in self.vendors if vendor.id == name), None)

@@ -89,6 +89,7 @@ async def test_a_name_has_the_price_of_the_model_it_is(url: str, name: str, firs
     ("url", "name", "hint"),
     [
         (MISTRAL, "mistral-large-latest", "newer models of that name"),
+        (MISTRAL, "mistral-large-latest", "closest: mistral-large-4-0, mistral-large-4, mistral-large-2512"),
         (MISTRAL, "magistral-small-latest", "newer models of that name"),
         (MISTRAL, "mistral-small-3.1-24b-instruct", "only OpenRouter's price"),
         (BEDROCK, "eu.meta.llama3-2-1b-instruct-v1:0", "no price for the region 'eu'"),
