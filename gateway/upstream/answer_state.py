@@ -5,6 +5,7 @@ another (what comes of one while another is open waits), translates the word an 
 merges the reports of usage (``usage_report``), and counts the output.
 """
 
+from collections import deque
 from collections.abc import Iterator
 
 from gateway.domain.answer import (
@@ -58,7 +59,9 @@ class BlockSequence:
         self._arguments: Arguments | None = None
         """Of the open tool call."""
         self._stopped: set[Place] = set()
-        self._waiting: list[tuple[Place, Arguments | None, list[AnswerEvent]]] = []
+        self._waiting: deque[tuple[Place, Arguments | None, list[AnswerEvent]]] = deque()
+        self._places: dict[Place, list[AnswerEvent]] = {}
+        """The last events that wait of each block."""
 
     @property
     def in_text(self) -> bool:
@@ -95,7 +98,8 @@ class BlockSequence:
 
     def flush(self) -> Iterator[AnswerEvent]:
         """End the open block and all that wait: nothing more will come."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, deque()
+        self._places.clear()
         for place, arguments, events in waiting:
             yield from self._turn(place, arguments)
             yield from events
@@ -117,16 +121,19 @@ class BlockSequence:
 
     def _wait(self, place: Place, event: AnswerEvent, arguments: Arguments | None) -> None:
         keyed = self._stops or place[0] is BlockKind.TOOL_CALL
-        for known, _, events in self._waiting if keyed else self._waiting[-1:]:
-            if known == place:
-                events.append(event)
-                return
-        self._waiting.append((place, arguments, [event]))
+        known = self._places.get(place)
+        if known is not None and (keyed or self._waiting[-1][0] == place):
+            known.append(event)
+            return
+        self._places[place] = events = [event]
+        self._waiting.append((place, arguments, events))
 
     def _advance(self) -> Iterator[AnswerEvent]:
         """Render what waits, up to a block that is not complete."""
         while self._waiting and self._complete():
-            place, arguments, events = self._waiting.pop(0)
+            place, arguments, events = self._waiting.popleft()
+            if self._places.get(place) is events:
+                del self._places[place]
             yield from self._turn(place, arguments)
             yield from events
 
