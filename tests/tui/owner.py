@@ -17,6 +17,7 @@ from gateway.domain.channel import Check, ServedModel
 from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Verdict, Why
 from gateway.domain.errors import BadRequest
 from gateway.domain.events import EntityChanged, Snapshot
+from gateway.domain.price_news import PriceNews
 from gateway.domain.price_view import PriceView
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.units import Millis, Nanos
@@ -86,6 +87,7 @@ class Owner(FakeClient):
         """What ends with the token that is removed next."""
         self.address = ADDRESS
         self.answer = refused()
+        self.news = PriceNews()
         self.proposals = [
             proposal("gpt-5-mini", change="up", guard="five times as much"),
             proposal("my-finetune-7", now=None, change="new"),
@@ -263,6 +265,9 @@ class Owner(FakeClient):
         self.note("set_price", model, body)
         assert self.models_now[0].price is not None
         return self.models_now[0].price
+
+    async def price_news(self) -> PriceNews:
+        return self.news
 
     async def import_prices(self, models: list[str] | None = None, **how: Any) -> list[PriceProposal]:
         if models is None:

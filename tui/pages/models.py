@@ -12,6 +12,7 @@ from gateway.domain.fields import PRICE
 from gateway.domain.human_values import brief_count, first_of
 from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft
+from gateway.domain.price_news import news_lines
 from gateway.domain.price_view import PriceView
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.upstream_views import PriceProposal
@@ -214,15 +215,26 @@ async def import_prices(page: AnyPage) -> None:
     rows = price_changes(found)
     if not rows:
         what = price_list_summary(found) if found else "no price list applies to these models."
-        toast(page, f"Nothing to import: {what}{_unlisted_models(session, found)}")
+        toast(page, f"Nothing to import: {what}{_unlisted_models(session, found)}{await _known_later(session)}")
         return
-    text = f"{price_list_summary(found)}{_unlisted_models(session, found)}\n\n$ tollkeeper price import --dry-run"
+    text = f"{price_list_summary(found)}{_unlisted_models(session, found)}{await _known_later(session)}"
+    text += "\n\n$ tollkeeper price import --dry-run"
     on = await page.ask(MultiSelect("List prices", text, price_options(rows), preselected_prices(rows)))
     if on:
         accept = guard_prices(rows, on)
         done = await session.client.import_prices(sorted(on), apply=True, accept=accept)
         count = sum(one.applied for one in done)
         page.report_change(f"{fmt.count_text(count, 'price')} imported.")
+
+
+async def _known_later(session: ConsoleSession) -> str:
+    """How old the price list is, and what it and the upstreams' own lists say of the prices in use."""
+    try:
+        news = await session.client.price_news()
+    except GatewayError:
+        return ""
+    lines = news_lines(msgspec.structs.replace(news, raised=0, lowered=0, added=0))  # the dialog itself shows these
+    return "".join(f"\n{safe(line)}" for line in lines)
 
 
 def _unlisted_models(session: ConsoleSession, found: Sequence[PriceProposal]) -> str:

@@ -3,6 +3,7 @@ import pytest
 
 from gateway.domain.channel import ServedModel
 from gateway.domain.price import Tier
+from gateway.domain.price_news import PriceNews
 from gateway.domain.units import Nanos
 from tests.tui.owner import Owner, press, proposal, said, screen, shown, until
 from tests.tui.stage import channel, words
@@ -50,6 +51,14 @@ async def test_choosing_what_looks_wrong_accepts_it() -> None:
     async with shown("models") as (app, pilot, owner):
         await press(app, pilot, "P", "j", "space", "enter")
         assert owner.did == [("import_prices", ["gpt-5-mini", "my-finetune-7"], {"apply": True, "accept": True})]
+
+
+async def test_an_old_list_is_named_as_that() -> None:
+    owner = Owner()
+    owner.proposals, owner.news = [proposal("gpt-5-mini", differs=False)], PriceNews(as_of="2026-05-01", stale=True)
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, "P")
+        assert words(app)[0].endswith("the price list of 2026-05-01 is old; a newer tollkeeper has a newer one")
 
 
 async def test_with_nothing_to_take_over_it_says_so() -> None:
