@@ -13,6 +13,7 @@ from gateway.domain.units import TokenId
 AGE_S = 24 * 3600.0
 LEAST = 4
 """Responses for which there is room."""
+MOST_UNREAD = 64
 LONGEST = 2048
 """Responses that may follow one another."""
 
@@ -29,6 +30,8 @@ class ResponseMemory:
         self._kept: OrderedDict[_Key, tuple[float, KeptResponse]] = OrderedDict()
         self._items: dict[_Key, str] = {}
         """The response in which an item is."""
+        self._unread: list[tuple[TokenId, Callable[[], KeptResponse | None]]] = []
+        self._unread_size = 0
         self.size = 0
 
     @property
@@ -36,11 +39,18 @@ class ResponseMemory:
         """Whether anything is remembered."""
         return self._limit() > 0
 
+    def keep_unread(self, token: TokenId, read: Callable[[], KeptResponse | None], size: int) -> None:
+        """Remember what ``read`` gives, once one is looked for: most never are. ``size``: bytes that it holds."""
+        self._unread.append((token, read))
+        self._unread_size += size
+        if len(self._unread) >= MOST_UNREAD or self._unread_size > self._limit() // LEAST:
+            self._read()
+
     def keep(self, token: TokenId, response: KeptResponse) -> None:
         """Remember a response, if it is not so large that many others would be forgotten for it."""
         if response.size > self._limit() // LEAST:
             return
-        self.forget(token, response.id)
+        self._drop(token, response.id)
         self._kept[token, response.id] = (self._mono(), response)
         self._items |= {(token, item): response.id for item in response.items}
         self.size += response.size
@@ -50,6 +60,7 @@ class ResponseMemory:
         """A response; what it went on from is used with it."""
         if not self.on:
             return None
+        self._read()
         self._trim()
         chain = self.chain(token, id)
         for one in chain:
@@ -70,12 +81,17 @@ class ResponseMemory:
 
     def item_of(self, token: TokenId, id: str) -> bytes | None:
         """An item of a response."""
+        self._read()
         response = self._items.get((token, id))
         found = self.find(token, response) if response is not None else None
         return found.items.get(id) if found is not None else None
 
     def forget(self, token: TokenId, id: str) -> bool:
         """Whether there was such a response."""
+        self._read()
+        return self._drop(token, id)
+
+    def _drop(self, token: TokenId, id: str) -> bool:
         _, one = self._kept.pop((token, id), (0.0, None))
         if one is None:
             return False
@@ -90,7 +106,13 @@ class ResponseMemory:
             key, (used, _) = next(iter(self._kept.items()))
             if self.size <= limit and used >= oldest:
                 return
-            self.forget(*key)
+            self._drop(*key)
+
+    def _read(self) -> None:
+        unread, self._unread, self._unread_size = self._unread, [], 0
+        for token, read in unread:
+            if (found := read()) is not None:
+                self.keep(token, found)
 
 
 class TokenMemory:

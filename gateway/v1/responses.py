@@ -55,9 +55,7 @@ async def _recall(
 
 
 def _keep(engine: Engine, token: TokenId, request: RecalledRequest, call: str, data: bytes) -> None:
-    kept = kept_of(request, data, call)
-    if kept is not None:
-        engine.responses.keep(token, kept)
+    engine.responses.keep_unread(token, partial(kept_of, request, data, call), len(request.body) + len(data))
 
 
 async def answer_kept(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:

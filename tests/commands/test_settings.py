@@ -90,7 +90,7 @@ def test_every_limit_can_be_set() -> None:
     args = (word for name in LIMITS for word in (f"--{name.replace('_', '-')}", "0"))
     assert run("settings", "set", *args, control=control).code == 0
     assert control.bodies == [dict.fromkeys(LIMITS, 0)]
-    assert len(LIMITS) == 11
+    assert len(LIMITS) == 12
 
 
 def test_limits_are_shown() -> None:

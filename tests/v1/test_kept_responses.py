@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -208,3 +209,12 @@ def test_nothing_is_remembered_with_a_limit_of_zero() -> None:
     made = memory(0)
     made.keep(ME, kept("a"))
     assert (made.on, made.size, made.find(ME, "a")) == (False, 0, None)
+
+
+def test_what_is_not_looked_for_is_read_in_time() -> None:
+    made = memory(1 << 20)
+    for number in range(200):
+        made.keep_unread(ME, partial(kept, f"r{number}"), 100)
+    assert made.size > 0
+    assert made.find(ME, "r199") is not None
+    assert made.forget(ME, "r0")
