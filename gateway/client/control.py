@@ -208,15 +208,19 @@ class UpstreamRequests(Caller):
         return self.read(await self.send("GET", f"/channels/{segment(ref)}/checkup", timeout_s=PROBE_S), Checkup)
 
 
+def _at(channel: str) -> str:
+    return f"?channel={segment(channel)}" if channel else ""
+
+
 class PriceRequests(Caller):
     """Prices by model, and the models there are."""
 
     async def prices(self) -> list[PriceView]:
         return await self.get("/prices", list[PriceView])
 
-    async def set_price(self, model: str, body: Body) -> PriceView:
-        """``input`` and ``output`` in nano-dollars per million tokens are required."""
-        return await self.put(f"/prices/{segment(model)}", PriceView, body)
+    async def set_price(self, model: str, body: Body, channel: str = "") -> PriceView:
+        """``input`` and ``output`` in nano-dollars per million tokens are required. Of all channels, or of this one."""
+        return await self.put(f"/prices/{segment(model)}{_at(channel)}", PriceView, body)
 
     async def import_prices(
         self, models: list[str] | None = None, *, channel: str = "", apply: bool = False, accept: bool = False
@@ -233,8 +237,8 @@ class PriceRequests(Caller):
         """How old the price list is, what an import would change, which prices rise or differ from published ones."""
         return self.read(await self.send("GET", "/prices/news", timeout_s=PROBE_S), PriceNews)
 
-    async def remove_price(self, model: str) -> None:
-        await self.delete(f"/prices/{segment(model)}")
+    async def remove_price(self, model: str, channel: str = "") -> None:
+        await self.delete(f"/prices/{segment(model)}{_at(channel)}")
 
     async def models(self, token: str | None = None) -> list[ModelView]:
         """All models, or those that one token sees."""

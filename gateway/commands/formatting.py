@@ -164,7 +164,17 @@ def price(view: PriceView | None) -> str:
     """``$2.50 / $10.00, 1 tier``: input and output per million tokens; a tier is a price for longer inputs."""
     if view is None:
         return UNPRICED
-    return _rates(view) + (f", {count_text(view.tiers, 'tier')}" if view.tiers and not view.free else "")
+    more = [count_text(view.tiers, "tier")] if view.tiers else []
+    more += [count_text(len(view.rules), "other price")] if view.rules else []
+    return _rates(view) + "".join(f", {one}" for one in ([] if view.free else more))
+
+
+def price_range(views: Sequence[PriceView]) -> str:
+    """``$0.00 - $2.50 / $0.00 - $10.00``: what the channels of a model ask, if that is not the same."""
+    if len(views) < 2:
+        return ""
+    sides = ([view.input_nanos for view in views], [view.output_nanos for view in views])
+    return " / ".join(dollars(min(s)) + (f" - {dollars(max(s))}" if min(s) < max(s) else "") for s in sides)
 
 
 def _rates(view: PriceView) -> str:

@@ -24,7 +24,7 @@ COLUMNS = [
     ("Model", lambda m: m.name),
     ("Channels", lambda m: f"as {m.stands_for}" if m.stands_for else formatting.some(m.channels)),
     ("Groups", lambda m: formatting.some(m.groups)),
-    ("Input / output", lambda m: formatting.price_text(m.price, m.told)),
+    ("Input / output", lambda m: formatting.price_range(m.prices) or formatting.price_text(m.price, m.told)),
     (">Context", lambda m: brief_count(m.context) if m.context else ""),
     (">Calls", lambda m: f"{m.calls:,}"),
     (">Spent", lambda m: brief_dollars(m.spent_nanos)),

@@ -1,33 +1,31 @@
 """``price``: what models cost, and ``price import``: vendors' prices, with a preview."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import click
 
 from gateway.client.control import ControlClient
-from gateway.commands import formatting, price_file
+from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, several
-from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, naming, yes_option
-from gateway.commands.output import out_json, out_list, out_pairs, words
+from gateway.commands.output import out, out_json, out_list, out_pairs, table, terminal_width, words
 from gateway.commands.price_news import news_of, show_news
+from gateway.commands.price_rule import extra_rows, rule_text
+from gateway.commands.price_set import set_price
 from gateway.commands.session import run
 from gateway.domain.channel import Dialect
 from gateway.domain.cost import cost
 from gateway.domain.errors import NotFound
-from gateway.domain.fields import PRICE
 from gateway.domain.human_values import count_text, written_tier
-from gateway.domain.money import dollars, number
-from gateway.domain.patterns import is_pattern, matches, near_names
-from gateway.domain.price import Price, PriceDraft, rates
+from gateway.domain.money import dollars
+from gateway.domain.price import Price, rates
 from gateway.domain.price_news import PriceNews, news_lines
 from gateway.domain.price_view import PriceView
 from gateway.domain.quoting import listed_names
 from gateway.domain.text import plain, word
 from gateway.domain.units import MILLION, Nanos
-from gateway.domain.upstream_views import PriceProposal
+from gateway.domain.upstream_views import ModelRoute, PriceProposal
 from gateway.domain.usage import Usage
 from gateway.domain.views import ChannelView, ModelView
 
@@ -138,13 +136,19 @@ COLUMNS = [
     ("Source", lambda p: "free" if p.free and p.source == "manual" else formatting.source(p)),
     ("Updated", lambda p: formatting.moment(p.updated_ms)),
 ]
+CHANNEL = ("Channel", lambda p: p.channel)
+RULES = ("Other prices", lambda p: "; ".join(map(rule_text, p.rules)))
 TIERS = ("Longer inputs", lambda p: ", ".join(map(written_tier, p.tier_prices)))
 """A column of its own if there are any; as ``--tier`` takes them."""
-DROP = ("Updated", "Long write", "A call", "Cache write", "Source", "Longer inputs")
+DROP = ("Other prices", "Updated", "Long write", "A call", "Cache write", "Source", "Longer inputs")
 """Columns that a narrow terminal does without, the first one first."""
 
 
-OPTIONS = {field.name: field.flags for field in PRICE}
+ROUTE_COLUMNS = [
+    ("Channel", lambda r: r.channel),
+    ("Calls there cost", lambda r: formatting.price(r.price)),
+    ("Source", lambda r: "" if r.price is None else formatting.source(r.price)),
+]
 
 UNPRICED_COLUMNS = [
     ("Model", lambda m: m.name),
@@ -174,7 +178,9 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
         out_list([m for m in models if m.price is None], columns, as_json=as_json, empty=empty)
         return
     found, news = run(_prices_and_news)
-    columns = [*COLUMNS, TIERS] if any(p.tier_prices for p in found) else COLUMNS
+    columns = [COLUMNS[0], CHANNEL, *COLUMNS[1:]] if any(p.channel for p in found) else COLUMNS
+    columns = [*columns, TIERS] if any(p.tier_prices for p in found) else columns
+    columns = [*columns, RULES] if any(p.rules for p in found) else columns
     out_list(found, columns, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help", drop=DROP)
     for line in news_lines(news):
         words(f"note: {line}")
@@ -195,7 +201,7 @@ def show_price(model: str, *, as_json: bool) -> None:
     """Show the price of one model: every rate, where it is from, and an example."""
 
     async def work(client: ControlClient) -> tuple[PriceView | None, bool]:
-        prices = {view.model: view for view in await client.prices()}
+        prices = {view.model: view for view in await client.prices() if not view.channel}
         if model in prices:
             return await _in_effect(client, prices[model]), False
         found = (await client.model(model)).price
@@ -204,8 +210,20 @@ def show_price(model: str, *, as_json: bool) -> None:
     found, refused = run(work)
     if as_json:
         out_json(found)
-    else:
-        out_pairs(_details(found, model, refused=refused))
+        return
+    out_pairs(_details(found, model, refused=refused))
+    if routes := run(lambda client: _priced_routes(client, model)):
+        out("\n" + table(routes, ROUTE_COLUMNS, terminal_width(), ()))
+
+
+async def _priced_routes(client: ControlClient, model: str) -> list[ModelRoute]:
+    """The channels of a model, each once, if one of them has another price than the model."""
+    try:
+        found = await client.model(model)
+    except NotFound:
+        return []
+    routes = {route.channel: route for route in found.routes}
+    return [*routes.values()] if any(route.price != found.price for route in routes.values()) else []
 
 
 async def _in_effect(client: ControlClient, own: PriceView) -> PriceView:
@@ -230,6 +248,7 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
         yield "per call", _optional(view.per_call_nanos or None)
         for tier in view.tier_prices:
             yield "longer inputs", written_tier(tier)
+        yield from extra_rows(view)
         yield "example", f"10,000 input and 1,000 output tokens: {dollars(_example(view))}"
     yield "source", f"{view.source}{' (set by you)' if view.source == 'manual' else ''}"
     yield "list of", f"{formatting.moment(view.as_of_ms)[:10]}{', old' if view.stale else ''}" if view.as_of_ms else ""
@@ -245,121 +264,19 @@ def _example(view: PriceView) -> Nanos:
     return cost(usage, rates(price, usage.input, MILLION))
 
 
-@price.command(
-    "set",
-    examples=[
-        "tollkeeper price set gpt-4o --input 2.50 --cached 1.25 --output 10",
-        "tollkeeper price set claude-sonnet-4-5 --input 3 --output 15 --tier 200k=6/22.50",
-        "tollkeeper price set my-proxy/gpt --like gpt-4o",
-        "tollkeeper price set qwen3:8b llama3.3:70b --free",
-        "tollkeeper price set --from prices.csv",
-    ],
-)
-@click.argument("models", metavar="MODEL...", nargs=-1, shell_complete=MODELS)
-@field_options(PRICE)
-@click.option("--free", is_flag=True, help="Free of charge.")
-@click.option(
-    "--like",
-    metavar="MODEL",
-    type=SOME,
-    shell_complete=MODELS,
-    help="Copy the price of this model: one that has a price here, or one of the price list.",
-)
-@click.option(
-    *("--from", "file"),
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
-    help="Set all prices in a CSV, JSON or TOML file, with the fields 'model', 'input', 'output' and so on.",
-)
-@json_option
-def set_price(
-    models: tuple[str, ...], *, free: bool, like: str | None, file: str | None, as_json: bool, **given: Any
-) -> None:
-    """Set the price of a model, or of several. It replaces the whole price. With --json, several are an array."""
-    amounts = patch_of(PRICE, given, PriceDraft())
-    if file is not None:
-        if models or amounts or free or like:
-            raise click.UsageError("--from FILE stands alone", click.get_current_context())
-        price_file.set_prices(file, as_json=as_json)
-        return
-    if not models:
-        raise click.UsageError("Missing argument 'MODEL...'.", click.get_current_context())
-    _check_options(amounts, free=free, like=like)
-    body = {"like": like} if like else {"input": 0, "output": 0} | amounts
-
-    async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
-        before = {} if free or like else {view.model: view for view in await client.prices()}
-        if len(models) == 1:
-            views = [await client.set_price(models[0], body)]
-        else:
-            await client.batch("prices", dict.fromkeys(models, body))
-            views = [view for view in await client.prices() if view.model in models]
-        lost = {view.model: _lost_rates(before.get(view.model), view) for view in views}
-        return [(view, [lost[view.model], await _unknown_model(client, view.model)]) for view in views]
-
-    done = run(work, create=True)
-    if as_json:
-        out_json([view for view, _ in done] if len(models) > 1 else done[0][0])
-    for view, notes in done:
-        words(f"Price of '{view.model}': {formatting.price(view)}")
-        if view.cached_input_nanos is not None and view.cached_input_nanos > view.input_nanos:
-            words(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
-        for note in filter(None, notes):
-            words(note)
-
-
-def _lost_rates(before: PriceView | None, view: PriceView) -> str:
-    """A note about rates that a price had and has no more, with the options that keep them; else nothing."""
-    if before is None:
-        return ""
-    lost = [
-        f"{OPTIONS[name]} {number(rate)}"
-        for name in ("cached_input", "cache_write", "cache_write_long", "per_call")
-        if (rate := _rate(before, name)) is not None and _rate(view, name) is None
-    ]
-    kept = {tier.above for tier in view.tier_prices}
-    lost += [f"--tier {written_tier(tier)}" for tier in before.tier_prices if tier.above not in kept]
-    return f"note: the whole price was replaced; what it had before and has no more: {' '.join(lost)}" if lost else ""
-
-
-def _rate(view: PriceView, name: str) -> int | None:
-    """A rate that a price may have beside those of input and output; None if it has none."""
-    rate: int | None = getattr(view, f"{name}_nanos")
-    return None if name == "per_call" and not rate else rate
-
-
-async def _unknown_model(client: ControlClient, model: str) -> str:
-    """A note if no channel has a model of that name, with the names that may have been meant; else nothing."""
-    offered = {view.name for view in await client.models()}
-    offered |= {served.upstream_name for channel in await client.channels() for served in channel.models}
-    if model in offered or not offered:
-        return ""
-    note = f"note: no channel offers '{plain(model)}' now"
-    if is_pattern(model):
-        fitting = formatting.first_ones([plain(name) for name in sorted(offered) if matches(name, (model,))])
-        return f"{note}; a price is for one model, not for a pattern{f': {fitting}' if fitting else ''}"
-    near = " or ".join(f"'{plain(name)}'" for name in near_names(model, offered))
-    return f"{note}; did you mean {near}?" if near else note
-
-
-def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None) -> None:
-    """Raises UsageError unless the price is given in exactly one form."""
-    ctx = click.get_current_context()
-    if like and (free or amounts):
-        raise click.UsageError("--like cannot be combined with amounts or --free", ctx)
-    if free and any(amounts.values()):
-        raise click.UsageError("--free cannot be combined with amounts", ctx)
-    if not (free or like) and "per_call" not in amounts and not {"input", "output"} <= amounts.keys():
-        raise click.UsageError("give --input and --output, or --like, or --free", ctx)
-
-
 @price.command("remove", examples=["tollkeeper price remove gpt-4o"])
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, shell_complete=MODELS)
+@click.option("--channel", default="", shell_complete=CHANNELS, help="Only the price that this channel has of its own.")
 @yes_option
-def remove_price(models: tuple[str, ...], *, yes: bool) -> None:
+def remove_price(models: tuple[str, ...], *, channel: str, yes: bool) -> None:
     """Remove prices. The models are then unpriced: their calls are counted, not charged, or refused."""
+    if channel:
+        for model in dict.fromkeys(models):
+            run(lambda client, model=model: client.remove_price(model, channel))  # type: ignore[misc]
+            words(f"Price of '{model}' at channel '{plain(channel)}' removed.")
+        return
     if not yes:
-        priced = {view.model for view in run(lambda client: client.prices())}
+        priced = {view.model for view in run(lambda client: client.prices()) if not view.channel}
         if missing := [model for model in models if model not in priced]:
             raise NotFound(f"model '{missing[0]}' has no price; 'tollkeeper price list' shows those that have one")
         named, its = ("', '".join(models), "Its" if len(models) == 1 else "Their")
@@ -376,6 +293,7 @@ def remove_price(models: tuple[str, ...], *, yes: bool) -> None:
 
 price.add_command(import_prices)
 price.add_command(show_news)
+price.add_command(set_price)
 
 
 def _optional(nanos: int | None) -> str:

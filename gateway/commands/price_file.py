@@ -34,10 +34,13 @@ _WORDS = {field.name: field for field in PRICE} | {
 }
 """Fields by their names, and by those of their options."""
 _NANOS = {f"{field.name}_nanos": field.name for field in PRICE} | {"tier_prices": "tiers"}
-_AS_IS = ("extras", "rules", "channel")
+_AS_IS = ("extras", "rules")
 """What ``price list --json`` has of a price that the server reads as it is."""
 _IGNORED = frozenset(
-    {*("source", "updated_ms", "tiers", "as_of_ms", "stale", "inherited_from", "context", "free", "note"), *_MODEL}
+    {
+        *("channel", "source", "updated_ms", "tiers", "as_of_ms", "stale", "inherited_from", "context", "free", "note"),
+        *_MODEL,
+    }
 )
 """What it shows beside that."""
 
@@ -46,6 +49,8 @@ def prices_in(text: str, file: str) -> dict[str, dict[str, Any]]:
     """The body of each model's price. Raises BadParameter, naming the model or line and the field at fault."""
     found: dict[str, dict[str, Any]] = {}
     for place, entry in _entries(text, PurePath(file).suffix.lower()):
+        if entry.get("channel"):
+            continue  # of one channel alone: those are set with --channel
         model = next((str(entry[name]) for name in _MODEL if entry.get(name)), "")
         if not model:
             raise click.BadParameter(f"{place}: has no model")

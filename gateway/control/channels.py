@@ -10,6 +10,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import model_lists, validation, vendor_prices
+from gateway.control.channel_prices import keep_prices
 from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.probe import look_at_key, probe
 from gateway.control.request_bodies import fields, members, patch, require_fields
@@ -340,7 +341,8 @@ def _date_models(channel: Channel, old: Channel | None, edits: ConfigEdits) -> C
     """Every model says since when it is served here."""
     known = {model.name: model.created for model in old.models} if old is not None else {}
     dated = [msgspec.structs.replace(m, created=m.created or known.get(m.name) or edits.now) for m in channel.models]
-    return msgspec.structs.replace(channel, models=tuple(dated))
+    models = tuple(dated) if old is None else keep_prices(tuple(dated), old.models)
+    return msgspec.structs.replace(channel, models=models)
 
 
 class KeyBody(msgspec.Struct, frozen=True, kw_only=True):

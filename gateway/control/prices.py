@@ -7,6 +7,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
+from gateway.control.channel_prices import own_list_prices, own_price, price_changes, with_price
 from gateway.control.edits import ConfigEdits, commit_many
 from gateway.control.request_bodies import fields, members, query, require_fields
 from gateway.control.usage import tallies, token_tallies
@@ -15,7 +16,7 @@ from gateway.control.views import model_views, price_view
 from gateway.core.catalog import Catalog, ModelEntry, answering
 from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
-from gateway.core.model_prices import LIKE, in_order, set_by_owner
+from gateway.core.model_prices import LIKE, channel_price, in_order, set_by_owner
 from gateway.core.price_change import change_of, differs, guard_of
 from gateway.core.quota import known_limit
 from gateway.core.routing import place
@@ -25,7 +26,7 @@ from gateway.domain.human_values import count_text, pause_text
 from gateway.domain.patterns import near_names
 from gateway.domain.price import Price
 from gateway.domain.price_view import PriceView
-from gateway.domain.registry import Change
+from gateway.domain.registry import Change, with_changes
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import ModelDetail, ModelRoute, PriceProposal
@@ -69,16 +70,36 @@ EDITABLE = (
 
 
 async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
-    """GET /prices."""
-    return [price_view(price, edits.now) for _, price in sorted(edits.registry.prices.items())]
+    """GET /prices: of models by name, then those that channels have of their own."""
+    found = [price_view(price, edits.now) for _, price in sorted(edits.registry.prices.items())]
+    return found + [
+        price_view(served.price, edits.now, served.name, channel=channel.name)
+        for channel in in_order(edits.registry.channels.values())
+        for served in channel.models
+        if served.price is not None
+    ]
 
 
 async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
-    """PUT /prices/{model}: the whole price with ``input`` and ``output``, or ``like``, another model's name."""
+    """PUT /prices/{model}[?channel=REF]: the whole price with ``input`` and ``output``, or ``like``, another model's.
+
+    With ``channel`` it is for the calls that this channel answers.
+    """
     model = request.match_info["model"]
     price = await _price_of(edits, model, await request.read())
-    edits.commit(f"set the price of '{model}'", f"the price of '{model}' is as before", Change("prices", model, price))
-    return price_view(price, edits.now)
+    channel = _asked_channel(edits, request)
+    if channel is None:
+        what, change = f"the price of '{model}'", Change("prices", model, price)
+    else:
+        what = f"the price of '{model}' at channel '{channel.name}'"
+        change = Change("channels", channel.id, with_price(channel, model, price))
+    edits.commit(f"set {what}", f"{what} is as before", change)
+    return price_view(price, edits.now, channel=channel.name if channel is not None else "")
+
+
+def _asked_channel(edits: ConfigEdits, request: web.Request) -> Channel | None:
+    ref = query(request.query, {"channel": str}).get("channel")
+    return edits.engine.catalog.channel(ref) if ref else None
 
 
 async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
@@ -116,20 +137,33 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
         there = ", ".join(sorted({name for c in edits.registry.channels.values() for name in _names(c)}))
         msg = f"there is no channel or vendor '{plain(asked.channel)}'; there are: {there or 'none'}"
         raise NotFound(msg, param="channel")
-    find = await load()
-    found = await asyncio.to_thread(propose_prices, channels, edits.registry, find, edits.now)
-    wanted = [(c, p) for c, p in found if asked.models is None or p.model in asked.models]
-    proposals = [_proposal(edits, channel, price, asked) for channel, price in wanted]
+    find, registry = await load(), edits.registry
+    found = await asyncio.to_thread(propose_prices, registry.channels.values(), registry, find, edits.now)
+    ids = {channel.id for channel in channels}
+    wanted = [(c, p) for c, p in found if c.id in ids and (asked.models is None or p.model in asked.models)]
+    proposals = [_proposal(edits, channel, price, registry.prices.get(price.model), asked) for channel, price in wanted]
     news = {proposal.model for proposal in proposals if proposal.applied}
     changes = [Change("prices", price.model, price) for _, price in wanted if price.model in news]
+    listed = [price for _, price in found if not _is_owners(registry.prices.get(price.model))]
+    then = with_changes(registry, [Change("prices", price.model, price) for price in listed])
+    own = await asyncio.to_thread(own_list_prices, channels, then, find, edits.now)
+    own = [(c, p) for c, p in own if asked.models is None or p.model in asked.models]
+    proposals += [_proposal(edits, c, p, own_price(c, p.model), asked, own=True) for c, p in own]
+    applied = {(one.channel, one.model) for one in proposals if one.own and one.applied}
+    changes += price_changes(registry, ((c.id, p) for c, p in own if (c.name, p.model) in applied))
+    count = len(news) + len(applied)
     if changes:
         await commit_many(
             edits,
-            f"imported {count_text(len(changes), 'price')} from {wanted[0][1].source}",
-            f"the import of {count_text(len(changes), 'price')} is reverted",
+            f"imported {count_text(count, 'price')} from {(wanted or own)[0][1].source}",
+            f"the import of {count_text(count, 'price')} is reverted",
             *changes,
         )
     return proposals
+
+
+def _is_owners(price: Price | None) -> bool:
+    return price is not None and set_by_owner(price)
 
 
 def _is(channel: Channel, name: str) -> bool:
@@ -141,8 +175,9 @@ def _names(channel: Channel) -> Sequence[str]:
     return [name for name in (channel.name, vendor_of(channel.preset, channel.base_url).name) if name]
 
 
-def _proposal(edits: ConfigEdits, channel: Channel, list_prices: Price, asked: PriceBody) -> PriceProposal:
-    now = edits.registry.prices.get(list_prices.model)
+def _proposal(
+    edits: ConfigEdits, channel: Channel, list_prices: Price, now: Price | None, asked: PriceBody, *, own: bool = False
+) -> PriceProposal:
     kept = now is not None and set_by_owner(now)
     changes, guard = differs(now, list_prices), guard_of(now, list_prices)
     return PriceProposal(
@@ -155,12 +190,18 @@ def _proposal(edits: ConfigEdits, channel: Channel, list_prices: Price, asked: P
         change=change_of(now, list_prices),
         guard=guard,
         applied=asked.apply and changes and not kept and (asked.accept or not guard),
+        own=own,
     )
 
 
 async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /prices/{model}: it is unpriced from now on."""
+    """DELETE /prices/{model}[?channel=REF]: it is unpriced from now on, or has no price of its own at that channel."""
     model = request.match_info["model"]
+    if (channel := _asked_channel(edits, request)) is not None:
+        if own_price(channel, model) is None:
+            raise NotFound(f"channel '{channel.name}' has no price of its own for '{plain(model)}'", param="model")
+        what, change = f"the price of '{model}' at channel '{channel.name}'", with_price(channel, model, None)
+        return edits.commit(f"removed {what}", f"{what} is back", Change("channels", channel.id, change))
     return edits.commit(
         f"removed the price of '{model}'", f"the price of '{model}' is back", _removal_change(edits, model)
     )
@@ -276,7 +317,13 @@ def _model_route(engine: Engine, channel: Channel, served: ServedModel) -> Model
         context=engine.catalog.context(served.name, served.context),
         context_source=engine.catalog.context_source(served.name, served.context),
         max_output=known_limit(channel, next(one for one in channel.models if one.name == served.name)),
+        price=_route_price(engine, channel, served),
     )
+
+
+def _route_price(engine: Engine, channel: Channel, served: ServedModel) -> PriceView | None:
+    price = channel_price(channel, served, engine.catalog.named)
+    return None if price is None else price_view(price, engine.now(), served.name)
 
 
 async def list_models(edits: ConfigEdits, request: web.Request) -> list[ModelView]:

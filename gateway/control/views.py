@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 
 from gateway.control.usage import Tallies
-from gateway.core.catalog import ModelEntry, stands_for
+from gateway.core.catalog import ModelEntry, answering, stands_for
 from gateway.core.engine import Engine
 from gateway.core.incident_watch import budget_use
+from gateway.core.model_prices import different_prices
 from gateway.core.price_change import is_stale
 from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget
@@ -191,7 +192,7 @@ def _waiting(engine: Engine, kind: str, key: str) -> int:
     return lines.waiting((kind, key)) + lines.waiting((f"{kind} streams", key))
 
 
-def price_view(price: Price, now: Millis, model: str = "") -> PriceView:
+def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "") -> PriceView:
     """A price as it is shown, of the model that has it or of another one that has the same."""
     model = model or price.model
     return PriceView(
@@ -213,6 +214,7 @@ def price_view(price: Price, now: Millis, model: str = "") -> PriceView:
         context=price.context,
         extras=dict(price.extras),
         rules=list(price.rules),
+        channel=channel,
     )
 
 
@@ -232,6 +234,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
     if token is not None:
         entries = dict(catalog.visible(token))
     names = {*entries, *served} if token is None else entries
+    payer = None if token is None else registry.groups.get(token.group)
     aliases = {name: stands_for(entry) for name, entry in entries.items() if name not in served}
     views = []
     for name in sorted(names):
@@ -241,6 +244,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
         if token is not None:
             price = catalog.price_for(entries[name], token)
         listed = next((model.context for _, model in offers if model.context), None)
+        prices = answering(entries[name]).effects.prices if name in entries else ()
         view = ModelView(
             name=name,
             channels=[] if target else [channel.name for channel, _ in offers],
@@ -250,6 +254,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
             context_source=catalog.context_source(target or name, listed),
             told=next((model.told for _, model in offers if model.told), None),
             price=price_view(price, engine.now(), name) if price is not None else None,
+            prices=[price_view(one, engine.now(), name) for one in different_prices(prices, payer)],
             calls=tallies.of_model(name).admitted,
             spent_nanos=Nanos(tallies.of_model(name).cost),
         )

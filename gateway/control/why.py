@@ -25,7 +25,7 @@ from gateway.domain.diagnosis import LimitView, Obstacle, PartyView, RouteView, 
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NoChannel, Unavailable, UpstreamError
 from gateway.domain.group import Group
 from gateway.domain.key_owners import digest, find_owner
-from gateway.domain.price import Price
+from gateway.domain.price import Price, in_force
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
@@ -116,7 +116,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         rule=seen.rule,
         price_state=_price_state(price),
         refuses_unpriced=catalog.registry.settings.refuse_unpriced,
-        price=price_view(price, now, wanted.model) if price is not None else None,
+        price=price_view(in_force(price, now), now, wanted.model) if price is not None else None,
         multiplier=group.multiplier,
         hold_nanos=admitted.nanos if admitted is not None else None,
         hold_tokens=admitted.tokens if admitted is not None else None,

@@ -115,7 +115,8 @@ class Catalog:
         self.registry = registry
         self.token_by_digest = {t.digest: t for t in registry.tokens.values()}.get
         """Gives the token whose key has this digest; None if there is none."""
-        named = prices_in_effect(registry)
+        self.named = named = prices_in_effect(registry)
+        """The prices of models, mappings included, without those of channels."""
         self.prices: Mapping[str, Price] = prices_by_model(named, registry)
         """What each model costs, mappings included; of a model without a price of its own what its first channel with
         one asks."""

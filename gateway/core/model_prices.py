@@ -14,9 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gateway.core.price_change import differs
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.cost import dearest
-from gateway.domain.price import Price, in_force
+from gateway.domain.group import Group
+from gateway.domain.price import Price, in_force, multiply
 from gateway.domain.registry import Registry
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import MILLION, Millis, Nanos
+from gateway.domain.urls import is_near
 from gateway.upstream.vendors import LOCAL, vendor_of
 
 MANUAL = "manual"
@@ -50,7 +52,8 @@ def channel_price(channel: Channel, served: ServedModel, prices: Mapping[str, Pr
 
 def is_free_server(channel: Channel) -> bool:
     """Whether the channel is a model server that usually runs on the owner's machine, and asks for nothing."""
-    return vendor_of(channel.preset, channel.base_url).name in LOCAL
+    known = vendor_of(channel.preset, channel.base_url).name in LOCAL
+    return known and (bool(channel.preset) or is_near(channel.base_url))
 
 
 def prices_in_effect(registry: Registry) -> dict[str, Price]:
@@ -83,6 +86,13 @@ def prices_by_model(named: Mapping[str, Price], registry: Registry) -> dict[str,
             if served.name not in found and (price := channel_price(channel, served, named)) is not None:
                 found[served.name] = price
     return found
+
+
+def different_prices(prices: Iterable[Price], group: Group | None) -> list[Price]:
+    """What the channels of a model ask of a group, of prices with the same input and output one; empty if all do."""
+    found = {(price.input, price.output): price for price in prices}
+    factor = MILLION if group is None else group.multiplier
+    return [multiply(price, factor) for price in found.values()] if len(found) > 1 else []
 
 
 class PricesNow:

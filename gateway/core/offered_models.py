@@ -16,9 +16,9 @@ def offered_models(channel: Channel, listed: tuple[ServedModel, ...], now: Milli
     there = {model.name: model for model in listed}
     named = [_with_reported(model, there.get(model.upstream_name)) for model in channel.models if not model.live]
     taken = {model.name for model in named}
-    known = {model.name: model.created for model in channel.models}
+    known = {model.name: model for model in channel.models}
     live = [
-        msgspec.structs.replace(model, live=True, created=known.get(model.name) or model.created or now)
+        _let_in(model, known.get(model.name), now)
         for model in listed
         if channel.patterns and model.name not in taken and matches(model.name, channel.patterns)
     ]
@@ -65,6 +65,14 @@ def newly_listed(
     if not new and not gone:
         new, gone = before.new, before.gone
     return UpstreamModels(channel=channel.id, time=now, models=models, new=new, gone=gone, unnamed=unnamed)
+
+
+def _let_in(model: ServedModel, before: ServedModel | None, now: Millis) -> ServedModel:
+    """A listed model with what is this home's own."""
+    if before is None:
+        return msgspec.structs.replace(model, live=True, created=model.created or now)
+    created = before.created or model.created or now
+    return msgspec.structs.replace(model, live=True, created=created, price=before.price)
 
 
 def _with_reported(model: ServedModel, there: ServedModel | None) -> ServedModel:

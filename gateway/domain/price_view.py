@@ -34,3 +34,5 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     """Further rates: of audio, images, video, citations, reasoning; of searches in nano-dollars each."""
     rules: list[PriceRule] = []
     """What replaces all of these from a day on, in some hours, or for a service tier."""
+    channel: str = ""
+    """The channel whose calls alone have this price; empty: those of all that have no price of their own."""

@@ -83,6 +83,8 @@ class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
     """The most output tokens of one answer there; None: not known."""
     context_source: str = ""
     """As in a ``ModelView``."""
+    price: PriceView | None = None
+    """What calls cost that this channel answers."""
 
 
 class ModelDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,6 +128,8 @@ class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is imported only if that is accepted: a steep rise, or what looks like another unit. Else empty."""
     applied: bool = False
     """It was imported by this very request."""
+    own: bool = False
+    """It is for the calls of this channel alone: another channel's price holds for the model."""
 
 
 class OwnPrice(msgspec.Struct, frozen=True, kw_only=True):

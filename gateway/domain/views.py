@@ -205,6 +205,8 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """The price published by the upstream that is tried first."""
     context_source: str = ""
     """``upstream``, or the name of the price list; empty: the context is not known."""
+    prices: list[PriceView] = []
+    """Those of its channels, if they ask different ones."""
     stands_for: str = ""
     """The model that answers, if no channel serves this one: it is another name in a group."""
 

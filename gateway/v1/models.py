@@ -17,9 +17,13 @@ from gateway.core.admission import visible_entry
 from gateway.core.call import CallOrigin
 from gateway.core.catalog import Catalog, ModelEntry, answering
 from gateway.core.engine import Engine
+from gateway.core.model_prices import different_prices
 from gateway.domain.account import AccountStatus
+from gateway.domain.channel import UpstreamPrices
 from gateway.domain.money import number
+from gateway.domain.price import Price
 from gateway.domain.token import Token
+from gateway.domain.units import Nanos
 from gateway.web.response import Response
 
 PATH = "/v1/models"
@@ -30,6 +34,9 @@ class Pricing(msgspec.Struct, frozen=True):
 
     input: str
     output: str
+    max_input: str | msgspec.UnsetType = msgspec.UNSET
+    """The highest of its channels' prices, if they ask different ones."""
+    max_output: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,9 +157,18 @@ def one(name: str, token: Token, catalog: Catalog, *, aliases: bool = False) -> 
     return msgspec.json.encode(_model(name, visible_entry(bare, token, catalog), token, catalog))
 
 
+def _pricing(price: Price | UpstreamPrices, others: Sequence[Price]) -> Pricing:
+    """The price at the channel that is tried first, and the highest if others ask something else."""
+    if not others:
+        return Pricing(number(price.input), number(price.output))
+    most = max(one.input for one in others), max(one.output for one in others)
+    return Pricing(number(price.input), number(price.output), number(Nanos(most[0])), number(Nanos(most[1])))
+
+
 def _model(name: str, entry: ModelEntry, token: Token, catalog: Catalog) -> Model:
     target = answering(entry)
     price = catalog.price_for(entry, token) or target.told
+    others = different_prices(target.effects.prices, catalog.registry.groups.get(token.group))
     context = catalog.context(target.name, target.context)
     return Model(
         id=name,
@@ -163,5 +179,5 @@ def _model(name: str, entry: ModelEntry, token: Token, catalog: Catalog) -> Mode
         max_input_tokens=context,
         max_tokens=target.max_output,
         context_length=context or msgspec.UNSET,
-        pricing=msgspec.UNSET if price is None else Pricing(number(price.input), number(price.output)),
+        pricing=msgspec.UNSET if price is None else _pricing(price, others),
     )

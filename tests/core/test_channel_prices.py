@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.core.catalog import Catalog
-from gateway.core.model_prices import channel_price
+from gateway.core.model_prices import PricesNow, channel_price
 from gateway.domain.channel import ServedModel
-from gateway.domain.price import Price
+from gateway.domain.price import Price, PriceRule
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from tests.core import kit
 
@@ -40,11 +40,14 @@ def test_the_nearest_price_counts(own: Price | None, named: Price | None, preset
     assert (None if price is None else price.input // DOLLAR) == found
 
 
-def test_a_local_server_is_known_by_its_port() -> None:
-    channel = kit.channel("up", base_url="http://127.0.0.1:11434/v1")
+@pytest.mark.parametrize(
+    ("url", "free"), [("http://127.0.0.1:11434/v1", True), ("https://proxy.example:11434/v1", False)]
+)
+def test_a_local_server_is_known_by_its_port_on_this_machine(url: str, free: bool) -> None:
+    channel = kit.channel("up", base_url=url)
     price = channel_price(channel, channel.models[0], {"m": a_price(2, LISTED)})
     assert price is not None
-    assert price.free
+    assert price.free is free
 
 
 def test_the_hold_is_for_the_most_expensive_of_several_channels() -> None:
@@ -70,3 +73,15 @@ def test_where_unpriced_models_are_refused_no_unpriced_channel_answers() -> None
     for one, names in ((registry, {"a", "b"}), (refusing, {"a"})):
         routes = Catalog(one).group_models("home")["m"].routes
         assert {route.channel.name for route in routes} == names
+
+
+def test_a_price_with_rules_is_found_out_once_a_minute() -> None:
+    rule = PriceRule(since=Millis(60_000), input=Nanos(5), output=Nanos(6))
+    price = Price(model="m", input=Nanos(1), output=Nanos(2), rules=(rule,))
+    now = PricesNow()
+    first = now.at((price,), Millis(59_999))
+    assert first is now.at((price,), Millis(0))
+    later = now.at((price,), Millis(60_000))
+    assert first is not None
+    assert later is not None
+    assert (first.input, later.input) == (1, 5)

@@ -261,7 +261,7 @@ class Owner(FakeClient):
     async def offers(self) -> list[Offer]:
         return self.offered
 
-    async def set_price(self, model: str, body: Any) -> PriceView:
+    async def set_price(self, model: str, body: Any, channel: str = "") -> PriceView:
         self.note("set_price", model, body)
         assert self.models_now[0].price is not None
         return self.models_now[0].price
@@ -275,7 +275,7 @@ class Owner(FakeClient):
         self.note("import_prices", models, how)
         return [msgspec.structs.replace(one, applied=True) for one in self.proposals if one.model in models]
 
-    async def remove_price(self, model: str) -> None:
+    async def remove_price(self, model: str, channel: str = "") -> None:
         self.note("remove_price", model)
 
     async def set_account(self, patch: Any) -> AccountView:

@@ -113,7 +113,7 @@ async def edit(page: AnyPage) -> None:
         for name in ("input", "output"):
             if values[name] is None:
                 raise BadRequest("required, unless the price is the same as another model's", param=name)
-        return await session.client.set_price(model.name, form.body(values))
+        return await session.client.set_price(model.name, {**_parts(model.price), **form.body(values)})
 
     def command(texts: Mapping[str, str]) -> str:
         like = texts["like"].strip()
@@ -128,6 +128,14 @@ async def edit(page: AnyPage) -> None:
     )
     if (saved := await page.ask(Form(plan))) is not None:
         page.report_edit(saved, f"Price of {model.name} saved.")
+
+
+def _parts(price: PriceView | None) -> dict[str, Any]:
+    """What a price has that the form does not show: it stays."""
+    if price is None or price.inherited_from:
+        return {}
+    parts = {"extras": price.extras, "rules": [msgspec.to_builtins(rule) for rule in price.rules]}
+    return {name: value for name, value in parts.items() if value}
 
 
 def _like_field(others: Sequence[str]) -> FormField:

@@ -8,9 +8,9 @@ from textual.content import Content
 
 from gateway.domain.cost import cost
 from gateway.domain.fields import PRICE
-from gateway.domain.human_values import brief_context, brief_multiplier, written_tier
+from gateway.domain.human_values import brief_context, brief_multiplier, rule_words, written_tier
 from gateway.domain.money import dollars
-from gateway.domain.price import Price, PriceDraft, rates
+from gateway.domain.price import RATE_WORDS, Price, PriceDraft, rates
 from gateway.domain.price_view import PriceView
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import Usage
@@ -122,6 +122,11 @@ class ModelsListing(TrendListing[ModelRow]):
         context = brief_context(model.context, model.context_source, " tokens")
         card.line((safe(model.name), "bold"), f"   context {context}" if context else "")
         card.row("price", *price_text(model.price, refused=self.session.board.refuses_unpriced))
+        if len(model.prices) > 1:
+            ends = [
+                (min(s), max(s)) for s in zip(*((p.input_nanos, p.output_nanos) for p in model.prices), strict=True)
+            ]
+            card.row("channels", (" / ".join(f"{fmt.price(a)} - {fmt.price(b)}" for a, b in ends), "dim"))
         if model.told is not None:
             there = f"{fmt.price(model.told.input)} / {fmt.price(model.told.output)} by the upstream's list"
             card.row("listed", (there, "dim"))
@@ -224,6 +229,10 @@ def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tu
             yield f"   {what} {fmt.price(nanos)}", ""
     if price.per_call_nanos:
         yield f"   {dollars(price.per_call_nanos)} a call", ""
+    for name, nanos in price.extras.items():
+        yield f"   {RATE_WORDS[name]} {fmt.price(nanos)}", ""
+    for rule in price.rules:
+        yield f"   {rule_words(rule)} {fmt.price(rule.input)} / {fmt.price(rule.output)}", ""
     if price.inherited_from:
         yield f"   the price of {safe(price.inherited_from)}, which it stands for", "dim"
     tiers = f"; above {', above '.join(map(written_tier, price.tier_prices))}" if price.tier_prices else ""

@@ -1,0 +1,124 @@
+"""Options and words of prices that hold at one channel, in some hours, from a day on, or for a service tier."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from gateway.commands.completion import CHANNELS
+from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import price_hours_of, rule_words, written_tier
+from gateway.domain.money import dollars, nanos_of
+from gateway.domain.price import RATE_NAMES, RATE_WORDS, VARIANTS, PriceRule
+from gateway.domain.price_view import PriceView
+from gateway.domain.usage import SEARCHES
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NAMES = ("channel", "rate", "during", "since", "variant")
+"""The parameters of these options."""
+
+
+def rule_options(command: F) -> F:
+    """The options of ``price set`` that say where and when a price holds."""
+    for option in reversed(
+        (
+            click.option("--channel", shell_complete=CHANNELS, help="Only for the calls that this channel answers."),
+            click.option(
+                "--rate",
+                multiple=True,
+                metavar="NAME=DOLLARS",
+                help=f"Dollars per million tokens of a kind, or for each search: {', '.join(RATE_NAMES)}. "
+                "May be repeated.",
+            ),
+            click.option(
+                "--during",
+                multiple=True,
+                metavar="HOURS",
+                help="Only for calls that begin in these hours: 'mon-fri 01:00-04:00 UTC'. May be repeated. "
+                "The price at other times stays.",
+            ),
+            click.option(
+                "--since", metavar="DATE", help="From this day on (UTC): 2026-12-01. The price until then stays."
+            ),
+            click.option(
+                "--variant",
+                type=click.Choice(VARIANTS),
+                help="Only for calls that the upstream reports as processed so. The usual price stays.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def extras_of(rate: tuple[str, ...]) -> dict[str, Any]:
+    """The body of ``--rate``. Raises UsageError."""
+    found: dict[str, int] = {}
+    for text in rate:
+        name, equals, amount = text.partition("=")
+        if not equals or name not in RATE_NAMES:
+            raise click.UsageError(
+                f"--rate {text!r}: not one of {', '.join(RATE_NAMES)} with its dollars, as NAME=1.50"
+            )
+        try:
+            found[name] = nanos_of(amount)
+        except BadRequest as error:
+            raise click.UsageError(f"--rate {text!r}: {error.message}") from error
+    return {"extras": found} if found else {}
+
+
+def conditions_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """When and for what the price of a command holds; empty: always. Raises UsageError."""
+    try:
+        during = [msgspec.to_builtins(price_hours_of(text)) for text in given["during"]]
+        since = 0 if given["since"] is None else _moment(given["since"])
+    except BadRequest as error:
+        raise click.UsageError(error.message) from error
+    found = {"during": during, "since": since, "variant": given["variant"] or ""}
+    return {name: value for name, value in found.items() if value}
+
+
+def _moment(text: str) -> int:
+    try:
+        then = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadRequest(f"--since {text!r} is not a day such as 2026-12-01") from None
+    return round((then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp()) // 60 * 60_000
+
+
+def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a price with a rule more, instead of one with the same conditions."""
+    new = msgspec.convert({**conditions, **amounts}, PriceRule)
+    kept = [one for one in view.rules if (one.since, one.during, one.variant) != (new.since, new.during, new.variant)]
+    body: dict[str, Any] = {
+        "input": view.input_nanos,
+        "output": view.output_nanos,
+        "cached_input": view.cached_input_nanos,
+        "cache_write": view.cache_write_nanos,
+        "cache_write_long": view.cache_write_long_nanos,
+        "per_call": view.per_call_nanos,
+        "extras": view.extras,
+        "tiers": [msgspec.to_builtins(tier) for tier in view.tier_prices],
+        "rules": [msgspec.to_builtins(rule) for rule in (*kept, new)],
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def extra_rows(view: PriceView) -> Iterator[tuple[str, str]]:
+    """The rates of a price beside the usual ones, and its rules, as rows of what is shown."""
+    for name, nanos in view.extras.items():
+        yield RATE_WORDS[name], dollars(nanos) + (" each" if name in SEARCHES else "")
+    for rule in view.rules:
+        yield "and", rule_text(rule)
+
+
+def rule_text(rule: PriceRule) -> str:
+    """A rule: ``mon-fri 01:00-04:00 UTC: $0.30 / $1.20``."""
+    rates = [f"{dollars(rule.input)} / {dollars(rule.output)}"]
+    rates += [f"cached input {dollars(rule.cached_input)}"] if rule.cached_input is not None else []
+    rates += [f"{RATE_WORDS[name]} {dollars(nanos)}" for name, nanos in rule.extras.items()]
+    rates += map(written_tier, rule.tiers)
+    return f"{rule_words(rule)}: {', '.join(rates)}"

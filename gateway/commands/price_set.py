@@ -1,0 +1,174 @@
+"""``price set``: the price of models, of all channels or of one, always or when a condition holds."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from gateway.client.control import ControlClient
+from gateway.commands import formatting, price_file
+from gateway.commands.base import Command
+from gateway.commands.completion import MODELS
+from gateway.commands.field_options import field_options, patch_of
+from gateway.commands.options import SOME, json_option
+from gateway.commands.output import out_json, words
+from gateway.commands.price_rule import conditions_of, extras_of, rule_options, rule_text, with_rule
+from gateway.commands.session import run
+from gateway.domain.errors import NotFound
+from gateway.domain.fields import PRICE
+from gateway.domain.human_values import written_tier
+from gateway.domain.money import dollars, number
+from gateway.domain.patterns import is_pattern, matches, near_names
+from gateway.domain.price import PriceDraft
+from gateway.domain.price_view import PriceView
+from gateway.domain.text import plain
+
+OPTIONS = {field.name: field.flags for field in PRICE}
+
+
+@click.command(
+    "set",
+    cls=Command,
+    examples=[
+        "tollkeeper price set gpt-4o --input 2.50 --cached 1.25 --output 10",
+        "tollkeeper price set claude-sonnet-4-5 --input 3 --output 15 --tier 200k=6/22.50",
+        "tollkeeper price set my-proxy/gpt --like gpt-4o",
+        "tollkeeper price set qwen3:8b llama3.3:70b --free",
+        "tollkeeper price set --from prices.csv",
+        "tollkeeper price set deepseek-chat --during 'mon-fri 01:00-04:00 UTC' --input 0.30 --output 1.20",
+        "tollkeeper price set gpt-oss-120b --channel groq --input 0.15 --output 0.60",
+    ],
+)
+@click.argument("models", metavar="MODEL...", nargs=-1, shell_complete=MODELS)
+@field_options(PRICE)
+@rule_options
+@click.option("--free", is_flag=True, help="Free of charge.")
+@click.option(
+    "--like",
+    metavar="MODEL",
+    type=SOME,
+    shell_complete=MODELS,
+    help="Copy the price of this model: one that has a price here, or one of the price list.",
+)
+@click.option(
+    *("--from", "file"),
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    help="Set all prices in a CSV, JSON or TOML file, with the fields 'model', 'input', 'output' and so on.",
+)
+@json_option
+def set_price(
+    models: tuple[str, ...], *, free: bool, like: str | None, file: str | None, as_json: bool, **given: Any
+) -> None:
+    """Set the price of a model, or of several. It replaces the whole price. With --json, several are an array."""
+    amounts = patch_of(PRICE, given, PriceDraft()) | extras_of(given["rate"])
+    conditions, channel = conditions_of(given), given["channel"] or ""
+    if file is not None:
+        if models or amounts or free or like or conditions or channel:
+            raise click.UsageError("--from FILE stands alone", click.get_current_context())
+        price_file.set_prices(file, as_json=as_json)
+        return
+    if not models:
+        raise click.UsageError("Missing argument 'MODEL...'.", click.get_current_context())
+    _check_options(amounts, free=free, like=like, conditions=conditions)
+    body = {"like": like} if like else {"input": 0, "output": 0} | amounts
+
+    order = PriceOrder(tuple(dict.fromkeys(models)), body, channel, conditions, quiet=bool(free or like or conditions))
+    _report(run(order.carry_out, create=True), several=len(models) > 1, as_json=as_json)
+
+
+class PriceOrder(NamedTuple):
+    """The prices that a command sets."""
+
+    models: tuple[str, ...]
+    body: dict[str, Any]
+    channel: str
+    """Empty: they hold at all channels."""
+    conditions: dict[str, Any]
+    """If there are any, they are added to the prices there are."""
+    quiet: bool
+    """Nobody has to hear what the prices had before."""
+
+    async def carry_out(self, client: ControlClient) -> list[tuple[PriceView, list[str]]]:
+        """The new prices, each with notes."""
+        before = {view.model: view for view in await client.prices() if view.channel == self.channel}
+        bodies = dict.fromkeys(self.models, self.body)
+        if self.conditions:
+            bodies = {one: with_rule(_usual(before.get(one), one), self.conditions, self.body) for one in self.models}
+        if len(bodies) == 1 or self.channel:
+            views = [await client.set_price(one, body, self.channel) for one, body in bodies.items()]
+        else:
+            await client.batch("prices", bodies)
+            views = [view for view in await client.prices() if view.model in bodies and not view.channel]
+        lost = {view.model: "" if self.quiet else _lost_rates(before.get(view.model), view) for view in views}
+        return [(view, [lost[view.model], await _unknown_model(client, view.model)]) for view in views]
+
+
+def _report(done: Sequence[tuple[PriceView, list[str]]], *, several: bool, as_json: bool) -> None:
+    if as_json:
+        out_json([view for view, _ in done] if several else done[0][0])
+    for view, notes in done:
+        at = f" at channel '{plain(view.channel)}'" if view.channel else ""
+        words(f"Price of '{view.model}'{at}: {formatting.price(view)}")
+        for rule in view.rules:
+            words(f"  {rule_text(rule)}")
+        if view.cached_input_nanos is not None and view.cached_input_nanos > view.input_nanos:
+            words(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
+        for note in filter(None, notes):
+            words(note)
+
+
+def _usual(view: PriceView | None, model: str) -> PriceView:
+    """The price that a rule is added to. Raises NotFound."""
+    if view is None:
+        raise NotFound(f"'{plain(model)}' has no price yet: set the usual one first, without hours, day or variant")
+    return view
+
+
+def _lost_rates(before: PriceView | None, view: PriceView) -> str:
+    """A note about rates that a price had and has no more, with the options that keep them; else nothing."""
+    if before is None:
+        return ""
+    lost = [
+        f"{OPTIONS[name]} {number(rate)}"
+        for name in ("cached_input", "cache_write", "cache_write_long", "per_call")
+        if (rate := _rate(before, name)) is not None and _rate(view, name) is None
+    ]
+    kept = {tier.above for tier in view.tier_prices}
+    lost += [f"--rate {name}={number(rate)}" for name, rate in before.extras.items() if name not in view.extras]
+    lost += [rule_text(rule) for rule in before.rules if rule not in view.rules]
+    lost += [f"--tier {written_tier(tier)}" for tier in before.tier_prices if tier.above not in kept]
+    return f"note: the whole price was replaced; what it had before and has no more: {' '.join(lost)}" if lost else ""
+
+
+def _rate(view: PriceView, name: str) -> int | None:
+    """A rate that a price may have beside those of input and output; None if it has none."""
+    rate: int | None = getattr(view, f"{name}_nanos")
+    return None if name == "per_call" and not rate else rate
+
+
+async def _unknown_model(client: ControlClient, model: str) -> str:
+    """A note if no channel has a model of that name, with the names that may have been meant; else nothing."""
+    offered = {view.name for view in await client.models()}
+    offered |= {served.upstream_name for channel in await client.channels() for served in channel.models}
+    if model in offered or not offered:
+        return ""
+    note = f"note: no channel offers '{plain(model)}' now"
+    if is_pattern(model):
+        fitting = formatting.first_ones([plain(name) for name in sorted(offered) if matches(name, (model,))])
+        return f"{note}; a price is for one model, not for a pattern{f': {fitting}' if fitting else ''}"
+    near = " or ".join(f"'{plain(name)}'" for name in near_names(model, offered))
+    return f"{note}; did you mean {near}?" if near else note
+
+
+def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None, conditions: Mapping[str, Any]) -> None:
+    """Raises UsageError unless the price is given in exactly one form."""
+    ctx = click.get_current_context()
+    if like and conditions:
+        raise click.UsageError("--like copies a whole price, with its hours and days", ctx)
+    if like and (free or amounts):
+        raise click.UsageError("--like cannot be combined with amounts or --free", ctx)
+    if free and any(amounts.values()):
+        raise click.UsageError("--free cannot be combined with amounts", ctx)
+    if not (free or like) and "per_call" not in amounts and not {"input", "output"} <= amounts.keys():
+        raise click.UsageError("give --input and --output, or --like, or --free", ctx)

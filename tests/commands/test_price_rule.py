@@ -1,0 +1,79 @@
+"""Options of ``price set`` that say where and when a price holds."""
+
+from typing import Any
+
+import click
+import pytest
+
+from gateway.commands.price_rule import conditions_of, extras_of, rule_text, with_rule
+from gateway.domain.price import PriceRule
+from gateway.domain.price_hours import PriceHours
+from gateway.domain.price_view import PriceView
+from gateway.domain.units import DOLLAR, Millis, Nanos
+
+NONE: dict[str, Any] = {"during": (), "since": None, "variant": None}
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, {}),
+        ({"since": "2026-12-01"}, {"since": 1_796_083_200_000}),
+        ({"variant": "flex"}, {"variant": "flex"}),
+        (
+            {"during": ("mon-fri 01:00-04:00 UTC",)},
+            {"during": [{"days": ("mon", "tue", "wed", "thu", "fri"), "start": 60, "end": 240, "zone": "UTC"}]},
+        ),
+    ],
+)
+def test_conditions_become_those_of_a_rule(given: dict[str, Any], found: dict[str, Any]) -> None:
+    assert conditions_of({**NONE, **given}) == found
+
+
+@pytest.mark.parametrize("given", [{"since": "soon"}, {"during": ("noon",)}, {"during": ("01:00-02:00 Mars/Base",)}])
+def test_what_cannot_be_read_is_a_usage_error(given: dict[str, Any]) -> None:
+    with pytest.raises(click.UsageError):
+        conditions_of({**NONE, **given})
+
+
+def test_rates_have_the_names_of_parts() -> None:
+    assert extras_of(("input_audio=32", "searches=0.01")) == {
+        "extras": {"input_audio": 32 * DOLLAR, "searches": DOLLAR // 100}
+    }
+    for text in ("audio=1", "input_audio", "input_audio=much"):
+        with pytest.raises(click.UsageError):
+            extras_of((text,))
+
+
+def view(*rules: PriceRule) -> PriceView:
+    return PriceView(
+        model="m",
+        input_nanos=Nanos(1),
+        cached_input_nanos=None,
+        cache_write_nanos=None,
+        output_nanos=Nanos(2),
+        per_call_nanos=Nanos(0),
+        free=False,
+        source="manual",
+        updated_ms=Millis(0),
+        tiers=0,
+        rules=list(rules),
+    )
+
+
+def test_a_rule_is_added_to_the_price_there_is_and_replaces_its_like() -> None:
+    flex, night = PriceRule(variant="flex", input=Nanos(3), output=Nanos(4)), PriceHours(start=0, end=60)
+    present = view(flex, PriceRule(during=(night,), input=Nanos(5), output=Nanos(6)))
+    body = with_rule(present, {"variant": "flex"}, {"input": 7, "output": 8})
+    assert (body["input"], body["output"]) == (1, 2)
+    assert [rule["input"] for rule in body["rules"]] == [5, 7]
+    again = with_rule(present, conditions_of({**NONE, "during": ("00:00-01:00 UTC",)}), {"input": 9, "output": 9})
+    assert [rule["input"] for rule in again["rules"]] == [3, 9]
+
+
+def test_a_rule_is_shown_with_its_conditions() -> None:
+    peak = PriceHours(days=("mon", "tue", "wed", "thu", "fri"), start=60, end=240)
+    rule = PriceRule(
+        since=Millis(1_796_083_200_000), during=(peak,), input=Nanos(DOLLAR // 2), output=Nanos(2 * DOLLAR)
+    )
+    assert rule_text(rule) == "from 2026-12-01 00:00 UTC, mon-fri 01:00-04:00 UTC: $0.50 / $2.00"
