@@ -1,7 +1,8 @@
-"""More prices: what vendors publish for models that the price list lacks, in dollars a million tokens.
+"""More prices: of models that the price list lacks, in dollars a million tokens.
 
-One line for each price, with the vendor's names for the models: input, output, cached input, ``-`` without one. Read in
-November 2026; a row of the price list comes first.
+One line for each price, with the vendor's names for the models: input, output, cached input, ``-`` without one. The
+amounts are those of LiteLLM's public price file of November 2026, not checked against the vendors' pages; a row of the
+price list comes first.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from functools import lru_cache
 
 from gateway.domain.units import DOLLAR
 
-SOURCE = "price page of November 2026"
+SOURCE = "LiteLLM's price file, November 2026"
 
 _ROWS = {
     "fireworks": """
