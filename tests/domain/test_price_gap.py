@@ -32,7 +32,7 @@ def test_a_cost_a_tenth_apart_is_a_gap(cost: int, marks: tuple[str, ...], gap: t
     assert price_gap(record(cost, *marks)) == gap
 
 
-def test_the_multiplier_of_a_group_is_no_gap() -> None:
+def test_the_multiplier_of_a_group_is_not_a_gap() -> None:
     assert price_gap(record(200_000_000, "upstream_cost=0.1", multiplier=2_000_000)) is None
 
 
