@@ -234,6 +234,8 @@ def check_served(values: tuple[ServedModel, ...]) -> None:
     for model in values:
         model_name(model.name, "models")
         model_name(model.upstream_name, "models")
+        if model.price is not None:
+            price(model.price)
         _demand(model.name not in seen, "models", f"'{model.name}' is listed twice")
         _demand((model.max_output or 1) > 0, "models", f"the max_output of '{model.name}' must be above 0")
         seen.add(model.name)

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.domain.errors import NotFound
+from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.units import DOLLAR
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Provider
@@ -51,6 +51,11 @@ async def test_an_edited_channel_keeps_its_prices(owner: ControlClient, gateway:
     assert [price.channel for price in await owner.prices()] == ["", "up"]
     await owner.edit_channel("up", {"models": [{"name": "m", "upstream": "another"}]})
     assert [price.channel for price in await owner.prices()] == [""]
+
+
+async def test_a_senseless_price_in_a_channel_is_refused(owner: ControlClient) -> None:
+    with pytest.raises(BadRequest):
+        await owner.edit_channel("up", {"models": [{"name": "m", "price": {"model": "m", "input": -1, "output": 1}}]})
 
 
 async def test_an_import_gives_each_channel_its_vendors_price(owner: ControlClient, gateway: Gateway) -> None:
