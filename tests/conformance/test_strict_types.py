@@ -108,7 +108,8 @@ def strict(kind: str, data: bytes) -> Any:
 
 
 async def call(gateway: Gateway, api: Types, *, stream: bool) -> Answer:
-    return await gateway.client.ask("POST", api.path, dumps({"model": "m", **api.body, "stream": stream}))
+    body = dumps({"model": "m", **api.body, "stream": stream})
+    return await gateway.client.ask("POST", api.path, body, headers={"User-Agent": "OpenAI/Python 3.57.0"})
 
 
 def pieces(api: Types, answer: Answer) -> Iterator[bytes]:
