@@ -18,7 +18,7 @@ BASE = "http://127.0.0.1:8655/v1"
         ("/v1/messages/batches/b_1/results", "batches are not supported"),
         ("/v1/files", "which a vendor keeps"),
         ("/v1//threads/t_1/runs/", "which a vendor keeps"),
-        ("/v1/responses/resp_1", "send the whole input"),
+        ("/v1/responses/resp_1/input", "GET /input_items"),
         ("/v1/images/generations", "this API is not supported"),
         ("/v1/audio/speech", "this API is not supported"),
         ("/v1/realtime", "this API is not supported"),

@@ -119,7 +119,7 @@ def _legible(raw: msgspec.Raw) -> list[Any]:
     item = rawjson.fields(raw)
     content = item.get("encrypted_content", NULL)
     kind = rawjson.maybe(item.get("type")) if bytes(content).startswith(_SEALED) else ""
-    if kind in COMPACTIONS and (summary := summary_in(rawjson.text(content))) is not None:
+    if isinstance(kind, str) and kind in COMPACTIONS and (summary := summary_in(rawjson.text(content))) is not None:
         return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": summary}]}]
     return [] if kind == "reasoning" else [raw]
 
