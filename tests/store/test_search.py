@@ -4,7 +4,6 @@ Long: one generator of calls and filters, and the property that all cases share.
 """
 
 import re
-import sys
 import tempfile
 from collections.abc import Iterator
 from itertools import chain
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,9 +24,8 @@ from gateway.domain.query import Query, parse
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
-from gateway.store import needles, prefilter, segment
+from gateway.store import segment
 from gateway.store.calls import CallLog, SearchResult
-from gateway.store.needles import TextNeedle, digits_of
 from gateway.store.rollup import HOUR
 from gateway.store.search import CallFilter, SearchDeadline
 from tests.house import amount
@@ -156,12 +153,10 @@ def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> Non
         query = data.draw(present_names(calls)).widened(parse(words, NOW))
     except BadRequest:
         return
-    block, dense = data.draw(st.sampled_from([64, 700, 1 << 17])), data.draw(st.sampled_from([1, 1 << 10, 1 << 20]))
+    block = data.draw(st.sampled_from([64, 700, 1 << 17]))
     with (
         tempfile.TemporaryDirectory() as folder,
         patch.object(segment, "BLOCK", block),
-        patch.object(needles, "DENSE", dense),
-        patch.object(prefilter, "DENSE", dense),
     ):
         log = log_of(Path(folder), limit=data.draw(st.sampled_from([500, 4000, 1 << 20])))
         for call in calls:
@@ -187,7 +182,6 @@ ODD = [
 """Calls in which a word is easily missed, or found where it is not."""
 
 
-@pytest.mark.parametrize("dense", [1, 1 << 10, 1 << 20])
 @pytest.mark.parametrize(
     "words",
     [
@@ -249,18 +243,13 @@ ODD = [
         ),
     ],
 )
-def test_odd_calls_are_neither_missed_nor_mistaken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, dense: int
-) -> None:
-    monkeypatch.setattr(needles, "DENSE", dense)
-    monkeypatch.setattr(prefilter, "DENSE", dense)
+def test_odd_calls_are_neither_missed_nor_mistaken(tmp_path: Path, words: str) -> None:
     log = log_of(tmp_path)
     log.append(ODD)
     query = parse(words, NOW)
     assert log.search(CallFilter(), query, limit=99, patience=SearchDeadline()).records == plainly(ODD, query)
 
 
-@pytest.mark.parametrize("dense", [1, 1 << 20])
 @pytest.mark.parametrize(
     ("words", "found"),
     [
@@ -272,12 +261,8 @@ def test_odd_calls_are_neither_missed_nor_mistaken(
         ("tok:???????", [4, 1]),
     ],
 )
-def test_calls_under_other_names_are_neither_missed_nor_mistaken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, found: list[int], dense: int
-) -> None:
+def test_calls_under_other_names_are_neither_missed_nor_mistaken(tmp_path: Path, words: str, found: list[int]) -> None:
     """A group ``VIP`` is not ``vip``, and it had the name ``VIP`` only for a time."""
-    monkeypatch.setattr(needles, "DENSE", dense)
-    monkeypatch.setattr(prefilter, "DENSE", dense)
     names = PresentNames(
         tokens={"tok_0000000000000001": "Jupyter"},
         groups={
@@ -299,16 +284,11 @@ def test_calls_under_other_names_are_neither_missed_nor_mistaken(
     assert [int(one.ts) - T0 for one in records] == found
 
 
-@pytest.mark.parametrize("dense", [1, 1 << 20])
 @pytest.mark.parametrize(
     "words", ["cost:=0.000000007", "!cost:7", "cost:<1", "!cost:0", "dur:=5ms", "!dur:5ms", "st:ok", "!st:ok"]
 )
-def test_a_call_that_was_amended_is_found_as_it_is_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, dense: int
-) -> None:
+def test_a_call_that_was_amended_is_found_as_it_is_now(tmp_path: Path, words: str) -> None:
     """Its line is filled up with blanks, which may stand behind any number."""
-    monkeypatch.setattr(needles, "DENSE", dense)
-    monkeypatch.setattr(prefilter, "DENSE", dense)
     log = log_of(tmp_path)
     bare: dict[str, Any] = {"input": 0, "output": 0, "ttft": None, "error": "something went wrong"}
     olds = [record(1, status=502, **bare), record(2, status=200, **bare), record(3, status=200, **bare, cost=0)]
@@ -375,15 +355,6 @@ def test_a_segment_whose_sums_rule_a_word_out_is_not_read(tmp_path: Path, monkey
     assert read == []
 
 
-def test_failures_are_not_searched_where_the_sums_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = log_of(tmp_path)
-    log.append([record(i, status=200) for i in range(1, 9)])
-    read = reads(monkeypatch)
-    for words in ("st:err", "!st:ok", "st:5xx", "st:<200"):
-        assert log.search(CallFilter(), parse(words, NOW), limit=9, patience=SearchDeadline()).records == []
-    assert read == []
-
-
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the segments that are read from now on."""
     names: list[str] = []
@@ -438,31 +409,3 @@ def test_a_search_begins_anywhere_without_reading_what_is_newer(
     newest = next(one.blocks(top), b"")
     assert newest.count(b"\n") < 10
     assert b'"%d":{' % min(top + 20, 300) not in newest
-
-
-def test_the_characters_that_fold_to_several_are_known() -> None:
-    folded = {char: char.casefold() for char in map(chr, range(0x80, sys.maxunicode + 1))}
-    several = {char for char, fold in folded.items() if len(fold) > 1 or fold.isascii()}
-    others = {char for char, fold in folded.items() if fold != char}
-    assert several <= set(map(chr, needles.SEVERAL))
-    assert others <= set(map(chr, needles.FOLDED))
-
-
-@given(st.text(LETTERS, max_size=8), st.text(LETTERS, min_size=1, max_size=4))
-def test_a_needle_is_never_missing_from_a_text_that_holds_it(text: str, part: str) -> None:
-    if part.casefold() in text.casefold():
-        line = msgspec.json.encode({"error": text})
-        assert TextNeedle(part.casefold()).hits(line * 99) != []
-
-
-@given(st.integers(0, 2_000), st.integers(0, 2_000), st.integers(0, 2_000))
-def test_digits_are_those_of_the_numbers_in_a_range(low: int, high: int, number: int) -> None:
-    low, high = sorted((low, high))
-    pattern = re.compile(digits_of([(low, high)]))
-    assert bool(pattern.fullmatch(b"%d" % number)) == (low <= number <= high)
-
-
-@given(st.integers(0, 2_000_000), st.integers(0, 3_000_000))
-def test_digits_of_an_open_range(low: int, number: int) -> None:
-    pattern = re.compile(digits_of([(low, 1 << 62)]))
-    assert bool(pattern.fullmatch(b"%d" % number)) == (low <= number)

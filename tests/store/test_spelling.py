@@ -12,7 +12,6 @@ from gateway.domain.call import Attempt, Record
 from gateway.domain.query import Query, parse
 from gateway.domain.units import Millis
 from gateway.domain.views import call_view
-from gateway.store import needles, prefilter
 from gateway.store.calls import CallLog
 from gateway.store.files import TAIL, body_of, id_of, join, pack
 from gateway.store.log import Log
@@ -71,7 +70,7 @@ SPELT = [
 def test_calls_in_another_spelling_of_json_are_found(
     tmp_path: Path, spelling: Callable[[dict[str, Any]], str], opened: str
 ) -> None:
-    """Needles are bytes, and the same text can be written in many bytes."""
+    """The same text can be written in many bytes."""
     log = log_of(tmp_path)
     log.append(SPELT)
     if opened == "sealed":
@@ -94,16 +93,11 @@ def test_calls_in_another_spelling_of_json_are_found(
         assert re.findall(rb": | :|\\u", segments(tmp_path)[0].read_bytes()) == []
 
 
-@pytest.mark.parametrize("dense", [1, 1 << 10, 1 << 20])
 @pytest.mark.parametrize(
     "words", ["st:ok", "!st:err", "!dur:>1s", "cost:<1", "in:<200", "!gone", "!model:gpt", "!tok:nobody", "!id:req_f"]
 )
-def test_members_that_a_newer_version_gives_attempts_are_not_those_of_the_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, dense: int
-) -> None:
+def test_members_that_a_newer_version_gives_attempts_are_not_those_of_the_call(tmp_path: Path, words: str) -> None:
     """What is in a nested object does not exclude its call."""
-    monkeypatch.setattr(needles, "DENSE", dense)
-    monkeypatch.setattr(prefilter, "DENSE", dense)
     log = log_of(tmp_path)
     calls = [record(i, status=200, attempts=(Attempt(channel="a", status=200),)) for i in range(1, 5)]
     log.append(calls)
