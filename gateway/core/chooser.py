@@ -29,9 +29,9 @@ from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute,
 from gateway.domain.call import PASSED_MARK, STAYED_MARK
 from gateway.domain.errors import GatewayError, NoChannel, NotFound, RateLimited, Unavailable
 from gateway.domain.human_values import plural
+from gateway.domain.rawjson import Fields
 from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId
-from gateway.inbound.json_body import Fields
 
 PAUSED_RULES = frozenset({"attention", "cooling", "trial"})
 """Rules that skip a channel because of what it did before."""

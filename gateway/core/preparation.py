@@ -18,13 +18,13 @@ import msgspec
 from gateway.core.call import Call
 from gateway.core.catalog import Route
 from gateway.core.quota import affordable_output, need_of
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.json_body import unmask
 from gateway.inbound.large_body import unmask_text
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, RequestWriter
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.learned_params import NOTHING, LearnedParams

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from gateway.domain.long_strings import LongStrings
-
-NULL = msgspec.Raw(b"null")
+from gateway.domain.rawjson import NULL
 
 BLANK_LIMIT = 64 << 10
 """Bytes of a text that is looked through for anything but blanks; a longer one is taken for a text."""

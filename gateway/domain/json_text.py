@@ -1,19 +1,25 @@
-"""JSON text that is searched and counted as it is written, and opened step by step: requests may be large."""
+"""JSON text that is searched and counted as it is written, and opened step by step: bodies may be large.
 
-import json
+Elements of a large answer are counted before it is decoded: 37 MB of ``{},`` would take a gigabyte. They are counted by
+their commas. Log probabilities have more elements than the rest of an answer together; where they pass unopened, they
+do not count.
+"""
+
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import STEP, holds
 
 _BACKSLASH = ord("\\")
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 _CUT_ESCAPE = re.compile(rb"\\(?:u(?:0(?:0.?)?)?)?\Z", re.DOTALL)
-OPENED_AT_ONCE = 256 << 10
-"""Bytes of JSON that are decoded by one call."""
+_PART = 64 << 10
+"""Bytes that are split at every quote at once."""
 
 
 def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
@@ -44,50 +50,135 @@ def refuse_repeated(keys: int, *texts: bytes | msgspec.Raw) -> None:
 
 
 def _written_keys(data: bytes | msgspec.Raw) -> int:
-    """Step by step: of a large text it takes a while."""
     text = bytes(data)
-    if b"{" not in text:
-        return 0
-    keys = inside = start = 0
+    return sum(part.count(b":") for part in _outside_strings(text)) if b"{" in text else 0
+
+
+def _outside_strings(text: bytes) -> Iterator[bytes]:
+    """The text without its strings, step by step: of a large text it takes a while."""
+    inside = start = 0
     while start < len(text):
-        end = start + STEP
+        end = start + _PART
         while end < len(text) and text[end - 1] == _BACKSLASH:  # no escape is cut
             end += 1
         part = text[start:end]
         if b"\\" in part:
             part = part.replace(b"\\\\", b"").replace(b'\\"', b"")
         pieces = part.split(b'"')
-        keys += b"".join(pieces[inside::2]).count(b":")
+        yield b"".join(pieces[inside::2])
         inside ^= len(pieces) + 1 & 1
         start = end
-    return keys
-
-
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def opened_json(raw: msgspec.Raw) -> Any:
     """The value; a large one level by level: the decoder runs to its end, and whoever else wants to run waits."""
-    if len(memoryview(raw)) <= OPENED_AT_ONCE:
-        return _decode(raw)
+    if len(memoryview(raw)) > 256 << 10:
+        try:
+            match bytes(memoryview(raw)[:1]):
+                case b"[":
+                    return [opened_json(item) for item in rawjson.items(raw)]
+                case b"{":
+                    return {name: opened_json(value) for name, value in rawjson.fields(raw).items()}
+        except ValueError:
+            return None
+    return rawjson.maybe(raw)
+
+
+MOST_ELEMENTS = 1_000_000
+"""Decoded they take some 250 MiB at the worst."""
+MOST_UNOPENED = 4_000_000
+"""Elements of log probabilities: thirty thousand tokens with twenty alternatives each."""
+SMALL = 1 << 20
+"""Bytes of a text that is not counted."""
+
+
+class TooManyElements(ValueError):
+    """An answer is not decoded."""
+
+
+class _ProbedChoice(msgspec.Struct, gc=False):
+    logprobs: msgspec.Raw = rawjson.NULL
+
+
+class _ProbedAnswer(msgspec.Struct, gc=False):
+    choices: list[_ProbedChoice] = []
+
+
+_PROBED = msgspec.json.Decoder(_ProbedAnswer)
+
+
+def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
+    """Raises TooManyElements if there are more than any real answer has."""
+    if len(text) <= SMALL:
+        return
+    most = MOST_ELEMENTS if opens_logprobs or not holds(text, b'"logprobs"') else MOST_UNOPENED
+    count = count_elements(text, most)
+    if MOST_ELEMENTS < count <= most:
+        count -= _count_unopened(text)
+    if count > MOST_ELEMENTS:
+        msg = f"it has more than {MOST_ELEMENTS:,} elements"
+        raise TooManyElements(msg)
+
+
+def count_elements(text: bytes, most: int) -> int:
+    """Commas outside of strings; as soon as there are more than ``most`` the rest is not counted."""
+    count = 0
+    for part in _outside_strings(text):
+        count += part.count(b",")
+        if count > most:
+            break
+    return count
+
+
+def _count_unopened(text: bytes) -> int:
+    """Elements of the log probabilities of all choices."""
     try:
-        match bytes(memoryview(raw)[:1]):
-            case b"[":
-                return [opened_json(item) for item in _ITEMS.decode(raw)]
-            case b"{":
-                return {name: opened_json(value) for name, value in _FIELDS.decode(raw).items()}
+        choices = _PROBED.decode(text).choices
     except (msgspec.DecodeError, RecursionError):
-        pass
-    return _decode(raw)
+        return 0
+    return sum(count_elements(bytes(choice.logprobs), MOST_UNOPENED) for choice in choices)
 
 
-def _decode(raw: msgspec.Raw) -> Any:
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):  # a lone surrogate: only the standard library reads it
-        pass
-    try:
-        return json.loads(bytes(raw))
-    except (ValueError, RecursionError):
-        return None
+class ObjectEnd:
+    """Finds the end of a JSON object that comes in pieces. Each character is looked at once."""
+
+    _MARKS = re.compile(r'["\\{}\[\]]')
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._depth = 0
+        self._quoted = False
+        self._escaped = False
+        self.reached = False
+
+    def add(self, text: str) -> None:
+        """More of it. What follows the end, except for blanks, means that it was none."""
+        if not self._begun or self.reached:
+            text = text.lstrip(" \t\r\n")
+        if text and (self.reached or (not self._begun and text[0] != "{")):
+            self.reached, self._depth = False, -1
+        if not text or self._depth < 0:
+            return
+        self._begun = True
+        start = 0
+        if self._escaped:
+            self._escaped, start = False, 1
+        for mark in self._MARKS.finditer(text, start):
+            if mark.start() >= start:
+                start = self._take(mark[0], mark.start(), len(text))
+            if self.reached:
+                break
+        if self.reached and text[start:].strip(" \t\r\n"):
+            self.reached, self._depth = False, -1
+
+    def _take(self, mark: str, place: int, size: int) -> int:
+        """One character that counts; returns where to go on."""
+        if mark == "\\":
+            self._escaped = self._quoted and place + 1 == size
+            return place + (2 if self._quoted else 1)
+        if mark == '"':
+            self._quoted = not self._quoted
+        elif not self._quoted:
+            self._depth += 1 if mark in "{[" else -1
+            self.reached = self._depth == 0
+        return place + 1

@@ -29,8 +29,8 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.media_size import NO_MEDIA, PromptMedia
 from gateway.domain.prompt_size import prompt_tokens
+from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
-from gateway.inbound.json_body import Fields
 from gateway.inbound.stream_rules import Rules
 from gateway.upstream.adapter import Adapter, AnswerStream, Failure, Order
 from gateway.upstream.answer_reader import DialectAdapter

@@ -16,6 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.rawjson import Fields
 
 MAX_DEPTH = 64
 MAX_STRUCTURE = 200_000
@@ -60,9 +61,6 @@ STAND_INS = (b"e", b"f", b"a", b"b", b"c", b"9", b"8", b"7", b"6", b"5", b"4", b
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 Value = TypeVar("Value")
-
-Fields = dict[str, msgspec.Raw]
-"""The top level of a JSON object: keys in their order, values as they were sent."""
 
 
 def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:

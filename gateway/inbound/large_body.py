@@ -13,8 +13,9 @@ import msgspec
 from gateway.domain.conversation import BLANK_LIMIT
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import HEAD, TAIL, LongStrings, holds, mark_of
+from gateway.domain.rawjson import Fields
 from gateway.inbound import json_body as small
-from gateway.inbound.json_body import BLANKS, USUAL, BodyLimits, Fields
+from gateway.inbound.json_body import BLANKS, USUAL, BodyLimits
 
 LONG = 4 << 10
 """Bytes of a string that is shortened."""

@@ -4,8 +4,9 @@ import re
 
 import msgspec
 
-from gateway.domain.conversation import NULL, MediaPart
+from gateway.domain.conversation import MediaPart
 from gateway.domain.errors import BadRequest
+from gateway.domain.rawjson import NULL
 
 _DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.IGNORECASE)
 _SAME = {"image/jpg": "image/jpeg"}

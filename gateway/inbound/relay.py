@@ -19,11 +19,13 @@ from typing import Protocol
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides
+from gateway.domain.json_text import TooManyElements, refuse_many_elements
+from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage
 from gateway.inbound.rendering import AnswerSource, SourcedStream
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, UpstreamText
 from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import (
@@ -39,7 +41,6 @@ from gateway.upstream.framing import (
 )
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
 from gateway.upstream.output_limit import CAPS
-from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
 from gateway.upstream.refused_params import ROLE
 
 _NEVER_FORWARDED = re.compile(

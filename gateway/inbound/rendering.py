@@ -9,11 +9,12 @@ from typing import Protocol
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import AnswerEvent, AnswerPart, Medium, TextPiece, ToolCallBegan
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.long_strings import Buffer
 from gateway.domain.usage import Usage
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
     AttemptFailed,
     Failure,
@@ -29,7 +30,6 @@ from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import BLANK, FramedStream, SSEEvent, WholeBody, has_comment, is_stream, parse
-from gateway.upstream.rawjson import refuse_many_elements
 from gateway.upstream.text_pieces import is_long, pieces
 
 

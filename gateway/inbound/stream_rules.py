@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from gateway.domain import rawjson
 from gateway.domain.text import plain
-from gateway.upstream import rawjson
 
 MOST_FAULTS = 5
 """Of one stream: those that follow mostly come from the first."""

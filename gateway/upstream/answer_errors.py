@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Failure
 from gateway.upstream.error_body import ErrorBody, error_part, read_error, read_object
 from gateway.upstream.failures import classify

@@ -8,6 +8,7 @@ merges the reports of usage (``usage_report``), and counts the output.
 from collections import deque
 from collections.abc import Iterator
 
+from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
@@ -33,7 +34,6 @@ from gateway.domain.answer import (
     UsageSeen,
 )
 from gateway.domain.usage import Usage
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order, OutputCounter
 from gateway.upstream.call_book import Arguments, CallBook
 from gateway.upstream.finish_words import finish_reason, is_broken, unknown_word

@@ -17,8 +17,9 @@ import hashlib
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import ToolCallPart, join_strings
-from gateway.upstream import rawjson
+from gateway.domain.json_text import ObjectEnd
 
 _EMPTY = b'""'
 KEPT = 64 << 10
@@ -35,7 +36,7 @@ class Arguments:
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._waiting = 0
-        self._end = rawjson.ObjectEnd()
+        self._end = ObjectEnd()
         self._digest = hashlib.blake2b(digest_size=16)
         self.size = 0
         """Characters."""
@@ -214,7 +215,7 @@ class CallBook:
 
 def _is_whole(said: str) -> bool:
     """Whether a text is a JSON object by itself."""
-    end = rawjson.ObjectEnd()
+    end = ObjectEnd()
     end.add(said)
     return end.reached
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.rawjson import Fields
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.anthropic import request as anthropic
 from gateway.upstream.anthropic.dialect import AnthropicDialect, AnthropicListing
@@ -20,7 +21,6 @@ from gateway.upstream.openai import dialect as openai
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.output_limit import OutputLimit
 from gateway.upstream.overrides import with_parameters
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.tool_names import Signatures
 from gateway.upstream.vendors import ANTHROPIC, GEMINI
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.text import plain
-from gateway.upstream import rawjson
 
 MESSAGE_LIMIT = 2000
 """Characters of an upstream's message that are passed on."""

@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.estimate import estimate
 from gateway.domain.prompt_size import prompt_tokens
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Memory, PreparedRequest, SignsOfLife
 from gateway.upstream.failures import bad_response, too_slow
 

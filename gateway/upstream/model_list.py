@@ -5,10 +5,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import PreparedRequest
 from gateway.upstream.listed_prices import listed_prices
 

@@ -24,12 +24,12 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import refuse_repeated
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
-from gateway.upstream import rawjson
-from gateway.upstream.rawjson import Fields
+from gateway.domain.rawjson import Fields
 
 LEAST_OUTPUT = 1024
 """Output tokens that must be affordable where the gateway chooses the cap itself: with less, answers are of no use."""

@@ -7,12 +7,12 @@ where the client gives neither. Else the client's other name would go out beside
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Overrides
 from gateway.domain.conversation import TextPart, Turn
-from gateway.upstream import rawjson
+from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import Order
 from gateway.upstream.output_limit import CAPS
-from gateway.upstream.rawjson import Fields
 
 _SYSTEM = (b'"system"', b'"developer"')
 _GAP = "\n\n"

@@ -24,12 +24,12 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage, UsageSource, canonical
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.output_limit import read_limit
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.usage_marks import EXTRA_SIGNS, PRICED_TIERS, SUSPECT, marks_of
 from gateway.upstream.usage_parts import named_variant, parts_of, variant_of
 

@@ -12,6 +12,7 @@ from aiohttp import hdrs, web
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
+from gateway.domain import rawjson
 from gateway.domain.errors import GatewayError, InternalError
 from gateway.domain.long_strings import Buffer
 from gateway.domain.token import Token
@@ -19,7 +20,6 @@ from gateway.domain.units import CallId
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.json_body import BOM
 from gateway.inbound.stream_rules import StreamCheck
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection

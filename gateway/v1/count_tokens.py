@@ -19,6 +19,7 @@ from gateway.core.catalog import ModelEntry, Route
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
 from gateway.core.routing import NOTHING_TRIED, choose
+from gateway.domain import rawjson
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError, RateLimited
 from gateway.domain.token import Token
@@ -27,7 +28,6 @@ from gateway.inbound.large_body import unmask_text
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.messages.native import COUNT_PATH, native_request
 from gateway.inbound.messages.request import parse_count_request
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, UnlimitedMemory
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response

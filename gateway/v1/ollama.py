@@ -14,13 +14,13 @@ from gateway.core.call import CallOrigin
 from gateway.core.catalog import Catalog, ModelEntry, answering
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
+from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
 from gateway.inbound.ollama.api import LATEST, OLLAMA_GENERATE
 from gateway.inbound.ollama.rendering import CHAT_LINES, GENERATE_LINES, load_answer
-from gateway.upstream import rawjson
 from gateway.v1.call import answer_call
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response

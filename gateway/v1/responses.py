@@ -13,6 +13,7 @@ from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
 from gateway.core.response_memory import TokenMemory
+from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest, NotFound, TooLarge
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -20,7 +21,6 @@ from gateway.domain.units import TokenId
 from gateway.inbound.api import LARGE, HttpRequest
 from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.recall import RecalledRequest, input_items, kept_of, recall
-from gateway.upstream import rawjson
 from gateway.v1.call import MOST_SEEN, answer_call
 from gateway.web.request import MAX_BODY, check_json, read_body
 from gateway.web.response import Response

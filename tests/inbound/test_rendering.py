@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.answer import AnswerPart, Medium, StopWord, TextPiece, UpstreamNamed
 from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
 from gateway.inbound.chat.render import ChatRenderer, render_completion
 from gateway.inbound.completions.answers import CompletionRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer
 from gateway.upstream.answer_reader import AnswerReader, DialectAdapter, no_answer
 from gateway.upstream.failures import bad_response

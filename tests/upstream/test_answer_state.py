@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
@@ -27,7 +28,6 @@ from gateway.domain.answer import (
     join_strings,
 )
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream import rawjson
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.framing import SSEEvent
 from gateway.upstream.openai.reader import ChatReader
@@ -172,7 +172,7 @@ def test_a_call_that_never_ends_is_not_read_again_with_each_of_its_pieces() -> N
     for number in range(2):
         list(state.take(ToolCallPart(number, f"c{number}", "f", b'"{\\"a\\": \\""')))
     piece = ToolCallPart(0, piece=said("}" * 50))
-    with patch("gateway.upstream.rawjson.text", side_effect=rawjson.text) as opened:
+    with patch("gateway.domain.rawjson.text", side_effect=rawjson.text) as opened:
         for _ in range(2000):
             list(state.take(piece))
     assert sum(len(each.args[0]) for each in opened.call_args_list) < 3 * 2000 * 54

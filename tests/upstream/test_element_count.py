@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.domain import json_text
 from gateway.domain.channel import Dialect
-from gateway.upstream import rawjson
+from gateway.domain.json_text import TooManyElements, count_elements, refuse_many_elements
 from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.dialects import adapter
-from gateway.upstream.rawjson import STEP, TooManyElements, count_elements, refuse_many_elements
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
 from tests.fakes.replies import choice, chunk, delta, dumps, event, story, usage, whole
@@ -30,9 +30,9 @@ MIB = 1 << 20
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the limits, so that answers beyond them are small as well."""
-    monkeypatch.setattr(rawjson, "MOST_ELEMENTS", MOST)
-    monkeypatch.setattr(rawjson, "MOST_UNOPENED", 4 * MOST)
-    monkeypatch.setattr(rawjson, "SMALL", MIB // 10)
+    monkeypatch.setattr(json_text, "MOST_ELEMENTS", MOST)
+    monkeypatch.setattr(json_text, "MOST_UNOPENED", 4 * MOST)
+    monkeypatch.setattr(json_text, "SMALL", MIB // 10)
 
 
 def _most_of(dialect: Dialect, body: bytes, *, stream: bool) -> tuple[str, int]:
@@ -136,7 +136,7 @@ def test_only_what_stands_outside_strings_is_counted(value: Any, *, escaped: boo
 
 
 def test_a_text_that_ends_a_step_within_an_escape_or_a_string() -> None:
-    for size in range(STEP - 5, STEP + 5):
+    for size in range((64 << 10) - 5, (64 << 10) + 5):
         text = json.dumps(["x" * size, '\\",' * 9, 1, 2]).encode()
         assert count_elements(text, 10**9) == 3
         refuse_many_elements(text)

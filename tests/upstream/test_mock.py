@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.estimate import estimate
 from gateway.domain.prompt_size import prompt_tokens
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import PreparedRequest, Reply, UnlimitedMemory
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.mock import HELP, NO_TOOLS, STORY, Mock

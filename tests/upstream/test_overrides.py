@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Overrides
-from gateway.upstream import rawjson
 from gateway.upstream.overrides import apply_overrides
 from tests.upstream.makers import order
 

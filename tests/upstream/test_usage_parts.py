@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.usage import Usage
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import OutputCounter, as_object
 from gateway.upstream.usage_report import UsageReports, read
 

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.usage_report import UsageReports
 from tests.fakes.replies import dumps, usage

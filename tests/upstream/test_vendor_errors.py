@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Failure
 from gateway.upstream.answer_errors import failure_in, failure_told
 from gateway.upstream.dialects import adapters

@@ -18,11 +18,12 @@ from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of, prompt_tokens
+from gateway.domain.rawjson import Fields, is_null
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.chat.render import ChatRenderer, render_completion
-from gateway.inbound.json_body import Fields, fields_of
+from gateway.inbound.json_body import fields_of
 from gateway.inbound.large_body import read_large
 from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.rendering import RenderingAdapter
@@ -30,7 +31,6 @@ from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS, may_limit
 from gateway.upstream.overrides import apply_overrides
-from gateway.upstream.rawjson import is_null
 
 MAX_MODEL = 256
 """Characters of a model name."""

@@ -10,9 +10,9 @@ import re
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Overrides
 from gateway.domain.conversation import (
-    NULL,
     Block,
     CallPart,
     Conversation,
@@ -24,12 +24,12 @@ from gateway.domain.conversation import (
 )
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import LongStrings
+from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.inbound.api import OPENAI_DIALECTS
 from gateway.inbound.chat.tools import TOOL_FIELDS, ChatFunction, ChatTool, read_tools
 from gateway.inbound.json_body import read_typed
 from gateway.inbound.media import file_of, image_of, sound_of
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.overrides import apply_overrides

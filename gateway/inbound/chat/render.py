@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
@@ -28,7 +29,6 @@ from gateway.domain.answer import (
 from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
 from gateway.inbound.rendering import Renderer
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order, as_object
 from gateway.upstream.openai.stream import DONE
 

@@ -4,11 +4,12 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.conversation import NULL, ToolChoice, ToolOffer
+from gateway.domain import rawjson
+from gateway.domain.conversation import ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest
+from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
-from gateway.inbound.json_body import Fields, read_typed
-from gateway.upstream import rawjson
+from gateway.inbound.json_body import read_typed
 from gateway.upstream.translate.request import unsupported_param
 
 TOOL_FIELDS = ("tools", "functions", "tool_choice", "function_call")

@@ -8,13 +8,16 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import AnswerEvent, AnswerFinished, Medium, RefusalPiece, TextPiece, join_strings
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.json_text import TooManyElements, refuse_many_elements
+from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage
 from gateway.inbound.relay import NativeStream, native_body
 from gateway.inbound.rendering import Renderer
-from gateway.upstream import failures, rawjson
+from gateway.upstream import failures
 from gateway.upstream.adapter import (
     AttemptFailed,
     Failure,
@@ -30,7 +33,6 @@ from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response
 from gateway.upstream.framing import SSEEvent, is_stream
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
 from gateway.upstream.usage_report import UsageReports
 from gateway.upstream.vendors import Vendor, vendor_of
 

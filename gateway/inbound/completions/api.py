@@ -12,10 +12,12 @@ from functools import partial
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, count_tokens, prompt_tokens
+from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
@@ -29,11 +31,10 @@ from gateway.inbound.chat.api import (
 )
 from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.completions.answers import CompletionRenderer, CompletionsRelay, whole_renderer
-from gateway.inbound.json_body import BodyLimits, Fields, fields_of
+from gateway.inbound.json_body import BodyLimits, fields_of
 from gateway.inbound.large_body import read_large
 from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.dialects import chat_limit

@@ -12,12 +12,13 @@ from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, count_tokens, prompt_tokens
+from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions, missing_input, read_field, read_model, read_number
 from gateway.inbound.embeddings.gemini import GeminiEmbeddings
 from gateway.inbound.embeddings.openai import OpenAIEmbeddings, input_count
-from gateway.inbound.json_body import BodyLimits, Fields, fields_of
+from gateway.inbound.json_body import BodyLimits, fields_of
 from gateway.inbound.large_body import read_large
 from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.answer_reader import DialectAdapter

@@ -10,10 +10,11 @@ from urllib.parse import quote
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import InternalError
+from gateway.domain.rawjson import Fields
 from gateway.inbound.embeddings.openai import Vector, answer_of, failure_of, in_order, input_count, numbers
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
     AnswerStream,
     AttemptFailed,
@@ -28,7 +29,6 @@ from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response
 from gateway.upstream.gemini.request import root
 from gateway.upstream.openai.dialect import PLAIN_HEADERS
-from gateway.upstream.rawjson import Fields
 
 BATCH = 100
 """Texts of one request."""

@@ -13,12 +13,13 @@ from operator import attrgetter
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import InternalError
 from gateway.domain.long_strings import Buffer
+from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
     AnswerStream,
     AttemptFailed,
@@ -34,7 +35,6 @@ from gateway.upstream.answer_errors import failure_told, reports_error
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, endpoint
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.usage_report import PLAUSIBLE, read
 
 NO_PATH = frozenset({404, 405, 501})

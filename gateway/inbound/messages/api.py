@@ -11,6 +11,7 @@ from functools import partial
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
 from gateway.domain.units import CallId, Millis
@@ -25,7 +26,6 @@ from gateway.inbound.messages.render import MessagesRenderer, render_message, wr
 from gateway.inbound.messages.request import parse_messages_request, prompt_of
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.stream_rules import MessagesRules
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.vendors import LOCAL, vendor_of

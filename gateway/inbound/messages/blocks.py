@@ -5,10 +5,10 @@ from typing import TypeVar
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart
 from gateway.domain.errors import BadRequest
-from gateway.upstream import rawjson
-from gateway.upstream.rawjson import NULL
+from gateway.domain.rawjson import NULL
 from gateway.upstream.translate.request import unsupported_param
 
 T = TypeVar("T")

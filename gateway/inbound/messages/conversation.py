@@ -6,9 +6,9 @@ What has no counterpart and may not be left out is refused with 400; all other f
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import SealKind
 from gateway.domain.conversation import (
-    NULL,
     Block,
     CallPart,
     Conversation,
@@ -20,6 +20,7 @@ from gateway.domain.conversation import (
 )
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import LongStrings
+from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.messages.blocks import (
     ContentBlock,
     MessagesTurn,
@@ -35,11 +36,9 @@ from gateway.inbound.messages.blocks import (
 from gateway.inbound.messages.parameters import PARAMETERS, translate_parameters
 from gateway.inbound.messages.tools import read_tools
 from gateway.inbound.sealed import unwrap
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.openai.request import OPENAI_TOOLS
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.request import is_nothing, unsupported_param
 from gateway.upstream.translate.transcript import Transcript
 

@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from gateway.upstream import rawjson
+from gateway.domain import rawjson
 from gateway.upstream.adapter import Failure, Order
 
 MARK = "defer_loading"

@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
+from gateway.domain.rawjson import Fields
 from gateway.inbound.messages.native_answer import MessagesReader
 from gateway.inbound.relay import ChatWords, NativeStream, edit_request, native_body, native_failure, native_headers
 from gateway.inbound.sealed import PREFIX
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
     AttemptFailed,
     Failure,
@@ -34,7 +35,6 @@ from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import BLANK, is_stream, parse
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.output_limit import STANDARD_FIELDS
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.transcript import object_of
 from gateway.upstream.vendors import vendor_of
 

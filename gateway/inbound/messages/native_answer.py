@@ -9,16 +9,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel
+from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, WholeAnswer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import no_answer
 from gateway.upstream.finish_words import finish_reason, unknown_word
 from gateway.upstream.framing import SMALL_NUMBER, PieceDecoder, SSEEvent
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_report import UsageReports
 

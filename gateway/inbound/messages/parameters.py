@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+from gateway.domain.rawjson import Fields
 from gateway.inbound.messages.blocks import items_of
-from gateway.upstream import rawjson
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.request import is_nothing
 
 PARAMETERS = frozenset(

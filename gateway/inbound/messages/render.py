@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
@@ -32,7 +33,6 @@ from gateway.domain.answer import (
 from gateway.domain.usage import Usage
 from gateway.inbound.rendering import Renderer
 from gateway.inbound.sealed import PLAIN_SEAL, wrap
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.translate.transcript import object_of

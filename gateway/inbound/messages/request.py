@@ -10,17 +10,18 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_SIGNS, InputBound, bound_of, tokens_of
+from gateway.domain.rawjson import Fields
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input, read_field, read_model
-from gateway.inbound.json_body import Fields, fields_of
+from gateway.inbound.json_body import fields_of
 from gateway.inbound.large_body import read_large
 from gateway.inbound.messages.native import CONTENT, lower_cap, native_order
 from gateway.inbound.relay import forwardable
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.output_limit import OutputLimit, read_limit

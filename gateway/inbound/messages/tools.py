@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.conversation import NULL, ToolChoice, ToolOffer
+from gateway.domain import rawjson
+from gateway.domain.conversation import ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest
+from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
-from gateway.upstream import rawjson
 from gateway.upstream.openai.request import OPENAI_TOOLS
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.request import unsupported_param
 
 _SERVER = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")

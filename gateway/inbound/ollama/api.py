@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import CallId, Millis
@@ -37,7 +38,6 @@ from gateway.inbound.ollama.request import (
     generate_request,
 )
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.output_limit import CAPS

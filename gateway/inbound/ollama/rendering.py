@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerEvent,
     AnswerFinished,
@@ -26,7 +27,6 @@ from gateway.domain.answer import (
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.usage import Usage
 from gateway.inbound.rendering import RenderedWhole, Renderer
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
     Adapter,
     AnswerStream,

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import AnswerEvent
 from gateway.domain.channel import Channel
 from gateway.domain.errors import PASSED_STATUS, BadRequest, GatewayError, QuotaExceeded, TooLarge, UpstreamError
@@ -41,7 +42,6 @@ from gateway.inbound.responses.request import (
 from gateway.inbound.responses.summary import COMPACTION, PROMPT_BOUND
 from gateway.inbound.responses.tools import ToolTable
 from gateway.inbound.stream_rules import ResponsesRules
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import AnswerStream, Order
 from gateway.upstream.answer_reader import DialectAdapter
 

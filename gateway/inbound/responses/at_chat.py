@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+from gateway.domain.rawjson import Fields
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
-from gateway.inbound.json_body import Fields, fields_of, unmask
+from gateway.inbound.json_body import fields_of, unmask
 from gateway.inbound.responses.request import read_fields, translate_responses
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.output_limit import STANDARD_FIELDS

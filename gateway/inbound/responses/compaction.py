@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
@@ -24,6 +25,7 @@ from gateway.domain.answer import (
     join_strings,
 )
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.chat.conversation import finish_translation
@@ -34,7 +36,6 @@ from gateway.inbound.responses.relay import ResponsesRelay, is_spoken, native_or
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, usage_object
 from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
     AttemptFailed,
     Failure,
@@ -47,7 +48,6 @@ from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.answer_reader import AnswerReader, DialectAdapter
 from gateway.upstream.failures import bad_response
 from gateway.upstream.framing import SSEEvent
-from gateway.upstream.rawjson import NULL, Fields
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/responses/compact"

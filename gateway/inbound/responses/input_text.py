@@ -7,7 +7,7 @@ piece: escapes and pairs of surrogates may be split. What has another form is re
 import re
 from enum import Enum, auto
 
-from gateway.upstream import rawjson
+from gateway.domain import rawjson
 
 _OPENING = '{"input":"'
 _OPENED = re.compile(r'\s*\{\s*"input"\s*:\s*"')

@@ -9,18 +9,18 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import SealKind
 from gateway.domain.conversation import Block, CallPart, MediaPart, ResultPart, TextPart, ThoughtPart, join_texts
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import LongStrings
+from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.inbound.json_body import read_typed
 from gateway.inbound.responses.content import read_content
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
 from gateway.inbound.sealed import unwrap
-from gateway.upstream import rawjson
-from gateway.upstream.rawjson import NULL
 from gateway.upstream.translate.transcript import Transcript
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}

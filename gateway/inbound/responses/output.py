@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import Citation, Medium, Seal, join_strings
 from gateway.inbound.responses.input_text import InputText
 from gateway.inbound.responses.tools import ClientTool, ToolKind
 from gateway.inbound.sealed import PLAIN_SEAL, wrap
-from gateway.upstream import rawjson
 
 Event = tuple[bytes, bytes]
 """The type without ``response.``, and fields, each with a comma before it."""

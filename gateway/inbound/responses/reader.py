@@ -10,17 +10,18 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel
+from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.usage import Usage
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.replay import item_events
 from gateway.inbound.responses.summary import COMPACTION
-from gateway.upstream import answer_errors, rawjson
+from gateway.upstream import answer_errors
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
 from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.failures import truncation
 from gateway.upstream.framing import BLANK, SMALL_NUMBER, Framer, PieceDecoder, SSEEvent, parse
-from gateway.upstream.rawjson import NULL, Fields
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_report import UsageReports
 

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.kept_response import KeptResponse
-from gateway.inbound.json_body import BOM, Fields, fields_of, unmask
-from gateway.upstream import rawjson
+from gateway.domain.rawjson import NULL, Fields
+from gateway.inbound.json_body import BOM, fields_of, unmask
 from gateway.upstream.framing import parse
-from gateway.upstream.rawjson import NULL
 
 _REFERENCE = b'"item_reference"'
 _ENDED = frozenset({"completed", "incomplete"})

@@ -10,13 +10,15 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
+from gateway.domain.json_text import TooManyElements, refuse_many_elements
+from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.relay import NativeStream, edit_request, native_body, native_failure, native_headers
 from gateway.inbound.rendering import RenderedWhole
 from gateway.inbound.responses.reader import ResponsesReader, last_response
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.sealed import PREFIX
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import (
     AttemptFailed,
     Failure,
@@ -30,7 +32,6 @@ from gateway.upstream.failures import bad_response
 from gateway.upstream.framing import is_stream
 from gateway.upstream.learned_params import DEVELOPER
 from gateway.upstream.openai.dialect import endpoint
-from gateway.upstream.rawjson import NULL, Fields, TooManyElements, refuse_many_elements
 from gateway.upstream.refused_params import ROLE
 from gateway.upstream.vendors import vendor_of
 

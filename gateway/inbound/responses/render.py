@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerBegan,
     AnswerEvent,
@@ -39,7 +40,6 @@ from gateway.inbound.responses.output import (
     field,
 )
 from gateway.inbound.responses.tools import ClientTool
-from gateway.upstream import rawjson
 
 _EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n'
 EVENT_EVERY = 8

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from gateway.upstream import rawjson
-from gateway.upstream.rawjson import NULL, Fields
+from gateway.domain import rawjson
+from gateway.domain.rawjson import NULL, Fields
 
 Step = tuple[str, dict[str, Any]]
 """The type without ``response.``, and fields."""

@@ -10,26 +10,26 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import AnswerForm
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_SIGNS, bound_of, tokens_of
+from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input
-from gateway.inbound.json_body import BOM, Fields, fields_of, read_typed
+from gateway.inbound.json_body import BOM, fields_of, read_typed
 from gateway.inbound.large_body import read_large
 from gateway.inbound.relay import forwardable
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, is_spoken, lower_cap, native_order
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
 from gateway.inbound.responses.tools import ToolTable
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.output_limit import OutputLimit, larger, read_limit
-from gateway.upstream.rawjson import NULL
 
 ENCRYPTED = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"

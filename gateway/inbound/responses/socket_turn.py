@@ -10,19 +10,19 @@ from collections.abc import Mapping
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest, TooLarge
+from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import HttpRequest, InboundRequest
-from gateway.inbound.json_body import Fields, fields_of, read_typed, unmask
+from gateway.inbound.json_body import fields_of, read_typed, unmask
 from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer
 from gateway.inbound.responses.request import echo_of, read_fields
 from gateway.inbound.responses.summary import COMPACTIONS
 from gateway.inbound.responses.tools import ToolTable
-from gateway.upstream import rawjson
 from gateway.upstream.framing import SSEEvent
-from gateway.upstream.rawjson import NULL
 
 CREATE = "response.create"
 _OWN = frozenset({"type", "stream_id", "generate", "event_id"})

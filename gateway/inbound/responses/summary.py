@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import Seal, SealKind
+from gateway.domain.rawjson import NULL
 from gateway.inbound.sealed import unwrap, wrap
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
-from gateway.upstream.rawjson import NULL
 
 COMPACTION = "compaction"
 """The type of the item, and the mark of the call."""

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest
+from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.inbound.json_body import read_typed
-from gateway.upstream import rawjson
 from gateway.upstream.openai.request import OPENAI_TOOLS
-from gateway.upstream.rawjson import NULL
 
 JOINT = "__"
 """Between the name of a namespace and that of its function."""

@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.anthropic import errors, request
 from gateway.upstream.anthropic.reader import MessageReader

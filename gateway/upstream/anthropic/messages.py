@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.conversation import NULL, MediaPart, ResultPart, TextPart, ThoughtPart, Turn
+from gateway.domain import rawjson
+from gateway.domain.conversation import MediaPart, ResultPart, TextPart, ThoughtPart, Turn
 from gateway.domain.errors import BadRequest
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings
-from gateway.upstream import rawjson
+from gateway.domain.rawjson import NULL
 from gateway.upstream.translate.request import unsupported_param
 from gateway.upstream.translate.tool_names import Signatures, Spelling
 

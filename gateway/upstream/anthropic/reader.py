@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerMark,
     AnswerPart,
@@ -28,7 +29,7 @@ from gateway.domain.answer import (
     UsageSeen,
 )
 from gateway.domain.channel import Channel
-from gateway.upstream import rawjson
+from gateway.domain.rawjson import NULL, Fields
 from gateway.upstream.adapter import AttemptFailed, Order
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
@@ -36,7 +37,6 @@ from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.tools import JSON_TOOL, answers_by_tool
 from gateway.upstream.call_book import argument_text, index_of, label
 from gateway.upstream.framing import SSEEvent
-from gateway.upstream.rawjson import NULL, Fields
 from gateway.upstream.translate.tool_names import Signatures, ToolNames
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.conversation import Conversation, ToolChoice, ToolOffer
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.models import AnthropicModel

@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.text import plain
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.gemini import errors, request
 from gateway.upstream.gemini.reader import ResponseReader

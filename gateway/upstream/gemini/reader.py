@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerMark,
     AnswerPart,
@@ -21,7 +22,7 @@ from gateway.domain.answer import (
     UsageSeen,
 )
 from gateway.domain.channel import Channel
-from gateway.upstream import rawjson
+from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import AttemptFailed, Order
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
@@ -30,7 +31,6 @@ from gateway.upstream.failures import bad_response
 from gateway.upstream.finish_words import is_broken
 from gateway.upstream.framing import SSEEvent
 from gateway.upstream.gemini.request import TOOLS
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.tool_names import Signatures, ToolNames
 
 BLOCKED = "PROHIBITED_CONTENT"

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.conversation import (
     CallPart,
@@ -26,12 +27,11 @@ from gateway.domain.conversation import (
 )
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import DEFAULT_OUTPUT
-from gateway.upstream import rawjson
+from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.request import (
     Parameters,
     ResponseFormat,

@@ -8,8 +8,10 @@ from typing import TypeVar
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel
-from gateway.upstream import rawjson
+from gateway.domain.json_text import TooManyElements, refuse_many_elements
+from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, WholeAnswer, as_object
 from gateway.upstream.answer_errors import failure_named, failure_told, reports_error
 from gateway.upstream.call_book import CallBook, deltas_of, part_of
@@ -18,7 +20,6 @@ from gateway.upstream.failures import bad_response
 from gateway.upstream.finish_words import is_broken, unknown_word
 from gateway.upstream.openai import chunks
 from gateway.upstream.openai.chunks import COMPLETION, ID_LIMIT, REASONS, identity, native_reason, upstream_id
-from gateway.upstream.rawjson import Fields, TooManyElements, refuse_many_elements
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_marks import marks_of
 from gateway.upstream.usage_parts import named_variant

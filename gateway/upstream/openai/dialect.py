@@ -12,9 +12,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel, TokenLimitField
 from gateway.domain.limits import DEFAULT_OUTPUT
-from gateway.upstream import failures, rawjson
+from gateway.domain.rawjson import Fields
+from gateway.upstream import failures
 from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, WholeAnswer
 from gateway.upstream.error_body import read_error
 from gateway.upstream.framing import is_stream
@@ -30,7 +32,6 @@ from gateway.upstream.openai.reasoning import (
 )
 from gateway.upstream.openai.stream import ChatStream, assemble
 from gateway.upstream.output_limit import CAPS, OutputLimit, read_limit
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.refused_params import MESSAGES, ROLE
 from gateway.upstream.vendors import Vendor, vendor_of
 

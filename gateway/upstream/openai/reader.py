@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerPart,
     Medium,
@@ -24,14 +25,13 @@ from gateway.domain.answer import (
     url_citation,
 )
 from gateway.domain.channel import Channel
-from gateway.upstream import rawjson
+from gateway.domain.rawjson import NULL, Fields
 from gateway.upstream.adapter import AttemptFailed, Order
 from gateway.upstream.answer_errors import failure_in, reports_error
 from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.call_book import deltas_of, part_of
 from gateway.upstream.framing import SSEEvent
 from gateway.upstream.openai.chunks import normalize_texts, upstream_id
-from gateway.upstream.rawjson import NULL, Fields
 
 _REPORTS = ("usage", "x_groq", "timings", "service_tier")
 _SOURCES = ("citations", "search_results")

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerEvent,
     AnswerFinished,
@@ -27,13 +28,12 @@ from gateway.domain.answer import (
 )
 from gateway.domain.channel import Channel
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
-from gateway.upstream import rawjson
+from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import Order, WholeAnswer
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.framing import BLANK, SSEEvent
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.stream import ChatStream
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.tool_names import Signatures, call_ids
 
 ENTRIES = 2048

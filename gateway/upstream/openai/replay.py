@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gateway.upstream import rawjson
+from gateway.domain import rawjson
+from gateway.domain.rawjson import Fields
 from gateway.upstream.openai.chunks import TEXTS
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.text_pieces import PIECE, pieces
 
 _ORDER = ("reasoning_content", "reasoning", "content", "refusal")

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.conversation import (
-    NULL,
     MediaPart,
     ResultPart,
     TextPart,
@@ -20,9 +20,8 @@ from gateway.domain.conversation import (
     Turn,
     join_texts,
 )
-from gateway.upstream import rawjson
+from gateway.domain.rawjson import NULL, Fields
 from gateway.upstream.adapter import Order
-from gateway.upstream.rawjson import Fields
 from gateway.upstream.translate.request import conversation_of, is_nothing
 from gateway.upstream.translate.tool_names import Spelling
 from gateway.upstream.vendors import LOCAL, OPENAI, OPENROUTER, PLAIN, Vendor

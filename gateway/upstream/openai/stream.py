@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator
 from io import BytesIO
 from typing import Any
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel
+from gateway.domain.json_text import refuse_many_elements
+from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer, as_object
 from gateway.upstream.answer_errors import failure_named, failure_told, reports_error
 from gateway.upstream.error_body import tidy
@@ -21,7 +23,6 @@ from gateway.upstream.openai.completion import read_whole
 from gateway.upstream.openai.replay import chunks_of
 from gateway.upstream.openai.template import Template, TextSink, learn
 from gateway.upstream.openai.tool_calls import CountedArguments
-from gateway.upstream.rawjson import Fields, refuse_many_elements
 
 DONE = b"data: [DONE]\n\n"
 

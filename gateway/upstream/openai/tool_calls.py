@@ -6,10 +6,10 @@ Clients add up what they get: a repeated id becomes a doubled id, an index that 
 
 import msgspec
 
-from gateway.upstream import rawjson
+from gateway.domain import rawjson
+from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.call_book import Arguments, CallBook, deltas_of, part_of
-from gateway.upstream.rawjson import Fields
 
 
 class CountedArguments:

@@ -12,8 +12,8 @@ from struct import Struct
 
 import msgspec
 
-from gateway.upstream import rawjson
-from gateway.upstream.rawjson import Fields
+from gateway.domain import rawjson
+from gateway.domain.rawjson import Fields
 from gateway.upstream.redaction.search import BLOCK, Needles, all_of, base64_blocks, blank_spans, fold_case, has_escapes
 
 LONG = 4096

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.long_strings import NOTHING_LONG, LongStrings, holds
-from gateway.upstream import rawjson
 from gateway.upstream.redaction.search import SearchView, Span, views
 
 LONG = 24

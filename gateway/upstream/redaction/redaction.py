@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from functools import partial
 from urllib.parse import unquote, urlsplit
 
+from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
@@ -28,7 +29,6 @@ from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.domain.urls import proxy_of
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, OrderOrigin, UpstreamText
 from gateway.upstream.credentials import REFERENCE
 from gateway.upstream.failures import BAD_RESPONSE, REJECTED, TIMEOUT

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
-from gateway.domain.conversation import NULL, Conversation, ToolChoice, ToolOffer
+from gateway.domain.conversation import Conversation, ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest
+from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import AttemptFailed, Failure, LearnedRefusals, Order, UpstreamText
 
 T = TypeVar("T")

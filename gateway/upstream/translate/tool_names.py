@@ -17,10 +17,10 @@ from contextlib import suppress
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.json_text import plain_escapes
 from gateway.domain.long_strings import holds
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.translate.request import conversation_of
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.conversation import Block, CallPart, ResultPart, TextPart, ThoughtPart, Turn
-from gateway.upstream import rawjson
 
 RESULTS_REPAIRED = "tool_results_repaired"
 """Mark of a request in which calls had no result, results no call, or calls two results."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.conversation import (
     Conversation,
     MediaPart,
@@ -14,7 +15,6 @@ from gateway.domain.conversation import (
     Turn,
 )
 from gateway.domain.errors import BadRequest
-from gateway.upstream import rawjson
 from gateway.upstream.translate.request import conversation_of
 from tests.cases.conversations import call, function
 from tests.upstream.makers import translated

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.responses.api import RESPONSES
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import AnswerStream, Order
 from gateway.upstream.dialects import adapter
 from tests.upstream.makers import channel

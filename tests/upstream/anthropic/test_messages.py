@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart, Turn
 from gateway.domain.errors import BadRequest
-from gateway.upstream import rawjson
 from gateway.upstream.anthropic.messages import Dialogue, blocks_of, dialogue, result_block
 from gateway.upstream.translate.request import conversation_of
 from gateway.upstream.translate.tool_names import Signatures

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import OutputCounter, WholeAnswer
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.anthropic.messages import TOOLS

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.upstream import rawjson
 from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.anthropic.tools import JSON_LINE, JSON_TOOL, answers_by_tool, equip
 from gateway.upstream.learned_params import NOTHING

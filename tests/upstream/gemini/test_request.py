@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart
 from gateway.domain.errors import BadRequest
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import LearnedRefusals, PreparedRequest
 from gateway.upstream.gemini.models import UNKNOWN, row_of
 from gateway.upstream.gemini.request import PLACEHOLDER, config_of, parts_of, prepare, result_parts, talk, tools_of

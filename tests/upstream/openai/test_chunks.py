@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.finish_words import is_broken
 from gateway.upstream.openai import chunks

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import OutputCounter, WholeAnswer, as_object
 from gateway.upstream.openai.completion import RepairedChoice, finish_of_regular, read_whole, repair, whole_of_regular
 from gateway.upstream.redaction.answers import NO_SCREEN

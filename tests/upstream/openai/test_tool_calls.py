@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.upstream import rawjson
+from gateway.domain import rawjson
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.call_book import made_id
 from gateway.upstream.openai.tool_calls import ToolCalls

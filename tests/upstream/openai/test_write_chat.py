@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.conversation import (
     Block,
     CallPart,
@@ -18,7 +19,6 @@ from gateway.domain.conversation import (
     ToolOffer,
     Turn,
 )
-from gateway.upstream import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.vendors import DEEPSEEK, GEMINI_OPENAI, OPENAI, OPENROUTER, PLAIN, Vendor

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from gateway.upstream import rawjson
+from gateway.domain import rawjson
 from gateway.upstream.adapter import Order
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.redaction.answers import LONG, Screen

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.conversation import Block, CallPart, MediaPart, ResultPart, TextPart, ThoughtPart, Turn
-from gateway.upstream import rawjson
 from gateway.upstream.translate.transcript import Transcript
 
 

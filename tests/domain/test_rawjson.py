@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream import rawjson
+from gateway.domain import rawjson
+from gateway.domain.json_text import ObjectEnd
 
 DEEP = b"[" * 50_000 + b"]" * 50_000
 
@@ -125,11 +126,11 @@ ENDS = [
 @pytest.mark.parametrize(("text", "whole"), ENDS)
 def test_the_end_of_an_object_is_found_at_every_split(text: str, *, whole: bool) -> None:
     for cut in range(len(text) + 1):
-        end = rawjson.ObjectEnd()
+        end = ObjectEnd()
         end.add(text[:cut])
         end.add(text[cut:])
         assert end.reached is whole
-    end = rawjson.ObjectEnd()
+    end = ObjectEnd()
     for char in text:
         end.add(char)
     assert end.reached is whole

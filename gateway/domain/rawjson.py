@@ -1,0 +1,154 @@
+r"""JSON whose values are left as they were sent.
+
+What is not looked at is thus passed on untouched: numbers, escapes, unknown fields. A lone surrogate escape such as
+``\ud83d`` is legal JSON, but msgspec refuses it; such a value is read by the standard library and written again.
+
+Some servers write NaN or Infinity, which is not JSON, or numbers beyond all bounds. Such a value is read as
+null, a count of tokens as -1, so that it is not taken for one that was left out: one odd number does not lose an
+answer.
+"""
+
+import json
+import math
+import re
+from typing import Any
+
+import msgspec
+
+Fields = dict[str, msgspec.Raw]
+
+NULL = msgspec.Raw(b"null")
+
+_ODD = object()
+"""Stands for a number that is none."""
+_DIGITS = 400
+_COUNT = re.compile(r"token|_n\Z", re.IGNORECASE)
+"""Names of counts of tokens; ``prompt_n`` and the like are llama.cpp's."""
+
+_REFUSED = (msgspec.DecodeError, RecursionError)
+
+_FIELDS = msgspec.json.Decoder(Fields)
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_OBJECTS = msgspec.json.Decoder(list[Fields])
+_TEXT = msgspec.json.Decoder(str)
+
+
+def encode(value: object) -> bytes:
+    """Compact JSON."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a lone surrogate
+        return json.dumps(value, separators=(",", ":"), default=_load_raw).encode()
+
+
+def raw(value: object) -> msgspec.Raw:
+    """A value to be put among raw ones."""
+    return msgspec.Raw(encode(value))
+
+
+def fields(data: bytes | msgspec.Raw) -> Fields:
+    """The values of an object by name. Raises ValueError when the bytes are not a JSON object."""
+    try:
+        return _FIELDS.decode(data)
+    except _REFUSED:
+        found = _load(data)
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - one kind of error for bytes that are not what was expected
+    return {name: _dump(value) for name, value in found.items()}
+
+
+def items(data: bytes | msgspec.Raw) -> list[msgspec.Raw]:
+    """The elements of an array. Raises ValueError when the bytes are not a JSON array."""
+    try:
+        return _ITEMS.decode(data)
+    except _REFUSED:
+        found = _load(data)
+    if not isinstance(found, list):
+        raise ValueError("not a JSON array")  # noqa: TRY004
+    return [_dump(value) for value in found]
+
+
+def objects(data: bytes | msgspec.Raw) -> list[Fields]:
+    """The elements of an array of objects. Raises ValueError when the bytes are none."""
+    try:
+        return _OBJECTS.decode(data)
+    except _REFUSED:
+        return [fields(item) for item in items(data)]
+
+
+def text(data: bytes | msgspec.Raw) -> str:
+    """A string. Raises ValueError when the bytes are not a JSON string."""
+    try:
+        return _TEXT.decode(data)
+    except _REFUSED:
+        found = _load(data)
+    if not isinstance(found, str):
+        raise ValueError("not a JSON string")  # noqa: TRY004
+    return found
+
+
+def value(data: bytes | msgspec.Raw | None) -> Any:
+    """Any value, decoded completely; None when there is none. Raises ValueError when the bytes are not JSON."""
+    if data is None:
+        return None
+    try:
+        return msgspec.json.decode(data)
+    except _REFUSED:
+        return _load(data)
+
+
+def maybe(data: bytes | msgspec.Raw | None) -> Any:
+    """As ``value``, but None when the bytes are not JSON."""
+    try:
+        return value(data)
+    except ValueError:
+        return None
+
+
+def is_null(data: msgspec.Raw | None) -> bool:
+    """Whether a value is absent or null."""
+    return data is None or data == NULL
+
+
+def _load(data: bytes | msgspec.Raw) -> Any:
+    try:
+        found = json.loads(bytes(data), parse_constant=_odd, parse_float=_float, parse_int=_int)
+        return _tame(found) if isinstance(found, dict | list) else None if found is _ODD else found
+    except RecursionError as exc:
+        raise ValueError("nested too deeply") from exc
+
+
+def _odd(_: str) -> object:
+    return _ODD
+
+
+def _float(digits: str) -> object:
+    number = float(digits)
+    return number if math.isfinite(number) else _ODD
+
+
+def _int(digits: str) -> object:
+    return int(digits) if len(digits) < _DIGITS else _ODD
+
+
+def _tame(found: Any) -> Any:
+    """The same value, with the odd numbers in it replaced."""
+    holders = [found]
+    while holders:
+        holder = holders.pop()
+        for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
+            if item is _ODD:
+                holder[key] = -1 if isinstance(key, str) and _COUNT.search(key) else None
+            elif isinstance(item, dict | list):
+                holders.append(item)
+    return found
+
+
+def _dump(found: Any) -> msgspec.Raw:
+    return msgspec.Raw(json.dumps(found, separators=(",", ":")).encode())
+
+
+def _load_raw(value: object) -> Any:
+    if isinstance(value, msgspec.Raw):
+        return _load(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
