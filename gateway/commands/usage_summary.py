@@ -187,11 +187,7 @@ def _whole_step(since: int, by: str) -> int:
 
 
 def _left_out(view: Summary) -> str:
-    if view.incomplete:
-        return "; of older calls the records are deleted, and they are not counted"
-    if view.refusals_from_ms is None:
-        return ""
-    return f"; before {local_time(view.refusals_from_ms)}, of many alike refusals one in a second was counted"
+    return "; of older calls the records are deleted, and they are not counted" if view.incomplete else ""
 
 
 def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:

@@ -46,7 +46,7 @@ def sums_of_groups(read: Read, span: Span, names: Mapping[str, Sequence[NameSpan
                 cells.setdefault(start, LatencyCounts({}, {})).merge(counts)
     series = [Bucket(start, group, counts) for (start, group), counts in sorted(buckets.items(), key=lambda b: b[0])]
     sums = whole.sums  # calls may have ended between two reads: the total is that of the rows
-    return GroupSums(Sums(total(rows.values()), rows, series, sums.first, sums.refusals_from), latency)
+    return GroupSums(Sums(total(rows.values()), rows, series, sums.first), latency)
 
 
 def _read_within(read: Read, span: Span, share: NameShare) -> GroupSums | None:

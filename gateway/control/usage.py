@@ -146,7 +146,6 @@ def _summary(
         rows=sorted(rows, key=lambda row: (-row.cost_nanos, -row.calls, row.name)),
         series=_series(sums, names, table) if by else _whole_series(sums, table),
         first_ms=sums.first,
-        refusals_from_ms=sums.refusals_from,
         incomplete=selection is not None and has_deleted(calls, selection.since),
     )
 

@@ -434,8 +434,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     series: list[Point]
     first_ms: Millis | None = None
     """When the earliest call that was ever counted began: before it nothing is known. None: there was none."""
-    refusals_from_ms: Millis | None = None
-    """Earlier versions counted one of many alike refusals in a second; this is when they end. None: all are counted."""
     incomplete: bool = False
     """Calls were picked, but some records of the span are deleted."""
 

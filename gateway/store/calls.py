@@ -191,12 +191,12 @@ class CallLog:
         """
         span = Span(since, until)
         if not step:
-            return _sums_of(self.log.segments, sums.by_value(self.log.segments, by, span), [], span)
+            return _sums_of(self.log.segments, sums.by_value(self.log.segments, by, span), [])
         table = (
             _by_month(self.log.segments, by, span) if step == "month" else sums.over_time(self.log.segments, by, span)
         )
         rows = {value: sums.total(cells.values()) for value, cells in table.items()}
-        return _sums_of(self.log.segments, rows, _series(table, _START_OF[step]), span)
+        return _sums_of(self.log.segments, rows, _series(table, _START_OF[step]))
 
     def latency(self, by: Dimension, since: Millis, until: Millis, step: Step) -> LatencyTable:
         """Histograms of the calls that ``sums`` adds up, by value and over time, as far as their records are kept."""
@@ -257,12 +257,12 @@ def filtered_sums_of(calls: CallLog, selection: CallSelection, by: Dimension, st
     """What ``sums`` and ``latency`` give, of the calls that fit and whose records are kept."""
     found = filtered_sums(calls.log.segments[::-1], selection, by, _START_OF[step])
     series = _series(found.sums.table(by), _START_OF[step]) if step else []
-    return _sums_of(calls.log.segments, found.sums.totals(by), series, Span(selection.since)), found.latency
+    return _sums_of(calls.log.segments, found.sums.totals(by), series), found.latency
 
 
-def _sums_of(segments: Sequence[Segment], rows: dict[str, Counts], series: list[Bucket], span: Span) -> Sums:
+def _sums_of(segments: Sequence[Segment], rows: dict[str, Counts], series: list[Bucket]) -> Sums:
     first = min((Millis(segment.t0) for segment in segments if segment.t1), default=None)
-    return Sums(sums.total(rows.values()), rows, series, first, sums.refusals_from(segments, span))
+    return Sums(sums.total(rows.values()), rows, series, first)
 
 
 def _by_month(segments: Sequence[Segment], by: Dimension, span: Span) -> Table:

@@ -1,11 +1,10 @@
-"""TinyDB's JSON file for the configuration: replaced as a whole on every write, and migrated from older formats.
+"""TinyDB's JSON file for the configuration: replaced as a whole on every write.
 
 One document a line, so that the file is small and a diff readable. Every read is a private copy: what a caller does to
-a document changes nothing, and a write that fails changes nothing either. Migrations work on plain dictionaries.
-Segments of the call log are never migrated: documents without a field get its default when they are read.
+a document changes nothing, and a write that fails changes nothing either.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,9 @@ from gateway.store.folder import ordinary
 
 Tables = dict[str, dict[str, Any]]
 """Table name to document id to document: TinyDB's whole world."""
+
+FORMAT = 2
+"""Of ``config.json``. Format 1 was never released."""
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Tables).decode
@@ -53,25 +55,3 @@ def layout(tables: Mapping[str, Mapping[Any, Any]]) -> bytes:
         for name, docs in tables.items()
     ]
     return b"{\n%s\n}\n" % b",\n".join(parts)
-
-
-def one_budget_to_many(tables: Tables) -> None:
-    """Format 1 to 2: tokens, groups and the account had one ``budget``; now they have a list of ``budgets``."""
-    for table in ("tokens", "groups", "account"):
-        for document in tables.get(table, {}).values():
-            budget = document.pop("budget", None)
-            if budget is not None:
-                document["budgets"] = [budget]
-
-
-STEPS: tuple[Callable[[Tables], None], ...] = (one_budget_to_many,)
-"""The first one makes format 2 of format 1, and so on."""
-
-NEWEST = len(STEPS) + 1
-
-
-def migrate(tables: Tables, found: int) -> None:
-    """Bring tables of format ``found`` to the newest, in place."""
-    for step in STEPS[found - 1 :]:
-        step(tables)
-    tables["meta"] = {"1": {"format": NEWEST}}

@@ -1,7 +1,7 @@
 """Entities: everything the owner configures, as TinyDB tables in ``config.json`` and as one Registry in memory.
 
 A change of it is one atomic write, whatever it comprises. The version before the last change stays as
-``config.old.json``, the one before a change of format as ``config.<format>.json``.
+``config.old.json``.
 """
 
 import zlib
@@ -21,7 +21,7 @@ from gateway.domain.registry import Change, Entity, Registry, RetiredKey, Table
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.store import files
-from gateway.store.documents import NEWEST, AtomicStorage, Tables, layout, migrate
+from gateway.store.documents import FORMAT, AtomicStorage, Tables, layout
 from gateway.store.errors import StoreDamaged, StoreTooNew, unavailable
 from gateway.store.folder import ordinary
 
@@ -56,11 +56,8 @@ class Entities:
         tables = self._storage.read()
         if tables is None and (expected or path.exists()):
             raise _damage(path, "it is empty" if path.exists() else "it is missing")
-        found = NEWEST if tables is None else _format(path, tables)
-        if tables is not None and found < NEWEST:
-            if writer:
-                files.replace(path.with_name(f"config.{found}.json"), self._storage.raw)
-            migrate(tables, found)
+        if tables is not None:
+            _check_format(path, tables)
         self.applied = _applied_number(tables)
         """The number of the newest entry of the history that is contained."""
         self.edited = tables is not None and _checksum(tables) != tables["meta"]["1"].get("crc", _checksum(tables))
@@ -75,7 +72,7 @@ class Entities:
             with suppress(OSError):  # the next start will do
                 self.kept = files.keep(path, self._storage.raw, moment, "changed")
                 self._storage.write(_documents(_rows(self.registry), self._ids, self.applied))
-        if writer and (tables is None or found < NEWEST):
+        if writer and tables is None:
             self._storage.write(_documents(_rows(self.registry), self._ids, self.applied))
 
     def apply(self, changes: Sequence[Change], entry: int = 0) -> list[Change]:
@@ -125,18 +122,17 @@ def _open(path: Path) -> AtomicStorage:
         raise _damage(path, exc.message) from exc
 
 
-def _format(path: Path, tables: Tables) -> int:
+def _check_format(path: Path, tables: Tables) -> None:
     try:
         found = tables["meta"]["1"]["format"]
     except (KeyError, TypeError):
         found = None
-    if not isinstance(found, int) or found < 1:
-        raise _damage(path, "it has no format number")
-    if found > NEWEST:
+    if not isinstance(found, int) or found < FORMAT:
+        raise _damage(path, f"its format number is not {FORMAT}")
+    if found > FORMAT:
         raise StoreTooNew(
-            f"{ordinary(path)} has format {found}, this program supports formats up to {NEWEST}; use a newer version"
+            f"{ordinary(path)} has format {found}, this program supports formats up to {FORMAT}; use a newer version"
         )
-    return found
 
 
 def _understand(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str, int]]]:
@@ -182,7 +178,6 @@ def _rows(registry: Registry) -> _Rows:
 
 
 def _applied_number(tables: Tables | None) -> int:
-    """A configuration of an older version has no number."""
     found = (tables or {}).get("meta", {}).get("1", {}).get("history", 0)
     return found if isinstance(found, int) else 0
 
@@ -192,7 +187,7 @@ def _documents(rows: _Rows, ids: dict[Table, dict[str, int]], applied: int) -> d
     tables: dict[str, dict[int, object]] = {"meta": {}}
     for table, entities in rows.items():
         tables[table] = {ids[table][key]: entity for key, entity in entities.items()}
-    tables["meta"][1] = {"format": NEWEST, "crc": _checksum(tables), "history": applied}
+    tables["meta"][1] = {"format": FORMAT, "crc": _checksum(tables), "history": applied}
     return tables
 
 

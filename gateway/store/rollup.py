@@ -261,11 +261,6 @@ class Rollup:
     def used(self) -> dict[str, int]:
         return self._used
 
-    def forget(self, field: str) -> None:
-        """Leave one of the sums uncounted, as earlier versions did."""
-        for counts in self._cube.values():
-            setattr(counts, field, 0)
-
     def copy(self) -> "Rollup":
         """The sums as they are now, for comparing them later."""
         copied = Rollup()
@@ -301,16 +296,6 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     edited: bool = False
     """Its file was changed by something else, so the sums do not show what occurs in it."""
     hourly: bool
-    aborts_counted: bool = False
-    """Segments that were sealed by earlier versions have no number of aborts."""
-    refused_ms_counted: bool = False
-    """The same of the times of refused calls."""
-    repeats_counted: bool = False
-    """The same of refusals without a record."""
-    lost_counted: bool = False
-    """The same of lost calls."""
-    waited_counted: bool = False
-    """The same of the times that calls waited for a place."""
     latest: dict[str, int]
     all: dict[Dimension, msgspec.Raw]
     """Totals, decoded when they are needed: most never are, and there are many."""
@@ -321,33 +306,13 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return HOUR if self.hourly and by != "token|model" else DAY
 
     def table(self, by: Dimension) -> Table:
-        if by == "api" and by not in self.tables:
-            return _all_chat(self.table("group"))
         return _decode_table(self.tables[by])
 
     def totals(self, by: Dimension) -> Totals:
-        if by == "api" and by not in self.all:
-            table = _all_chat({name: {0: counts} for name, counts in self.totals("group").items()})
-            return {api: rows[0] for api, rows in table.items()}
         return _decode_totals(self.all[by])
 
     def used(self) -> dict[str, int]:
         return self.latest
-
-    def leave_out(self, fresh: Rollup) -> None:
-        """Leave uncounted in new sums of the same calls what these have no number of."""
-        for field in ("aborts", "refused_ms", "repeats", "lost", "waited"):
-            if not getattr(self, f"{field}_counted"):
-                fresh.forget(field)
-
-
-def _all_chat(groups: Table) -> Table:
-    """The table by API of a segment that was sealed when chat completions were the only one, from that by group."""
-    rows: dict[int, Counts] = {}
-    for group in groups.values():
-        for start, counts in group.items():
-            _sum(rows, start, counts)
-    return {CHAT_API: rows} if rows else {}
 
 
 def totals_of(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:

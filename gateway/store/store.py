@@ -12,7 +12,7 @@ usage/reserve        space kept back for the records of running calls
 """
 
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 from gateway.config import Config, make_home
@@ -159,8 +159,6 @@ OWN_FILES = (
 def _check_files(home: Path) -> None:
     """Keep others out of all files. Raises StoreError for a link, or anything else that is there instead of a file."""
     usage = home / "usage"
-    with suppress(OSError):
-        (usage / "ballast").unlink()  # the reserve of earlier versions
     calls = list(usage.glob("*.json")) if usage.is_dir() else []
     for path in (*(home / name for name in OWN_FILES), *calls):
         if kind := files.kind_of(path):

@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain.units import Millis
 from gateway.store.files import body_of
-from gateway.store.rollup import Counts, Dimension, Dimensions, RollupEntry, SealedSegment, Table
+from gateway.store.rollup import Counts, Dimension, Dimensions, RollupEntry, Table
 from gateway.store.segment import Segment, decode_entry
 
 FOREVER = 1 << 62
@@ -46,8 +46,6 @@ class Sums(msgspec.Struct, frozen=True):
     series: list[Bucket]
     first: Millis | None = None
     """When the earliest call that was ever counted began, in the span or not."""
-    refusals_from: Millis | None = None
-    """Since when refusals without a record are counted, if there are others before in the span."""
 
 
 def by_value(segments: Iterable[Segment], by: Dimension, span: Span) -> dict[str, Counts]:
@@ -70,13 +68,6 @@ def over_time(segments: Iterable[Segment], by: Dimension, span: Span) -> Table:
         for value, start, counts in _cells(segment, by, span):
             table.setdefault(value, {}).setdefault(start, Counts()).merge(counts)
     return table
-
-
-def refusals_from(segments: Iterable[Segment], span: Span) -> Millis | None:
-    """When the last sums of the span end in which an earlier version left out refusals without a record; else None."""
-    old = (s for s in _touching(segments, span) if isinstance(s.sums, SealedSegment) and not s.sums.repeats_counted)
-    ends = (s.t1 + 1 for s in old if any(counts.refused for counts in s.sums.totals("group").values()))
-    return Millis(max(ends, default=0)) or None
 
 
 def total(rows: Iterable[Counts]) -> Counts:

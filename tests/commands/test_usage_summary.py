@@ -144,13 +144,6 @@ def test_the_json_is_the_view() -> None:
     assert list(ran.json) == list(SUMMARY.__struct_fields__)
 
 
-def test_a_summary_says_until_when_alike_refusals_were_counted_once() -> None:
-    control = Control({"GET /usage": replace(SUMMARY, refusals_from_ms=NOW)})
-    told = f"before {local_time(NOW)}, of many alike refusals one in a second was counted"
-    assert told in run("usage", "summary", control=control).err
-    assert "refusals" not in run("usage", "summary", control=Control({"GET /usage": SUMMARY})).err
-
-
 def test_months_are_those_of_the_last_year_and_named_by_their_number() -> None:
     point = Point(start_ms=window_start(Window.MONTH, NOW), key="", row=sum_row("", calls=2))
     control = Control({"GET /usage": replace(SUMMARY, series=[point])})

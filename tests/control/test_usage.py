@@ -204,4 +204,3 @@ async def test_every_refusal_is_counted_however_many_share_a_record(owner: Contr
     summary = await owner.summary(by="model")
     (row,) = summary.rows
     assert [(one.calls, one.errors, one.refused) for one in (row, summary.total)] == [(8, 8, 8)] * 2
-    assert summary.refusals_from_ms is None

@@ -8,7 +8,7 @@ import pytest
 from tinydb import TinyDB, where
 
 from gateway.store import files
-from gateway.store.documents import NEWEST, STEPS, AtomicStorage, Tables, layout, migrate
+from gateway.store.documents import AtomicStorage, layout
 from gateway.store.errors import StoreDamaged
 
 
@@ -71,29 +71,3 @@ def test_a_damaged_file_fails_when_it_is_opened(tmp_path: Path, data: bytes) -> 
 
 def refuse(*_: object) -> None:
     raise OSError(28, "refused")
-
-
-def format_1() -> Tables:
-    return {
-        "meta": {"1": {"format": 1}},
-        "account": {"1": {"budget": {"window": "month", "nanos": 5}}},
-        "tokens": {"1": {"id": "tok_1", "budget": {"tokens": 7}}, "2": {"id": "tok_2"}, "3": {"budget": None}},
-        "groups": {},
-    }
-
-
-def test_one_budget_becomes_a_list() -> None:
-    tables = format_1()
-    migrate(tables, 1)
-    assert tables["account"]["1"] == {"budgets": [{"window": "month", "nanos": 5}]}
-    assert tables["tokens"] == {"1": {"id": "tok_1", "budgets": [{"tokens": 7}]}, "2": {"id": "tok_2"}, "3": {}}
-    assert tables["meta"] == {"1": {"format": NEWEST}}
-
-
-@pytest.mark.parametrize("found", range(1, NEWEST + 1))
-def test_only_the_steps_that_are_needed_are_taken(found: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[int] = []
-    steps: Any = [lambda _, n=n: taken.append(n) for n in range(len(STEPS))]
-    monkeypatch.setattr("gateway.store.documents.STEPS", steps)
-    migrate({}, found)
-    assert taken == list(range(found - 1, NEWEST - 1))

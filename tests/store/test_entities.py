@@ -19,7 +19,6 @@ from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.store import files
-from gateway.store.documents import NEWEST
 from gateway.store.entities import Entities
 from gateway.store.errors import StoreDamaged, StoreTooNew
 from tests.store.samples import token
@@ -148,27 +147,6 @@ def test_a_disk_that_refuses_changes_nothing(path: Path, monkeypatch: pytest.Mon
     assert entities.registry is before
 
 
-def test_an_older_format_is_brought_up_to_date_and_kept(path: Path) -> None:
-    old = {
-        "meta": {"1": {"format": 1}},
-        "account": {"1": {"budget": {"window": "week", "tokens": 9}}},
-        "grants": {"1": {"id": "g", "nanos": 5, "time": 1}},
-    }
-    path.write_text(json.dumps(old))
-    entities = Entities(path)
-    assert entities.registry.account.budgets == (Budget(window=Window.WEEK, tokens=9),)
-    assert json.loads(path.with_name("config.1.json").read_bytes()) == old
-    assert json.loads(path.read_bytes())["meta"]["1"]["format"] == NEWEST
-    assert Entities(path).registry == entities.registry
-
-
-def test_a_reader_brings_an_older_format_up_to_date_in_memory_only(path: Path) -> None:
-    path.write_text('{"meta":{"1":{"format":1}},"account":{"1":{"budget":{"tokens":9}}}}')
-    before = path.read_bytes()
-    assert Entities(path, writer=False).registry.account.budgets == (Budget(tokens=9),)
-    assert [found.read_bytes() for found in path.parent.iterdir()] == [before]
-
-
 def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
     path.write_text('{"meta":{"1":{"format":99}},"future":{}}')
     with pytest.raises(StoreTooNew, match="format 99"):
@@ -184,6 +162,7 @@ def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
         "\x00" * 100,
         "{}",
         '{"meta":{"1":{"format":"2"}}}',
+        '{"meta":{"1":{"format":1}}}',
         '{"meta":{"1":{}}}',
         '{"meta":[]}',
         '{"meta":{"1":{"format":2}},"tokens":{"1":{"id":"x"}}}',

@@ -86,23 +86,15 @@ def test_what_is_there_instead_of_a_file_is_named_and_left_alone(home: Path, nam
 
 
 @pytest.mark.parametrize("replaced", [link, pipe], ids=["link", "pipe"])
-@pytest.mark.parametrize("name", ["reserve", "ballast"])
-def test_the_reserve_is_made_again(home: Path, replaced: Callable[[Path], None], name: str) -> None:
+def test_the_reserve_is_made_again(home: Path, replaced: Callable[[Path], None]) -> None:
     home_with_calls(home)
-    replaced(home / "usage" / name)
+    replaced(home / "usage" / "reserve")
     before = {path.name: path.read_bytes() for path in (home / "usage").glob("elsewhere")}
     store = store_of(home)
     settle(store, 2)
     assert (store.books.healthy, mode(home / "usage" / "reserve"), verify(store).equal) == (True, 0o600, True)
     assert {path.name: path.read_bytes() for path in (home / "usage").glob("elsewhere")} == before
     store.close()
-
-
-def test_an_earlier_reserve_makes_room_for_the_present_one(home: Path) -> None:
-    home_with_calls(home)
-    (home / "usage" / "reserve").rename(home / "usage" / "ballast")
-    store_of(home).close()
-    assert sorted(path.name for path in (home / "usage").iterdir() if path.suffix != ".json") == ["reserve"]
 
 
 @pytest.mark.parametrize("name", ["run.json", "last-address"])

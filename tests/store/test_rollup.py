@@ -108,11 +108,6 @@ def test_refusals_for_which_another_stands_are_counted_by_themselves() -> None:
     assert counts.repeats == 7
 
 
-def test_sums_without_aborts_are_read() -> None:
-    """Of a home that an earlier version wrote."""
-    assert msgspec.json.decode(b"[2,1,0,0,0,0,0,0,0,0,1]", type=Counts) == Counts(calls=2, errors=1, refused=1)
-
-
 @pytest.mark.parametrize("by", DIMENSIONS)
 def test_totals_and_tables_are_the_sums_of_the_calls(by: Dimension) -> None:
     sums = rollup()
@@ -128,20 +123,6 @@ def test_sealing_and_writing_keeps_every_sum(by: Dimension) -> None:
     sums = rollup()
     kept = msgspec.json.decode(msgspec.json.encode(sealed(sums)), type=SealedSegment)
     assert (kept.totals(by), kept.table(by), kept.step(by)) == (sums.totals(by), sums.table(by), sums.step(by))
-
-
-@pytest.mark.parametrize("hourly", [True, False])
-def test_what_was_sealed_when_there_was_one_api_is_all_of_that(hourly: bool) -> None:
-    now = sealed(rollup()) if hourly else coarse(sealed(rollup()))
-    before = msgspec.structs.replace(
-        now,
-        all={by: sums for by, sums in now.all.items() if by != "api"},
-        tables={by: sums for by, sums in now.tables.items() if by != "api"},
-    )
-    assert set(before.totals("api")) == {"chat"}
-    assert (before.totals("api"), before.table("api")) == (now.totals("api"), now.table("api"))
-    nothing = msgspec.structs.replace(before, all={"group": msgspec.Raw(b"{}")}, tables={"group": msgspec.Raw(b"{}")})
-    assert (nothing.totals("api"), nothing.table("api")) == ({}, {})
 
 
 def test_hours_become_days() -> None:

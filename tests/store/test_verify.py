@@ -6,12 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.domain.call import Outcome
 from gateway.domain.units import Millis, Nanos
 from gateway.store.books import SpentAmounts
 from gateway.store.rollup import DAY, Counts, Rollup, SealedSegment
 from gateway.store.store import Store
-from gateway.store.sums import FOREVER
 from gateway.store.verify import check, take, verify
 from tests.store.samples import HURTS, T0, busy, grant, log_of, record, running, segments, settle, store_of
 
@@ -140,42 +138,6 @@ def test_wrong_sums_are_found(store: Store) -> None:
     wrong["curl"].ttft += 1
     sealed.sums.all["app"] = msgspec.Raw(msgspec.json.encode(wrong))
     assert "totals by app curl: the gateway has Counts" in verify(store).difference
-
-
-NEWEST = ("aborts", "refused_ms", "repeats", "lost", "waited")
-
-
-@pytest.mark.parametrize("fields", [NEWEST, NEWEST[1:], NEWEST[2:], NEWEST[3:]])
-def test_sums_of_an_earlier_version_lack_the_newest_fields(home: Path, fields: tuple[str, ...]) -> None:
-    store = store_of(home, segment_bytes=8000)
-    grant(store)
-    for i in range(60):
-        store.books.open(running(i))
-        outcome = (Outcome.CLIENT_CLOSED, Outcome.REFUSED, Outcome.LOST)[i % 3]
-        marks = ("repeated=3", "waited=4:channel 'up'")
-        store.books.settle(record(i, status=499, outcome=outcome, ms=5, ttft=5, marks=marks))
-    store.books.sync()
-    assert verify(store).equal
-    counted = {f"{field}_counted": False for field in fields}
-    for segment in store.calls.log.segments:
-        if isinstance(sums := segment.sums, SealedSegment):
-            totals = {by: _without(len(fields), raw, in_time=False) for by, raw in sums.all.items()}
-            tables = {by: _without(len(fields), raw, in_time=True) for by, raw in sums.tables.items()}
-            segment.sums = msgspec.structs.replace(sums, **counted, all=totals, tables=tables)
-    assert any(isinstance(segment.sums, SealedSegment) for segment in store.calls.log.segments)
-    assert verify(store).difference == ""
-    last = max(s.t1 for s in store.calls.log.segments if isinstance(s.sums, SealedSegment))
-    begun = store.calls.sums("model", Millis(0), Millis(FOREVER), "").refusals_from
-    assert begun == (last + 1 if "repeats" in fields else None)
-    store.close()
-
-
-def _without(count: int, raw: msgspec.Raw, *, in_time: bool) -> msgspec.Raw:
-    """The sums as an earlier version wrote them: so many numbers less each."""
-    sums = msgspec.json.decode(raw)
-    for value, rows in sums.items():
-        sums[value] = {start: counts[:-count] for start, counts in rows.items()} if in_time else rows[:-count]
-    return msgspec.Raw(msgspec.json.encode(sums))
 
 
 def test_wrong_sums_of_the_open_segment_are_found(store: Store) -> None:
