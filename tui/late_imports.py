@@ -1,7 +1,7 @@
 """Late imports: modules that the console's first frame does not need. Each is run when it is first used.
 
 A file that the first frame needs imports such a module as a whole (``from tui.widgets import choices``) and writes
-``choices.ChooseOne``: importing a name from it runs it. Python's own ``LazyLoader`` would run a module that is imported
+``choices.ChooseOne``: importing a name from it runs it. Python's own lazy loader would run a module that is imported
 a second time. Short, because the command line loads it before the console.
 """
 

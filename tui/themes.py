@@ -6,7 +6,7 @@ A theme of the owner's begins with one of the first three, and replaces the colo
 import dataclasses
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
@@ -192,8 +192,3 @@ def _is_colour(text: str) -> bool:
         return _FIXED.fullmatch(text) is not None and Color.parse(text).a == 1
     except ColorParseError:
         return False
-
-
-def next_name(name: str, names: Sequence[str] = NAMES) -> str:
-    """The next name, wrapping around; the first after an unknown name."""
-    return names[(names.index(name) + 1) % len(names)] if name in names else names[0]

@@ -8,7 +8,7 @@ import msgspec
 from gateway.client.http import exchange
 from gateway.client.request import Body, Caller, error_of, query_text, segment
 from gateway.domain.account import Grant
-from gateway.domain.channel import Check, ServedModel
+from gateway.domain.channel import Check
 from gateway.domain.config_views import ConfigOrigin, ExportView, ImportView
 from gateway.domain.diagnosis import Checkup, Verdict, Why
 from gateway.domain.errors import InternalError
@@ -188,12 +188,6 @@ class UpstreamRequests(Caller):
     async def presets(self) -> list[PresetView]:
         """The known vendors and model servers."""
         return await self.get("/presets", list[PresetView])
-
-    async def channel_models(self, ref: str) -> list[ServedModel]:
-        """What the upstream lists now."""
-        return self.read(
-            await self.send("GET", f"/channels/{segment(ref)}/models", timeout_s=PROBE_S), list[ServedModel]
-        )
 
     async def channel_listing(self, ref: str) -> ListingView:
         """The upstream's last list; nothing is fetched."""

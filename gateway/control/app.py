@@ -95,7 +95,6 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/channels/{ref}/listing", channels.listing),
     ("POST", "/channels/{ref}/refresh", channels.refresh_listing),
     ("POST", "/channels/{ref}/test", channels.test_channel),
-    ("GET", "/channels/{ref}/models", channels.models),
     ("POST", "/channels/{ref}/clear", channels.resume_channel),
     ("POST", "/channels/{ref}/keys", channels.add_key),
     ("PATCH", "/channels/{ref}/keys/{number}", channels.replace_key),

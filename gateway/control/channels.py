@@ -20,7 +20,7 @@ from gateway.core.auth import new_id
 from gateway.core.model_prices import own_prices, prices_in_effect
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, UpstreamModels, key_id
+from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, UpstreamModels, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
@@ -256,11 +256,6 @@ def _idle_prices(channel: Channel, registry: Registry) -> list[str]:
         if other.id != channel.id:
             names -= {name for model in other.models for name in (model.name, model.upstream_name)}
     return sorted(name for name in names if name in registry.prices and registry.prices[name].as_of)
-
-
-async def models(edits: ConfigEdits, request: web.Request) -> list[ServedModel]:
-    """GET /channels/{ref}/models: what the upstream lists now."""
-    return await edits.engine.upstreams.fetch_models(channel_of(edits, request))
 
 
 async def listing(edits: ConfigEdits, request: web.Request) -> ListingView:

@@ -77,7 +77,7 @@ class AttemptProgress(Protocol):
         """It waits before its next try."""
 
     def moved(self, call: Call) -> None:
-        """Something of the answer came. Raises Broke when the call's money is gone."""
+        """Something of the answer came. Raises BudgetExhausted when the call's money is gone."""
 
 
 class Attempts:

@@ -22,8 +22,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds a call may wait for such a place; 0: it is refused at once. None: as the settings say."""
 
 
-NO_LIMITS = Limits()
-
 DEFAULT_OUTPUT = 4096
 """Output tokens that are held for where a request has no cap."""
 

@@ -3,9 +3,8 @@ r"""JSON whose values are left as they were sent.
 What is not looked at is thus passed on untouched: numbers, escapes, unknown fields. A lone surrogate escape such as
 ``\ud83d`` is legal JSON, but msgspec refuses it; such a value is read by the standard library and written again.
 
-Some servers write NaN or Infinity, which is not JSON, or numbers beyond all bounds. Such a value is read as
-null, a count of tokens as -1, so that it is not taken for one that was left out: one odd number does not lose an
-answer.
+Some servers write NaN or Infinity, which is not JSON, or numbers beyond all bounds. Such a value is read as null,
+a count of tokens as -1, so that it is not taken for one that was left out: one odd number does not lose an answer.
 """
 
 import json

@@ -103,9 +103,9 @@ class PlainModelListing:
     """OpenAI's way: everything at once."""
 
     def ask(self, channel: Channel, after: str) -> PreparedRequest:
-        """See ``Listing``."""
+        """See ``ModelListing``."""
         return PreparedRequest(url=channel.base_url.rstrip("/") + "/models", headers=HEADERS, body=b"")
 
     def read(self, body: bytes) -> ModelPage | None:
-        """See ``Listing``."""
+        """See ``ModelListing``."""
         return read_models(body)

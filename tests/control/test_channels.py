@@ -325,11 +325,6 @@ async def test_a_test_cannot_be_undone_for_it_changes_nothing_of_the_owner_s(
     assert (await owner.undo()).text == "channel 'up' is as before"
 
 
-async def test_the_upstream_s_models_are_listed(owner: ControlClient, provider: Provider) -> None:
-    provider.on("/v1/models", LIST)
-    assert [model.name for model in await owner.channel_models("up")] == ["m1", "org/m2"]
-
-
 async def test_the_built_in_channel_needs_no_network(owner: ControlClient) -> None:
     channel = await owner.add_channel({"name": "demo", "dialect": "mock"})
     assert "demo-echo" in [model.name for model in channel.models]

@@ -1,4 +1,4 @@
-"""Our storages are TinyDB storages: everything TinyDB promises holds on them.
+"""Our storage of small tables is a TinyDB storage: everything TinyDB promises holds on it.
 
 The first part is our own list of those promises, for every public method. The second part runs TinyDB's own tests,
 which are not ours to keep: from the folder named by TOLLKEEPER_TINYDB_TESTS, or fetched when TOLLKEEPER_FULL is set.
@@ -20,7 +20,6 @@ from tinydb.operations import decrement, delete, increment
 from tinydb.table import Document
 
 from gateway.store.documents import AtomicStorage
-from gateway.store.table import CallRows
 
 CHARS = [{"int": 1, "char": char} for char in "abc"]
 
@@ -30,33 +29,21 @@ def atomic(folder: Path) -> TinyDB:
     return TinyDB(folder / "db.json", storage=AtomicStorage)
 
 
-def calls(folder: Path) -> TinyDB:
-    return CallRows(folder)
-
-
-@pytest.fixture(params=[atomic, calls], ids=["atomic", "calls"])
-def db(request: pytest.FixtureRequest, tmp_path: Path) -> TinyDB:
-    """Both storages, with three documents: for what both can do, reading and inserting."""
-    made: TinyDB = request.param(tmp_path)
+@pytest.fixture
+def db(tmp_path: Path) -> TinyDB:
+    """With three documents."""
+    made = atomic(tmp_path)
     assert made.insert_multiple(CHARS) == [1, 2, 3]
     return made
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> TinyDB:
-    """The storage of small tables, with three documents: it can do everything."""
-    made = atomic(tmp_path)
-    made.insert_multiple(CHARS)
-    return made
-
-
-@pytest.fixture(params=[atomic, calls], ids=["atomic", "calls"])
-def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], TinyDB]:
+def reopen(tmp_path: Path) -> Callable[[], TinyDB]:
     """The same data by a new TinyDB at each call."""
-    return lambda: request.param(tmp_path)
+    return lambda: atomic(tmp_path)
 
 
-# Reading, on both
+# Reading
 
 
 def test_all_and_iteration_give_every_document_in_order(db: TinyDB) -> None:
@@ -110,7 +97,7 @@ def test_values_of_every_kind_come_back(db: TinyDB) -> None:
     assert db.get(doc_id=db.insert(document)) == document
 
 
-# Inserting, on both
+# Inserting
 
 
 def test_insert_gives_growing_ids(db: TinyDB) -> None:
@@ -175,82 +162,82 @@ def test_a_query_sees_what_was_inserted_after_it_was_first_asked(db: TinyDB) -> 
     assert db.count(where("int") == 1) == 4
 
 
-# Changing, which only small tables can
+# Changing
 
 
-def test_update(small: TinyDB) -> None:
-    assert small.update({"int": 2}, where("char") == "a") == [1]
-    assert small.update({"int": 3}, doc_ids=[2, 99]) == [2]
-    assert [document["int"] for document in small] == [2, 3, 1]
-    assert small.update({"new": True}) == [1, 2, 3]
-    assert small.count(where("new") == True) == 3  # noqa: E712 - this is how queries are written
+def test_update(db: TinyDB) -> None:
+    assert db.update({"int": 2}, where("char") == "a") == [1]
+    assert db.update({"int": 3}, doc_ids=[2, 99]) == [2]
+    assert [document["int"] for document in db] == [2, 3, 1]
+    assert db.update({"new": True}) == [1, 2, 3]
+    assert db.count(where("new") == True) == 3  # noqa: E712 - this is how queries are written
 
 
-def test_update_by_operations(small: TinyDB) -> None:
-    small.update(increment("int"), where("char") == "a")
-    small.update(decrement("int"), where("char") == "b")
-    small.update(delete("int"), where("char") == "c")
-    assert small.all() == [{"int": 2, "char": "a"}, {"int": 0, "char": "b"}, {"char": "c"}]
+def test_update_by_operations(db: TinyDB) -> None:
+    db.update(increment("int"), where("char") == "a")
+    db.update(decrement("int"), where("char") == "b")
+    db.update(delete("int"), where("char") == "c")
+    assert db.all() == [{"int": 2, "char": "a"}, {"int": 0, "char": "b"}, {"char": "c"}]
 
 
-def test_update_multiple(small: TinyDB) -> None:
-    assert small.update_multiple([({"int": 2}, where("char") == "a"), ({"int": 4}, where("char") == "b")]) == [1, 2]
-    assert [document["int"] for document in small] == [2, 4, 1]
+def test_update_multiple(db: TinyDB) -> None:
+    assert db.update_multiple([({"int": 2}, where("char") == "a"), ({"int": 4}, where("char") == "b")]) == [1, 2]
+    assert [document["int"] for document in db] == [2, 4, 1]
 
 
-def test_an_update_that_fails_changes_nothing(small: TinyDB) -> None:
+def test_an_update_that_fails_changes_nothing(db: TinyDB) -> None:
     def update(document: Any) -> None:
         document["int"] = 9
         if document["char"] == "c":
             raise ValueError("stop")
 
     with pytest.raises(ValueError, match="stop"):
-        small.update(update)
-    assert small.all() == CHARS
+        db.update(update)
+    assert db.all() == CHARS
 
 
-def test_upsert(small: TinyDB) -> None:
-    assert small.upsert({"int": 5, "char": "a"}, where("char") == "a") == [1]
-    assert small.upsert({"int": 9, "char": "x"}, where("char") == "x") == [4]
-    assert small.upsert(Document({"int": 7}, doc_id=4)) == [4]
-    assert [document["int"] for document in small] == [5, 1, 1, 7]
+def test_upsert(db: TinyDB) -> None:
+    assert db.upsert({"int": 5, "char": "a"}, where("char") == "a") == [1]
+    assert db.upsert({"int": 9, "char": "x"}, where("char") == "x") == [4]
+    assert db.upsert(Document({"int": 7}, doc_id=4)) == [4]
+    assert [document["int"] for document in db] == [5, 1, 1, 7]
     with pytest.raises(ValueError, match="doc_id"):
-        small.upsert({"no": "id"})
+        db.upsert({"no": "id"})
 
 
-def test_remove(small: TinyDB) -> None:
-    assert small.remove(where("char") == "b") == [2]
-    assert small.remove(doc_ids=[3, 99]) == [3]
-    assert small.all() == CHARS[:1]
+def test_remove(db: TinyDB) -> None:
+    assert db.remove(where("char") == "b") == [2]
+    assert db.remove(doc_ids=[3, 99]) == [3]
+    assert db.all() == CHARS[:1]
     with pytest.raises(RuntimeError):
-        small.remove()
+        db.remove()
 
 
-def test_truncate_starts_over(small: TinyDB) -> None:
-    small.truncate()
-    assert (len(small), small.all(), small.insert({})) == (0, [], 1)
+def test_truncate_starts_over(db: TinyDB) -> None:
+    db.truncate()
+    assert (len(db), db.all(), db.insert({})) == (0, [], 1)
 
 
-def test_tables_are_apart(small: TinyDB) -> None:
-    one, two = small.table("one"), small.table("two")
+def test_tables_are_apart(db: TinyDB) -> None:
+    one, two = db.table("one"), db.table("two")
     one.insert_multiple(CHARS)
     two.insert({"int": 1})
-    assert small.tables() == {"_default", "one", "two"}
-    assert (len(one), len(two), len(small)) == (3, 1, 3)
-    assert small.table("one") is one
-    small.drop_table("one")
-    assert small.tables() == {"_default", "two"}
-    small.drop_tables()
-    assert (small.tables(), len(two)) == (set(), 0)
+    assert db.tables() == {"_default", "one", "two"}
+    assert (len(one), len(two), len(db)) == (3, 1, 3)
+    assert db.table("one") is one
+    db.drop_table("one")
+    assert db.tables() == {"_default", "two"}
+    db.drop_tables()
+    assert (db.tables(), len(two)) == (set(), 0)
 
 
-def test_an_empty_table_can_be_kept(small: TinyDB) -> None:
-    small.table("empty", persist_empty=True)
-    assert "empty" in small.tables()
+def test_an_empty_table_can_be_kept(db: TinyDB) -> None:
+    db.table("empty", persist_empty=True)
+    assert "empty" in db.tables()
 
 
-def test_the_cache_can_be_cleared_and_is_after_changes(small: TinyDB) -> None:
-    table = small.table("t", cache_size=1)
+def test_the_cache_can_be_cleared_and_is_after_changes(db: TinyDB) -> None:
+    table = db.table("t", cache_size=1)
     table.insert({"int": 1})
     assert table.count(where("int") == 1) == 1
     table.update({"int": 2})
@@ -259,55 +246,25 @@ def test_the_cache_can_be_cleared_and_is_after_changes(small: TinyDB) -> None:
 
 
 def test_reading_before_anything_was_written(tmp_path: Path) -> None:
-    for empty in (atomic(tmp_path), calls(tmp_path / "calls")):
-        assert (empty.all(), len(empty), empty.get(doc_id=1), empty.search(where("a") == 1)) == ([], 0, None, [])
-        empty.close()
+    empty = atomic(tmp_path)
+    assert (empty.all(), len(empty), empty.get(doc_id=1), empty.search(where("a") == 1)) == ([], 0, None, [])
 
 
 # TinyDB's own tests
 
 CONFTEST = """
 import pytest
-from gateway.store.errors import StoreError
-from tests.store.test_tinydb import renewable, atomic
+from tests.store.test_tinydb import atomic
 
 @pytest.fixture
 def db(tmp_path):
-    made = {make}(tmp_path / "data")
-    made.insert_multiple({{"int": 1, "char": char}} for char in "abc")
+    made = atomic(tmp_path / "data")
+    made.insert_multiple({"int": 1, "char": char} for char in "abc")
     return made
-
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call():
-    try:
-        return (yield)
-    except StoreError as refused:
-        pytest.skip(str(refused))
 """
-"""What changes calls is refused, and so skipped; everything else must pass."""
 
 OURS = "not repr and not test_yaml"
 """Tests that spell out the names of TinyDB's own classes."""
-
-CACHE = "not cache and not caching and not test_search"
-"""Tests that look into the cache of queries; results of a log are too big to keep."""
-
-
-class Renewable(CallRows):
-    """A log for tests that begin with dropping all tables: it goes on in a new folder."""
-
-    folder: Path
-
-    def drop_tables(self) -> None:
-        self.close()
-        self.folder /= "next"
-        super().__init__(self.folder)
-
-
-def renewable(folder: Path) -> TinyDB:
-    made = Renewable(folder)
-    made.folder = folder
-    return made
 
 
 @pytest.fixture(scope="session")
@@ -332,16 +289,11 @@ def fetched(folder: Path) -> Path:
     return next(folder.glob("tinydb-*/tests"))
 
 
-@pytest.mark.parametrize(
-    ("make", "chosen", "least"),
-    [("atomic", OURS, 60), ("renewable", f"{OURS} and {CACHE}", 30)],
-    ids=["atomic", "calls"],
-)
-def test_tinydbs_own_tests_pass(make: str, chosen: str, least: int, foreign_tests: Path, tmp_path: Path) -> None:
+def test_tinydbs_own_tests_pass(foreign_tests: Path, tmp_path: Path) -> None:
     for file in ("test_tables.py", "test_tinydb.py"):
         (tmp_path / file).write_text((foreign_tests / file).read_text())
-    (tmp_path / "conftest.py").write_text(CONFTEST.format(make=make))
-    options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".", "-k", chosen]
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".", "-k", OURS]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options],
         cwd=tmp_path,
@@ -353,4 +305,4 @@ def test_tinydbs_own_tests_pass(make: str, chosen: str, least: int, foreign_test
     assert done.returncode == 0, done.stdout[-3000:]
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None
-    assert int(passed[1]) >= least
+    assert int(passed[1]) >= 60

@@ -6,12 +6,7 @@ from textual.theme import Theme
 from textual.widgets import Input
 
 from tests.tui.owner import press, shown
-from tui.themes import CONTRAST, DARK, LIGHT, NAMES, THEMES, chart_colours, next_name
-
-
-def test_themes_come_round() -> None:
-    assert [next_name(name) for name in NAMES] == [*NAMES[1:], NAMES[0]]
-    assert next_name("unknown") == NAMES[0]
+from tui.themes import CONTRAST, DARK, LIGHT, THEMES, chart_colours
 
 
 def test_all_themes_know_the_same_variables_of_ours() -> None:

@@ -282,7 +282,7 @@ class ChatCompletions(InboundApi):
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
         body = request.body
-        return parse_large_chat_request(body) if len(body) > LARGE else _request(body, *fields_of(body))
+        return parse_large_chat_request(body) if len(body) > LARGE else parse_chat_request(body)
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
         """See ``InboundApi``."""

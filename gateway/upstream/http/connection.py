@@ -167,7 +167,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def ask(self, request: Sequence[Buffer], *, together: bool = False) -> WireAnswer:
-        """Send a request, head and body. Raises Broken if the connection is closed.
+        """Send a request, head and body. Raises ConnectionBroken if the connection is closed.
 
         A large one goes as the upstream takes it.
 

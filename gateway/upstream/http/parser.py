@@ -58,7 +58,7 @@ class WireAnswer(msgspec.Struct, eq=False):
         return data
 
     async def receive(self) -> bytes:
-        """The next bytes of the body as they came; none at the end. Raises Broken, or what ``fail`` was given."""
+        """The next bytes of the body as they came; none at the end. Raises ConnectionBroken or ``fail``'s error."""
         while not self._parts:
             if self.complete:
                 return b""
@@ -121,7 +121,7 @@ class WireAnswer(msgspec.Struct, eq=False):
             self._waiter.set_result(None)
 
     async def wait(self) -> None:
-        """Until more of the answer may be there. Raises Broken, or what ``fail`` was given."""
+        """Until more of the answer may be there. Raises ConnectionBroken or ``fail``'s error."""
         if self._error is not None:
             # An error leads to the frames that it was raised in, and these to this answer and all that was gathered of
             # it: if the error stayed in either place, nothing of that would be free before the garbage collector looks.
@@ -178,7 +178,7 @@ class Parser:
         self._body.clear()
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Raises Broken if this is not HTTP, more than an answer, or beyond a limit."""
+        """Raises ConnectionBroken if this is not HTTP, more than an answer, or beyond a limit."""
         self.spoke = True
         self._no_body += len(data)
         try:

@@ -81,7 +81,7 @@ def _resolve(value: str, environ: Mapping[str, str]) -> str:
 
 
 def _of_header(value: str) -> Iterator[str]:
-    """The value, the credentials behind a scheme (``Bearer ...``), and what those of ``Basic`` stand for."""
+    """The value, the credentials behind a scheme (``Bearer ...``), and what those of HTTP's Basic scheme stand for."""
     yield value
     scheme, _, credentials = value.partition(" ")
     yield credentials.strip()
