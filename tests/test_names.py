@@ -1,8 +1,10 @@
-"""Names: classes have unique ones, and nothing is called by a past participle alone."""
+"""Names: classes have unique ones, nothing is called by a past participle alone, and docstrings name what exists."""
 
 import ast
+import builtins
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 from tests.house import sources
 
@@ -39,6 +41,35 @@ def test_nothing_is_called_by_an_underscore_alone() -> None:
         if isinstance(node, ast.Attribute) and node.attr == "_"
     ]
     assert found == []
+
+
+def test_classes_and_errors_that_docstrings_name_exist() -> None:
+    """``Content-Type`` and the like are headers, not classes."""
+    trees = {source.path: source.tree for source in sources()}
+    there = (
+        {name for tree in trees.values() for name in _names_in(tree)} | set(dir(builtins)) | {"Date", "Host", "Origin"}
+    )
+    named = ((path, name) for path, tree in trees.items() for name in _classes_in_docstrings(tree))
+    assert sorted(f"{path}: {name}" for path, name in named if name not in there and not name.isupper()) == []
+
+
+def _names_in(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, Named | ast.alias):
+            yield node.name.rpartition(".")[2]
+        elif isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+
+
+def _classes_in_docstrings(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            text = node.value.value
+            yield from re.findall(r"``([A-Z][A-Za-z]+)(?:\(\))?``", text)
+            yield from re.findall(r"\bRaises ([A-Z]\w+)", text)
+            yield from re.findall(r"\bRaises [A-Z]\w+(?:, [A-Z]\w+)* (?:and|or) ([A-Z]\w+)", text)
 
 
 def _is_participle(name: str) -> bool:
