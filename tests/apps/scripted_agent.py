@@ -21,6 +21,8 @@ INPUT, OUTPUT = 900, 12
 """What every answer bills."""
 MODEL = "agent-1"
 """The public name that programs ask for."""
+SEALED = "gAAAA-of-the-upstream"
+"""What an upstream with the Responses API makes of a conversation that it is to compact."""
 UPSTREAM_MODELS = {
     Dialect.OPENAI: "gpt-4o",
     Dialect.ANTHROPIC: "claude-sonnet-4-5",
@@ -46,6 +48,8 @@ class ScriptedAgent:
     final: str = "All is done."
     responses: bool = False
     """It has the Responses API, too; else that address is as unknown to it as any other."""
+    input: int = INPUT
+    """Tokens of input that each answer bills."""
     asked: list[int] = field(default_factory=list)
     """For each request with tools, how many results it showed."""
 
@@ -59,31 +63,39 @@ class ScriptedAgent:
     async def __call__(self, exchange: Exchange) -> None:
         """A provider's script."""
         if exchange.path.partition("?")[0].endswith("/count_tokens"):
-            await exchange.answer(dumps({"input_tokens": INPUT}))
+            await exchange.answer(dumps({"input_tokens": self.input}))
             return
         for part, reply in _DIALECTS.items():
             if part in exchange.path and (self.responses or part != "/responses"):
                 await reply(self, exchange)
-                exchange.bill = Bill(f"answer-{exchange.number}", INPUT, OUTPUT)
+                exchange.bill = Bill(f"answer-{exchange.number}", self.input, OUTPUT)
                 return
         await exchange.answer(b'{"detail":"Not Found"}', status=404)
 
 
-def serve(gateway: Gateway, provider: Provider, dialect: Dialect, agent: ScriptedAgent, model: str = MODEL) -> None:
+def serve(
+    gateway: Gateway, provider: Provider, dialect: Dialect, agent: ScriptedAgent, model: str = MODEL, preset: str = ""
+) -> None:
     """Put the agent behind the gateway's only channel, under that public name."""
     root = provider.base_url if dialect is Dialect.OPENAI else provider.base_url.removesuffix("/v1")
     served = (ServedModel(name=model, upstream=UPSTREAM_MODELS[dialect]),)
-    fields: dict[str, Any] = {"id": ChannelId("ch_up"), "name": "up", "key": "sk-upstream-canary"}
+    fields: dict[str, Any] = {"id": ChannelId("ch_up"), "name": "up", "key": "sk-upstream-canary", "preset": preset}
     gateway.change("channels", "ch_up", Channel(dialect=dialect, base_url=root, models=served, **fields))
     gateway.price(model)
     provider.other = agent
 
 
+def _may_call(asked: Json) -> bool:
+    """Whether the request offers tools and does not forbid them, in any dialect."""
+    mode = asked.get("toolConfig", {}).get("functionCallingConfig", {}).get("mode")
+    return bool(asked.get("tools")) and asked.get("tool_choice") not in ("none", {"type": "none"}) and mode != "NONE"
+
+
 async def _openai(agent: ScriptedAgent, exchange: Exchange) -> None:
     asked = exchange.json
     results = sum(message["role"] in ("tool", "function") for message in asked["messages"])
-    step = agent.next_step(results, tools=bool(asked.get("tools")))
-    id, model, spent = f"answer-{exchange.number}", asked["model"], usage(INPUT, OUTPUT)
+    step = agent.next_step(results, tools=_may_call(asked))
+    id, model, spent = f"answer-{exchange.number}", asked["model"], usage(agent.input, OUTPUT)
     call = {} if isinstance(step, str) else tool_call(0, f"call_{results}", step.name, json.dumps(step.arguments))
     if not asked.get("stream"):
         message = choice(None, finish="tool_calls", tool_calls=[_without_index(call)])
@@ -106,12 +118,16 @@ def _without_index(call: dict[str, Any]) -> dict[str, Any]:
 async def _responses(agent: ScriptedAgent, exchange: Exchange) -> None:
     asked = exchange.json
     results = sum(item.get("type", "").endswith("_call_output") for item in asked["input"])
-    step = agent.next_step(results, tools=bool(asked.get("tools")))
+    compacts = asked["input"][-1].get("type") == "compaction_trigger"
+    step = agent.next_step(results, tools=_may_call(asked) and not compacts)
     id = f"answer-{exchange.number}"
-    spent = {"input_tokens": INPUT, "output_tokens": OUTPUT, "total_tokens": INPUT + OUTPUT}
+    spent = {"input_tokens": agent.input, "output_tokens": OUTPUT, "total_tokens": agent.input + OUTPUT}
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     begun = {"id": id, "object": "response", "created_at": 1, "model": asked["model"], "output": [], "error": None}
-    item = _responses_item(results, step, asked["tools"] if asked.get("tools") else [])
+    if compacts:
+        item = {"id": "cmp_1", "type": "compaction", "encrypted_content": SEALED}
+    else:
+        item = _responses_item(results, step, asked["tools"] if asked.get("tools") else [])
     events: list[dict[str, Any]] = [
         {"type": "response.created", "response": {**begun, "status": "in_progress"}},
         {"type": "response.output_item.added", "output_index": 0, "item": {**item, "status": "in_progress"}},
@@ -142,8 +158,8 @@ async def _anthropic(agent: ScriptedAgent, exchange: Exchange) -> None:
     asked = exchange.json
     blocks = [block for message in asked["messages"] for block in message["content"] if isinstance(block, dict)]
     results = sum(block["type"] == "tool_result" for block in blocks)
-    step = agent.next_step(results, tools=bool(asked.get("tools")))
-    id, counts = f"answer-{exchange.number}", {"input_tokens": INPUT, "output_tokens": OUTPUT}
+    step = agent.next_step(results, tools=_may_call(asked))
+    id, counts = f"answer-{exchange.number}", {"input_tokens": agent.input, "output_tokens": OUTPUT}
     if asked.get("stream"):
         body = anthropic.text(step) if isinstance(step, str) else _anthropic_call(results, step)
         reason = "end_turn" if isinstance(step, str) else "tool_use"
@@ -165,9 +181,9 @@ def _anthropic_call(results: int, step: ToolUse) -> bytes:
 async def _gemini(agent: ScriptedAgent, exchange: Exchange) -> None:
     asked = exchange.json
     results = sum("functionResponse" in part for content in asked["contents"] for part in content["parts"])
-    step = agent.next_step(results, tools=bool(asked.get("tools")))
+    step = agent.next_step(results, tools=_may_call(asked))
     part = gemini.say(step) if isinstance(step, str) else gemini.use(step.name, dict(step.arguments), f"fc_{results}")
-    doc = gemini.response(part, finish="STOP", **gemini.spent(INPUT, OUTPUT))
+    doc = gemini.response(part, finish="STOP", **gemini.spent(agent.input, OUTPUT))
     doc["responseId"] = f"answer-{exchange.number}"
     if "streamGenerateContent" in exchange.path:
         await _stream(exchange, [gemini.event(doc)])

@@ -8,7 +8,6 @@ import pytest
 from gateway.domain.call import REPEATED_MARK, Outcome
 from gateway.domain.channel import Dialect
 from gateway.store.verify import verify
-from gateway.v1.responses_socket import SocketClient
 from tests.apps.installed import RUN_S, Driven, drive, driven, program
 from tests.apps.scripted_agent import INPUT, MODEL, OUTPUT, ScriptedAgent, ToolUse, serve
 from tests.apps.test_coding_agents import CODEX
@@ -105,33 +104,6 @@ async def test_in47_claude_code_waits_for_an_upstream_that_is_silent_for_twenty_
     ended = await claude(gateway, tmp_path)
     assert (ended.code, script.final in ended.out) == (0, True), ended.out[-3000:]
     assert [one.outcome for one in await gateway.settled(1)] == [Outcome.DONE]
-
-
-WEBSOCKETS = ("-c", "model_providers.tollkeeper.supports_websockets=true")
-
-
-@pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI])
-async def test_codex_makes_its_calls_over_a_websocket(
-    gateway: Gateway, provider: Provider, tmp_path: Path, dialect: Dialect
-) -> None:
-    """From its second turn on it sends only what is new."""
-    steps = [ToolUse("exec_command", {"cmd": f"echo {number} >> notes.txt"}) for number in range(3)]
-    script = ScriptedAgent(steps)
-    serve(gateway, provider, dialect, script)
-    seen: list[type] = []
-
-    async def noted(exchange: Exchange) -> None:
-        seen.extend(type(call.context.client) for call in gateway.engine.live.calls.values())
-        await script(exchange)
-
-    provider.other = noted
-    ended = await drive("codex", gateway, [program("codex", "codex"), *WEBSOCKETS, *CODEX], tmp_path)
-    assert (ended.code, "All is done." in ended.out) == (0, True), ended.out[-3000:]
-    assert (tmp_path / "work" / "notes.txt").read_text() == "0\n1\n2\n"
-    records = await gateway.settled(4)
-    assert set(seen) == {SocketClient}
-    assert [(one.outcome, one.retry, len(one.attempts)) for one in records] == [(Outcome.DONE, 0, 1)] * 4
-    assert verify(gateway.engine.store).equal
 
 
 async def test_in100_codex_makes_one_call_a_turn_and_its_patch_arrives(
