@@ -33,7 +33,7 @@ from gateway.core.chooser import ChannelLimits, Chooser, StickyRoutes
 from gateway.core.clock import Clock
 from gateway.core.engine import Engine
 from gateway.core.event_bus import EventBus
-from gateway.core.first_run import beginnings, first_token, is_fresh
+from gateway.core.first_run import first_changes, first_token, is_fresh
 from gateway.core.live_calls import CallDeadlines, LiveCalls, ProgressReporter
 from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Dependencies, Pipeline
@@ -151,8 +151,8 @@ async def embedded_server(config: Config, *, listen: bool = False) -> AsyncItera
         engine = await stack.enter_async_context(open_engine(config))
         for note in engine.store.notes:  # a repair is never silent
             _log.warning("%s", note)
-        if is_fresh(engine.catalog.registry):
-            engine.change(beginnings(engine.now()))
+        if changes := first_changes(engine.catalog.registry, engine.now()):
+            engine.change(changes)
         if listen:
             local = msgspec.structs.replace(config, host="127.0.0.1", port=0)
             await stack.enter_async_context(open_door(engine, local))
@@ -167,13 +167,9 @@ def machine_checks(config: Config) -> list[Step]:
 def _begin(engine: Engine) -> str:
     """Fill an empty home; the key of the first token if it had none."""
     now = engine.now()
-    changes = beginnings(now) if is_fresh(engine.catalog.registry) else []
-    key = ""
-    if (
-        engine.config.first_token
-        and not engine.catalog.registry.tokens
-        and (changes or "default" in engine.catalog.registry.groups)
-    ):
+    registry = engine.catalog.registry
+    changes, key = first_changes(registry, now), ""
+    if engine.config.first_token and not registry.tokens and (is_fresh(registry) or "default" in registry.groups):
         key = new_key()
         changes.append(first_token(key, new_id("tok"), now))
     if changes:

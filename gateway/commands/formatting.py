@@ -214,7 +214,7 @@ async def why_sees_none(client: ControlClient, token: TokenView) -> str:
 
 
 def price_notes(saved: SavedChannel) -> list[str]:
-    """Which prices a channel's new models got and how to change them, and which have none, or not their target's."""
+    """Which prices a channel's new models got and how to change them, and which have none."""
     notes = []
     if saved.new_prices:
         some_prices = first_ones([f"{view.model} {price(view)}" for view in saved.new_prices])
@@ -226,12 +226,6 @@ def price_notes(saved: SavedChannel) -> list[str]:
         if saved.unpriced and not saved.preset:
             vendor = f"tollkeeper channel edit {word(saved.name)} --preset VENDOR"
             notes.append(f"If they are a vendor's: {vendor} (tollkeeper channel presets), then tollkeeper price import")
-    for one in saved.own_prices:
-        name, target, priced = plain(one.name, 80), plain(one.target, 80), plain(one.price.model, 80)
-        where = "here" if one.channel == saved.name else f"at channel '{plain(one.channel)}'"
-        whose = "that name" if priced == name else f"'{priced}'"
-        own = f"calls of '{name}' cost {price(one.price)} {where}, too, the price of {whose}, not that of '{target}'"
-        notes.append(f"note: {own}; a name that no other channel has gets the price of its target")
     return notes
 
 

@@ -201,10 +201,12 @@ def show_price(model: str, *, as_json: bool) -> None:
     """Show the price of one model: every rate, where it is from, and an example."""
 
     async def work(client: ControlClient) -> tuple[PriceView | None, bool]:
-        prices = {view.model: view for view in await client.prices() if not view.channel}
-        if model in prices:
-            return await _in_effect(client, prices[model]), False
-        found = (await client.model(model)).price
+        try:
+            found = (await client.model(model)).price
+        except NotFound:
+            found = next((one for one in await client.prices() if one.model == model and not one.channel), None)
+            if found is None:
+                raise
         return found, found is None and not as_json and (await client.settings()).refuse_unpriced
 
     found, refused = run(work)
@@ -224,12 +226,6 @@ async def _priced_routes(client: ControlClient, model: str) -> list[ModelRoute]:
         return []
     routes = {route.channel: route for route in found.routes}
     return [*routes.values()] if any(route.price != found.price for route in routes.values()) else []
-
-
-async def _in_effect(client: ControlClient, own: PriceView) -> PriceView:
-    """The price that applies to a model that has one of its own; that of its target may come first."""
-    offered = next((one for one in await client.models() if one.name == own.model), None)
-    return own if offered is None or offered.price is None else offered.price
 
 
 def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[tuple[str, str]]:
@@ -276,7 +272,7 @@ def remove_price(models: tuple[str, ...], *, channel: str, yes: bool) -> None:
             words(f"Price of '{model}' at channel '{plain(channel)}' removed.")
         return
     if not yes:
-        priced = {view.model for view in run(lambda client: client.prices()) if not view.channel}
+        priced = {view.model for view in run(lambda client: client.prices())}
         if missing := [model for model in models if model not in priced]:
             raise NotFound(f"model '{missing[0]}' has no price; 'tollkeeper price list' shows those that have one")
         named, its = ("', '".join(models), "Its" if len(models) == 1 else "Their")

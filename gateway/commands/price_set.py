@@ -91,7 +91,7 @@ class PriceOrder(NamedTuple):
 
     async def carry_out(self, client: ControlClient) -> list[tuple[PriceView, list[str]]]:
         """The new prices, each with notes."""
-        before = {view.model: view for view in await client.prices() if view.channel == self.channel}
+        before = _before(await client.prices(), self.channel)
         bodies = dict.fromkeys(self.models, self.body)
         if self.conditions:
             bodies = {one: with_rule(_usual(before.get(one), one), self.conditions, self.body) for one in self.models}
@@ -116,6 +116,12 @@ def _report(done: Sequence[tuple[PriceView, list[str]]], *, several: bool, as_js
             words(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
         for note in filter(None, notes):
             words(note)
+
+
+def _before(views: Sequence[PriceView], channel: str) -> dict[str, PriceView]:
+    """The price that each model has at a channel, or at all: one that is imported for some channel, if no other is."""
+    ranked = sorted(views, key=lambda view: (view.channel != channel, view.channel != ""), reverse=True)
+    return {view.model: view for view in ranked if channel in ("", view.channel) or not view.channel}
 
 
 def _usual(view: PriceView | None, model: str) -> PriceView:

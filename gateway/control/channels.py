@@ -9,25 +9,25 @@ from typing import cast
 import msgspec
 from aiohttp import web
 
-from gateway.control import model_lists, validation, vendor_prices
-from gateway.control.channel_prices import keep_prices
+from gateway.control import model_lists, validation
 from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.probe import look_at_key, probe
 from gateway.control.request_bodies import fields, members, patch, require_fields
 from gateway.control.usage import tallies
+from gateway.control.vendor_prices import new_prices, with_known_prices
 from gateway.control.views import channel_view, channel_views, price_view
 from gateway.core.auth import new_id
-from gateway.core.model_prices import own_prices, prices_in_effect
+from gateway.core.model_prices import channel_price, set_by_owner
 from gateway.core.offered_models import chosen_by_hand, fix_models
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, UpstreamModels, key_id
+from gateway.domain.channel import Channel, ChannelFields, Check, Dialect, ServedModel, UpstreamModels, key_id
 from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
 from gateway.domain.price import Price
-from gateway.domain.registry import Change, Registry, Table, with_changes
+from gateway.domain.registry import Change, Table
 from gateway.domain.units import ChannelId
-from gateway.domain.upstream_views import ListingView, OwnPrice, SavedChannel
+from gateway.domain.upstream_views import ListingView, SavedChannel
 from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView
 from gateway.upstream import mock_options
@@ -74,11 +74,10 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
     channel = _check(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
     changes = await model_lists.save_changes(_date_models(channel, None, edits), None, edits)
-    prices = await _new_prices(_channel_of(changes), None, edits)
+    changes[0] = await _with_new_prices(_channel_of(changes), None, edits)
     channel = _check(channel, edits)  # others may have come meanwhile
-    undone = f"channel '{channel.name}' is removed"
-    prices, _ = _commit(edits, None, changes, prices, f"added channel '{channel.name}'", undone)
-    return await _saved_view(edits, channel.id, prices)
+    _commit(edits, None, changes, f"added channel '{channel.name}'", f"channel '{channel.name}' is removed")
+    return await _saved_view(edits, channel.id, None)
 
 
 async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
@@ -86,21 +85,19 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
     old = channel_of(edits, request)
     body = await request.read()
     changes = await _edit_changes(edits, old, body)
-    channel = _channel_of(changes)
-    prices = await _new_prices(channel, old, edits)
     if edits.registry.channels.get(old.id) != old:
         raise Conflict(
             f"channel '{old.name}' has changed in the meantime; review it and try again", code="changed_meanwhile"
         )
-    undone = f"channel '{old.name}' is as before"
-    prices, unchanged = _commit(edits, old, changes, prices, edit_text("channel", old, channel), undone)
+    done, undone = edit_text("channel", old, _channel_of(changes)), f"channel '{old.name}' is as before"
+    unchanged = _commit(edits, old, changes, done, undone)
     if not {"key", "keys"}.isdisjoint(members(body)):
         edits.engine.health.clear(old.id)  # who gives the same key again says that it is good
         listed = next((change.value for change in changes if change.table == "lists"), None)
-        if isinstance(listed, UpstreamModels) and listed.key_refused and not channel.keys:
+        if isinstance(listed, UpstreamModels) and listed.key_refused and not edits.registry.channels[old.id].keys:
             edits.engine.health.failed(old.id, FailureKind.AUTH, listed.error)
         edits.engine.incident_watch.look()
-    return msgspec.structs.replace(await _saved_view(edits, old.id, prices), unchanged=unchanged)
+    return msgspec.structs.replace(await _saved_view(edits, old.id, old), unchanged=unchanged)
 
 
 def _at_home(asked: Channel, old: Channel) -> Channel:
@@ -120,62 +117,48 @@ def _channel_of(changes: Sequence[Change]) -> Channel:
     return cast("Channel", changes[0].value)
 
 
-async def _new_prices(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Price]:
-    """Known prices for the models that a channel newly offers, or by a name that was another model's.
+async def _with_new_prices(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Change:
+    """The channel with known prices for the models that it newly offers, or by a name that was another model's.
 
-    And for the others, if it is to have such prices from now on, or if it is another vendor's. And the present price
-    of a name that another channel has for the same model, if it is that model's.
+    And for the others, if it is to have such prices from now on, or if it is another vendor's.
     """
-    names = _stale_prices(channel, old, edits.registry)
-    right = await vendor_prices.prices_elsewhere(channel, edits.registry, names, edits.now) if names else []
-    if not channel.known_prices:
-        return right
     offered = {(model.name, model.upstream_name) for model in channel.models}
-    if old is not None and old.known_prices and (old.preset, old.base_url) == (channel.preset, channel.base_url):
+    if old is not None and old.known_prices and not _moves(channel, old):
         offered -= {(model.name, model.upstream_name) for model in old.models}
-    registry = with_changes(edits.registry, [Change("prices", name, None) for name in names])
-    new = await vendor_prices.new_prices(channel, registry, {name for name, _ in offered}, edits.now)
-    return [*new, *(price for price in right if price.model not in {one.model for one in new})]
+    if channel.known_prices:
+        channel = await with_known_prices(channel, {name for name, _ in offered}, edits.registry, edits.now)
+    return Change("channels", channel.id, channel)
 
 
-def _commit(
-    edits: ConfigEdits,
-    old: Channel | None,
-    changes: Sequence[Change],
-    prices: Sequence[Price],
-    done: str,
-    undone: str,
-) -> tuple[list[Price], bool]:
-    """Commit a channel with the prices of its new models, except for those that were set meanwhile.
+def _moves(channel: Channel, old: Channel) -> bool:
+    """Whether a channel may be another vendor's than it was."""
+    return (old.preset, old.base_url) != (channel.preset, channel.base_url)
 
-    The prices, and whether nothing has changed.
-    """
-    priced = _price_changes(_channel_of(changes), old, prices, edits.registry)
-    new = [price for price in prices if any(change.value is price for change in priced)]
+
+def _commit(edits: ConfigEdits, old: Channel | None, changes: Sequence[Change], done: str, undone: str) -> bool:
+    """Commit a channel with the prices of its new models; whether nothing has changed."""
+    new = new_prices(_channel_of(changes), old)
+    had = {served.name for served in old.models if served.price is not None} if old is not None else set()
     if new:
         done = f"{done} with {count_text(len(new), 'price')} known to the program"
-    if brought := [price for price in new if price.model not in edits.registry.prices]:
-        undone = f"{undone}, without {count_text(len(brought), 'price')} it brought"
-    return new, edits.commit(done, undone, *changes, *priced)["done"] == NOTHING_CHANGED
+    if brought := sum(price.model not in had for price in new):
+        undone = f"{undone}, without {count_text(brought, 'price')} it brought"
+    return edits.commit(done, undone, *changes)["done"] == NOTHING_CHANGED
 
 
-async def _saved_view(edits: ConfigEdits, id_: ChannelId, prices: Sequence[Price]) -> SavedChannel:
-    channel = edits.registry.channels[id_]
+async def _saved_view(edits: ConfigEdits, id_: ChannelId, old: Channel | None) -> SavedChannel:
+    channel, prices = edits.registry.channels[id_], edits.registry.prices
     view = await view_of(edits, channel)
     return SavedChannel(
         **{name: getattr(view, name) for name in view.__struct_fields__},
-        new_prices=tuple(price_view(price, edits.now) for price in prices),
+        new_prices=tuple(price_view(price, edits.now, channel=channel.name) for price in new_prices(channel, old)),
         refuses_unpriced=edits.registry.settings.refuse_unpriced,
-        unpriced=tuple(model.name for model in channel.models if edits.engine.catalog.price(model.name) is None),
-        own_prices=tuple(
-            OwnPrice(name=served.name, channel=at.name, target=served.upstream, price=price_view(price, edits.now))
-            for at, served, price in own_prices(channel, edits.registry, edits.engine.catalog.prices)
-        ),
+        unpriced=tuple(model.name for model in channel.models if channel_price(channel, model, prices) is None),
     )
 
 
 async def remove_channel(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /channels/{ref}; prices from a list go with it if no other channel has their models."""
+    """DELETE /channels/{ref}, with the prices that it has."""
     channel = channel_of(edits, request)
     changes = _removal_changes(edits, channel)
     return edits.commit(f"removed channel '{channel.name}'", f"channel '{channel.name}' is back", *changes)
@@ -186,10 +169,7 @@ async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) ->
     channel = edits.engine.catalog.channel(ref)
     if body is None:
         return channel.name, _removal_changes(edits, channel)
-    changes = await _edit_changes(edits, channel, body)
-    saved = _channel_of(changes)
-    prices = await _new_prices(saved, channel, edits)
-    return channel.name, [*changes, *_price_changes(saved, channel, prices, edits.registry)]
+    return channel.name, await _edit_changes(edits, channel, body)
 
 
 async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[Change]:
@@ -198,64 +178,14 @@ async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[C
         validation.preset(asked.preset)
     chosen = chosen_by_hand(old, _at_home(asked, old), sends_patterns="patterns" in members(body))
     channel = _date_models(_check(fix_models(chosen), edits), old, edits)
-    return await model_lists.save_changes(channel, old, edits)
-
-
-def _price_changes(channel: Channel, old: Channel | None, prices: Sequence[Price], registry: Registry) -> list[Change]:
-    """What an edit of a channel does to prices: stale list prices go, and ``prices`` come where there is none.
-
-    What else is mapped to a name whose price goes keeps it. A price that is among ``prices`` and there already stays.
-    ``registry``: without the edit.
-    """
-    stale = _stale_prices(channel, old, registry)
-    changes = {name: Change("prices", name, None) for name in stale}
-    left = registry.prices.keys() - changes.keys()
-    changes |= {price.model: Change("prices", price.model, price) for price in prices if price.model not in left}
-    changes = {n: one for n, one in changes.items() if one.value is None or one.value is not registry.prices.get(n)}
-    if not stale:
-        return [*changes.values()]
-    before, channels = prices_in_effect(registry), {**registry.channels, channel.id: channel}
-    for served in (served for one in channels.values() for served in one.models):
-        price = registry.prices.get(served.upstream) if served.upstream in changes else None
-        own = served.name in registry.prices or served.name in changes
-        if price is not None and before.get(served.name) is price and not own:
-            changes[served.name] = Change("prices", served.name, msgspec.structs.replace(price, model=served.name))
-    return [*changes.values()]
-
-
-def _stale_prices(channel: Channel, old: Channel | None, registry: Registry) -> list[str]:
-    """Names that are other models' now, and still have the list price of the ones that they were before.
-
-    Not if another channel has the name for a model that it does not stand for here, or had it first for the one that
-    it does.
-    """
-    before = {model.name: model.upstream_name for model in old.models} if old is not None else {}
-    targets = {model.name: model.upstream_name for model in channel.models}
-    names = {
-        name
-        for name, target in targets.items()
-        if before.get(name, name) != target and (price := registry.prices.get(name)) is not None and price.as_of
-    }
-    for other in registry.channels.values() if names else ():
-        if other.id != channel.id:
-            there = {model.name: model.upstream_name for model in other.models if model.name in names}
-            names -= {name for name, target in there.items() if name not in before or targets[name] != target}
-    return sorted(names)
+    changes = await model_lists.save_changes(channel, old, edits)
+    changes[0] = await _with_new_prices(_channel_of(changes), old, edits)
+    return changes
 
 
 def _removal_changes(edits: ConfigEdits, channel: Channel) -> list[Change]:
     tables: tuple[Table, ...] = ("channels", "lists") if channel.id in edits.registry.lists else ("channels",)
-    idle = (Change("prices", model, None) for model in _idle_prices(channel, edits.registry))
-    return [*(Change(table, channel.id, None) for table in tables), *idle]
-
-
-def _idle_prices(channel: Channel, registry: Registry) -> list[str]:
-    """The models of a channel whose imported prices nobody needs without it."""
-    names = {name for model in channel.models for name in (model.name, model.upstream_name)}
-    for other in registry.channels.values():
-        if other.id != channel.id:
-            names -= {name for model in other.models for name in (model.name, model.upstream_name)}
-    return sorted(name for name in names if name in registry.prices and registry.prices[name].as_of)
+    return [Change(table, channel.id, None) for table in tables]
 
 
 async def listing(edits: ConfigEdits, request: web.Request) -> ListingView:
@@ -336,8 +266,22 @@ def _date_models(channel: Channel, old: Channel | None, edits: ConfigEdits) -> C
     """Every model says since when it is served here."""
     known = {model.name: model.created for model in old.models} if old is not None else {}
     dated = [msgspec.structs.replace(m, created=m.created or known.get(m.name) or edits.now) for m in channel.models]
-    models = tuple(dated) if old is None else keep_prices(tuple(dated), old.models)
+    models = tuple(dated) if old is None else _keep_prices(tuple(dated), old, moves=_moves(channel, old))
     return msgspec.structs.replace(channel, models=models)
+
+
+def _keep_prices(models: tuple[ServedModel, ...], old: Channel, *, moves: bool) -> tuple[ServedModel, ...]:
+    """The models with the prices they had at the channel, as long as they stand for the same model there.
+
+    ``moves``: the channel may be another vendor's now, so the imported ones go.
+    """
+    known = {(one.name, one.upstream_name): one.price for one in old.models}
+
+    def price(one: ServedModel) -> Price | None:
+        found = one.price or known.get((one.name, one.upstream_name))
+        return None if moves and not set_by_owner(found) else found
+
+    return tuple(msgspec.structs.replace(one, price=price(one)) for one in models)
 
 
 class KeyBody(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,7 +30,6 @@ from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.group import Group, begin_of
 from gateway.domain.human_values import count_text
 from gateway.domain.key_owners import digest, hint
-from gateway.domain.price import Price
 from gateway.domain.registry import Change, Entity, Registry, Table, with_changes
 from gateway.domain.text import mask, plain, word
 from gateway.domain.token import Token
@@ -43,7 +42,6 @@ from gateway.upstream.vendors import PRESETS
 Document = Mapping[str, Any]
 BYTE_ORDER_MARK = "\ufeff"
 """Some editors begin a file with it."""
-_PRICES = next(section for section in SECTIONS if section.name == "prices")
 
 
 class ImportPlan:
@@ -103,9 +101,12 @@ class ImportPlan:
             else:
                 self.differences.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
 
-    def add_price(self, price: Price) -> None:
-        """Also set the price of a model that has none."""
-        self._put(_PRICES, price.model, None, price)
+    def give_prices(self, channel: Channel) -> None:
+        """Replace a channel that is added or changed by the same with prices."""
+        self._planned, self._pending = self.registry, []
+        change = Change("channels", channel.id, channel)
+        self.changes = [change if (one.table, one.key) == (change.table, change.key) else one for one in self.changes]
+        self._pending.append(change)
 
     def _in_the_way(self, token: Token) -> bool:
         """Whether it is the token of a program that has ended, in a group that is removed."""

@@ -8,17 +8,16 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gateway.control.vendor_prices import new_prices
+from gateway.control.vendor_prices import new_prices, with_known_prices
 from gateway.core.config_export import form
 from gateway.core.importers import litellm, oneapi
 from gateway.core.importers.base import ImportedConfig
-from gateway.core.model_prices import prices_in_effect
+from gateway.core.model_prices import channel_price
 from gateway.domain.channel import Channel
 from gateway.domain.config_codec import SECTIONS
 from gateway.domain.config_views import ConfigOrigin
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import first_of
-from gateway.domain.price import Price
+from gateway.domain.human_values import count_text, first_of
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
@@ -39,7 +38,7 @@ class PricedPlan(Protocol):
     @property
     def registry(self) -> Registry: ...
 
-    def add_price(self, price: Price) -> None: ...
+    def give_prices(self, channel: Channel) -> None: ...
 
 
 def translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
@@ -85,10 +84,13 @@ async def add_known_prices(plan: PricedPlan, before: Registry, now: Millis) -> l
     for channel in [change.value for change in plan.changes if isinstance(change.value, Channel)]:
         old = before.channels.get(channel.id)
         names = {model.name for model in channel.models} - {model.name for model in (old.models if old else ())}
-        for price in await new_prices(channel, plan.registry, names, now) if channel.known_prices else ():
-            plan.add_price(price)
-        priced = prices_in_effect(plan.registry)
-        if missing := sorted(plain(name, 60) for name in names if name not in priced):
+        priced = await with_known_prices(channel, names, plan.registry, now) if channel.known_prices else channel
+        if new := new_prices(priced, channel):
+            plan.give_prices(priced)
+            told.append(f"channel '{plain(channel.name)}': {count_text(len(new), 'price')} known to the program")
+        prices = plan.registry.prices
+        new_ones = [model for model in priced.models if model.name in names]
+        if missing := sorted(plain(one.name, 60) for one in new_ones if channel_price(priced, one, prices) is None):
             models = first_of(missing, SHOWN)
             told.append(f"channel '{plain(channel.name)}': no price is known for {models}: {effect}; {advice}")
     return told

@@ -12,9 +12,10 @@ import msgspec
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
-from gateway.control.vendor_prices import new_prices
+from gateway.control.vendor_prices import new_prices, with_known_prices
 from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
+from gateway.core.model_prices import channel_price, with_price
 from gateway.core.offered_models import newly_listed, offered_models
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamModels
@@ -95,6 +96,7 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     changes = [Change("lists", channel.id, listed)]
     engine.change(changes if channel == current else [*changes, Change("channels", channel.id, channel)])
     await _price_new_ones(edits, channel, current)
+    channel = engine.catalog.registry.channels.get(channel.id, channel)
     if names := _models_without_price(channel, current, engine.catalog):
         name, new = plain(channel.name), ", ".join(plain(one, 80) for one in names[:NAMED])
         new += f", and {len(names) - NAMED} more" if len(names) > NAMED else ""
@@ -104,8 +106,9 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
 def _models_without_price(channel: Channel, before: Channel | None, catalog: Catalog) -> list[str]:
     """The models that are new to a channel and have no price; those of the demo need none."""
     known = {model.name for model in before.models} if before is not None else ()
-    names = [model.name for model in channel.models if model.name not in known]
-    return [name for name in names if catalog.price(name) is None and channel.dialect is not Dialect.MOCK]
+    new = [model for model in channel.models if model.name not in known and channel.dialect is not Dialect.MOCK]
+    prices = catalog.registry.prices
+    return [model.name for model in new if channel_price(channel, model, prices) is None]
 
 
 async def _price_new_ones(edits: ConfigEdits, channel: Channel, before: Channel) -> None:
@@ -113,14 +116,15 @@ async def _price_new_ones(edits: ConfigEdits, channel: Channel, before: Channel)
     names = {model.name for model in channel.models} - {model.name for model in before.models}
     if not names or not channel.known_prices:
         return
-    prices = await new_prices(channel, edits.registry, names, edits.now)
-    if wanted := [price for price in prices if price.model not in edits.registry.prices]:
-        name, count = plain(channel.name), len(wanted)
+    priced = new_prices(await with_known_prices(channel, names, edits.registry, edits.now), channel)
+    current = edits.registry.channels.get(channel.id)
+    if priced and current is not None:
+        name, count = plain(channel.name), len(priced)
         models = f"{count:,} new {plural(count, 'model')} of channel '{name}'"
         edits.commit(
             f"set the known prices of {models}",
             f"{models} {'has' if count == 1 else 'have'} no price",
-            *(Change("prices", price.model, price) for price in wanted),
+            Change("channels", channel.id, with_price(current, {price.model: price for price in priced})),
         )
         _log.info("channel '%s' lists new models; %d got known prices", name, count)
 

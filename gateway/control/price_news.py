@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+import msgspec
 from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
-from gateway.control.vendor_prices import PriceList, load, propose_prices
-from gateway.core.model_prices import channel_price, prices_in_effect, set_by_owner
+from gateway.control.vendor_prices import PriceList, known_prices, load
+from gateway.core.model_prices import channel_price, set_by_owner
 from gateway.core.price_change import OLD_MS, change_of, differs
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import Unavailable
@@ -43,16 +44,14 @@ async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
 
 def price_news(registry: Registry, find: PriceList, now: Millis) -> PriceNews:
     """What there is to know of a configuration's prices at a moment."""
-    in_use = prices_in_effect(registry)
     counts = {"up": 0, "down": 0, "new": 0}
-    for _, price in propose_prices(registry.channels.values(), registry, find, now):
-        before = registry.prices.get(price.model)
-        if differs(before, price) and not (before is not None and set_by_owner(before)):
+    for channel, served, price in known_prices(registry.channels.values(), registry, find, now):
+        before = channel_price(channel, served, registry.prices)
+        if differs(before, price) and not set_by_owner(before):
             word = change_of(before, price)
             counts["up" if word == "same" else word] += 1
     as_of = find.as_of(now)
-    own = [served.price for one in registry.channels.values() for served in one.models if served.price is not None]
-    known = {(price.model, rise.since_ms): rise for price in (*own, *in_use.values()) for rise in _rises(price, now)}
+    known = {(rise.model, rise.since_ms): rise for price in _in_use(registry) for rise in _rises(price, now)}
     rises = sorted(known.values(), key=lambda rise: rise.since_ms)
     return PriceNews(
         as_of_ms=as_of,
@@ -62,8 +61,8 @@ def price_news(registry: Registry, find: PriceList, now: Millis) -> PriceNews:
         lowered=counts["down"],
         added=counts["new"],
         rises=rises[:MOST],
-        published=list(_published_prices(registry, in_use))[:MOST],
-        hints=list(_hints(registry, in_use, find))[:MOST],
+        published=list(_published_prices(registry))[:MOST],
+        hints=list(_hints(registry, find))[:MOST],
     )
 
 
@@ -85,11 +84,19 @@ def _rises(price: Price, now: Millis) -> Iterator[PriceRise]:
             return
 
 
-def _published_prices(registry: Registry, in_use: dict[str, Price]) -> Iterator[PublishedPrice]:
+def _in_use(registry: Registry) -> Iterator[Price]:
+    """The prices at which models are charged, by the names of the models."""
+    for channel in registry.channels.values():
+        for served in channel.models:
+            if (price := channel_price(channel, served, registry.prices)) is not None:
+                yield msgspec.structs.replace(price, model=served.name)
+
+
+def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
     """Prices that upstreams publish and that are not those in use, nor nearly."""
     for channel in registry.channels.values():
         for served in channel.models:
-            told, price = served.told, channel_price(channel, served, in_use)
+            told, price = served.told, channel_price(channel, served, registry.prices)
             if told is None or price is None or set_by_owner(price):
                 continue
             if _apart(told.input, price.input) or _apart(told.output, price.output):
@@ -103,10 +110,10 @@ def _published_prices(registry: Registry, in_use: dict[str, Price]) -> Iterator[
                 )
 
 
-def _hints(registry: Registry, in_use: dict[str, Price], find: PriceList) -> Iterator[PriceHint]:
+def _hints(registry: Registry, find: PriceList) -> Iterator[PriceHint]:
     for channel in registry.channels.values():
         for served in channel.models if channel.dialect is not Dialect.MOCK else ():
-            unpriced = channel_price(channel, served, in_use) is None
+            unpriced = channel_price(channel, served, registry.prices) is None
             if unpriced and (text := find.hint(channel, served.upstream_name)):
                 yield PriceHint(model=served.name, channel=channel.name, text=text)
 

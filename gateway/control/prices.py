@@ -7,28 +7,27 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.channel_prices import own_list_prices, own_price, price_changes, with_price
 from gateway.control.edits import ConfigEdits, commit_many
 from gateway.control.request_bodies import fields, members, query, require_fields
 from gateway.control.usage import tallies, token_tallies
-from gateway.control.vendor_prices import load, propose_prices
+from gateway.control.vendor_prices import known_prices, load
 from gateway.control.views import model_views, price_view
 from gateway.core.catalog import Catalog, ModelEntry, answering
 from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
-from gateway.core.model_prices import LIKE, channel_price, in_order, set_by_owner
+from gateway.core.model_prices import LIKE, channel_price, in_order, set_by_owner, with_price
 from gateway.core.price_change import change_of, differs, guard_of
 from gateway.core.quota import known_limit
 from gateway.core.routing import place
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.human_values import count_text, pause_text
+from gateway.domain.human_values import count_text, first_of, pause_text
 from gateway.domain.patterns import near_names
 from gateway.domain.price import Price
 from gateway.domain.price_view import PriceView
-from gateway.domain.registry import Change, with_changes
+from gateway.domain.registry import Change
 from gateway.domain.text import plain
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.domain.upstream_views import ModelDetail, ModelRoute, PriceProposal
 from gateway.domain.views import ModelView
 from gateway.upstream.vendors import vendor_of
@@ -53,6 +52,8 @@ class LikeBody(msgspec.Struct, frozen=True, kw_only=True):
     """A model that has a price here, or a model of the price list: ``gpt-4o``, ``groq/llama-3.1-8b-instant``."""
 
 
+SOURCES = 2
+"""Of prices, that a sentence names."""
 MOST_VENDORS = 6
 """Of those that have a model, as many are named."""
 EDITABLE = (
@@ -70,14 +71,15 @@ EDITABLE = (
 
 
 async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
-    """GET /prices: of models by name, then those that channels have of their own."""
-    found = [price_view(price, edits.now) for _, price in sorted(edits.registry.prices.items())]
-    return found + [
+    """GET /prices: those of models, and those that they have at single channels; by name."""
+    found = [price_view(price, edits.now) for price in edits.registry.prices.values()]
+    found += [
         price_view(served.price, edits.now, served.name, channel=channel.name)
         for channel in in_order(edits.registry.channels.values())
         for served in channel.models
         if served.price is not None
     ]
+    return sorted(found, key=lambda view: (view.model, view.channel != ""))
 
 
 async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
@@ -92,9 +94,16 @@ async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
         what, change = f"the price of '{model}'", Change("prices", model, price)
     else:
         what = f"the price of '{model}' at channel '{channel.name}'"
-        change = Change("channels", channel.id, with_price(channel, model, price))
+        change = Change("channels", channel.id, with_price(_offering(channel, model), {model: price}))
     edits.commit(f"set {what}", f"{what} is as before", change)
     return price_view(price, edits.now, channel=channel.name if channel is not None else "")
+
+
+def _offering(channel: Channel, model: str) -> Channel:
+    """Raises NotFound if the channel does not offer the model."""
+    if model not in {served.name for served in channel.models}:
+        raise NotFound(f"channel '{plain(channel.name)}' does not offer the model '{plain(model)}'", param="channel")
+    return channel
 
 
 def _asked_channel(edits: ConfigEdits, request: web.Request) -> Channel | None:
@@ -125,49 +134,40 @@ def _only_one(name: str, by_vendor: Mapping[str, Price]) -> Price:
 
 
 async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceProposal]:
-    """POST /prices/import {apply, models?, channel?, accept}: what vendors charge for the models that are served.
+    """POST /prices/import {apply, models?, channel?, accept}: what upstreams publish and vendors charge for the models
+    that are served.
 
-    With ``apply`` those that differ are imported in one change, except prices that the owner set by hand, and, without
-    ``accept``, those that leap; with ``models`` and ``channel`` only these. What is answered is what was there
+    With ``apply`` those that differ are imported in one change, except where the owner set a price by hand, and,
+    without ``accept``, those that leap; with ``models`` and ``channel`` only these. What is answered is what was there
     before.
     """
     asked = PriceBody(**fields(await request.read(), PriceBody, PriceBody.__struct_fields__))
-    channels = [c for c in edits.registry.channels.values() if not asked.channel or _is(c, asked.channel)]
+    registry, now = edits.registry, edits.now
+    channels = [c for c in registry.channels.values() if not asked.channel or asked.channel in _names(c)]
     if asked.channel and not channels:
-        there = ", ".join(sorted({name for c in edits.registry.channels.values() for name in _names(c)}))
+        there = ", ".join(sorted({name for c in registry.channels.values() for name in _names(c)}))
         msg = f"there is no channel or vendor '{plain(asked.channel)}'; there are: {there or 'none'}"
         raise NotFound(msg, param="channel")
-    find, registry = await load(), edits.registry
-    found = await asyncio.to_thread(propose_prices, registry.channels.values(), registry, find, edits.now)
-    ids = {channel.id for channel in channels}
-    wanted = [(c, p) for c, p in found if c.id in ids and (asked.models is None or p.model in asked.models)]
-    proposals = [_proposal(edits, channel, price, registry.prices.get(price.model), asked) for channel, price in wanted]
-    news = {proposal.model for proposal in proposals if proposal.applied}
-    changes = [Change("prices", price.model, price) for _, price in wanted if price.model in news]
-    listed = [price for _, price in found if not _is_owners(registry.prices.get(price.model))]
-    then = with_changes(registry, [Change("prices", price.model, price) for price in listed])
-    own = await asyncio.to_thread(own_list_prices, channels, then, find, edits.now)
-    own = [(c, p) for c, p in own if asked.models is None or p.model in asked.models]
-    proposals += [_proposal(edits, c, p, own_price(c, p.model), asked, own=True) for c, p in own]
-    applied = {(one.channel, one.model) for one in proposals if one.own and one.applied}
-    changes += price_changes(registry, ((c.id, p) for c, p in own if (c.name, p.model) in applied))
-    count = len(news) + len(applied)
-    if changes:
+    find = await load()
+    known = await asyncio.to_thread(lambda: list(known_prices(channels, registry, find, now)))
+    proposals: list[PriceProposal] = []
+    prices: dict[ChannelId, dict[str, Price | None]] = {}
+    for channel, served, price in known:
+        if asked.models is not None and served.name not in asked.models:
+            continue
+        proposal = _proposal(edits, channel, served, price, asked)
+        proposals.append(proposal)
+        if proposal.applied:
+            prices.setdefault(channel.id, {})[served.name] = price
+    if prices:
+        count = count_text(sum(map(len, prices.values())), "price")
         await commit_many(
             edits,
-            f"imported {count_text(count, 'price')} from {(wanted or own)[0][1].source}",
-            f"the import of {count_text(count, 'price')} is reverted",
-            *changes,
+            f"imported {count} from {first_of(list(dict.fromkeys(price.source for _, _, price in known)), SOURCES)}",
+            f"the import of {count} is reverted",
+            *(Change("channels", id_, with_price(registry.channels[id_], own)) for id_, own in prices.items()),
         )
     return proposals
-
-
-def _is_owners(price: Price | None) -> bool:
-    return price is not None and set_by_owner(price)
-
-
-def _is(channel: Channel, name: str) -> bool:
-    return name in _names(channel)
 
 
 def _names(channel: Channel) -> Sequence[str]:
@@ -176,41 +176,43 @@ def _names(channel: Channel) -> Sequence[str]:
 
 
 def _proposal(
-    edits: ConfigEdits, channel: Channel, list_prices: Price, now: Price | None, asked: PriceBody, *, own: bool = False
+    edits: ConfigEdits, channel: Channel, served: ServedModel, known: Price, asked: PriceBody
 ) -> PriceProposal:
-    kept = now is not None and set_by_owner(now)
-    changes, guard = differs(now, list_prices), guard_of(now, list_prices)
+    now = channel_price(channel, served, edits.registry.prices)
+    kept, changes, guard = set_by_owner(now), differs(now, known), guard_of(now, known)
     return PriceProposal(
-        model=list_prices.model,
+        model=served.name,
         channel=channel.name,
-        now=price_view(now, edits.now) if now is not None else None,
-        listed=price_view(list_prices, edits.now),
+        now=price_view(now, edits.now, served.name) if now is not None else None,
+        listed=price_view(known, edits.now, served.name),
         kept=kept,
         differs=changes,
-        change=change_of(now, list_prices),
+        change=change_of(now, known),
         guard=guard,
         applied=asked.apply and changes and not kept and (asked.accept or not guard),
-        own=own,
     )
 
 
 async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /prices/{model}[?channel=REF]: it is unpriced from now on, or has no price of its own at that channel."""
+    """DELETE /prices/{model}[?channel=REF]: it is unpriced from now on, or has no price of its own at that channel.
+
+    Without a channel a price that the owner set for a single one stays.
+    """
     model = request.match_info["model"]
     if (channel := _asked_channel(edits, request)) is not None:
-        if own_price(channel, model) is None:
+        if all(served.price is None for served in channel.models if served.name == model):
             raise NotFound(f"channel '{channel.name}' has no price of its own for '{plain(model)}'", param="model")
-        what, change = f"the price of '{model}' at channel '{channel.name}'", with_price(channel, model, None)
+        what, change = f"the price of '{model}' at channel '{channel.name}'", with_price(channel, {model: None})
         return edits.commit(f"removed {what}", f"{what} is back", Change("channels", channel.id, change))
     return edits.commit(
-        f"removed the price of '{model}'", f"the price of '{model}' is back", _removal_change(edits, model)
+        f"removed the price of '{model}'", f"the price of '{model}' is back", *_removal_changes(edits, model)
     )
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
     """For a batch: the model, and the price it gets; without a body, it gets none."""
     if body is None:
-        return ref, [_removal_change(edits, ref)]
+        return ref, _removal_changes(edits, ref)
     return ref, [Change("prices", ref, await _price_of(edits, ref, body))]
 
 
@@ -221,7 +223,7 @@ async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:
         require_fields(body, "input", "output")
         price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE))
     validation.price(price)
-    return _with_known_context(price, edits.registry.prices.get(model))
+    return _with_known_context(price, edits.engine.catalog.price(model))
 
 
 def _with_known_context(price: Price, before: Price | None) -> Price:
@@ -232,12 +234,19 @@ def _with_known_context(price: Price, before: Price | None) -> Price:
     return msgspec.structs.replace(price, context=before.context, context_source=source)
 
 
-def _removal_change(edits: ConfigEdits, model: str) -> Change:
-    if model not in edits.registry.prices:
+def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
+    """Without the model's price, also as it was imported for channels. Raises NotFound if there is none."""
+    changes = [Change("prices", model, None)] if model in edits.registry.prices else []
+    changes += [
+        Change("channels", channel.id, with_price(channel, {model: None}))
+        for channel in edits.registry.channels.values()
+        if any(one.name == model and one.price and not set_by_owner(one.price) for one in channel.models)
+    ]
+    if not changes:
         target = edits.engine.catalog.price(model)
         other = "" if target is None else f"; it is another name of '{plain(target.model)}' and has that price"
         raise NotFound(f"there is no price for '{plain(model)}'{other}", param="model")
-    return Change("prices", model, None)
+    return changes
 
 
 async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
@@ -322,7 +331,7 @@ def _model_route(engine: Engine, channel: Channel, served: ServedModel) -> Model
 
 
 def _route_price(engine: Engine, channel: Channel, served: ServedModel) -> PriceView | None:
-    price = channel_price(channel, served, engine.catalog.named)
+    price = channel_price(channel, served, engine.catalog.registry.prices)
     return None if price is None else price_view(price, engine.now(), served.name)
 
 

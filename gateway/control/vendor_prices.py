@@ -6,20 +6,21 @@ thread.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from gateway.control.list_amounts import list_date, list_price
 from gateway.control.list_rows import ListNames
-from gateway.core.model_prices import is_mapping, set_by_owner
-from gateway.core.price_change import differs, guard_of
+from gateway.core.model_prices import channel_price, in_order, is_free_server, set_by_owner, with_price
+from gateway.core.price_change import guard_of
 from gateway.domain.channel import Channel, ServedModel, UpstreamModels
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price
 from gateway.domain.registry import Registry
 from gateway.domain.units import ChannelId, Millis, Nanos
+from gateway.domain.urls import is_near
 from gateway.upstream.vendors import vendor_of
 
 if TYPE_CHECKING:
@@ -34,99 +35,70 @@ async def load() -> "PriceList":
     return await asyncio.to_thread(_load)
 
 
-def propose_prices(
+def known_prices(
     channels: Iterable[Channel], registry: Registry, find: Find, now: Millis
-) -> list[tuple[Channel, Price]]:
-    """The list price of every model that is served, from the first of its channels whose vendor is known.
-
-    Of a model that is in no list of ours the price is used that its upstream publishes. A mapping that has the same
-    price from its target needs none of its own.
-    """
-    found: dict[str, tuple[Channel, Price]] = {}
-    targets: dict[str, str] = {}
-    for channel in sorted(channels, key=lambda c: (-c.priority, c.name)):
-        for served in channel.models:
-            price = None if served.name in found else known_price(channel, served, registry, find, now)
-            if price is not None:
-                found[served.name] = (channel, price)
-                targets[served.name] = served.upstream_name
-    known = {name: price for name, (_, price) in found.items()} | registry.prices
-    return [
-        found[name]
-        for name in sorted(found)
-        if name in registry.prices or not _inherits(found[name][1], targets[name], known)
-    ]
-
-
-async def new_prices(channel: Channel, registry: Registry, names: Collection[str], now: Millis) -> list[Price]:
-    """Known prices of those of a channel's models that are named and have none, unless they look wrong.
-
-    Without the price list only what the upstream itself publishes is known.
-    """
-    wanted = [served for served in channel.models if served.name in names and served.name not in registry.prices]
-    if not wanted:
-        return []
-    return await asyncio.to_thread(_list_prices, channel, wanted, registry, await _find(), now)
-
-
-async def prices_elsewhere(channel: Channel, registry: Registry, names: Collection[str], now: Millis) -> list[Price]:
-    """Those of the named models' prices that are right for what the channel maps them to.
-
-    Another channel tells so, that offers the same model by that name and knows this list price for it. A name that has
-    its target's price without one of its own is left out.
-    """
-    wanted = {(served.name, served.upstream_name) for served in channel.models if served.name in names}
-    there = [
-        (one, served)
-        for one in registry.channels.values()
-        for served in (one.models if one.id != channel.id else ())
-        if (served.name, served.upstream_name) in wanted and served.name in registry.prices
-    ]
-    if not there:
-        return []
-    find = await _find()
-    left = {name: price for name, price in registry.prices.items() if name not in names}
-
-    def right(at: Channel, served: ServedModel) -> bool:
-        price = known_price(at, served, registry, find, now)
-        same = price is not None and not differs(registry.prices[served.name], price)
-        return same and not _inherits(registry.prices[served.name], served.upstream_name, left)
-
-    kept = await asyncio.to_thread(lambda: {served.name for at, served in there if right(at, served)})
-    return [registry.prices[name] for name in sorted(kept)]
-
-
-async def _find() -> Find:
-    try:
-        return await load()
-    except Unavailable:
-        return _nothing
-
-
-def _list_prices(
-    channel: Channel, wanted: Sequence[ServedModel], registry: Registry, find: Find, now: Millis
-) -> list[Price]:
-    found: dict[str, Price] = {}
-    for served in sorted(wanted, key=is_mapping):  # the targets first
-        price = known_price(channel, served, registry, find, now)
-        if price is None or guard_of(None, price):
-            continue
-        if not _inherits(price, served.upstream_name, found | registry.prices):
-            found[served.name] = price
-    return list(found.values())
+) -> Iterator[tuple[Channel, ServedModel, Price]]:
+    """What is known of the prices of all that channels serve, without local servers: these ask for nothing."""
+    for channel in in_order(channels):
+        for served in () if is_free_server(channel) else channel.models:
+            if (price := known_price(channel, served, registry, find, now)) is not None:
+                yield channel, served, price
 
 
 def known_price(channel: Channel, served: ServedModel, registry: Registry, find: Find, now: Millis) -> Price | None:
-    """The vendor's list price of a channel's model, else the one that its upstream publishes."""
-    return find(channel, served, now) or upstream_price(channel, served, registry.lists, now)
+    """What the upstream publishes for a channel's model today, else the list price of the channel's vendor.
+
+    Some publish zeros for what they do not sell by the token; a price of the list comes before these. A relay on the
+    internet whose vendor is not known is taken to ask what the model costs at another channel; the source says so.
+    """
+    published = upstream_price(channel, served, registry.lists, now)
+    if published is not None and not published.free:
+        return published
+    return find(channel, served, now) or published or _elsewhere(channel, served, registry, find, now)
 
 
-def _inherits(price: Price, target: str, prices: Mapping[str, Price]) -> bool:
-    """Whether a model need not have this price, because its target's applies: the owner's, or the same one."""
-    there = prices.get(target) if target != price.model else None
-    if there is None or set_by_owner(there):
-        return there is not None
-    return not differs(msgspec.structs.replace(there, model=price.model), price)
+def _elsewhere(channel: Channel, served: ServedModel, registry: Registry, find: Find, now: Millis) -> Price | None:
+    if vendor_of(channel.preset, channel.base_url).name or not channel.base_url or is_near(channel.base_url):
+        return None
+    for other in in_order(registry.channels.values()):
+        for model in other.models if other.id != channel.id else ():
+            price = find(other, model, now) if model.upstream_name == served.upstream_name else None
+            if price is not None:
+                return msgspec.structs.replace(price, source=f"{price.source}, as at channel {other.name}")
+    return None
+
+
+async def with_known_prices(channel: Channel, names: Collection[str], registry: Registry, now: Millis) -> Channel:
+    """The channel with known prices for those of its models that are named and have none, unless they look wrong.
+
+    Without the price list only what the upstream itself publishes is known.
+    """
+    wanted = [
+        served
+        for served in channel.models
+        if served.name in names
+        and served.price is None
+        and not set_by_owner(channel_price(channel, served, registry.prices))
+    ]
+    if not wanted:
+        return channel
+    try:
+        find: Find = await load()
+    except Unavailable:
+        find = _nothing
+    part = msgspec.structs.replace(channel, models=tuple(wanted))
+    found = await asyncio.to_thread(lambda: list(known_prices([part], registry, find, now)))
+    return with_price(channel, {served.name: price for _, served, price in found if not guard_of(None, price)})
+
+
+def new_prices(channel: Channel, old: Channel | None) -> list[Price]:
+    """The imported prices that a channel has and did not have before, by the public names of its models."""
+    before = [served.price for served in old.models] if old is not None else []
+    return [
+        msgspec.structs.replace(price, model=served.name)
+        for served in channel.models
+        if (price := served.price) is not None and not set_by_owner(price) and price not in before
+    ]
 
 
 def _nothing(_channel: Channel, _served: ServedModel, _now: Millis) -> None:
@@ -141,7 +113,7 @@ def upstream_price(
         return None
     listed = lists.get(channel.id)
     return Price(
-        model=served.name,
+        model=served.upstream_name,
         input=served.told.input,
         output=served.told.output,
         cached_input=served.told.cached_input,
@@ -168,7 +140,8 @@ class PriceList:
     def __call__(self, channel: Channel, served: ServedModel, now: Millis) -> Price | None:
         """The list price of a channel's model."""
         vendor = self._vendor(channel)
-        return None if vendor is None else self._price(vendor, served.upstream_name, served.name, now, channel.base_url)
+        name = served.upstream_name
+        return None if vendor is None else self._price(vendor, name, name, now, channel.base_url)
 
     def hint(self, channel: Channel, upstream: str) -> str:
         """Why a channel's model has no list price, and the closest names that have one; empty: nothing is known."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from gateway.core.group_policy import Offer, Rank, models_after, rank_offers
-from gateway.core.model_prices import PricesNow, channel_price, prices_by_model, prices_in_effect
+from gateway.core.model_prices import PricesNow, channel_price, prices_by_model
 from gateway.core.quota import NO_EFFECTS, ChannelEffects, effects_of, known_limit, with_limit
 from gateway.core.rate_scopes import (
     CallScopes,
@@ -115,18 +115,13 @@ class Catalog:
         self.registry = registry
         self.token_by_digest = {t.digest: t for t in registry.tokens.values()}.get
         """Gives the token whose key has this digest; None if there is none."""
-        self.named = named = prices_in_effect(registry)
-        """The prices of models, mappings included, without those of channels."""
-        self.prices: Mapping[str, Price] = prices_by_model(named, registry)
-        """What each model costs, mappings included; of a model without a price of its own what its first channel with
-        one asks."""
+        self.prices: Mapping[str, Price] = prices_by_model(registry)
+        """What each model costs: the owner's price, else what its first channel with one asks."""
         self.prices_at = PricesNow().at
         """Gives the price of calls that begin at a moment, of prices of this catalog."""
         self.price = self.prices.get
         """Gives the price of a model; None if it has none."""
-        self._groups = {
-            name: _group_models(group, registry, named, self.prices) for name, group in registry.groups.items()
-        }
+        self._groups = {name: _group_models(group, registry, self.prices) for name, group in registry.groups.items()}
         self.seen: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}
         """What tokens see that were asked for, by their group and patterns; see ``visible``."""
         self.scopes: dict[TokenId, CallScopes] = {}
@@ -224,9 +219,7 @@ def answering(entry: ModelEntry) -> ModelEntry:
     return entry.fallbacks[0] if entry.fallbacks and not entry.routes else entry
 
 
-def _group_models(
-    group: Group, registry: Registry, named: Mapping[str, Price], priced: Container[str]
-) -> dict[str, ModelEntry]:
+def _group_models(group: Group, registry: Registry, priced: Container[str]) -> dict[str, ModelEntry]:
     offers: dict[str, list[tuple[Channel, ServedModel]]] = {}
     limits: dict[str, list[int | None]] = {}
     ways: dict[ChannelId, _ChannelRoute] = {}
@@ -235,17 +228,16 @@ def _group_models(
             ways[channel.id] = _ChannelRoute(channel_scope(channel, registry.settings), _with_one_key(channel))
             for served in channel.models:
                 if matches(served.name, group.models):
-                    price = registry.prices.get(served.name) or registry.prices.get(served.upstream_name)
+                    price = channel_price(channel, served, registry.prices)
                     known = with_limit(channel, served, price)
-                    own = channel_price(channel, served, named)
-                    offer = (channel, known if own is known.price else msgspec.structs.replace(known, price=own))
+                    offer = (channel, known if price is known.price else msgspec.structs.replace(known, price=price))
                     offers.setdefault(served.name, []).append(offer)
                     limits.setdefault(served.name, []).append(known_limit(channel, served))
     entries = {}
     if registry.settings.refuse_unpriced:
         offers = {name: _priced_offers(found) for name, found in offers.items()}
     for name in sorted(offers):
-        order = rank_offers(group.policy, offers[name], registry)
+        order = rank_offers(group.policy, offers[name])
         entry = _entry(name, [_route(offer, rank, ways[offer[0].id]) for offer, rank in order])
         entries[name] = msgspec.structs.replace(entry, max_output=_largest(limits[name]))
     if not group.fallbacks:

@@ -22,7 +22,7 @@ from gateway.domain.fields import FIELDS
 from gateway.domain.group import Group, as_successor
 from gateway.domain.history import EntityChange, Fields, HistoryEntry, undone_entries, where_they_differ
 from gateway.domain.money import dollars
-from gateway.domain.price import Price
+from gateway.domain.price import RATE_WORDS, Price
 from gateway.domain.quoting import names_text
 from gateway.domain.registry import Change, Entity, Registry, RetiredKey, Table, with_changes
 from gateway.domain.settings import Settings
@@ -111,7 +111,7 @@ def differences_of(changes: Sequence[EntityChange], before: Registry, after: Reg
                 shown_before.setdefault(name, _words(change.table, old).get(name, ""))
                 shown_after.setdefault(name, _words(change.table, new).get(name, ""))
             section = _SECTIONS[change.table]
-            _tell_apart(shown_before, shown_after, form(old, section), form(new, section))
+            _tell_apart(shown_before, shown_after, *(form(_without_prices(one), section) for one in (old, new)))
         fields = list(_fields(shown_before, shown_after))
         if what == "changed":  # secrets that look alike differ, too
             differing = (change.before or {}).keys() | (change.after or {}).keys()
@@ -211,13 +211,31 @@ def _former(
     if others := _differing(kept.table, now, becomes):
         raise _contradiction(kept, "was changed since", newer, others)
     rest = {name: value for name, value in (present or {}).items() if name not in names}
+    if kept.table == "channels" and "models" in names:
+        was = {**was, "models": _former_models(*(one.get("models", []) for one in (was, becomes, now)))}
     return _open(kept.table, rest | was, opener)
+
+
+def _former_models(was: list[Fields], then: list[Fields], now: list[Fields]) -> list[Fields]:
+    """The models as they were, without what the upstream lists no more, and with what it lists since the change."""
+    before, after, there = ({model["name"] for model in models} for models in (was, then, now))
+    gone = after - there
+    kept = [model for model in was if not (model.get("live") and model["name"] in gone)]
+    return kept + [model for model in now if model.get("live") and model["name"] not in before | after]
 
 
 def _differing(table: Table, now: Fields, then: Fields) -> set[str]:
     """The names of the fields that the owner has changed since."""
+    was, prices = _prices(then), _prices(now)
+    repriced = any(was[model] != prices[model] for model in was.keys() & prices.keys())
     now, then = _owner_fields(table, now), _owner_fields(table, then)
-    return {name for name in now.keys() | then.keys() if now.get(name) != then.get(name)}
+    found = {name for name in now.keys() | then.keys() if now.get(name) != then.get(name)}
+    return found | {"models"} if repriced else found
+
+
+def _prices(channel: Fields) -> dict[tuple[str, str], object]:
+    """What a channel has of its own, by the names of a model."""
+    return {(m["name"], m.get("upstream", "")): m.get("price") for m in channel.get("models", ())}
 
 
 def _owner_fields(table: Table, fields: Fields) -> Fields:
@@ -393,15 +411,34 @@ def _shown_fields(table: Table, entity: Entity | None) -> dict[str, str]:
         return {}
     if isinstance(entity, Grant):
         return {"amount": dollars(entity.nanos)} | ({"note": entity.note} if entity.note else {})
-    known = _words(table, entity)
-    shown = {name: known.get(name) or inline(value) for name, value in form(entity, _SECTIONS[table]).items()}
+    known, fields = _words(table, entity), form(_without_prices(entity), _SECTIONS[table])
+    shown = {name: known.get(name) or inline(value) for name, value in fields.items()}
     if isinstance(entity, Channel):
+        own = [(model.name, model.price) for model in entity.models]
+        shown |= {f"price of {plain(name, 80)}": _price_text(price) for name, price in own if price is not None}
         hidden = _replace_secrets(entity, lambda _: HIDDEN)
         secret: Mapping[str, Any] = {"headers": hidden.headers, "proxy": hidden.proxy}
         shown |= {name: inline(value) for name, value in secret.items() if value}
         shown = {name: text for name, text in shown.items() if name not in ("key", "keys")}
         shown |= {"keys" if entity.keys else "key": _keys_text(entity)} if entity.key else {}
     return shown
+
+
+def _without_prices(entity: Entity) -> Entity:
+    """A channel without the prices that it has of its own, for these are shown one by one."""
+    if not isinstance(entity, Channel):
+        return entity
+    return msgspec.structs.replace(entity, models=tuple(msgspec.structs.replace(m, price=None) for m in entity.models))
+
+
+def _price_text(price: Price) -> str:
+    """A price in short: ``$3.00 / $15.00, cached input $0.30, 2 rules``."""
+    parts = [f"{dollars(price.input)} / {dollars(price.output)}"]
+    named = {"cached input": price.cached_input, "cache write": price.cache_write, "a call": price.per_call or None}
+    parts += [f"{name} {dollars(nanos)}" for name, nanos in named.items() if nanos is not None]
+    parts += [f"{RATE_WORDS[name]} {dollars(nanos)}" for name, nanos in price.extras.items()]
+    counts = {"tier": len(price.tiers), "rule": len(price.rules)}
+    return ", ".join([*parts, *(f"{count} {noun}{'s' * (count > 1)}" for noun, count in counts.items() if count)])
 
 
 def _words(table: Table, entity: Entity) -> dict[str, str]:

@@ -154,7 +154,7 @@ class Engine:
         self.answers.serve()
         for channel_id in {ChannelId(c.key) for c in changes if c.table == "channels"}:
             old, new = before.get(channel_id), self.catalog.registry.channels.get(channel_id)
-            if old is not None and new is not None and (old.models, old.patterns) != (new.models, new.patterns):
+            if old is not None and new is not None and _models_of(old) != _models_of(new):
                 self.health.relearn_models(channel_id)
             if _rewired(old, new):
                 self.health.clear(channel_id)
@@ -258,6 +258,11 @@ class Engine:
 def _soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
     with suppress(RuntimeError):  # the loop has ended; nobody is listening any more
         loop.call_soon_threadsafe(do)
+
+
+def _models_of(channel: Channel) -> object:
+    """What decides which models a channel offers; their prices do not."""
+    return channel.patterns, [(served.name, served.upstream) for served in channel.models]
 
 
 def _rewired(before: Channel | None, after: Channel | None) -> bool:

@@ -4,6 +4,7 @@ The account with ten dollars, the group ``default``, the channel ``demo`` of dia
 the server starts without any token, a first token.
 """
 
+from gateway.core.model_prices import imported_to_channels
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.group import Group
@@ -21,6 +22,11 @@ FIRST_TOKEN = "first"
 def is_fresh(registry: Registry) -> bool:
     """Whether nothing was ever configured here."""
     return not (registry.grants or registry.groups or registry.channels or registry.tokens)
+
+
+def first_changes(registry: Registry, now: Millis) -> list[Change]:
+    """What a home begins with if it is empty; of another one what an earlier version kept in another place."""
+    return beginnings(now) if is_fresh(registry) else imported_to_channels(registry)
 
 
 def beginnings(now: Millis) -> list[Change]:

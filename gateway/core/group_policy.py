@@ -1,11 +1,10 @@
 """In which order a group's channels are tried for a model, and which other models may answer instead. Pure.
 
 Both are worked out when the configuration changes. ``priority``: the highest first. ``cheapest``: by what three input
-tokens and one output token cost there: the upstream's own price, else the price of its name of the model, else the
-model's; local servers without a price are free. ``local``: servers of this machine and this network first, each only
-while it has no other call, unless its limits say otherwise. ``fastest``: as measured, which ``routing`` looks up. Equal
-ones are ordered by priority. A hold covers the most expensive fallback that can be paid; what is charged is the price
-of the one that answered.
+tokens and one output token cost there: what the upstream itself publishes, else the price in use; local servers without
+one are free. ``local``: servers of this machine and this network first, each only while it has no other call, unless
+its limits say otherwise. ``fastest``: as measured, which ``routing`` looks up. Equal ones are ordered by priority. A
+hold covers the most expensive fallback that can be paid; what is charged is the price of the one that answered.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,6 @@ from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Fallback, Policy
 from gateway.domain.money import brief_dollars
 from gateway.domain.patterns import matches
-from gateway.domain.registry import Registry
 from gateway.domain.units import MILLION
 from gateway.domain.urls import is_near
 
@@ -44,9 +42,9 @@ class Rank(msgspec.Struct, frozen=True):
     """Which one is first is measured."""
 
 
-def rank_offers(policy: Policy, offers: Sequence[Offer], registry: Registry) -> list[tuple[Offer, Rank]]:
+def rank_offers(policy: Policy, offers: Sequence[Offer]) -> list[tuple[Offer, Rank]]:
     """The channels of one model in the order in which they are tried."""
-    marked = sorted((*_mark(policy, offer, registry), offer[0].name, offer) for offer in offers)
+    marked = sorted((*_mark(policy, offer), offer[0].name, offer) for offer in offers)
     marks = sorted({mark for mark, *_ in marked})
     timed = policy is Policy.FASTEST
     return [
@@ -59,7 +57,7 @@ def is_local(channel: Channel) -> bool:
     return not channel.dialect.info.needs_url or is_near(channel.base_url)
 
 
-def _mark(policy: Policy, offer: Offer, registry: Registry) -> tuple[tuple[int, int], str]:
+def _mark(policy: Policy, offer: Offer) -> tuple[tuple[int, int], str]:
     """The sort key, smaller first, and the same in words."""
     channel, priority = offer[0], f"priority {offer[0].priority}"
     if policy is Policy.FASTEST:
@@ -68,17 +66,17 @@ def _mark(policy: Policy, offer: Offer, registry: Registry) -> tuple[tuple[int, 
         near = is_local(channel)
         return (not near, -channel.priority), f"{'local' if near else 'not local'}, {priority}"
     if policy is Policy.CHEAPEST:
-        nanos = _dearness(offer, registry)
+        nanos = _dearness(offer)
         if nanos is None:
             return (UNKNOWN, -channel.priority), f"price unknown, {priority}"
         return (nanos, -channel.priority), f"about {brief_dollars(nanos)} a million tokens, {priority}"
     return (0, -channel.priority), priority
 
 
-def _dearness(offer: Offer, registry: Registry) -> int | None:
+def _dearness(offer: Offer) -> int | None:
     """Nano-dollars per million tokens at this channel; None if its price is not known."""
     channel, served = offer
-    price = served.told or registry.prices.get(served.upstream_name) or registry.prices.get(served.name)
+    price = served.told or served.price
     if price is None:
         return 0 if is_local(channel) else None
     return (3 * price.input + price.output) * channel.cost_factor // (4 * MILLION)

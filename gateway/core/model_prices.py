@@ -1,22 +1,20 @@
 """Model prices: which price applies to a model at a channel, and who set it.
 
 Of these the first one counts: the price that the owner set for the model at that channel; the one the owner set for the
-model; the one imported for that channel, which its upstream publishes or its vendor lists; nothing at all at a local
-server; the one imported for the model.
-
-A price is set by the owner, or imported from a price list. A model that a channel offers under another name (a mapping)
-has the price of its target, the model it stands for there, unless it has one of its own. A price that the owner set
-comes before an imported one: a mapping whose own price was imported follows its target once the owner prices that.
+model, by its name or by the name of what it stands for there; the one imported for that channel, which its upstream
+publishes or its vendor lists; nothing at all at a local server; the one that came with the model's name, such as the
+demo's.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from gateway.core.price_change import differs
+import msgspec
+
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.cost import dearest
 from gateway.domain.group import Group
 from gateway.domain.price import Price, in_force, multiply
-from gateway.domain.registry import Registry
+from gateway.domain.registry import Change, Registry
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.urls import is_near
 from gateway.upstream.vendors import LOCAL, vendor_of
@@ -27,9 +25,9 @@ LIKE = "like "
 """How the source of a price begins that the owner copied from another model."""
 
 
-def set_by_owner(price: Price) -> bool:
+def set_by_owner(price: Price | None) -> bool:
     """Whether the owner chose this price; then no list replaces it."""
-    return price.source == MANUAL or price.source.startswith(LIKE)
+    return price is not None and (price.source == MANUAL or price.source.startswith(LIKE))
 
 
 LOCAL_SOURCE = "local server"
@@ -37,17 +35,20 @@ LOCAL_SOURCE = "local server"
 
 
 def channel_price(channel: Channel, served: ServedModel, prices: Mapping[str, Price]) -> Price | None:
-    """What a model costs at a channel; None: it is not known. ``prices``: of models, see ``prices_in_effect``."""
-    own, named = served.price, prices.get(served.name)
-    if own is not None and set_by_owner(own):
+    """What a model costs at a channel; None: it is not known. ``prices``: those of models by name."""
+    own = served.price
+    if set_by_owner(own):
         return own
-    if named is not None and set_by_owner(named):
-        return named
+    named = prices.get(served.name)
+    meant = prices.get(served.upstream) if served.upstream else None
+    for price in (named, meant):
+        if set_by_owner(price):
+            return price
     if own is not None:
         return own
     if is_free_server(channel):
         return Price(model=served.name, input=Nanos(0), output=Nanos(0), source=LOCAL_SOURCE)
-    return named
+    return named or meant
 
 
 def is_free_server(channel: Channel) -> bool:
@@ -56,36 +57,38 @@ def is_free_server(channel: Channel) -> bool:
     return known and (bool(channel.preset) or is_near(channel.base_url))
 
 
-def prices_in_effect(registry: Registry) -> dict[str, Price]:
-    """The price of each model that has one, by public name; of a mapping that has none of its own its target's."""
-    own = registry.prices
-    found = dict(own)
-    targets: dict[str, list[str]] = {}
-    models: set[str] = set()
-    """Those that some channel offers under its upstream's name: they are more than a mapping."""
+def prices_by_model(registry: Registry) -> dict[str, Price]:
+    """The price of each model that has one, by public name: the owner's, else what its first channel with one asks."""
+    found = {name: price for name, price in registry.prices.items() if set_by_owner(price)}
     for channel in in_order(registry.channels.values()):
         for served in channel.models:
-            if is_mapping(served):
-                targets.setdefault(served.name, []).append(served.upstream)
-            else:
-                models.add(served.name)
-    for name, others in targets.items():
-        price = own.get(name)
-        if price is None or (name not in models and not set_by_owner(price)):
-            target = next((own[other] for other in others if other in own), None)
-            if target is not None and (price is None or set_by_owner(target)):
-                found[name] = target
-    return found
-
-
-def prices_by_model(named: Mapping[str, Price], registry: Registry) -> dict[str, Price]:
-    """The same, and of a model without a price of its own what its first channel with one asks."""
-    found = dict(named)
-    for channel in in_order(registry.channels.values()):
-        for served in channel.models:
-            if served.name not in found and (price := channel_price(channel, served, named)) is not None:
+            if served.name not in found and (price := channel_price(channel, served, registry.prices)) is not None:
                 found[served.name] = price
-    return found
+    return {**registry.prices, **found}
+
+
+def with_price(channel: Channel, prices: Mapping[str, Price | None]) -> Channel:
+    """The channel with these prices of its own, by the names of its models; None: without one."""
+    models = tuple(
+        msgspec.structs.replace(served, price=prices[served.name]) if served.name in prices else served
+        for served in channel.models
+    )
+    return msgspec.structs.replace(channel, models=models)
+
+
+def imported_to_channels(registry: Registry) -> list[Change]:
+    """Gives the channels their imported prices, where a home has these by the names of models alone."""
+    changes, moved = [], set[str]()
+    listed = {name: price for name, price in registry.prices.items() if price.as_of and not set_by_owner(price)}
+    for channel in registry.channels.values() if listed else ():
+        own: dict[str, Price | None] = {}
+        for served in channel.models:
+            price = channel_price(channel, served, registry.prices)
+            if price is not None and listed.get(price.model) is price:
+                own[served.name] = msgspec.structs.replace(price, model=served.upstream_name)
+                moved.add(price.model)
+        changes += [Change("channels", channel.id, with_price(channel, own))] if own else []
+    return [*changes, *(Change("prices", name, None) for name in sorted(moved))]
 
 
 def different_prices(prices: Iterable[Price], group: Group | None) -> list[Price]:
@@ -116,38 +119,6 @@ class PricesNow:
         return found[1]
 
 
-def own_prices(
-    channel: Channel, registry: Registry, prices: Mapping[str, Price]
-) -> Iterator[tuple[Channel, ServedModel, Price]]:
-    """Mappings of the channel's names, here and at other channels, that do not have the price of their target.
-
-    Their name has the list price of a model of that name, or of what it stands for at another channel. A price that the
-    owner set for the name itself is meant for all.
-    """
-    names = {served.name for served in channel.models}
-    models = {m.name for one in registry.channels.values() for m in one.models if not is_mapping(m)}
-    targets: dict[str, set[str]] = {}
-    for served in (served for one in registry.channels.values() for served in one.models):
-        targets.setdefault(served.name, set()).add(served.upstream_name)
-    for one in in_order(registry.channels.values()):
-        for served in one.models:
-            price, own = prices.get(served.name), registry.prices.get(served.name)
-            if served.name not in names or not is_mapping(served) or price is None or (own and set_by_owner(own)):
-                continue
-            if price is own and served.upstream in targets and served.upstream not in models:
-                continue  # the price of that name is the one of what it stands for, not of the upstream's model
-            target = registry.prices.get(served.upstream)
-            if target is None and price is own and (len(targets[served.name]) == 1 or one.id != channel.id):
-                continue  # the list price of a target that nobody offers under its own name
-            if target is None or differs(target, price):
-                yield one, served, price
-
-
 def in_order(channels: Iterable[Channel]) -> list[Channel]:
     """Channels as their prices count: those in use first, then by priority and name."""
     return sorted(channels, key=lambda channel: (not channel.enabled, -channel.priority, channel.name))
-
-
-def is_mapping(served: ServedModel) -> bool:
-    """Whether the channel offers the model under another name than its upstream's."""
-    return served.upstream not in ("", served.name)

@@ -86,4 +86,5 @@ def _at(price: Price, above: int) -> Rates:
 
 
 def _bare(price: Price) -> Price:
-    return msgspec.structs.replace(price, source="", updated=Millis(0), as_of=Millis(0), context_source="")
+    about = {"source": "", "updated": Millis(0), "as_of": Millis(0), "context": None, "context_source": ""}
+    return msgspec.structs.replace(price, model="", **about)

@@ -128,19 +128,6 @@ class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is imported only if that is accepted: a steep rise, or what looks like another unit. Else empty."""
     applied: bool = False
     """It was imported by this very request."""
-    own: bool = False
-    """It is for the calls of this channel alone: another channel's price holds for the model."""
-
-
-class OwnPrice(msgspec.Struct, frozen=True, kw_only=True):
-    """A mapping that does not have the price of its target, because its name has another one."""
-
-    name: str
-    channel: str
-    """The name of the channel that has the mapping."""
-    target: str
-    price: PriceView
-    """Of its name, whichever channel answers."""
 
 
 class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
@@ -152,20 +139,11 @@ class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
     """Its models that have no price: their calls are counted, not charged, or refused."""
     refuses_unpriced: bool = False
     """Calls of models without a price are refused."""
-    own_prices: tuple[OwnPrice, ...] = ()
-    """Mappings of its names that do not have the price of their target, although the owner did not set theirs: its own
-    ones, and those of other channels.
-    """
-
     unchanged: bool = False
     """Everything was so already, also what is not shown."""
 
     def of_changed(self, before: ChannelView) -> "SavedChannel":
-        """The same; of models without a price, or without that of their target, only those that an edit changed."""
+        """The same; of models without a price only those that an edit changed."""
         known = {(model.name, model.upstream) for model in before.models}
         changed = {model.name for model in self.models if (model.name, model.upstream) not in known}
-        return msgspec.structs.replace(
-            self,
-            unpriced=tuple(name for name in self.unpriced if name in changed),
-            own_prices=tuple(one for one in self.own_prices if one.name in changed),
-        )
+        return msgspec.structs.replace(self, unpriced=tuple(name for name in self.unpriced if name in changed))

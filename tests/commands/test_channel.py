@@ -8,7 +8,7 @@ from gateway.commands.options import now
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
-from gateway.domain.upstream_views import OwnPrice, PresetView, SavedChannel
+from gateway.domain.upstream_views import PresetView, SavedChannel
 from tests.commands.runner import Control, run
 from tests.commands.samples import CHANNEL, GROUP, PRICE, TOKEN
 
@@ -166,23 +166,6 @@ def test_an_edit_says_which_prices_new_models_got() -> None:
         control = Control({"GET /channels/c": before, "PATCH /channels/ch_1": saved, "GET /groups": []})
         ran = run("channel", "edit", "c", "--models", "a", control=control)
         assert ("note: my own has no price" in ran.err) is noted
-
-
-def test_an_edit_says_which_new_mappings_do_not_have_the_price_of_their_target() -> None:
-    price = replace(PRICE, model="gpt-4o-mini")
-    own = OwnPrice(name="gpt-4o-mini", channel=SAVED.name, price=price, target="qwen3:8b")
-    other = replace(own, channel="lan", price=replace(PRICE, model="o3"), target="qwen3:4b")
-    models = (ServedModel(name="gpt-4o-mini", upstream="qwen3:8b"),)
-    saved = replace(SAVED, new_prices=(), unpriced=(), models=models, own_prices=(own, other))
-    mapped = replace(CHANNEL, models=models)
-    for before, noted in ((CHANNEL, True), (mapped, False)):
-        control = Control({"GET /channels/c": before, "PATCH /channels/ch_1": saved, "GET /groups": []})
-        err = run("channel", "edit", "c", "--map", "gpt-4o-mini=qwen3:8b", control=control).err
-        text = (
-            "note: calls of 'gpt-4o-mini' cost $2.50 / $10.00 here, too, the price of that name, not that of 'qwen3:8b'"
-        )
-        assert (text in err) is noted
-        assert ("cost $2.50 / $10.00 at channel 'lan', too, the price of 'o3', not that of 'qwen3:4b'" in err) is noted
 
 
 def test_the_dialect_can_be_changed() -> None:

@@ -1,5 +1,7 @@
 """Prices of single channels: set, shown, imported, and kept when the channel is edited."""
 
+from itertools import permutations
+
 import pytest
 
 from gateway.client.control import ControlClient
@@ -58,21 +60,34 @@ async def test_a_senseless_price_in_a_channel_is_refused(owner: ControlClient) -
         await owner.edit_channel("up", {"models": [{"name": "m", "price": {"model": "m", "input": -1, "output": 1}}]})
 
 
-async def test_an_import_gives_each_channel_its_vendors_price(owner: ControlClient, gateway: Gateway) -> None:
-    """The first one's is that of the model; a second import, also of one channel alone, changes nothing."""
-    gateway.channel("https://api.groq.com/openai/v1", "openai/gpt-oss-120b", name="a")
-    gateway.channel("https://api.together.xyz/v1", "openai/gpt-oss-120b", name="b", priority=-1)
-    gateway.channel("http://127.0.0.1:11434/v1", "openai/gpt-oss-120b", name="c", preset="ollama", priority=-2)
-    first = [one for one in await owner.import_prices(apply=True) if one.model == "openai/gpt-oss-120b"]
-    assert [(one.channel, one.own) for one in first][:1] == [("a", False)]
-    for channel in ("", "b", "a", "c"):
+MODEL = "openai/gpt-oss-120b"
+CHANNELS = {
+    "a": ("https://api.groq.com/openai/v1", ""),
+    "b": ("https://api.together.xyz/v1", ""),
+    "c": ("http://127.0.0.1:11434/v1", "ollama"),
+    "d": ("https://api.fireworks.ai/inference/v1", ""),
+}
+
+
+@pytest.mark.parametrize("order", permutations(CHANNELS))
+async def test_a_second_import_changes_nothing_in_any_order(
+    owner: ControlClient, gateway: Gateway, order: tuple[str, ...]
+) -> None:
+    """Neither of channels, whether they are imported one by one or together."""
+    for number, name in enumerate(order):
+        url, preset = CHANNELS[name]
+        gateway.channel(url, MODEL, f"short={MODEL}", name=name, preset=preset, priority=number % 2)
+    for channel in order[: len(order) // 2]:
+        await owner.import_prices(channel=channel, apply=True)
+    await owner.import_prices(apply=True)
+    before = await owner.prices()
+    for channel in ("", *reversed(order)):
         again = await owner.import_prices(channel=channel, apply=True)
-        assert [one.model for one in again if one.differs and one.model == "openai/gpt-oss-120b"] == []
-    prices = {route.channel: route.price for route in (await owner.model("openai/gpt-oss-120b")).routes}
-    assert prices["c"] is not None
-    assert prices["c"].free
-    assert prices["a"] is not None
-    assert prices["a"].input_nanos == DOLLAR * 15 // 100
+        assert [one.model for one in again if one.differs or one.applied] == []
+    assert await owner.prices() == before
+    prices = {route.channel: route.price for route in (await owner.model(MODEL)).routes}
+    found = {name: price.input_nanos for name, price in prices.items() if price is not None}
+    assert found == {"a": DOLLAR * 15 // 100, "b": DOLLAR * 15 // 100, "c": 0, "d": DOLLAR * 15 // 100}
 
 
 async def test_a_price_holds_in_its_hours_and_for_its_variant(owner: ControlClient, gateway: Gateway) -> None:

@@ -3,19 +3,15 @@
 Long: each way in which a channel changes, with what that does to prices that are there already.
 """
 
-from collections.abc import Collection
-
 import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.control import model_lists, vendor_prices
+from gateway.control import model_lists
 from gateway.control.edits import ConfigEdits
-from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, Conflict, NotFound
-from gateway.domain.price import Price
-from gateway.domain.registry import Change, Registry
-from gateway.domain.units import DOLLAR, Millis, Nanos
+from gateway.domain.registry import Change
+from gateway.domain.units import DOLLAR, Millis
 from tests.fakes.gateway import INPUT, Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply, speak
@@ -130,7 +126,6 @@ async def test_what_else_is_mapped_to_a_model_keeps_its_price_when_that_name_bec
     saved = await owner.edit_channel("openai", {"models": named(f"gpt-4.1={target}", "fast=gpt-4.1")})
     now = await rates(owner)
     assert [now[name] for name in ("gpt-4.1", "fast", "quick")] == [price, 2 * DOLLAR, 2 * DOLLAR]
-    assert saved.own_prices == ()
     assert saved.unpriced == (() if price else ("gpt-4.1",))
     await owner.undo()
     now = await rates(owner)
@@ -143,21 +138,10 @@ async def test_notes_about_prices_after_an_edit_name_what_it_changed(owner: Cont
     await owner.add_channel(mine)
     before = await owner.channel("b")
     again = (await owner.edit_channel("b", {"priority": 2})).of_changed(before)
-    assert (again.own_prices, again.unpriced) == ((), ())
+    assert again.unpriced == ()
     models = named("gpt-4.1=another", "new")
     saved = (await owner.edit_channel("b", {"models": models})).of_changed(before)
-    assert [(one.name, one.target) for one in saved.own_prices] == [("gpt-4.1", "another")]
-    assert saved.unpriced == ("new",)
-
-
-async def test_a_name_at_two_channels_gets_the_new_price_once_both_map_it_elsewhere(owner: ControlClient) -> None:
-    for name in ("openai", "b"):
-        await owner.add_channel({**OPENAI, "name": name, "models": named("quick=gpt-4.1-nano")})
-    first = await owner.edit_channel("openai", {"models": named("quick=o3")})
-    assert (await rates(owner))["quick"] == DOLLAR // 10
-    assert [(one.name, one.channel, one.target) for one in first.own_prices] == [("quick", "openai", "o3")]
-    assert (await owner.edit_channel("b", {"models": named("quick=o3")})).own_prices == ()
-    assert (await rates(owner))["quick"] == 2 * DOLLAR
+    assert saved.unpriced == ("gpt-4.1", "new")
 
 
 async def test_a_list_price_goes_also_where_none_are_wanted_any_more_and_undo_brings_it_back(
@@ -186,13 +170,6 @@ async def test_a_name_that_comes_back_for_another_model_gets_that_ones_price(own
     await owner.edit_channel("openai", {"models": named("o4-mini")})
     await owner.edit_channel("openai", {"models": named("o4-mini", "quick=o3")})
     assert (await rates(owner))["quick"] == 2 * DOLLAR
-
-
-async def test_the_same_mapping_at_a_second_channel_changes_no_price(owner: ControlClient) -> None:
-    await owner.add_channel({**OPENAI, "models": named("quick=gpt-4.1")})
-    await owner.add_channel({**LOCAL, "models": named("other")})
-    saved = await owner.edit_channel("local", {"models": named("other", "quick=gpt-4.1")})
-    assert ((await rates(owner))["quick"], saved.unpriced) == (2 * DOLLAR, ("other",))
 
 
 async def test_a_mapping_with_the_price_of_another_target_does_not_get_that_of_a_name_that_changes(
@@ -233,13 +210,6 @@ async def test_a_name_that_gets_one_model_everywhere_is_priced_in_whatever_order
     assert (await rates(owner))["quick"] == 2 * DOLLAR
 
 
-async def test_a_mapping_that_follows_another_channel_keeps_the_price_that_is_right_now(owner: ControlClient) -> None:
-    await owner.add_channel({**LOCAL, "models": named("quick=unheard-of")})
-    await owner.add_channel({**OPENAI, "models": named("quick=gpt-4.1")})
-    saved = await owner.edit_channel("local", {"models": named("quick=gpt-4.1")})
-    assert ((await rates(owner))["quick"], saved.unpriced) == (2 * DOLLAR, ())
-
-
 @pytest.mark.parametrize("together", [True, False])
 async def test_a_name_that_gets_a_model_without_a_known_price_everywhere_loses_its_list_price(
     owner: ControlClient, *, together: bool
@@ -253,7 +223,7 @@ async def test_a_name_that_gets_a_model_without_a_known_price_everywhere_loses_i
         await owner.edit_channel("a", models)
         assert (await rates(owner))["quick"] == 2 * DOLLAR
         saved = await owner.edit_channel("b", models)
-        assert (saved.unpriced, saved.own_prices) == (("quick",), ())
+        assert saved.unpriced == ("quick",)
     assert (await rates(owner))["quick"] is None
     await owner.undo()
     assert (await rates(owner))["quick"] == 2 * DOLLAR
@@ -267,73 +237,21 @@ async def test_a_price_that_the_owner_set_stays_when_a_name_gets_another_model_e
     assert (await rates(owner))["quick"] == 2 * DOLLAR
 
 
-async def test_a_list_price_stays_without_known_prices_if_another_channel_shows_that_it_is_right(
-    owner: ControlClient,
-) -> None:
-    await owner.add_channel({**OPENAI, "models": named("quick=gpt-4.1")})
-    await owner.add_channel({**OPENAI, "name": "b", "models": named("quick=gpt-4.1-nano"), "known_prices": False})
-    saved = await owner.edit_channel("b", {"models": named("quick=gpt-4.1")})
-    assert ((await rates(owner))["quick"], saved.unpriced, saved.new_prices) == (2 * DOLLAR, (), ())
-
-
-async def test_a_list_price_that_another_channel_needs_meanwhile_stays(
-    owner: ControlClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await owner.add_channel({**OPENAI, "models": named("gpt-4.1")})
-    await owner.add_channel({**LOCAL, "models": named("other")})
-    real = vendor_prices.new_prices
-
-    async def slow(channel: Channel, registry: Registry, names: Collection[str], now: Millis) -> list[Price]:
-        if channel.name == "openai":
-            await owner.edit_channel("local", {"models": named("other", "gpt-4.1")})
-        return await real(channel, registry, names, now)
-
-    monkeypatch.setattr(vendor_prices, "new_prices", slow)
-    await owner.edit_channel("openai", {"models": named("gpt-4.1=ft:my-finetune")})
-    assert (await rates(owner))["gpt-4.1"] == 2 * DOLLAR
-
-
 async def test_a_mapping_follows_its_target(owner: ControlClient) -> None:
     saved = await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "fast=gpt-4.1", "mini=gpt-4.1-mini")})
-    assert sorted(price.model for price in saved.new_prices) == ["gpt-4.1", "mini"]
-    assert saved.own_prices == ()
+    assert sorted(price.model for price in saved.new_prices) == ["fast", "gpt-4.1", "mini"]
     await owner.set_price("gpt-4.1", {"input": 7, "output": 7})
     found = {model.name: model.price for model in await owner.models()}
     assert found["fast"] is not None
     assert (found["fast"].model, found["fast"].inherited_from, found["fast"].input_nanos) == ("fast", "gpt-4.1", 7)
-    assert [p.model for p in await owner.import_prices()] == ["gpt-4.1", "mini"]
+    assert [(p.model, p.kept) for p in await owner.import_prices()] == [
+        ("gpt-4.1", True),
+        ("fast", True),
+        ("mini", False),
+    ]
+    await owner.remove_price("fast")
     with pytest.raises(NotFound, match=r"another name of 'gpt-4.1' and has that price"):
         await owner.remove_price("fast")
-
-
-async def test_a_mapping_to_a_name_that_has_a_list_price_keeps_that_and_the_answer_says_so(
-    owner: ControlClient, gateway: Gateway
-) -> None:
-    gateway.price("m", source="genai-prices 1")
-    gateway.price("local", input=Nanos(0), output=Nanos(0))
-    body = {"name": "lan", "dialect": "openai", "base_url": "http://127.0.0.1:9/v1"}
-    saved = await owner.add_channel({**body, "models": [{"name": "m", "upstream": "local"}, {"name": "local"}]})
-    (found,) = saved.own_prices
-    assert (found.price.model, found.price.input_nanos, found.target) == ("m", INPUT, "local")
-    await owner.set_price("m", {"input": 5, "output": 5})
-    assert (await owner.edit_channel("lan", {"priority": 1})).own_prices == ()
-
-
-async def test_a_name_for_models_of_two_channels_has_one_price_and_the_answer_says_so(owner: ControlClient) -> None:
-    models = [{"name": "fast", "upstream": "gpt-4.1"}, {"name": "gpt-4.1"}]
-    assert (await owner.add_channel({**OPENAI, "models": models})).own_prices == ()
-    models = [{"name": "fast", "upstream": "gpt-4.1-mini"}, {"name": "gpt-4.1-mini"}]
-    (below,) = (await owner.add_channel({**OPENAI, "name": "second", "models": models})).own_prices
-    assert (below.channel, below.name, below.target, below.price.input_nanos) == (
-        "second",
-        "fast",
-        "gpt-4.1-mini",
-        2 * DOLLAR,
-    )
-    (above,) = (await owner.edit_channel("second", {"priority": 5})).own_prices
-    assert (above.channel, above.target, above.price.model) == ("openai", "gpt-4.1", "gpt-4.1-mini")
-    await owner.set_price("fast", {"input": 5, "output": 5})
-    assert (await owner.edit_channel("second", {"priority": 1})).own_prices == ()
 
 
 async def test_calls_of_a_mapping_are_charged_like_its_target(
@@ -377,21 +295,77 @@ async def test_prices_of_models_that_are_listed_later_are_in_the_history(
     assert newest.text == "set the known prices of 1 new model of channel 'openai'"
     assert newest.source.text() == "the gateway itself"
     (difference,) = newest.differences
-    assert (difference.what, difference.noun, difference.name) == ("added", "price", "gpt-4.1-nano")
+    assert (difference.what, difference.noun, difference.name) == ("changed", "channel", "openai")
+    (field,) = difference.fields
+    assert (field.field, field.before, field.after[:13]) == ("price of gpt-4.1-nano", "", "$0.10 / $0.40")
     with pytest.raises(Conflict, match="It was made by the gateway itself"):
         await owner.undo()
     await owner.undo(newest.id, accept=True)
     assert (await rates(owner))["gpt-4.1-nano"] is None
 
 
-async def test_a_removed_channel_takes_list_prices_that_nobody_needs_along(owner: ControlClient) -> None:
+async def asked(owner: ControlClient, model: str) -> dict[str, int | None]:
+    """What the channels of a model ask for its input."""
+    routes = (await owner.model(model)).routes
+    return {route.channel: None if route.price is None else route.price.input_nanos for route in routes}
+
+
+@pytest.mark.parametrize("order", [("groq", "together"), ("together", "groq")])
+async def test_each_channel_brings_the_price_of_its_vendor(owner: ControlClient, order: tuple[str, str]) -> None:
+    models = {"groq": "qwen/qwen3-32b", "together": "Qwen/Qwen3.5-9B"}
+    for name in order:
+        await owner.add_channel(
+            {"name": name, "preset": name, "key": "env:NOT_SET", "models": named(f"q={models[name]}")}
+        )
+    assert await asked(owner, "q") == {"groq": DOLLAR * 29 // 100, "together": DOLLAR * 17 // 100}
+    assert [one.model for one in await owner.import_prices(apply=True) if one.differs] == []
+
+
+async def test_what_the_upstream_publishes_comes_before_the_list(owner: ControlClient, provider: Provider) -> None:
+    prices = {"prompt": "0.0000003", "completion": "0.0000012"}
+    provider.on("/v1/models", reply({"data": [{"id": "gpt-4.1", "pricing": prices}]}))
+    saved = await owner.add_channel({**OPENAI, "key": "sk-x", "base_url": provider.base_url})
+    assert [(price.input_nanos, price.source) for price in saved.new_prices] == [
+        (DOLLAR * 3 // 10, "the list of openai")
+    ]
+
+
+async def test_published_zeros_do_not_make_free_what_the_list_has_a_price_for(
+    owner: ControlClient, provider: Provider
+) -> None:
+    listed = {"id": "gpt-4.1", "pricing": {"input": 0, "output": 0}}
+    provider.on("/v1/models", reply({"data": [listed, {**listed, "id": "gratis"}]}))
+    saved = await owner.add_channel({**OPENAI, "key": "sk-x", "base_url": provider.base_url})
+    assert {price.model: price.input_nanos for price in saved.new_prices} == {"gpt-4.1": 2 * DOLLAR, "gratis": 0}
+
+
+async def test_a_server_nearby_is_not_charged_at_a_vendors_price_and_a_relay_far_away_is(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("gpt-4.1")})
+    assert (await owner.add_channel({**LOCAL, "models": named("gpt-4.1")})).unpriced == ("gpt-4.1",)
+    relay = {**LOCAL, "name": "relay", "base_url": "https://relay.example.com/v1"}
+    (price,) = (await owner.add_channel({**relay, "models": named("mine=gpt-4.1", "other")})).new_prices
+    assert (price.model, price.input_nanos) == ("mine", 2 * DOLLAR)
+    assert price.source.endswith(", as at channel openai")
+    assert [one.model for one in await owner.import_prices(apply=True) if one.differs] == []
+
+
+async def test_a_channel_that_moves_to_another_vendor_gets_that_ones_prices(owner: ControlClient) -> None:
+    model = "openai/gpt-oss-120b"
+    body = {"name": "a", "preset": "groq", "key": "env:NOT_SET", "models": named(model, "mine")}
+    await owner.add_channel(body)
+    await owner.set_price("mine", {"input": 5, "output": 5}, "a")
+    await owner.edit_channel("a", {"preset": "", "base_url": "http://10.0.0.1:9/v1"})
+    assert (await asked(owner, model), await asked(owner, "mine")) == ({"a": None}, {"a": 5})
+
+
+async def test_a_removed_channel_takes_its_prices_along(owner: ControlClient) -> None:
     await owner.add_channel({**OPENAI, "models": named("gpt-4.1", "gpt-4.1-mini")})
     await owner.add_channel({**OPENAI, "name": "second", "models": named("gpt-4.1")})
     await owner.set_price("mine", {"input": 1, "output": 1})
     await owner.remove_channel("openai")
     assert [price.model for price in await owner.prices()] == ["gpt-4.1", "m", "mine"]
     await owner.undo()
-    assert [price.model for price in await owner.prices()] == ["gpt-4.1", "gpt-4.1-mini", "m", "mine"]
+    assert [price.model for price in await owner.prices()] == ["gpt-4.1", "gpt-4.1", "gpt-4.1-mini", "m", "mine"]
 
 
 @pytest.mark.parametrize(

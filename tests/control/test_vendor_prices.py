@@ -8,7 +8,7 @@ from genai_prices.types import TieredPrices
 
 from gateway.control import vendor_prices
 from gateway.control.list_amounts import price_of
-from gateway.control.vendor_prices import load, propose_prices
+from gateway.control.vendor_prices import known_prices, load
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, Tier
@@ -74,7 +74,7 @@ async def test_a_vendor_is_known_by_its_address_and_a_model_by_its_name_there() 
     find = await load()
     found = find(channel(), ServedModel(name="mine", upstream="gpt-4.1"), NOW)
     assert found is not None
-    assert found.model == "mine"
+    assert found.model == "gpt-4.1"
     assert found.source.startswith("genai-prices ")
     assert 0 < found.input < found.output
 
@@ -85,18 +85,6 @@ async def test_a_vendor_is_known_by_its_address_and_a_model_by_its_name_there() 
 )
 async def test_nothing_is_guessed(url: str, model: str) -> None:
     assert (await load())(channel(url=url), ServedModel(name=model), NOW) is None
-
-
-def test_the_channel_asked_first_decides() -> None:
-    late, early = channel("late", "m", "n", url="x"), channel("early", "m", url="y", priority=5)
-
-    def find(channel: Channel, served: ServedModel, now: Millis) -> Price:
-        return Price(model=served.name, input=Nanos(1), output=Nanos(1), source=channel.name)
-
-    assert [(c.name, p.model) for c, p in propose_prices([late, early], registry(), find, NOW)] == [
-        ("early", "m"),
-        ("late", "n"),
-    ]
 
 
 async def test_without_the_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,5 +106,5 @@ def test_a_model_for_embeddings_needs_no_price_for_output() -> None:
 
 async def test_the_list_prices_embedding_models() -> None:
     models = ("text-embedding-3-small", "text-embedding-3-large", "text-embedding-ada-002")
-    found = propose_prices([channel("c", *models)], registry(), await load(), NOW)
-    assert {p.model: (p.output, p.free) for _, p in found} == dict.fromkeys(models, (0, False))
+    found = known_prices([channel("c", *models)], registry(), await load(), NOW)
+    assert {p.model: (p.output, p.free) for _, _, p in found} == dict.fromkeys(models, (0, False))

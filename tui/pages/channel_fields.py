@@ -144,7 +144,7 @@ def is_used_again(before: ChannelView, saved: SavedChannel) -> bool:
 
 
 def price_news(*saved: SavedChannel) -> str:
-    """Sentences about the known prices that new models got, those without one, and names with another than expected."""
+    """Sentences about the known prices that new models got, and those without one."""
     priced = [price for one in saved for price in one.new_prices]
     unpriced = [name for one in saved if one.dialect is not Dialect.MOCK for name in one.unpriced]
     text = ""
@@ -158,10 +158,6 @@ def price_news(*saved: SavedChannel) -> str:
         verb = "has" if len(unpriced) == 1 else "have"
         effect = "calls are refused" if any(one.refuses_unpriced for one in saved) else "counted, not charged"
         text += f"\n{fmt.count_text(len(unpriced), 'model')} {verb} no price: {effect}. Page 5 sets prices."
-    for own in (own for one in saved for own in one.own_prices):
-        price, name, target = own.price, safe(own.name, 40), safe(own.target, 40)
-        rates = "nothing" if price.free else f"${fmt.price(price.input_nanos)} / ${fmt.price(price.output_nanos)}"
-        text += f"\nCalls of {name} cost {rates}, the price of that name, not that of {target}."
     return text
 
 

@@ -43,13 +43,17 @@ def price_changes(found: Sequence[PriceProposal]) -> list[PriceProposal]:
 
 
 def price_options(found: Sequence[PriceProposal]) -> list[tuple[str, str]]:
-    """Ids, and what each would change, in words."""
-    return [(one.model, _proposal_text(one)) for one in found]
+    """The models, and what would change of each, in words: at its first channel, and at how many others."""
+    by_model: dict[str, list[PriceProposal]] = {}
+    for one in found:
+        by_model.setdefault(one.model, []).append(one)
+    return [(model, _proposal_text(*rows)) for model, rows in by_model.items()]
 
 
 def preselected_prices(found: Sequence[PriceProposal]) -> list[str]:
     """Those selected by default: prices that look wrong are not."""
-    return [one.model for one in found if not one.guard]
+    guarded = {one.model for one in found if one.guard}
+    return [model for model in dict.fromkeys(one.model for one in found) if model not in guarded]
 
 
 def price_list_summary(found: Sequence[PriceProposal]) -> str:
@@ -71,11 +75,12 @@ def guard_prices(found: Sequence[PriceProposal], on: Collection[str]) -> bool:
     return any(one.guard for one in found if one.model in on)
 
 
-def _proposal_text(one: PriceProposal) -> str:
+def _proposal_text(one: PriceProposal, *others: PriceProposal) -> str:
     now = "no price" if one.now is None else _rates(one.now)
-    guard = f"   ! {safe(one.guard, 120)}" if one.guard else ""
+    guard = "".join(f"   ! {safe(row.guard, 120)}" for row in (one, *others) if row.guard)
     change = CHANGE_NAMES.get(one.change, safe(one.change, 12))
-    return f"{change:<8}{safe(one.model)}   {now} > {_rates(one.listed)}   {safe(one.channel, 24)}{guard}"
+    more = f", and at {fmt.count_text(len(others), 'other channel')}" if others else ""
+    return f"{change:<8}{safe(one.model)}   {now} > {_rates(one.listed)}   {safe(one.channel, 24)}{more}{guard}"
 
 
 def _rates(price: PriceView) -> str:

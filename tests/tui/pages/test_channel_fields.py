@@ -1,14 +1,12 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.control.views import price_view
 from gateway.domain.channel import ServedModel, UpstreamPrices
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Nanos
-from gateway.domain.upstream_views import OwnPrice, SavedChannel
 from tests.domain.field_samples import ODD
 from tests.tui.owner import listed, listing
-from tests.tui.stage import NOW, channel, price_of
+from tests.tui.stage import channel
 from tui.pages.channel_fields import (
     Offering,
     listing_options,
@@ -17,7 +15,6 @@ from tui.pages.channel_fields import (
     offering_of,
     offering_text,
     offering_with,
-    price_news,
     read_offering,
 )
 
@@ -137,16 +134,3 @@ def test_the_options_say_the_same_or_there_is_no_command() -> None:
         models_options(read_offering('"a,b"'))
     with pytest.raises(BadRequest, match="would read it as a pattern"):
         models_options(read_offering("x*", [ServedModel(name="x*")]))
-
-
-def test_a_mapping_that_does_not_cost_what_its_target_costs_is_named() -> None:
-    view = channel("relay")
-    saved = SavedChannel(
-        **{name: getattr(view, name) for name in view.__struct_fields__},
-        own_prices=(
-            OwnPrice(
-                name="gpt-5-mini", channel="relay", target="qwen3", price=price_view(price_of("claude-sonnet-4-5"), NOW)
-            ),
-        ),
-    )
-    assert price_news(saved) == "\nCalls of gpt-5-mini cost $3 / $15, the price of that name, not that of qwen3."
