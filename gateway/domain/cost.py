@@ -94,6 +94,9 @@ def highest_cost(
     Any part of the input may be read from a cache or written to one, the output may be of any kind, and a shorter
     input may fall into a more expensive tier.
     """
+    if not (price.tiers or price.extras or extras.variants):  # as most are
+        into = max(price.input, price.cached_input or 0, price.cache_write or 0, price.cache_write_long or 0)
+        return _round(input_tokens * into + output_tokens * price.output + price.per_call * MILLION, multiplier)
     most = _highest(price, input_tokens, output_tokens, extras)
     for variant in extras.variants:
         if (other := of_variant(price, variant)) is not None:

@@ -27,13 +27,13 @@ def nanos_of(text: str) -> Nanos:
 def dollars(nanos: int) -> str:
     """The exact amount with at least two digits after the point: ``$0.00438``, ``$1,200.00``, ``-$0.50``."""
     whole, rest = divmod(abs(nanos), DOLLAR)
-    return f"{'-' if nanos < 0 else ''}${whole:,}.{str(rest).zfill(9).rstrip('0').ljust(2, '0')}"
+    return f"{'-' if nanos < 0 else ''}${whole:,}.{f'{rest:09}'.rstrip('0'):0<2}"
 
 
 def number(nanos: int) -> str:
     """The exact amount as programs read it: ``0.00438``, ``1200.00``, ``-0.50``."""
     whole, rest = divmod(abs(nanos), DOLLAR)
-    return f"{'-' if nanos < 0 else ''}{whole}.{str(rest).zfill(9).rstrip('0').ljust(2, '0')}"
+    return f"{'-' if nanos < 0 else ''}{whole}.{f'{rest:09}'.rstrip('0'):0<2}"
 
 
 def brief_dollars(nanos: int) -> str:

@@ -31,21 +31,6 @@ _MOST_USES = 1_000_000
 _OTHER_STEPS = ("advisor", "fallback")
 """Types of iterations that another model made."""
 
-EXTRA_SIGNS = tuple(
-    f'"{name}"'.encode()
-    for name in (
-        *_COUNTED,
-        *_COUNTS,
-        "cost",
-        "cost_in_usd_ticks",
-        "speed",
-        "service_tier",
-        "inference_geo",
-        "iterations",
-    )
-)
-"""A report with none of these has no extras."""
-
 
 def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
     """The marks of one report."""

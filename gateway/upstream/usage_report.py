@@ -30,7 +30,7 @@ from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage, UsageSource, canonical
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.output_limit import read_limit
-from gateway.upstream.usage_marks import EXTRA_SIGNS, PRICED_TIERS, SUSPECT, marks_of
+from gateway.upstream.usage_marks import PRICED_TIERS, SUSPECT, marks_of
 from gateway.upstream.usage_parts import named_variant, parts_of, variant_of
 
 PLAUSIBLE = 20_000_000
@@ -391,6 +391,7 @@ class UsageReports:
         "_choices",
         "_fields",
         "_last",
+        "_odd",
         "_output_sum",
         "_reading",
         "_tier",
@@ -409,6 +410,8 @@ class UsageReports:
         self._reading: UsageReading | None = None
         self._timed: UsageReading | None = None
         self._output_sum = 0
+        self._odd = False
+        """A report was not in OpenAI's own form, which has no extras."""
         self._tier = ""
         """The service tier of the answer, if tokens have another price in it."""
         self._variant = ""
@@ -441,6 +444,7 @@ class UsageReports:
         """llama.cpp sends one report for each of several choices: outputs add up, the input is the same."""
         reading = read_regular(report)
         if reading is None or not self._grew(reading):
+            self._odd = True
             found = rawjson.maybe(report)
             if not isinstance(found, dict):
                 self.suspect = self.suspect or bool(found)
@@ -522,10 +526,9 @@ class UsageReports:
     def marks(self) -> tuple[str, ...]:
         """For the record: doubt, extras, and the cost if the upstream named one (OpenRouter does)."""
         doubt: tuple[str, ...] = (SUSPECT,) if self.suspect else ()
-        last = b"" if self._last is None else bytes(self._last)
-        if not (self._tier or any(sign in last for sign in EXTRA_SIGNS)):
+        if not (self._tier or self._odd):
             return doubt
-        found = rawjson.maybe(last)
+        found = rawjson.maybe(self._last)
         report = found if isinstance(found, dict) else {}
         return marks_of({"service_tier": self._tier, **report}, suspect=self.suspect)
 

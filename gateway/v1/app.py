@@ -169,6 +169,7 @@ def _visit(
     credentials: tuple[str, str] = ("", ""),
 ) -> CallOrigin:
     headers = request.headers
+    app, bundled = _app_of(headers)
     return CallOrigin(
         id=call,
         api=api,
@@ -176,8 +177,8 @@ def _visit(
         model=place[1],
         key=credentials[0],
         trusted=credentials[1],
-        app=_app_of(headers),
-        bundled=_is_bundled(headers),
+        app=app,
+        bundled=bundled,
         retry=_retry(count) if (count := headers.get(_RETRY_COUNT)) else 0,
         ts=when[0],
         began=when[1],
@@ -212,21 +213,16 @@ def _no_body(request: web.BaseRequest) -> None:
         raise BadRequest("this path does not accept a body", code="unexpected_body")
 
 
-def _app_of(headers: Mapping[str, str]) -> str:
+def _app_of(headers: Mapping[str, str]) -> tuple[str, bool]:
     """The client program's name: what it tells gateways (``X-App``, ``X-Title``, the host of ``HTTP-Referer``), or the
-    first word of its User-Agent, without the version. A name that a bundler shortened becomes that of the SDK.
+    first word of its User-Agent, without the version; and whether that is a shortened name, see ``_agent``.
     """
-    named = _X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers
-    if named and (name := _given_name(headers)):
-        return name
-    if _is_bundled(headers):
-        return "Anthropic" if "anthropic-version" in headers else "OpenAI"
-    return _agent_name(headers.get(hdrs.USER_AGENT, "")[:APP_LIMIT])
-
-
-def _is_bundled(headers: Mapping[str, str]) -> bool:
-    """Whether the name is a shortened one of a class of OpenAI's or Anthropic's SDK, as in ``ls/JS 5.23.2``."""
-    return headers.get(hdrs.USER_AGENT, "").find("/JS ", 1, _SHORT + len("/JS ")) > 0
+    name, bundled = _agent(headers.get(hdrs.USER_AGENT, "")[:APP_LIMIT])
+    if (_X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers) and (given := _given_name(headers)):
+        return given, bundled
+    if bundled:
+        return "Anthropic" if "anthropic-version" in headers else "OpenAI", True
+    return name, False
 
 
 def _given_name(headers: Mapping[str, str]) -> str:
@@ -254,8 +250,11 @@ _SHORT = 3
 
 
 @lru_cache(maxsize=256)
-def _agent_name(agent: str) -> str:
-    return _app_name(agent.partition("/")[0])
+def _agent(agent: str) -> tuple[str, bool]:
+    """The first word of a User-Agent; and whether it is the name of a class of OpenAI's or Anthropic's SDK that a
+    bundler shortened, as in ``ls/JS 5.23.2``: such a program has the name of the SDK.
+    """
+    return _app_name(agent.partition("/")[0]), agent.find("/JS ", 1, _SHORT + len("/JS ")) > 0
 
 
 def _retry(count: str) -> int:

@@ -154,7 +154,6 @@ class Parser:
         self._http = httptools.HttpResponseParser(self)
         self._answer: WireAnswer | None = None
         self._headers: dict[str, str] = {}
-        self._head_size = 0
         self._no_body = 0
         """Bytes since the last one of a body."""
         self._informed = 0
@@ -166,7 +165,7 @@ class Parser:
     def begin(self, answer: WireAnswer) -> None:
         """The next answer goes here."""
         self._answer = answer
-        self._headers, self._head_size, self._no_body, self._informed = {}, 0, 0, 0
+        self._headers, self._no_body, self._informed = {}, 0, 0
         self.spoke = self.reusable = False
 
     def close(self) -> None:
@@ -206,34 +205,35 @@ class Parser:
             raise ValueError("it sent more than one answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Of the head, or of the trailers: those are not looked at (RFC 9110, 6.5.1), but counted."""
-        self._head_size += len(name) + len(value)
-        if self._head_size > HEAD_LIMIT:
-            raise ValueError(f"it has more than {HEAD_LIMIT >> 10} KiB in its head")
-        if self._answer is None or self._answer.status:
+        """Of the head, or of the trailers: those are not looked at (RFC 9110, 6.5.1)."""
+        answer, headers, key = self._answer, self._headers, _key(name)
+        if answer is None or answer.status:
             return
-        headers, key = self._headers, _key(name)
         text = value.decode("latin-1").rstrip()
         if key in headers:
             text = f"{headers[key]}, {text}"
-        elif len(headers) >= HEADERS_LIMIT:
-            raise ValueError("it has too many headers")
+            if len(text) > HEAD_LIMIT:
+                raise _too_long_error()
         headers[key] = text
 
     def on_headers_complete(self) -> None:
-        status = self._http.get_status_code()
+        status, headers = self._http.get_status_code(), self._headers
         if not 100 <= status < 600:
             raise ValueError(f"its status is {status}")
+        if len(headers) > HEADERS_LIMIT:
+            raise ValueError("it has too many headers")
+        if sum(map(len, headers.values())) > HEAD_LIMIT:
+            raise _too_long_error()
         if status < 200:
             self._informed += 1
             if self._informed > INFORMATION_LIMIT:
                 raise ValueError("it sends only 1xx responses")
             self._headers = {}
         elif self._answer is not None:
-            coding = self._headers.get("transfer-encoding", "chunked")
+            coding = headers.get("transfer-encoding", "chunked")
             if coding.lower() != "chunked":
                 raise ValueError(f"it comes with the transfer coding '{coding[:20]}', which was not requested")
-            self._answer.status, self._answer.headers = status, self._headers
+            self._answer.status, self._answer.headers = status, headers
 
     def on_message_complete(self) -> None:
         """A status of 1xx is a message, too."""
@@ -251,6 +251,10 @@ class Parser:
         if self._answer is not None:
             self._answer.take(body[0] if len(body) == 1 else b"".join(body))
         body.clear()
+
+
+def _too_long_error() -> ValueError:
+    return ValueError(f"it has more than {HEAD_LIMIT >> 10} KiB in its head")
 
 
 def _malformed_error(text: str) -> ConnectionBroken:
