@@ -270,9 +270,9 @@ class HistoryRequests(Caller):
     async def undo(self, number: int = 0, *, accept: bool = False) -> UndoView:
         """Undo a change, by default the newest one.
 
-        Raises Conflict ``needs_confirmation``, unless it is accepted, if the change was made elsewhere or if what it
-        removes was used; its details are the ``entry`` and the ``reasons``. Raises Conflict ``newer_change`` if
-        something newer contradicts.
+        Raises Conflict ``needs_confirmation``, unless it is accepted, if the change was made elsewhere, if what it
+        removes was used, or if it overwrites a newer one; its details are the ``entry`` and the ``reasons``. Raises
+        Conflict ``newer_change`` if a newer change has to be undone first.
         """
         return await self.post("/undo", UndoView, {"id": number, "accept": accept})
 

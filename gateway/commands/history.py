@@ -39,7 +39,7 @@ DROP = ("By", "State", "Fields")
 def history() -> None:
     """What was changed, when and by whom; any change can be undone.
 
-    Keys are never in it. The last 500 changes are kept.
+    Keys are never shown. The last 500 changes are kept.
     """
 
 
@@ -125,14 +125,14 @@ def _lines(difference: Difference) -> Iterator[str]:
 @yes_option
 @json_option
 def undo_entry(*, number: int, yes: bool, as_json: bool) -> None:
-    """Undo one change, if nothing newer contradicts it. Undoing an undo redoes it."""
+    """Undo one change; asks first if that overwrites a newer one. Undoing an undo redoes it."""
     _undo(number, redo=False, yes=yes, as_json=as_json)
 
 
 @history.command(examples=["tollkeeper history clear --yes"])
 @yes_option
 def clear(*, yes: bool) -> None:
-    """Delete the history, and the removed keys that are kept for undoing it."""
+    """Delete the history, with the removed keys that are in it."""
     confirm("Delete the whole history? Nothing older can be undone then.", yes=yes)
     run(lambda client: client.clear_history())
     words("history deleted")
@@ -144,7 +144,8 @@ def clear(*, yes: bool) -> None:
 def undo(*, yes: bool, as_json: bool) -> None:
     """Undo the last configuration change, and say what it was.
 
-    Asks first if it was made elsewhere, or if what it removes has been used. 'tollkeeper redo' does it again.
+    Asks first if it was made elsewhere, if what it removes has been used, or if that overwrites a newer change.
+    'tollkeeper redo' does it again.
     """
     _undo(0, redo=False, yes=yes, as_json=as_json)
 

@@ -22,7 +22,7 @@ from gateway.domain.history import (
     UndoView,
     disabled_since,
     kind_of,
-    redone_entry,
+    root_of,
     undone_entries,
     view_of,
 )
@@ -110,7 +110,7 @@ class ConfigEdits:
         after = with_changes(before, changes)
         if reasons := [] if self.accepts == REVIVES_KEY else self.revivals(changes, after):
             raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
-        kept = change_history.changes_of(changes, before, after, history.seal)
+        kept = change_history.changes_of(changes, before, after)
         return HistoryEntry(
             id=history.next_id,
             time=self.now,
@@ -152,43 +152,33 @@ class ConfigEdits:
                 return entry
             if redo and kind == "change":
                 break
-            again = redone_entry(entry, entries) if kind == "redo" and not redo else None
-            if again is not None and again.id not in undone:
+            again = root_of(entry, entries)
+            if kind == "redo" and not redo and not again.undoes and again.id not in undone:
                 return again
         if redo:
             raise Conflict("there is nothing to redo", code="nothing_to_redo")
         raise Conflict("there is nothing to undo", code="nothing_to_undo")
 
     def plan(self, entry: HistoryEntry) -> change_history.UndoPlan:
-        """How an entry is undone. Raises Conflict if something newer contradicts it, or it is not to be undone."""
+        """How an entry is undone. Raises Conflict if it cannot be, or not before a newer one."""
         if entry.source.runs_program:
             raise Conflict(
                 f"change {entry.id} ({plain(entry.done)}) was made by 'tollkeeper run', whose token ends with its "
                 "program; for a token that stays: 'tollkeeper token add NAME'",
                 code="not_undoable",
             )
-        history = self.engine.store.history
-        present = change_history.sealed_keys(self.registry, history.seal)
-        plan = change_history.undo_plan(
-            entry,
-            history.entries,
-            self.registry,
-            history.seal,
-            lambda seal: present.get(seal) or history.opened(seal),
-            self.now,
-        )
-        keep_days = plan.registry.settings.keep_days
-        if keep_days > self.registry.settings.keep_days and has_deleted(
-            self.engine.store.calls, self.now - keep_days * DAY
-        ):
-            plan.notes.append("call records that were deleted meanwhile do not come back")
-        return plan
+        return change_history.undo_plan(entry, self.history, self.registry, self.now)
 
     def undo(self, entry: HistoryEntry, plan: change_history.UndoPlan) -> UndoView:
         """Undo an entry, as a change of its own."""
         self.accepts = REVIVES_KEY  # the owner has confirmed it
         kind: HistoryKind = "redo" if kind_of(entry, self.history) == "undo" else "undo"
-        root = self._root(entry)
+        root, notes = root_of(entry, self.history), []
+        keep_days = plan.registry.settings.keep_days
+        if keep_days > self.registry.settings.keep_days and has_deleted(
+            self.engine.store.calls, self.now - keep_days * DAY
+        ):
+            notes.append("call records that were deleted meanwhile do not come back")
         done = f"{'redid' if kind == 'redo' else 'undid'} change {root.id}: {root.done}"
         self.commit(done, root.undone if kind == "redo" else f"{root.done} again", *plan.changes, undoes=entry.id)
         entries = self.history
@@ -197,15 +187,8 @@ class ConfigEdits:
             kind=kind,
             text=root.done if kind == "redo" else root.undone,
             target=view_of(root, entries, undone_entries(entries)),
-            notes=plan.notes,
+            notes=notes,
         )
-
-    def _root(self, entry: HistoryEntry) -> HistoryEntry:
-        """What was changed in the first place."""
-        known = {one.id: one for one in self.history}
-        while entry.undoes in known:
-            entry = known[entry.undoes]
-        return entry
 
 
 async def commit_many(edits: ConfigEdits, done: str, undone: str, *changes: Change) -> dict[str, str]:
@@ -232,13 +215,9 @@ def commit_entry(
     """
     if not (entry.changes or entry.undoes):
         return {"done": NOTHING_CHANGED}
-    history, before = edits.engine.store.history, edits.registry
-    after = with_changes(before, changes)
-    had = change_history.sealed_keys(before, history.seal)
-    has = change_history.sealed_keys(after, history.seal)
-    removed = {seal: text for seal, text in had.items() if seal not in has}
+    history = edits.engine.store.history
     try:
-        history.append(entry, removed, had.keys() & has.keys())
+        history.append(entry)
     except OSError as exc:
         raise _not_written(exc) from exc
     try:

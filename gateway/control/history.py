@@ -137,7 +137,7 @@ def _names(change: EntityChange) -> set[str]:
 
 async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> list[str]:
     """Why the owner should be asked first."""
-    reasons = edits.revivals(plan.changes, plan.registry)
+    reasons = [*plan.reasons, *edits.revivals(plan.changes, plan.registry)]
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
     if expiring.records:
         days = count_text(plan.registry.settings.keep_days, "day")

@@ -1,12 +1,13 @@
-"""What the history keeps of a change, and the change that undoes an entry. Pure: keys are sealed by a function.
+"""What the history keeps of a change, and the change that undoes an entry.
 
-An entry is undone field by field: what it set must still be so. Where it is not, something newer contradicts it,
-and is named. What the gateway itself keeps up to date, such as the models that a pattern lets in, contradicts nothing.
+An entry is undone field by field. Later changes of other fields stay; before a later change of the same field is
+overwritten, the owner has to confirm it. Fields that the gateway keeps up to date, such as the models that a pattern
+lets in, are overwritten without a question.
 
 Long: what is kept of a change, what is shown of it and what undoes it have to agree about every field.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,9 +30,6 @@ from gateway.domain.settings import Settings
 from gateway.domain.text import mask, plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
-
-Seal = Callable[[str], str]
-Opener = Callable[[str], str | None]
 
 KINDS: Mapping[Table, type[Entity]] = {
     "account": Account,
@@ -61,6 +59,8 @@ SHOWN = 160
 """Characters of a value that people read."""
 HIDDEN = "…"
 """What people see of a key."""
+EARLIER_KEY = "sealed:"
+"""Begins what an earlier version kept instead of a key."""
 
 _SECRET_FIELDS = {"digest": "key", "key": "key", "keys": "key", "headers": "headers", "proxy": "proxy"}
 """Fields that look the same to people when they differ, and what people call them."""
@@ -74,19 +74,19 @@ def entity_of(registry: Registry, table: Table, key: str) -> Entity | None:
     return found if isinstance(found, msgspec.Struct) else found.get(key)  # type: ignore[return-value]  # one of them
 
 
-def changes_of(changes: Sequence[Change], before: Registry, after: Registry, seal: Seal) -> list[EntityChange]:
-    """What the history keeps of a change, each entity once."""
+def changes_of(changes: Sequence[Change], before: Registry, after: Registry) -> list[EntityChange]:
+    """What the history keeps of a change, each entity once; of an edit the fields that differ."""
     kept = []
     for table, key in dict.fromkeys((change.table, change.key) for change in changes):
         old, new = entity_of(before, table, key), entity_of(after, table, key)
         if old == new:
             continue
-        was, becomes = _stored_fields(old, seal), _stored_fields(new, seal)
-        if was is not None and becomes is not None and table != "lists":
+        was, becomes = _fields_of(old), _fields_of(new)
+        if was is not None and becomes is not None:
             names = [name for name in was | becomes if was.get(name) != becomes.get(name)]
-            was, becomes = ({n: fields[n] for n in names if n in fields} for fields in (was, becomes))
-        elif table == "lists":  # only the gateway changes it: nothing is compared with what it is now
-            becomes = None if becomes is None else {}
+            if table != "lists":  # of these, which only the gateway changes, the whole one before
+                was = {name: was[name] for name in names if name in was}
+            becomes = {name: becomes[name] for name in names if name in becomes}
         name = _name(new if new is not None else old)
         kept.append(EntityChange(table=table, key=key, name=name, before=was, after=becomes))
     return kept
@@ -132,31 +132,18 @@ def settings_differences(before: Settings, after: Settings) -> list[FieldDiffere
     return found
 
 
-def secrets_of(channel: Channel) -> list[str]:
-    """The texts that the history must not contain."""
-    headers = [text for name, text in channel.headers.items() if name.lower() not in OPEN_HEADERS]
-    return [text for text in (*channel.all_keys, *headers, channel.proxy) if _is_secret(text)]
-
-
-def sealed_keys(registry: Registry, seal: Seal) -> dict[str, str]:
-    """All keys of upstreams that the configuration has, by their seals."""
-    return {seal(text): text for channel in registry.channels.values() for text in secrets_of(channel)}
-
-
 class UndoPlan(msgspec.Struct, frozen=True):
     """The change that undoes an entry."""
 
     changes: list[Change]
     registry: Registry
     """The configuration after it."""
-    notes: list[str]
-    """What the owner has to do after it."""
+    reasons: list[str]
+    """Why to ask the owner first: what was changed since, and would be overwritten."""
 
 
-def undo_plan(
-    entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Registry, seal: Seal, opener: Opener, now: Millis
-) -> UndoPlan:
-    """Raises Conflict, naming what contradicts, if the entry cannot be undone."""
+def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Registry, now: Millis) -> UndoPlan:
+    """Raises Conflict if the entry cannot be undone, naming the newer change that has to be undone first."""
     undone = undone_entries(entries)
     if entry.id in undone:
         raise Conflict(
@@ -165,13 +152,12 @@ def undo_plan(
         )
     newer = [one for one in entries if one.id > entry.id and one.id not in undone and not one.undoes]
     changes: list[Change] = []
-    after, notes = registry, []
+    reasons: list[str] = []
+    after = registry
     for kept in reversed(entry.changes):
         current = entity_of(registry, kept.table, kept.key)
-        value, missing = _former(kept, current, seal, opener, newer)
-        value = _successor(value, entry, registry, now)
-        if missing:
-            notes.append(f"{NOUNS[kept.table]} '{plain(kept.name)}': its former key is not kept; enter it again")
+        reasons += _overwritten(kept, current, newer)
+        value = _successor(_former(kept, current), entry, registry, now)
         for change in _with_list(Change(kept.table, kept.key, value), registry, entry):
             if entity_of(after, change.table, change.key) != change.value:
                 changes.append(change)
@@ -179,8 +165,8 @@ def undo_plan(
     known = {problem.text for problem in _problems(registry)}
     for problem in _problems(after):
         if problem.text not in known:
-            raise _dangling(problem, newer)
-    return UndoPlan(changes, after, notes)
+            raise _contradiction(problem.text, _newest(newer, problem.table, problem.key, [problem.field]))
+    return UndoPlan(changes, after, reasons)
 
 
 def _successor(value: Entity | None, entry: HistoryEntry, registry: Registry, now: Millis) -> Entity | None:
@@ -193,27 +179,46 @@ def _successor(value: Entity | None, entry: HistoryEntry, registry: Registry, no
     return value
 
 
-def _former(
-    kept: EntityChange, current: Entity | None, seal: Seal, opener: Opener, newer: Sequence[HistoryEntry]
-) -> tuple[Entity | None, bool]:
-    """The entity as it was before the change, and whether a key of it is lost."""
+def _former(kept: EntityChange, current: Entity | None) -> Entity | None:
+    """The entity as it was before the change, with what the change left alone as it is now."""
+    if kept.before is None:
+        return None
+    after = kept.after or {}
+    now = {} if kept.after is None or kept.table == "lists" else _fields_of(current) or {}
+    fields = {name: value for name, value in now.items() if name not in after} | kept.before
+    if kept.table == "channels" and "models" in after:
+        fields["models"] = _former_models(*(one.get("models", []) for one in (kept.before, after, now)))
+    if EARLIER_KEY in str([fields.get(name) for name in _SECRET_FIELDS]):
+        raise _foreign("its keys are not kept")
+    try:
+        return msgspec.convert(fields, KINDS[kept.table])
+    except msgspec.ValidationError as exc:
+        raise _foreign(str(exc)) from exc
+
+
+def _foreign(why: str) -> Conflict:
+    return Conflict(f"another version of the program made this change; it cannot be undone ({why})")
+
+
+def _overwritten(kept: EntityChange, current: Entity | None, newer: Sequence[HistoryEntry]) -> Iterator[str]:
+    """What was changed since, and by which change. Raises Conflict if what was changed is gone."""
     if kept.table == "lists":
-        return (None, False) if kept.before is None else _open(kept.table, kept.before, opener)
-    present, was, becomes = _stored_fields(current, seal), kept.before, kept.after
-    if (becomes is None) != (present is None):
-        raise _contradiction(kept, "is there again" if becomes is None else "is not there any more", newer)
-    if was is None or becomes is None:
-        if becomes is not None and (others := _differing(kept.table, present or {}, becomes)):
-            raise _contradiction(kept, "was changed since", newer, others)
-        return (None, False) if was is None else _open(kept.table, was, opener)
-    names = {**was, **becomes}
-    now = {name: value for name, value in (present or {}).items() if name in names}
-    if others := _differing(kept.table, now, becomes):
-        raise _contradiction(kept, "was changed since", newer, others)
-    rest = {name: value for name, value in (present or {}).items() if name not in names}
-    if kept.table == "channels" and "models" in names:
-        was = {**was, "models": _former_models(*(one.get("models", []) for one in (was, becomes, now)))}
-    return _open(kept.table, rest | was, opener)
+        return
+    thing = NOUNS[kept.table]
+    thing = thing if kept.table in ("account", "settings") else f"{thing} '{plain(kept.name)}'"
+    if current is None and kept.after is not None:
+        raise _contradiction(f"{thing} is not there any more", _newest(newer, kept.table, kept.key))
+    if kept.after is None:
+        what, fields = "is there again", [] if current is None else [""]
+    else:
+        names = kept.after.keys() | (kept.before or {}).keys()
+        present = _fields_of(current) or {}
+        now = present if kept.before is None else {name: present[name] for name in names if name in present}
+        what, fields = "was changed since", _differing(kept.table, now, kept.after)
+    if fields:
+        found = _newest(newer, kept.table, kept.key, fields if kept.after is not None else ())
+        by = f"by change {found.id} ({plain(found.done)})" if found is not None else "outside of the history"
+        yield f"{thing[:1].upper()}{thing[1:]} {what}, {by}; that is overwritten."
 
 
 def _former_models(was: list[Fields], then: list[Fields], now: list[Fields]) -> list[Fields]:
@@ -224,13 +229,13 @@ def _former_models(was: list[Fields], then: list[Fields], now: list[Fields]) -> 
     return kept + [model for model in now if model.get("live") and model["name"] not in before | after]
 
 
-def _differing(table: Table, now: Fields, then: Fields) -> set[str]:
+def _differing(table: Table, now: Fields, then: Fields) -> list[str]:
     """The names of the fields that the owner has changed since."""
-    was, prices = _prices(then), _prices(now)
+    was, prices = (_prices(fields) if table == "channels" else {} for fields in (then, now))
     repriced = any(was[model] != prices[model] for model in was.keys() & prices.keys())
     now, then = _owner_fields(table, now), _owner_fields(table, then)
-    found = {name for name in now.keys() | then.keys() if now.get(name) != then.get(name)}
-    return found | {"models"} if repriced else found
+    found = [name for name in now | then if now.get(name) != then.get(name)]
+    return [*found, "models"] if repriced else found
 
 
 def _prices(channel: Fields) -> dict[tuple[str, str], object]:
@@ -257,19 +262,12 @@ def _with_list(change: Change, registry: Registry, entry: HistoryEntry) -> Itera
         yield Change("lists", change.key, None)
 
 
-def _contradiction(
-    kept: EntityChange, what: str, newer: Sequence[HistoryEntry], fields: Collection[str] = ()
-) -> Conflict:
-    noun = NOUNS[kept.table]
-    thing = noun if kept.table in ("account", "settings") else f"{noun} '{plain(kept.name)}'"
-    found = _newest(newer, kept.table, kept.key, fields)
+def _contradiction(what: str, found: HistoryEntry | None) -> Conflict:
+    """``found``: the newer change that has to be undone first, if the history has it."""
     if found is None:
-        return Conflict(f"{thing} {what}, outside of the history; edit it instead", code="newer_change")
-    return Conflict(
-        f"{thing} {what}, by change {found.id} ({plain(found.done)}); undo that one first",
-        code="newer_change",
-        details={"newer": found.id},
-    )
+        return Conflict(f"{what}; change that first", code="newer_change")
+    by = f"since change {found.id} ({plain(found.done)}); undo that one first"
+    return Conflict(f"{what}, {by}", code="newer_change", details={"newer": found.id})
 
 
 def _newest(newer: Sequence[HistoryEntry], table: Table, key: str, fields: Collection[str] = ()) -> HistoryEntry | None:
@@ -321,55 +319,11 @@ def _doubles(table: Table, names: Sequence[tuple[str, str]]) -> Iterator[_Proble
         seen[name] = key
 
 
-def _dangling(problem: _Problem, newer: Sequence[HistoryEntry]) -> Conflict:
-    found = _newest(newer, problem.table, problem.key, [problem.field])
-    by = f", since change {found.id} ({plain(found.done)}); undo that one first" if found else "; change that first"
-    return Conflict(f"{problem.text}{by}", code="newer_change", details={"newer": found.id} if found else {})
-
-
-def _stored_fields(entity: Entity | None, seal: Seal) -> Fields | None:
+def _fields_of(entity: Entity | None) -> Fields | None:
     if entity is None:
         return None
-    if isinstance(entity, Channel):
-        entity = _replace_secrets(entity, seal)
     fields: Fields = msgspec.json.decode(msgspec.json.encode(entity))
     return fields
-
-
-def _open(table: Table, fields: Fields, opener: Opener) -> tuple[Entity, bool]:
-    """The entity with its keys, and whether one of them is lost."""
-    lost = False
-
-    def unseal(seal: str) -> str:
-        nonlocal lost
-        text = opener(seal)
-        lost = lost or text is None
-        return text or ""
-
-    try:
-        entity = msgspec.convert(fields, KINDS[table])
-    except msgspec.ValidationError as exc:
-        raise Conflict(f"another version of the program made this change; it cannot be undone ({exc})") from exc
-    if isinstance(entity, Channel):
-        entity = _replace_secrets(entity, unseal)
-    return entity, lost
-
-
-def _replace_secrets(channel: Channel, by: Callable[[str], str]) -> Channel:
-    """The channel with something else for each secret; keys that become empty are left out."""
-    keys = [key for key in (by(key) if _is_secret(key) else key for key in channel.all_keys) if key]
-    headers = {
-        name: text if name.lower() in OPEN_HEADERS or not _is_secret(text) else by(text)
-        for name, text in channel.headers.items()
-    }
-    proxy = by(channel.proxy) if _is_secret(channel.proxy) else channel.proxy
-    return msgspec.structs.replace(
-        channel,
-        key=keys[0] if keys else "",
-        keys=tuple(keys[1:]),
-        headers={name: text for name, text in headers.items() if text},
-        proxy=proxy,
-    )
 
 
 def _is_secret(text: str) -> bool:
@@ -416,8 +370,14 @@ def _shown_fields(table: Table, entity: Entity | None) -> dict[str, str]:
     if isinstance(entity, Channel):
         own = [(model.name, model.price) for model in entity.models]
         shown |= {f"price of {plain(name, 80)}": _price_text(price) for name, price in own if price is not None}
-        hidden = _replace_secrets(entity, lambda _: HIDDEN)
-        secret: Mapping[str, Any] = {"headers": hidden.headers, "proxy": hidden.proxy}
+        headers = {
+            name: text if name.lower() in OPEN_HEADERS or not _is_secret(text) else HIDDEN
+            for name, text in entity.headers.items()
+        }
+        secret: Mapping[str, Any] = {
+            "headers": headers,
+            "proxy": HIDDEN if _is_secret(entity.proxy) else entity.proxy,
+        }
         shown |= {name: inline(value) for name, value in secret.items() if value}
         shown = {name: text for name, text in shown.items() if name not in ("key", "keys")}
         shown |= {"keys" if entity.keys else "key": _keys_text(entity)} if entity.key else {}

@@ -1,8 +1,7 @@
 """History: the owner's changes as they are kept over restarts, and how the owner sees them.
 
-An entry has what every entity was before and after, so that it can be undone later. It never has the keys of
-upstreams: each is replaced by a mark. An undo is an entry as well, which names the one that it undoes; a redo undoes an
-undo. Entries are never edited.
+An entry has what every entity was before and after, so that it can be undone later. An undo is an entry as well, which
+names the one that it undoes; a redo undoes an undo. Entries are never edited.
 """
 
 from collections.abc import Iterable, Sequence
@@ -226,13 +225,12 @@ def kind_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryKind
     return "change" if not depth else "undo" if depth % 2 else "redo"
 
 
-def redone_entry(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
-    """The change that a redo made once more; None if it is not kept any more."""
+def root_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryEntry:
+    """What an undo or a redo changed in the first place, as far back as entries are kept."""
     known = {one.id: one for one in entries}
-    at: HistoryEntry | None = entry
-    while at is not None and at.undoes:
-        at = known.get(at.undoes)
-    return at
+    while entry.undoes in known:
+        entry = known[entry.undoes]
+    return entry
 
 
 def view_of(entry: HistoryEntry, entries: Sequence[HistoryEntry], undone: dict[int, int]) -> HistoryView:

@@ -1,17 +1,11 @@
 """The history of the configuration, in ``history.json``: a TinyDB file, replaced as a whole by every change.
 
-Order of a change: the keys that it removes, the entry, the configuration. The configuration has the number of the
-newest entry that it contains, so an entry whose change a crash prevented is recognized, and left out. Only the newest
-entries are kept.
-
-Keys of upstreams are not in the history. Those that an entry needs to be undone, and that the configuration has no
-more, are in ``history-keys.json``; the history has a keyed hash of each. They go with the last entry that needs them.
+The entry is written before the configuration. The configuration has the number of the newest entry that it contains, so
+an entry whose change a crash prevented is recognized, and left out. Only the newest entries are kept. Like the
+configuration, the file has the keys of upstreams in it, and is readable by its owner alone.
 """
 
-import hmac
-import re
-import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +15,7 @@ from gateway.domain.history import HistoryEntry
 from gateway.domain.human_values import count_text
 from gateway.domain.units import Millis
 from gateway.store import files
-from gateway.store.documents import AtomicStorage, Tables, layout
+from gateway.store.documents import AtomicStorage, layout
 from gateway.store.errors import StoreDamaged
 from gateway.store.folder import ordinary
 
@@ -30,10 +24,8 @@ KEPT = 500
 BYTES = 1 << 20
 """Of all entries together; the newest one is kept whatever its size."""
 FORMAT = 1
-SEAL = "sealed:"
-"""Begins the mark that replaces a key."""
-
-_SEALED = re.compile(rb"sealed:([0-9a-f]{32})")
+FORMER_KEYS = "history-keys.json"
+"""Of an earlier version, deleted by the next change."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -57,58 +49,29 @@ class History:
         entries = self.entries
         return max(self._applied(), entries[-1].id if entries else 0) + 1
 
-    def seal(self, text: str) -> str:
-        """The mark that replaces a key in the history: the same for the same key, and of no use without it."""
-        return SEAL + hmac.new(self._load().salt, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:32]
-
-    def opened(self, seal: str) -> str | None:
-        """The key that this mark replaces; None if it is not kept."""
-        return self._load().keys.get(seal)
-
-    def append(self, entry: HistoryEntry, removed: Mapping[str, str], present: Collection[str]) -> None:
-        """Write an entry before its change is made. Raises OSError; then nothing is written.
-
-        ``removed``: the keys that the configuration will have no more, by their seals; ``present``: the seals of those
-        that it has before the change and after it.
-        """
+    def append(self, entry: HistoryEntry) -> None:
+        """Write an entry before its change is made. Raises OSError; then nothing is written."""
         loaded = self._load()
-        entries, raw = _newest([*loaded.entries, entry], [*loaded.raw, _encode(entry)])
-        needed = {SEAL + found.decode() for one in raw for found in _SEALED.findall(one)}
-        keys = {
-            seal: text for seal, text in {**loaded.keys, **removed}.items() if seal in needed and seal not in present
-        }
-        self._write(_LoadedHistory(entries, raw, loaded.salt, keys), loaded)
+        self._write(_newest([*loaded.entries, entry], [*loaded.raw, _encode(entry)]))
 
     def discard(self, number: int) -> None:
         """Take the newest entry out again: its change was not made."""
         loaded = self._load()
         if loaded.entries and loaded.entries[-1].id == number:
-            without = _LoadedHistory(loaded.entries[:-1], loaded.raw[:-1], loaded.salt, loaded.keys)
-            self._loaded = without
+            self._loaded = _LoadedHistory(loaded.entries[:-1], loaded.raw[:-1])
             with suppress(OSError):  # the next entry replaces it, and the next start leaves it out
-                self._write(without, loaded)
+                self._write(self._loaded)
 
     def clear(self) -> None:
-        """Forget everything, the keys too. Raises OSError."""
-        loaded = self._load()
-        self._write(_LoadedHistory([], [], loaded.salt, {}), loaded)
+        """Forget everything. Raises OSError."""
+        self._write(_LoadedHistory([], []))
 
-    def _write(self, new: "_LoadedHistory", old: "_LoadedHistory") -> None:
-        """Keys that are added are on the disk before the entries that need them; others go after those."""
-        grown = {**old.keys, **new.keys}
-        if grown != old.keys:
-            self._write_keys(grown)
+    def _write(self, new: "_LoadedHistory") -> None:
         documents = {entry.id: msgspec.Raw(raw) for entry, raw in zip(new.entries, new.raw, strict=True)}
-        meta = {1: {"format": FORMAT, "salt": new.salt.hex()}}
-        files.replace(self._home / "history.json", layout({"meta": meta, "history": documents}))
+        files.replace(self._home / "history.json", layout({"meta": {1: {"format": FORMAT}}, "history": documents}))
         self._loaded = new
-        if new.keys != grown:
-            with suppress(OSError):  # the next change removes them
-                self._write_keys(new.keys)
-
-    def _write_keys(self, keys: Mapping[str, str]) -> None:
-        documents = {number: {"id": seal, "key": text} for number, (seal, text) in enumerate(keys.items(), 1)}
-        files.replace(self._home / "history-keys.json", layout({"meta": {1: {"format": FORMAT}}, "keys": documents}))
+        with suppress(OSError):  # the next change removes it
+            (self._home / FORMER_KEYS).unlink(missing_ok=True)
 
     def _load(self) -> "_LoadedHistory":
         if self._loaded is None:
@@ -117,14 +80,14 @@ class History:
 
     def _read(self) -> "_LoadedHistory":
         path = self._home / "history.json"
-        salt, found, whole = secrets.token_bytes(16), [], True
+        found, whole = [], True
         try:
-            tables = AtomicStorage(path).read() or {}
-            if tables:
-                salt = bytes.fromhex(tables["meta"]["1"]["salt"])
-            found = [msgspec.convert(document, HistoryEntry) for document in tables.get("history", {}).values()]
+            raw = msgspec.json.encode((AtomicStorage(path).read() or {}).get("history", {}))
+            for mark, key in self._former_keys().items():
+                raw = raw.replace(_encode(mark)[1:-1], _encode(key)[1:-1])
+            found = [*msgspec.json.decode(raw, type=dict[str, HistoryEntry]).values()]
         except (StoreDamaged, ValueError, KeyError, TypeError):
-            found, whole = [], False
+            whole = False
         found.sort(key=lambda entry: entry.id)
         applied = self._applied()
         entries = [entry for entry in found if entry.id <= applied]
@@ -134,29 +97,28 @@ class History:
                 kept = files.keep(path, files.read(path), self._now(), "damaged" if not whole else "changed")
                 left = count_text(len(entries), "change")
                 self._note(f"{ordinary(path)} {what}; {left} left in it, the original is {kept.name}")
-        return _LoadedHistory(entries, [_encode(entry) for entry in entries], salt, self._read_keys())
+        return _LoadedHistory(entries, [_encode(entry) for entry in entries])
 
-    def _read_keys(self) -> dict[str, str]:
+    def _former_keys(self) -> dict[str, str]:
+        """The removed keys that an earlier version kept in a file of their own, by what stands for them."""
         try:
-            tables: Tables = AtomicStorage(self._home / "history-keys.json").read() or {}
+            tables = AtomicStorage(self._home / FORMER_KEYS).read() or {}
             return {str(one["id"]): str(one["key"]) for one in tables.get("keys", {}).values()}
         except (StoreDamaged, KeyError, TypeError):
-            return {}  # an undo says which keys are missing
+            return {}
 
 
 class _LoadedHistory(msgspec.Struct, frozen=True):
-    """What the files have; ``raw`` is each entry as it is written."""
+    """What the file has; ``raw`` is each entry as it is written."""
 
     entries: list[HistoryEntry]
     raw: list[bytes]
-    salt: bytes
-    keys: dict[str, str]
 
 
-def _newest(entries: list[HistoryEntry], raw: list[bytes]) -> tuple[list[HistoryEntry], list[bytes]]:
+def _newest(entries: list[HistoryEntry], raw: list[bytes]) -> _LoadedHistory:
     """The newest ones that may be kept."""
     size, first = 0, len(raw)
     while first and len(raw) - first < KEPT and (first == len(raw) or size + len(raw[first - 1]) <= BYTES):
         first -= 1
         size += len(raw[first])
-    return entries[first:], raw[first:]
+    return _LoadedHistory(entries[first:], raw[first:])

@@ -3,7 +3,6 @@
 lock                 held by the writer while it lives; contains its process id
 config.json          TinyDB: meta, account, settings, tokens, groups, channels, prices, grants   replaced atomically
 history.json         TinyDB: the owner's changes of it                                           replaced atomically
-history-keys.json    TinyDB: removed keys of upstreams that an undo needs                        replaced atomically
 inflight.log         the calls that are running                                                  appended, emptied
 high-water           the number of the newest record that is safe                                written in place
 usage/calls-*.json   TinyDB: one segment of the call log each                                    appended, then sealed

@@ -215,7 +215,7 @@ async def test_undo_undoes_the_change_that_was_redone_last_however_old_it_is(con
     assert [(await console.redo(accept=True)).text for _ in range(2)] == ["added token 'new'", "added token 'old'"]
 
 
-async def test_any_change_can_be_undone_if_nothing_newer_contradicts_it(console: ControlClient) -> None:
+async def test_any_change_can_be_undone_and_what_else_was_changed_since_stays(console: ControlClient) -> None:
     await console.edit_token("laptop", {"limits": {"rpm": 5}})
     await console.edit_token("laptop", {"note": "mine"})
     first = (await console.history())[1]
@@ -224,28 +224,61 @@ async def test_any_change_can_be_undone_if_nothing_newer_contradicts_it(console:
     assert (token.limits.rpm, token.note) == (None, "mine")
 
 
-async def test_what_contradicts_is_named(console: ControlClient) -> None:
-    await console.edit_token("laptop", {"note": "one"})
-    await console.edit_token("laptop", {"note": "two"})
+async def test_models_of_a_token_are_undone_after_another_change(console: ControlClient) -> None:
+    await console.edit_token("laptop", {"models": ["a", "b"]})
+    await console.edit_token("laptop", {"note": "mine"})
+    await console.undo((await console.history())[1].id)
+    assert ((await console.token("laptop")).models, (await console.token("laptop")).note) == ((), "mine")
+
+
+async def test_undo_asks_before_it_overwrites_what_was_changed_since(console: ControlClient) -> None:
+    for note in ("one", "two"):
+        await console.edit_token("laptop", {"note": note})
     newest, first = await console.history()
     error = await refused(console.undo(first.id))
-    assert (error.code, error.details) == ("newer_change", {"newer": newest.id})
-    assert error.message == (
-        f"token 'laptop' was changed since, by change {newest.id} (changed token 'laptop'); undo that one first"
-    )
-    await console.undo(newest.id)
-    assert (await console.undo(first.id)).text == "token 'laptop' is as before"
+    assert error.code == "needs_confirmation"
+    assert error.details["reasons"] == [
+        f"Token 'laptop' was changed since, by change {newest.id} (changed token 'laptop'); that is overwritten."
+    ]
+    assert (await console.token("laptop")).note == "two"
+    assert (await console.undo(first.id, accept=True)).text == "token 'laptop' is as before"
+    assert (await console.token("laptop")).note == ""
+    await console.redo(accept=True)
+    assert (await console.token("laptop")).note == "two"
 
 
 async def test_the_change_that_is_named_is_one_of_the_same_field(console: ControlClient) -> None:
     for change in ({"note": "one"}, {"note": "two"}, {"enabled": False}):
         await console.edit_token("laptop", change)
     _, second, first = await console.history()
-    error = await refused(console.undo(first.id))
-    assert error.details == {"newer": second.id}
+    (reason,) = msgspec.convert((await refused(console.undo(first.id))).details["reasons"], list[str])
+    assert f"by change {second.id} " in reason
     await console.undo(second.id)
     assert (await console.undo(first.id)).text == "token 'laptop' is as before"
     assert not (await console.token("laptop")).enabled
+
+
+async def test_undoing_a_removal_asks_before_it_overwrites_what_has_its_name_now(console: ControlClient) -> None:
+    await console.set_price("m", {"input": 1, "output": 2})
+    await console.remove_price("m")
+    await console.set_price("m", {"input": 3, "output": 4})
+    newest, removed, _ = await console.history()
+    assert (await refused(console.undo(removed.id))).details["reasons"] == [
+        f"Price 'm' is there again, by change {newest.id} (set the price of 'm'); that is overwritten."
+    ]
+    await console.undo(removed.id, accept=True)
+    assert [price.input_nanos for price in await console.prices() if price.model == "m"] == [1]
+
+
+async def test_what_was_removed_since_is_not_edited_back(console: ControlClient) -> None:
+    await console.add_token({"name": "ci"})
+    await console.edit_token("ci", {"note": "x"})
+    await console.remove_token("ci")
+    removed, edited, _ = await console.history()
+    error = await refused(console.undo(edited.id, accept=True))
+    assert error.message == (
+        f"token 'ci' is not there any more, since change {removed.id} (removed token 'ci'); undo that one first"
+    )
 
 
 async def test_what_was_added_and_removed_is_not_removed_again(console: ControlClient) -> None:
@@ -322,7 +355,7 @@ async def test_a_refresh_of_the_upstreams_models_contradicts_nothing(
 
 
 async def test_after_a_restart_a_removed_channel_comes_back_with_its_key(tmp_path: Path) -> None:
-    """Neither the history nor what is shown of it contains the key."""
+    """What is shown of the history does not contain the key, and its file is the owner's alone."""
     config = Config(home=tmp_path / "home")
     async with embedded_server(config) as endpoint:
         owner = ControlClient(endpoint)
@@ -331,8 +364,8 @@ async def test_after_a_restart_a_removed_channel_comes_back_with_its_key(tmp_pat
         await owner.add_channel({**body, "key": UPSTREAM_KEY, "keys": ["sk-other-1234567890"], "headers": headers})
         await owner.remove_channel("up")
     files = {path.name: path.read_text() for path in config.home.glob("*.json")}
-    assert {name for name, text in files.items() if UPSTREAM_KEY in text} == {"config.old.json", "history-keys.json"}
-    assert "sk-header-of-the-owner" not in files["history.json"]
+    assert {name for name, text in files.items() if UPSTREAM_KEY in text} == {"config.old.json", "history.json"}
+    assert (config.home / "history.json").stat().st_mode & 0o777 == 0o600
     async with embedded_server(config) as endpoint:
         owner = ControlClient(endpoint)
         shown = (await owner.send("GET", "/history")).body.decode()
@@ -372,17 +405,18 @@ async def test_a_change_at_the_end_of_a_long_list_is_shown(console: ControlClien
     assert "newest" not in field.before
 
 
-async def test_a_key_that_is_not_kept_has_to_be_entered_again(tmp_path: Path) -> None:
+async def test_a_key_that_an_earlier_version_did_not_keep_is_named(tmp_path: Path) -> None:
     config = Config(home=tmp_path / "home")
     async with embedded_server(config) as endpoint:
         owner = ControlClient(endpoint)
         body = {"name": "up", "dialect": "openai", "base_url": "http://127.0.0.1:9/v1", "models": [{"name": "m"}]}
         await owner.add_channel({**body, "key": UPSTREAM_KEY})
         await owner.remove_channel("up")
-    (config.home / "history-keys.json").unlink()
+    kept = config.home / "history.json"
+    kept.write_text(kept.read_text().replace(UPSTREAM_KEY, "sealed:0123456789abcdef0123456789abcdef"))
     async with embedded_server(config) as endpoint:
-        done = await ControlClient(endpoint).undo()
-        assert done.notes == ["channel 'up': its former key is not kept; enter it again"]
+        error = await refused(ControlClient(endpoint).undo(accept=True))
+        assert "it cannot be undone (its keys are not kept)" in error.message
 
 
 async def test_every_kind_of_change_is_undone_after_a_restart(tmp_path: Path) -> None:
@@ -432,7 +466,7 @@ async def test_an_older_history_s_token_of_a_program_does_not_come_back(
     await console.add_token({"name": "mine"})
     added = gateway.engine.store.history.entries[-1]
     source = ChangeSource(via="command", command="run")
-    gateway.engine.store.history.append(msgspec.structs.replace(added, id=added.id + 1, source=source), {}, ())
+    gateway.engine.store.history.append(msgspec.structs.replace(added, id=added.id + 1, source=source))
     assert (await refused(console.undo(added.id + 1, accept=True))).code == "not_undoable"
     assert (await console.undo()).text == "token 'mine' is removed"
 

@@ -64,7 +64,7 @@ def everything(store: Store) -> None:
         settle(store, i)
     store.books.open(running(90))
     entry = HistoryEntry(id=1, time=Millis(T0), source=ChangeSource(), done="a", undone="b", changes=[], differences=[])
-    store.history.append(entry, {}, ())
+    store.history.append(entry)
     store.entities.apply([Change("grants", "g9", Grant(id="g9", nanos=Nanos(DOLLAR), time=Millis(T0)))])
     store.incidents.save([])
     store.books.sync()
