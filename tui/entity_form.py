@@ -3,11 +3,12 @@
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from gateway.domain.field_kinds import Field
+from gateway.domain.field_kinds import Field, json_value
 from gateway.domain.fields import Table
 from gateway.domain.quoting import quote_name
 from tui.board import Board
@@ -67,24 +68,16 @@ class EntityForm:
 
     def inputs(self, **changes: Mapping[str, Any]) -> list[FormField]:
         """The inputs in the order of the table; ``changes`` replace attributes of single inputs."""
-        fields = [one for field in self._table for one in self._inputs(field)]
-        return [msgspec.structs.replace(one, **changes.get(one.id, {})) for one in fields]
+        return [msgspec.structs.replace(self._input(field), **changes.get(field.id, {})) for field in self._table]
 
     def body(self, values: Values) -> dict[str, Any]:
         """The request body: what changed."""
-        found = {
-            field: self._joined(field, [values[one.id] for one in field.kind.inputs(field)]) for field in self._table
-        }
-        changed = {field: value for field, value in found.items() if value != getattr(self._before, field.name)}
-        return {field.name: field.kind.body(value) for field, value in changed.items()}
+        found = self._entity(values)
+        return {name: json_value(value) for name, value in found.items() if value != getattr(self._before, name)}
 
     def is_as_shown(self, values: Values) -> bool:
         """Whether every input still has the value that it was filled with."""
-        return all(
-            [values[one.id] for one in field.kind.inputs(field)]
-            == list(field.kind.parts(getattr(self._source, field.name)))
-            for field in self._table
-        )
+        return all(values[field.id] == field.kind.part(getattr(self._source, field.name)) for field in self._table)
 
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
         """The equivalent command; ``more`` are options beside those of the table. Raises BadRequest for bad texts."""
@@ -97,44 +90,40 @@ class EntityForm:
 
     def arguments(self, texts: Mapping[str, str], but: Sequence[str] = ()) -> list[str]:
         """The options of that command."""
-        found: list[str] = []
+        fields = [field for field in self._table if field.name not in but]
+        after = self._entity({field.id: self._parse(field, texts[field.id]) for field in fields}, but)
+        found = (field.kind.arguments(field, getattr(self._before, field.name), after[field.name]) for field in fields)
+        return [*chain.from_iterable(found)]
+
+    def _input(self, field: Field) -> FormField:
+        kind = field.kind
+        return FormField(
+            id=field.id,
+            errors=(field.name,),
+            label=field.label,
+            value=kind.text(getattr(self._source, field.name)),
+            hint=field.placeholder,
+            options=kind.choices,
+            suggest=[Suggestion(name) for name in known_names(self._session.board, kind.completes)],
+            many=kind.many,
+            advanced=field.advanced,
+            default=kind.text(getattr(self._blank, field.name)),
+            parse=partial(self._parse, field),
+        )
+
+    def _parse(self, field: Field, text: str) -> Any:
+        """What the input holds; the exact value while its text is unchanged."""
+        value = getattr(self._source, field.name)
+        if text == field.kind.text(value) and (text.strip() or not field.kind.required):
+            return field.kind.part(value)
+        return field.kind.read(text, self._session.now())
+
+    def _entity(self, values: Values, but: Sequence[str] = ()) -> dict[str, Any]:
+        """The attributes with what the inputs hold; of what no input changes the very same values."""
+        found: dict[str, Any] = {}
         for field in self._table:
-            if field.name in but:
-                continue
-            inputs = field.kind.inputs(field)
-            parts = [self._parse(field, number, texts[one.id]) for number, one in enumerate(inputs)]
-            before = getattr(self._before, field.name)
-            found += field.kind.arguments(field, before, self._joined(field, parts))
+            if field.name not in but:
+                value = found.setdefault(field.name, getattr(self._source, field.name))
+                if values[field.id] != field.kind.part(value):
+                    found[field.name] = field.kind.put(value, values[field.id])
         return found
-
-    def _inputs(self, field: Field) -> list[FormField]:
-        texts = field.kind.texts(getattr(self._source, field.name))
-        defaults = field.kind.texts(getattr(self._blank, field.name))
-        return [
-            FormField(
-                id=one.id,
-                errors=() if number else (field.name,),
-                label=one.label,
-                value=texts[number],
-                hint=one.placeholder,
-                options=one.choices,
-                suggest=[Suggestion(name) for name in known_names(self._session.board, one.completes)],
-                many=one.many,
-                advanced=field.advanced,
-                default=defaults[number],
-                parse=partial(self._parse, field, number),
-            )
-            for number, one in enumerate(field.kind.inputs(field))
-        ]
-
-    def _parse(self, field: Field, number: int, text: str) -> Any:
-        value = getattr(self._source, field.name)
-        unchanged = text == field.kind.texts(value)[number]
-        if unchanged and (text.strip() or not field.kind.required):
-            return field.kind.parts(value)[number]
-        return field.kind.parse(number, text, self._session.now())
-
-    def _joined(self, field: Field, parts: Sequence[Any]) -> Any:
-        """The value; if no part changed the very same one, also where parts do not hold all of it."""
-        value = getattr(self._source, field.name)
-        return value if list(parts) == list(field.kind.parts(value)) else field.kind.join(parts)

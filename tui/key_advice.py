@@ -12,8 +12,9 @@ from itertools import zip_longest
 
 from textual.dom import DOMNode
 
-from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, PRICE, TOKEN
+from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, TOKEN
 from gateway.domain.limit_kinds import RateLimits
+from gateway.domain.price_kinds import PRICE
 from tui.actions import ACTIONS, PAGES
 from tui.keymap import Keymap
 
@@ -123,11 +124,9 @@ def _labels(noun: str) -> dict[str, tuple[str, str]]:
     """The labels of a form's inputs by option; and where one input is for many options, what each of them is there."""
     labels = dict(_OTHER_LABELS.get(noun, {}))
     for field in _TABLES.get(noun, ()):
-        options, inputs = field.kind.options(field), field.kind.inputs(field)
-        for number, option in enumerate(options):
-            one = inputs[min(number, len(inputs) - 1)]
-            shared = isinstance(field.kind, RateLimits)
-            labels |= dict.fromkeys(option.flags.split("/"), (one.label, option.name if shared else ""))
+        for option in field.kind.options(field):
+            name = option.name if isinstance(field.kind, RateLimits) else ""
+            labels |= dict.fromkeys(option.flags.split("/"), (field.label, name))
     return labels
 
 

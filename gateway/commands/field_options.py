@@ -9,7 +9,7 @@ import msgspec
 from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Completer, several
 from gateway.commands.options import ParsedText, Patch, now
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import Option, Reader
+from gateway.domain.field_kinds import Option, Reader, json_value
 from gateway.domain.fields import Table, changes
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,7 +39,7 @@ def patch_of(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> 
 
 def copy_of(table: Table, view: msgspec.Struct) -> Patch:
     """The body of another one like this, without its name."""
-    return {field.name: field.kind.body(getattr(view, field.name)) for field in table if field.name != "name"}
+    return {field.name: json_value(getattr(view, field.name)) for field in table if field.name != "name"}
 
 
 def _click_option(option: Option) -> Callable[[F], F]:
@@ -51,12 +51,13 @@ def _click_option(option: Option) -> Callable[[F], F]:
     else:
         settings |= {"metavar": option.metavar, "multiple": option.multiple}
         if option.read is not None:
-            settings["type"] = ParsedText(option.metavar.lower(), _reading(option.read))
+            settings["type"] = ParsedText(option.metavar.lower(), _reading(option.read, many=option.multiple))
     if option.completes:
         completer = COMPLETERS[option.completes]
         settings["shell_complete"] = several(completer) if option.multiple else completer
     return click.option(option.flags, option.name, **settings)
 
 
-def _reading(read: Reader) -> Callable[[str], Any]:
-    return lambda text: read(text, now())
+def _reading(read: Reader, *, many: bool) -> Callable[[str], Any]:
+    """Of an option that takes one value, in a tuple: that tells none from not given."""
+    return lambda text: read(text, now()) if many else (read(text, now()),)

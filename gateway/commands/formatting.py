@@ -7,11 +7,12 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.options import now
-from gateway.commands.output import TextWithEnd, json_value
+from gateway.commands.output import TextWithEnd
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, UpstreamPrices
 from gateway.domain.cost import SEARCH_WORDS, counts_billed
 from gateway.domain.errors import GatewayError
+from gateway.domain.field_kinds import json_value
 from gateway.domain.forecast import balance_end, balance_forecast, forecast, pace_start
 from gateway.domain.human_values import brief_multiplier, brief_span, count_text, local_time
 from gateway.domain.limit_kinds import budget_text

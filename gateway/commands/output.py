@@ -10,13 +10,13 @@ import shutil
 import sys
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self, TypeVar
 
 import click
-import msgspec
 
 from gateway.commands.exit_codes import Exit, Quit
+from gateway.domain.field_kinds import json_value
 from gateway.domain.text import plain
 
 T = TypeVar("T")
@@ -121,18 +121,6 @@ def out_json_list(values: Iterable[object]) -> None:
         out(f"{before}\n{_line(value)}", end="")
         before = ","
     out("[]" if before == "[" else "\n]")
-
-
-def json_value(value: object) -> object:
-    """The value in JSON's own types. Unlike in files, every field of a struct is there, also one with its default."""
-    if isinstance(value, msgspec.Struct):
-        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        return {name: json_value(getattr(value, field)) for name, field in names}
-    if isinstance(value, Mapping):
-        return {name: json_value(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [json_value(item) for item in value]
-    return value
 
 
 def out_list(

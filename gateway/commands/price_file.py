@@ -16,8 +16,9 @@ from gateway.commands.options import now
 from gateway.commands.output import out_json, words
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest
-from gateway.domain.fields import PRICE, changes
+from gateway.domain.fields import changes
 from gateway.domain.price import PriceDraft
+from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain
 

@@ -15,11 +15,11 @@ from gateway.commands.output import out_json, words
 from gateway.commands.price_rule import conditions_of, extras_of, rule_options, rule_text, with_rule
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
-from gateway.domain.fields import PRICE
 from gateway.domain.human_values import written_tier
 from gateway.domain.money import dollars, number
 from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import PriceDraft
+from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain
 

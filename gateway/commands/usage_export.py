@@ -17,8 +17,9 @@ from gateway.client.control import ControlClient
 from gateway.commands.base import Command
 from gateway.commands.call_filters import filter_options, find_calls, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
-from gateway.commands.output import ProgressLine, json_value, out, words
+from gateway.commands.output import ProgressLine, out, words
 from gateway.commands.session import run
+from gateway.domain.field_kinds import json_value
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.money import dollars, number
 from gateway.domain.text import plain, word

@@ -1,14 +1,15 @@
 """Kinds of fields: how a field of an entity is typed, shown, set by options of a command, and printed as a command.
 
-A kind knows nothing of click or of the console: it describes options and form inputs as values, and both front ends
-draw them. Everything that reads text takes ``now``, the moment from which spans such as ``30d`` count, and raises
-BadRequest.
+A kind knows nothing of click or of the console: it describes options as values, and both front ends draw them. A form
+has an input for each field. Everything that reads text takes ``now``, the moment from which spans such as ``30d``
+count, and raises BadRequest.
 
 Long: the simple kinds, read side by side.
 """
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -22,7 +23,7 @@ from gateway.domain.human_values import (
     local_time,
     multiplier_of,
 )
-from gateway.domain.quoting import comma_list, listed_names, names_of, names_text
+from gateway.domain.quoting import comma_list, listed_names, names_of, names_text, pair, pair_name
 from gateway.domain.units import Millis
 
 T = TypeVar("T")
@@ -54,20 +55,6 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """What a shell completes it with: ``groups``, ``models`` or ``presets``."""
 
 
-class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """One input of a form. Most fields have one."""
-
-    id: str
-    label: str
-    placeholder: str = ""
-    choices: tuple[str, ...] = ()
-    """If there are any, one of them is picked."""
-    completes: str = ""
-    """What it names, as an option's ``completes``; the form lists them."""
-    many: bool = False
-    """Whether it is a list of such names."""
-
-
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     """One field that the owner edits, for every place that shows or sets it."""
 
@@ -82,6 +69,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """Its flags where they are not just ``--name``."""
     placeholder: str = ""
     """An example that a form shows while the input is empty."""
+    part: str = ""
+    """Of an attribute with several inputs, the id of this further one; it is not shown by itself."""
     advanced: bool = False
     """Whether a form folds it away until it is needed."""
     section: Section = ""
@@ -90,6 +79,11 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def flags(self) -> str:
         return self.option or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def id(self) -> str:
+        """Of its input in a form."""
+        return self.part or self.name
 
     @property
     def detail(self) -> str:
@@ -104,56 +98,64 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 class Kind(Generic[T]):
     """Text of one line; the base of all other kinds."""
 
-    metavar: ClassVar[str] = "TEXT"
+    metavar: str = "TEXT"
     required: bool = False
     """Whether an empty text is refused."""
     unit: str = ""
     """What a number counts."""
+    none: str = ""
+    """What an option is given for an empty text."""
+    choices: tuple[str, ...] = ()
+    """If there are any, a form picks one of them."""
+    completes: str = ""
+    """What it names, as an option's ``completes``; the form lists them."""
+    many: bool = False
+    """Whether it is a list of such names."""
 
     def options(self, field: Field) -> Sequence[Option]:
         """The options of ``add`` and ``edit`` that set the field."""
-        return [Option(flags=field.flags, name=field.name, help=field.help, metavar=self.metavar, read=self.read)]
+        option = Option(flags=field.flags, name=field.name, help=field.help, metavar=self.metavar, read=self.read)
+        return [msgspec.structs.replace(option, completes=self.completes)]
 
     def change(self, field: Field, given: Mapping[str, Any], before: T) -> Any:
         """The value that the options ask for; UNSET if none of them was given."""
         value = given.get(field.name)
-        return msgspec.UNSET if value is None else value
+        if value is None:
+            return msgspec.UNSET
+        return value[0] if isinstance(value, tuple) else value
 
-    def inputs(self, field: Field) -> Sequence[Input]:
-        return [Input(id=field.name, label=field.label, placeholder=field.placeholder)]
-
-    def texts(self, value: T) -> Sequence[str]:
-        """The value as it is typed, a text for each input."""
-        return [str(value)]
-
-    def parts(self, value: T) -> Sequence[Any]:
-        """The value in the parts that the inputs hold; ``join`` puts them together."""
-        return [value]
-
-    def parse(self, number: int, text: str, now: Millis) -> Any:
-        """What an input holds, by its number."""
-        return self.read(text, now)
-
-    def join(self, parts: Sequence[Any]) -> Any:
-        """The value that the inputs give together."""
-        return parts[0]
+    def text(self, value: T) -> str:
+        """The value as it is typed."""
+        return str(value)
 
     def read(self, text: str, now: Millis) -> Any:
+        """What is typed."""
         return text.strip()
+
+    def part(self, value: T) -> Any:
+        """What of the value the input holds."""
+        return value
+
+    def put(self, value: T, part: Any) -> Any:
+        """The value with what the input holds."""
+        return part
 
     def arguments(self, field: Field, before: T, after: T) -> Sequence[str]:
         """The options that turn one value into the other. Raises BadRequest if no option can."""
-        return [] if before == after else [field.flags, self.argument(after)]
-
-    def argument(self, value: T) -> str:
-        return self.texts(value)[0]
+        return [] if before == after else [field.flags, self.text(after) or self.none]
 
     def show(self, value: T) -> str:
         return str(value)
 
-    def body(self, value: T) -> Any:
-        """As it is sent."""
-        return msgspec.json.decode(msgspec.json.encode(value))
+
+def json_value(value: Any) -> Any:
+    """The value in JSON's own types. Unlike in files, every field of a struct is there, also one with its default."""
+    if isinstance(value, msgspec.Struct):
+        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        return {name: json_value(getattr(value, field)) for name, field in names}
+    if isinstance(value, Mapping):
+        return {name: json_value(item) for name, item in value.items()}
+    return [*map(json_value, value)] if isinstance(value, list | tuple) else value
 
 
 class Text(Kind[str]):
@@ -169,20 +171,16 @@ class Text(Kind[str]):
         none: bool = False,
     ) -> None:
         """``none``: the word ``none`` stands for an empty text."""
-        self.metavar = metavar  # type: ignore[misc] # narrower than the class's own
+        self.metavar = metavar
         self.required = required
         self._check = check
         """Gives a form's text in its usual spelling, or raises BadRequest; the server does so for options."""
-        self._completes = completes
+        self.completes = completes
         self._none = none
 
     def options(self, field: Field) -> Sequence[Option]:
         (option,) = super().options(field)
-        read = None if not (self.required or self._none) else option.read
-        return [msgspec.structs.replace(option, read=read, completes=self._completes)]
-
-    def inputs(self, field: Field) -> Sequence[Input]:
-        return [msgspec.structs.replace(one, completes=self._completes) for one in super().inputs(field)]
+        return [option if self.required or self._none else msgspec.structs.replace(option, read=None)]
 
     def read(self, text: str, now: Millis) -> str:
         if self.required and not text.strip():
@@ -214,29 +212,21 @@ class Choice(Kind[Any]):
 
     def __init__(self, words: Mapping[Any, str]) -> None:
         self._words = {str(value): text for value, text in words.items()}
-        self._values = {str(value): value for value in words}
+        self._values = {text: value for value, text in words.items()}
+        self.choices = tuple(self._values)
 
     def options(self, field: Field) -> Sequence[Option]:
-        return [
-            Option(
-                flags=field.flags,
-                name=field.name,
-                help=field.help,
-                choices=tuple(str(value) for value in self._values.values() if value is not None),
-            )
-        ]
+        values = tuple(str(value) for value in self._values.values() if value is not None)
+        return [Option(flags=field.flags, name=field.name, help=field.help, choices=values)]
 
-    def inputs(self, field: Field) -> Sequence[Input]:
-        return [Input(id=field.name, label=field.label, choices=tuple(self._words.values()))]
-
-    def texts(self, value: Any) -> Sequence[str]:
-        return [self.show(value)]
+    def text(self, value: Any) -> str:
+        return self.show(value)
 
     def read(self, text: str, now: Millis) -> Any:
-        return next(self._values[value] for value, words in self._words.items() if words == text)
+        return self._values[text]
 
-    def argument(self, value: Any) -> str:
-        return str(value)
+    def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
+        return [] if before == after else [field.flags, str(after)]
 
     def show(self, value: Any) -> str:
         return self._words.get(str(value), str(value))
@@ -246,26 +236,23 @@ class Flag(Kind[bool]):
     """Yes or no; its option has a flag for each: ``--sticky/--not-sticky``."""
 
     def __init__(self, on: str, off: str) -> None:
-        self._words = (off, on)
+        self.choices = (off, on)
 
     def options(self, field: Field) -> Sequence[Option]:
         return [Option(flags=field.flags, name=field.name, help=field.help)]
 
-    def inputs(self, field: Field) -> Sequence[Input]:
-        return [Input(id=field.name, label=field.label, choices=self._words)]
-
-    def texts(self, value: bool) -> Sequence[str]:  # noqa: FBT001 - the value itself
-        return [self._words[value]]
+    def text(self, value: bool) -> str:  # noqa: FBT001 - the value itself
+        return self.choices[value]
 
     def read(self, text: str, now: Millis) -> bool:
-        return text == self._words[True]
+        return text == self.choices[True]
 
     def arguments(self, field: Field, before: bool, after: bool) -> Sequence[str]:  # noqa: FBT001 - the values
         on, off = field.flags.split("/")
         return [] if before == after else [on if after else off]
 
     def show(self, value: bool) -> str:  # noqa: FBT001 - the value itself
-        return self._words[value]
+        return self.text(value)
 
 
 class Number(Kind[int]):
@@ -298,8 +285,8 @@ class Multiplier(Kind[int]):
 
     metavar = "FACTOR"
 
-    def texts(self, value: int) -> Sequence[str]:
-        return [brief_multiplier(value).removeprefix("x")]
+    def text(self, value: int) -> str:
+        return brief_multiplier(value).removeprefix("x")
 
     def read(self, text: str, now: Millis) -> int:
         return multiplier_of(text)
@@ -312,6 +299,7 @@ class Names(Kind[tuple[str, ...]]):
     """Names. A command takes them comma-separated, and has an option of its own for none."""
 
     metavar = "NAMES"
+    many = True
 
     def __init__(
         self, *, none: str, none_option: str = "", none_help: str = "", completes: str = "", none_word: bool = False
@@ -323,19 +311,14 @@ class Names(Kind[tuple[str, ...]]):
         self._none_word = none_word
         """``none`` does so, too."""
         self._none_help = none_help
-        self._completes = completes
+        self.completes = completes
 
     def options(self, field: Field) -> Sequence[Option]:
         (option,) = super().options(field)
-        option = msgspec.structs.replace(
-            option, name=field.name, read=self._read_option, multiple=True, completes=self._completes
-        )
+        option = msgspec.structs.replace(option, read=self._read_option, multiple=True)
         if not self._none_option:
             return [option]
-        return [option, Option(flags=self._none_option, name=_parameter(self._none_option), help=self._none_help)]
-
-    def inputs(self, field: Field) -> Sequence[Input]:
-        return [msgspec.structs.replace(one, completes=self._completes, many=True) for one in super().inputs(field)]
+        return [option, Option(flags=self._none_option, name=parameter(self._none_option), help=self._none_help)]
 
     def _read_option(self, text: str, now: Millis) -> str:
         """At least one name: an empty list, such as a variable that was not set, would mean all or none."""
@@ -345,15 +328,15 @@ class Names(Kind[tuple[str, ...]]):
 
     def change(self, field: Field, given: Mapping[str, Any], before: tuple[str, ...]) -> Any:
         texts = given.get(field.name)
-        none = bool(self._none_option and given.get(_parameter(self._none_option)))
+        none = bool(self._none_option and given.get(parameter(self._none_option)))
         if none and texts:
             raise BadRequest(f"{self._none_option} and {field.flags} exclude each other")
         if not (none or texts):
             return msgspec.UNSET
         return self._meant(tuple(listed_names(texts or ())))
 
-    def texts(self, value: tuple[str, ...]) -> Sequence[str]:
-        return [names_text(value)]
+    def text(self, value: tuple[str, ...]) -> str:
+        return names_text(value)
 
     def read(self, text: str, now: Millis) -> tuple[str, ...]:
         return self._meant(tuple(names_of(text)))
@@ -401,27 +384,71 @@ class Moment(Kind[Millis | None]):
     """A moment to come, or never."""
 
     metavar = "WHEN"
+    none = "never"
 
-    def options(self, field: Field) -> Sequence[Option]:
-        (option,) = super().options(field)
-        return [msgspec.structs.replace(option, read=lambda text, now: (self.read(text, now),))]
-
-    def change(self, field: Field, given: Mapping[str, Any], before: Millis | None) -> Any:
-        change = given.get(field.name)  # in a tuple of one, which tells never from not given
-        return msgspec.UNSET if change is None else change[0]
-
-    def texts(self, value: Millis | None) -> Sequence[str]:
+    def text(self, value: Millis | None) -> str:
         """A day for its end, else to the minute: an unchanged text keeps the exact moment."""
-        return ["" if value is None else ended_date(value) or local_time(value)[: len("2026-11-30 22:31")]]
+        return "" if value is None else ended_date(value) or local_time(value)[: len("2026-11-30 22:31")]
 
     def read(self, text: str, now: Millis) -> Millis | None:
         return None if text.strip().lower() in NONE_WORDS else future_of(text, now)
 
-    def argument(self, value: Millis | None) -> str:
-        return self.texts(value)[0] or "never"
-
     def show(self, value: Millis | None) -> str:
         return "never" if value is None else expiry_time(value)
+
+
+class Pairs(Kind[T]):
+    """``NAME=VALUE``, several of them; in a form they are words of one line, quoted as for a shell."""
+
+    metavar = "NAME=VALUE"
+    merges: str = ""
+    """The value that removes one of the pairs; empty: those that are given replace all."""
+    clears: tuple[str, str] | None = None
+    """An option that removes all, and its help."""
+
+    def options(self, field: Field) -> Sequence[Option]:
+        (option,) = super().options(field)
+        found = [msgspec.structs.replace(option, read=lambda text, _now: pair(text), multiple=True)]
+        if self.clears is not None:
+            found.append(Option(flags=self.clears[0], name=parameter(self.clears[0]), help=self.clears[1]))
+        return found
+
+    def change(self, field: Field, given: Mapping[str, Any], before: T) -> Any:
+        pairs = given.get(field.name)
+        none = self.clears is not None and given.get(parameter(self.clears[0]))
+        if none and pairs:
+            raise BadRequest(f"{self.clears[0] if self.clears else ''} and {field.flags} exclude each other")
+        return self.value(once(pairs or (), field.flags), before) if pairs or none else msgspec.UNSET
+
+    def value(self, pairs: Mapping[str, str], before: T | None) -> T:
+        """The value with these pairs; ``before``: what an edit begins with."""
+        raise NotImplementedError
+
+    def pairs(self, value: T) -> Mapping[str, str]:
+        """The names and values as they are typed."""
+        raise NotImplementedError
+
+    def text(self, value: T) -> str:
+        return " ".join(_quote_word(f"{name}={text}") for name, text in self.pairs(value).items())
+
+    def read(self, text: str, now: Millis) -> Any:
+        pairs = []
+        for word in shell_words(text):
+            name, _, value = word.partition("=")
+            if not (name and value):
+                raise BadRequest(f"{word!r} is not name=value")
+            pairs.append((name, value))
+        return self.value(once(pairs, "the list"), None)
+
+    def arguments(self, field: Field, before: T, after: T) -> Sequence[str]:
+        if before == after:
+            return []
+        old, changed = self.pairs(before), dict(self.pairs(after))
+        if self.merges:
+            gone = {name: self.merges for name in old if name not in changed}
+            changed = {name: text for name, text in changed.items() if old.get(name) != text} | gone
+        named = [part for name, text in changed.items() for part in (field.flags, f"{pair_name(name)}={text}")]
+        return named or ([self.clears[0]] if self.clears is not None else [])
 
 
 def once(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:
@@ -434,5 +461,19 @@ def once(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:
     return values
 
 
-def _parameter(flag: str) -> str:
+def parameter(flag: str) -> str:
+    """The name of an option's parameter."""
     return flag.removeprefix("--").replace("-", "_")
+
+
+def _quote_word(word: str) -> str:
+    """A word as it is typed: in quotation marks only where it would end, or be another, without them."""
+    return shlex.quote(word) if not word or any(char.isspace() or char in "\"'\\" for char in word) else word
+
+
+def shell_words(text: str) -> list[str]:
+    """The words of a text that is quoted as for a shell. Raises BadRequest."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise BadRequest("the closing quotation mark is missing") from error

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain.account import AccountStatus
+from gateway.domain.budget import Window
 from gateway.domain.channel import TokenLimitField
 from gateway.domain.field_kinds import (
     Choice,
@@ -27,11 +28,21 @@ from gateway.domain.field_kinds import (
     Secret,
     Section,
     Text,
+    json_value,
 )
 from gateway.domain.group import Policy
 from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, OutputHold, RateLimits
-from gateway.domain.pair_kinds import HEADERS_EXAMPLE, Deadlines, Fallbacks, Headers, MockOptions, RequestOverrides
-from gateway.domain.price_kinds import Dollars, PriceTiers
+from gateway.domain.pair_kinds import (
+    HEADERS_EXAMPLE,
+    Deadlines,
+    Fallbacks,
+    Headers,
+    MockOptions,
+    PromptPlace,
+    RequestOverrides,
+    SystemPrompt,
+)
+from gateway.domain.price_kinds import PRICE
 from gateway.domain.settings import Durability
 from gateway.domain.token import Color
 from gateway.domain.urls import checked_base_url, proxy_of
@@ -54,7 +65,26 @@ def _name(example: str, note: str = "") -> Field:
     )
 
 
-_BUDGETS = Field(name="budgets", kind=Budgets(), label="Budget", help="")
+_WINDOWS = [f"{window}={window.info.example}" for window in Window]
+_BUDGETS = (
+    Field(
+        name="budgets",
+        kind=Budgets("nanos"),
+        label="Budget, dollars",
+        help=f"Dollars per window: {', '.join(_WINDOWS)}; day=none removes one, none removes all. May be repeated.",
+        option="--budget",
+        placeholder=f"none, or {' '.join(_WINDOWS)}",
+    ),
+    Field(
+        name="budgets",
+        part="token_budgets",
+        kind=Budgets("tokens"),
+        label="Budget, tokens",
+        help="The same in tokens: day=1M, month=none.",
+        option="--tokens-budget",
+        placeholder="none, or day=1M",
+    ),
+)
 _CLIENT_LIMITS = Field(
     name="limits", kind=RateLimits(CLIENT_LIMITS), label="Limits", help="", placeholder=LIMITS_EXAMPLE, advanced=True
 )
@@ -77,7 +107,7 @@ TOKEN: Table = (
         help="Only these models of the group, also as fallbacks: 'gpt-*,claude-*'; '*' for all.",
         placeholder="all of the group's, or patterns: gpt-*, claude-*",
     ),
-    _BUDGETS,
+    *_BUDGETS,
     _CLIENT_LIMITS,
     Field(
         name="expires",
@@ -170,7 +200,7 @@ GROUP: Table = (
         placeholder="none, or gpt-*=claude-sonnet-4-5,qwen3:8b",
         advanced=True,
     ),
-    _BUDGETS,
+    *_BUDGETS,
     _CLIENT_LIMITS,
     _NOTE,
 )
@@ -251,7 +281,34 @@ CHANNEL: Table = (
         placeholder="default: connect=10 head=120 idle=300 comments=900 total=600",
         advanced=True,
     ),
-    Field(name="overrides", kind=RequestOverrides(), label="Overrides", help="", advanced=True),
+    Field(
+        name="overrides",
+        part="parameters",
+        kind=RequestOverrides(),
+        label="Parameters",
+        help="",
+        placeholder="none, or temperature=0.2 ?seed=1 -logprobs",
+        advanced=True,
+    ),
+    Field(
+        name="overrides",
+        part="system",
+        kind=SystemPrompt(),
+        label="System prompt",
+        help="A system prompt; '' for none.",
+        option="--system",
+        placeholder="none",
+        advanced=True,
+    ),
+    Field(
+        name="overrides",
+        part="replace_system",
+        kind=PromptPlace(),
+        label="Prompt goes",
+        help="The system prompt goes instead of the client's, or before it.",
+        option="--replace-system/--prepend-system",
+        advanced=True,
+    ),
     Field(
         name="headers",
         kind=Headers(),
@@ -327,7 +384,7 @@ ACCOUNT: Table = (
         label="Status",
         help="A suspended account spends nothing.",
     ),
-    _BUDGETS,
+    *_BUDGETS,
     Field(
         name="stop_when_empty",
         kind=_STREAMS,
@@ -498,66 +555,6 @@ SETTINGS: Table = (
 )
 
 
-PRICE: Table = (
-    Field(
-        name="input",
-        kind=Dollars(required=True),
-        label="Input, $ per M",
-        help="Dollars per million input tokens.",
-        placeholder="dollars per million tokens",
-    ),
-    Field(
-        name="output",
-        kind=Dollars(required=True),
-        label="Output, $ per M",
-        help="Dollars per million output tokens.",
-        placeholder="dollars per million tokens",
-    ),
-    Field(
-        name="cached_input",
-        kind=Dollars(),
-        label="Cached input",
-        help="Dollars per million cached input tokens (default: as input).",
-        option="--cached",
-        placeholder="same as input, or $ per M cached tokens",
-    ),
-    Field(
-        name="cache_write",
-        kind=Dollars(),
-        label="Cache write",
-        help="Dollars per million tokens written to the cache (default: as input).",
-        placeholder="same as input, or $ per M written tokens",
-        advanced=True,
-    ),
-    Field(
-        name="cache_write_long",
-        kind=Dollars(),
-        label="Long cache write",
-        help="Dollars per million tokens that stay in the cache for an hour or more (default: as --cache-write).",
-        placeholder="same as cache write, or $ per M tokens kept for an hour or more",
-        advanced=True,
-    ),
-    Field(
-        name="per_call",
-        kind=Dollars(),
-        label="Per call",
-        help="Extra dollars per call (optional).",
-        placeholder="optional: extra dollars per call",
-        advanced=True,
-    ),
-    Field(
-        name="tiers",
-        kind=PriceTiers(),
-        label="Longer inputs",
-        help="Prices for longer inputs: 200k=6/22.50[/CACHED[/CACHE WRITE[/LONG CACHE WRITE]]]. May be repeated. "
-        "Without CACHED, cached tokens of such inputs cost the INPUT given there.",
-        option="--tier",
-        placeholder="none, or 200k=6/22.50: above 200k tokens",
-        advanced=True,
-    ),
-)
-
-
 FIELDS: Mapping[str, Table] = {
     "account": ACCOUNT,
     "settings": SETTINGS,
@@ -571,14 +568,15 @@ FIELDS: Mapping[str, Table] = {
 
 def changes(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> dict[str, Any]:
     """The body of an edit from the options of a command, by their parameter names. Raises BadRequest."""
-    body = {}
+    changed: dict[str, Any] = {}
     for field in table:
-        value = field.kind.change(field, given, getattr(before, field.name))
+        value = field.kind.change(field, given, changed.get(field.name, getattr(before, field.name)))
         if value is not msgspec.UNSET:
-            body[field.name] = field.kind.body(value)
-    return body
+            changed[field.name] = value
+    return {name: json_value(value) for name, value in changed.items()}
 
 
 def details(table: Table, entity: msgspec.Struct, *but: str) -> list[tuple[str, str]]:
     """Label and text of each field, as ``show`` and the detail panes have them."""
-    return [(f.detail, f.show(getattr(entity, f.name))) for f in table if f.name not in but]
+    named = {field.name: field for field in reversed(table) if field.name not in but}
+    return [(f.detail, f.show(getattr(entity, f.name))) for f in table if named.get(f.name) is f]

@@ -1,15 +1,15 @@
 """Kinds of fields for budgets (``day=5 month=50``) and limits (``rpm=60 tpm=200k``)."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import NONE_WORDS, Field, Input, Kind, Number, Option, once
+from gateway.domain.field_kinds import NONE_WORDS, Field, Number, Option, Pairs, once
 from gateway.domain.human_values import brief_count, count_of, plural
 from gateway.domain.incidents import spent_share
 from gateway.domain.limits import DEFAULT_OUTPUT, Limits
@@ -55,7 +55,6 @@ _SHOWN = {
 
 
 _BETWEEN_AMOUNTS = re.compile(r"[\s,]+(?=[A-Za-z]+(?:=|[\s,]|$))")
-_EXAMPLES = [f"{window}={window.info.example}" for window in Window]
 
 
 def exact_count(number: int) -> str:
@@ -88,85 +87,62 @@ def limits_text(limits: Limits) -> str:
     )
 
 
-class Budgets(Kind[tuple[Budget, ...]]):
-    """Budgets in dollars and in tokens: two inputs, and two options that change single windows."""
+class Budgets(Pairs[tuple[Budget, ...]]):
+    """Budgets in dollars, or in tokens: an option changes single windows."""
+
+    def __init__(self, unit: Literal["nanos", "tokens"]) -> None:
+        self._unit = unit
+        self._read = nanos_of if unit == "nanos" else count_of
+        self._parameter = "dollar_budgets" if unit == "nanos" else "token_budgets"
+        self.merges = NONE
+        self.metavar = "WINDOW=DOLLARS" if unit == "nanos" else "WINDOW=COUNT"
 
     def options(self, field: Field) -> Sequence[Option]:
-        return [
-            Option(
-                flags="--budget",
-                name="dollar_budgets",
-                help=f"Dollars per window: {', '.join(_EXAMPLES)}; day=none removes one, none removes all. "
-                "May be repeated.",
-                metavar="WINDOW=DOLLARS",
-                read=_amounts_reader(nanos_of),
-                multiple=True,
-            ),
-            Option(
-                flags="--tokens-budget",
-                name="token_budgets",
-                help="The same in tokens: day=1M, month=none.",
-                metavar="WINDOW=COUNT",
-                read=_amounts_reader(count_of),
-                multiple=True,
-            ),
-        ]
+        (option,) = super().options(field)
+        return [msgspec.structs.replace(option, name=self._parameter, read=self._given, multiple=True)]
 
     def change(self, field: Field, given: Mapping[str, Any], before: tuple[Budget, ...]) -> Any:
-        in_dollars, in_tokens = given.get("dollar_budgets"), given.get("token_budgets")
-        if not (in_dollars or in_tokens):
-            return msgspec.UNSET
-        dollars_now, tokens_now = {b.window: b.nanos for b in before}, {b.window: b.tokens for b in before}
-        nanos = _change_amounts(dollars_now, chain.from_iterable(in_dollars or ()), "--budget")
-        tokens = _change_amounts(tokens_now, chain.from_iterable(in_tokens or ()), "--tokens-budget")
-        return _budgets(nanos, tokens)
+        """With the given amounts; a given ``none`` for all windows forgets those of before."""
+        pairs = once([*chain.from_iterable(given.get(self._parameter) or ())], field.flags)
+        kept = {} if None in pairs else self.part(before)
+        changed = {window: amount for window, amount in pairs.items() if window is not None}
+        return self.put(before, kept | changed) if pairs else msgspec.UNSET
 
-    def inputs(self, field: Field) -> Sequence[Input]:
-        return [
-            Input(id=field.name, label="Budget, dollars", placeholder=f"none, or {' '.join(_EXAMPLES)}"),
-            Input(id="token_budgets", label="Budget, tokens", placeholder="none, or day=1M"),
-        ]
+    def pairs(self, value: tuple[Budget, ...]) -> Mapping[str, str]:
+        write = _dollars if self._unit == "nanos" else exact_count
+        return {window.value: write(amount) for window, amount in self.part(value).items()}
 
-    def texts(self, value: tuple[Budget, ...]) -> Sequence[str]:
-        return [
-            " ".join(f"{one.window.value}={_dollars(one.nanos)}" for one in value if one.nanos is not None),
-            " ".join(f"{one.window.value}={exact_count(one.tokens)}" for one in value if one.tokens is not None),
-        ]
-
-    def parts(self, value: tuple[Budget, ...]) -> Sequence[Amounts]:
-        return [
-            {one.window: one.nanos for one in value if one.nanos is not None},
-            {one.window: one.tokens for one in value if one.tokens is not None},
-        ]
-
-    def parse(self, number: int, text: str, now: Millis) -> Amounts:
-        read = nanos_of if number == 0 else count_of
-        pairs = (_window_amount(word, read, NONE_WORDS) for word in _amount_words(text))
+    def read(self, text: str, now: Millis) -> Amounts:
+        pairs = (_window_amount(word, self._read, NONE_WORDS) for word in _amount_words(text))
         return {window: amount for window, amount in pairs if window is not None and amount is not None}
 
-    def join(self, parts: Sequence[Amounts]) -> tuple[Budget, ...]:
-        return _budgets(*parts)
+    def part(self, value: tuple[Budget, ...]) -> Amounts:
+        amounts = {one.window: getattr(one, self._unit) for one in value}
+        return {window: amount for window, amount in amounts.items() if amount is not None}
 
-    def arguments(self, field: Field, before: tuple[Budget, ...], after: tuple[Budget, ...]) -> Sequence[str]:
-        out: list[str] = []
-        for flag, number in (("--budget", 0), ("--tokens-budget", 1)):
-            old, new = (
-                dict(word.split("=") for word in self.texts(value)[number].split()) for value in (before, after)
-            )
-            changed = {name: amount for name, amount in new.items() if old.get(name) != amount}
-            changed |= {name: NONE for name in old if name not in new}
-            out += [part for name, amount in changed.items() for part in (flag, f"{name}={amount}")]
-        return out
+    def put(self, value: tuple[Budget, ...], part: Mapping[Window, int | None]) -> tuple[Budget, ...]:
+        amounts: dict[str, Mapping[Window, Any]] = {
+            unit: {one.window: getattr(one, unit) for one in value} for unit in ("nanos", "tokens")
+        }
+        amounts[self._unit] = part
+        found = (
+            Budget(window=window, nanos=amounts["nanos"].get(window), tokens=amounts["tokens"].get(window))
+            for window in Window
+        )
+        return tuple(one for one in found if one.nanos is not None or one.tokens is not None)
 
     def show(self, value: tuple[Budget, ...]) -> str:
         return "; ".join(map(budget_text, value))
 
-    def body(self, value: tuple[Budget, ...]) -> Any:
-        return [{"window": one.window.value, "nanos": one.nanos, "tokens": one.tokens} for one in value]
+    def _given(self, text: str, now: Millis) -> Sequence[WindowAmount]:
+        """What an option is given: at least one amount."""
+        return [_window_amount(word, self._read) for word in _amount_words(text) or [""]]
 
 
-class RateLimits(Kind[Limits]):
+class RateLimits(Pairs[Limits]):
     """Limits: one input, and an option for each."""
+
+    merges = NONE
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -181,10 +157,14 @@ class RateLimits(Kind[Limits]):
         changes = {name: change[0] for name in self._names if (change := given.get(name)) is not None}
         return msgspec.structs.replace(before, **changes) if changes else msgspec.UNSET
 
-    def texts(self, value: Limits) -> Sequence[str]:
-        return [" ".join(f"{name}={exact_count(number)}" for name, number in _set_limits(value).items())]
+    def pairs(self, value: Limits) -> Mapping[str, str]:
+        return {name: exact_count(number) for name, number in _set_limits(value).items()}
 
     def read(self, text: str, now: Millis) -> Limits:
+        return Limits(**self.changes(text))
+
+    def changes(self, text: str) -> dict[str, int | None]:
+        """The limits that a text names; None: it removes it. Raises BadRequest."""
         values: dict[str, int | None] = {}
         for word in text.replace(",", " ").split():
             name, equals, number = word.partition("=")
@@ -193,19 +173,14 @@ class RateLimits(Kind[Limits]):
             values[name] = None if number in NONE_WORDS else count_of(number)
             if values[name] == 0 and name not in MAY_BE_ZERO:
                 raise BadRequest(f"{name}=0 would block every call; leave it out for no limit")
-        return Limits(**values)
+        return values
 
     def arguments(self, field: Field, before: Limits, after: Limits) -> Sequence[str]:
-        old, new = _set_limits(before), _set_limits(after)
-        changed = {name: exact_count(number) for name, number in new.items() if old.get(name) != number}
-        changed |= {name: NONE for name in old if name not in new}
-        return [part for name, number in changed.items() for part in (_flag(name), number)]
+        pairs = super().arguments(field, before, after)[1::2]
+        return [part for word in pairs for part in (_flag(word.partition("=")[0]), word.partition("=")[2])]
 
     def show(self, value: Limits) -> str:
         return limits_text(value)
-
-    def body(self, value: Limits) -> Any:
-        return msgspec.structs.asdict(value)
 
 
 class OutputHold(Number):
@@ -214,11 +189,10 @@ class OutputHold(Number):
     def read(self, text: str, now: Millis) -> int:
         return 0 if text.strip().lower() in (ALL, *NONE_WORDS) else super().read(text, now)
 
-    def texts(self, value: int) -> Sequence[str]:
-        return [exact_count(value) if value else ""]
+    none = ALL
 
-    def argument(self, value: int) -> str:
-        return exact_count(value) if value else ALL
+    def text(self, value: int) -> str:
+        return exact_count(value) if value else ""
 
     def show(self, value: int) -> str:
         if value:
@@ -228,32 +202,9 @@ class OutputHold(Number):
         return f"what a call's limit allows; without one {otherwise}"
 
 
-def _budgets(nanos: Mapping[Window, int | None], tokens: Mapping[Window, int | None]) -> tuple[Budget, ...]:
-    both = ((window, nanos.get(window), tokens.get(window)) for window in Window)
-    return tuple(
-        msgspec.convert({"window": window, "nanos": amount, "tokens": count}, Budget)
-        for window, amount, count in both
-        if amount is not None or count is not None
-    )
-
-
-def _change_amounts(
-    before: Mapping[Window, int | None], given: Iterable[WindowAmount], option: str
-) -> dict[Window, int | None]:
-    """The amounts with the given ones; a given ``none`` for all windows forgets those of before."""
-    amounts = once([*given], option)
-    kept = {} if None in amounts else before
-    return {**kept, **{window: amount for window, amount in amounts.items() if window is not None}}
-
-
 def _amount_words(text: str) -> Sequence[str]:
     """Those of ``day=5 month=50``, with spaces or commas between them."""
     return _BETWEEN_AMOUNTS.split(text.strip(" ,")) if text.strip(" ,") else []
-
-
-def _amounts_reader(read: Callable[[str], int]) -> Callable[[str, Millis], Sequence[WindowAmount]]:
-    """Reads what an option is given, at least one amount."""
-    return lambda text, _now: [_window_amount(word, read) for word in _amount_words(text) or [""]]
 
 
 def _window_amount(text: str, read: Callable[[str], int], none_words: Sequence[str] = (NONE,)) -> WindowAmount:
@@ -276,14 +227,14 @@ def _window_amount(text: str, read: Callable[[str], int], none_words: Sequence[s
     return window, None if amount in none_words else read(amount)
 
 
-def _reader(name: str) -> Callable[[str, Millis], tuple[int | None]]:
-    """Reads one limit, into a tuple: that tells a limit that is removed from one that is not given."""
+def _reader(name: str) -> Callable[[str, Millis], int | None]:
+    """Reads one limit; None: it is removed."""
 
-    def read(text: str, _now: Millis) -> tuple[int | None]:
+    def read(text: str, _now: Millis) -> int | None:
         if text.strip().lower() in NONE_WORDS[1:]:
-            return (None,)
+            return None
         if (number := count_of(text)) or name in MAY_BE_ZERO:
-            return (number,)
+            return number
         raise BadRequest(f"{_flag(name)} must be above 0; use '{NONE}' for no limit")
 
     return read

@@ -10,23 +10,11 @@ import msgspec
 
 from gateway.domain.channel import Overrides, Timeouts
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import Field, Input, Kind, Option, once
+from gateway.domain.field_kinds import NONE_WORD, Field, Flag, Kind, Option, Pairs, Text, once, shell_words
 from gateway.domain.group import Fallback
-from gateway.domain.limit_kinds import NONE
-from gateway.domain.quoting import (
-    comma_list,
-    listed_names,
-    names_of,
-    pair,
-    pair_name,
-    quote_name,
-    split_pair,
-    split_words,
-    unquote,
-)
+from gateway.domain.quoting import comma_list, listed_names, pair
 from gateway.domain.units import Millis
 
-Pairs = Sequence[tuple[str, str]]
 REFERENCE = "env:"
 """Before the name of a variable that holds a secret."""
 
@@ -46,53 +34,25 @@ def json_text(value: Any) -> str:
     return value if isinstance(value, str) and json_or_text(value) == value else json.dumps(value, ensure_ascii=False)
 
 
-def _pair(text: str, _now: Millis) -> tuple[str, str]:
-    return pair(text)
-
-
-class Deadlines(Kind[Timeouts]):
+class Deadlines(Pairs[Timeouts]):
     """Seconds by name, or ``default``; what is not typed has its default."""
 
-    def options(self, field: Field) -> Sequence[Option]:
-        return [
-            Option(
-                flags=field.flags, name=field.name, help=field.help, metavar="NAME=SECONDS", read=_pair, multiple=True
-            )
-        ]
+    metavar = "NAME=SECONDS"
+    merges = "default"
 
-    def change(self, field: Field, given: Mapping[str, Any], before: Timeouts) -> Any:
-        if not (pairs := given.get(field.name)):
-            return msgspec.UNSET
-        return self._with(before, {name: _seconds(name, text) for name, text in once(pairs, field.flags).items()})
-
-    def texts(self, value: Timeouts) -> Sequence[str]:
-        usual = Timeouts()
-        named = ((name, seconds) for name, seconds in msgspec.structs.asdict(value).items())
-        return [" ".join(f"{name}={_brief(s)}" for name, s in named if s != getattr(usual, name))]
-
-    def read(self, text: str, now: Millis) -> Timeouts:
-        words = [word.partition("=") for word in text.split()]
-        if wrong := next(("".join(word) for word in words if not (word[0] and word[2])), None):
-            raise BadRequest(f"{wrong!r} is not name=value")
-        return self._with(Timeouts(), {name: _seconds(name, seconds) for name, _, seconds in words})
-
-    def arguments(self, field: Field, before: Timeouts, after: Timeouts) -> Sequence[str]:
-        old, new = msgspec.structs.asdict(before), msgspec.structs.asdict(after)
-        changed = {name: seconds for name, seconds in new.items() if old[name] != seconds}
-        return [part for name, seconds in changed.items() for part in (field.flags, f"{name}={_brief(seconds)}")]
-
-    def show(self, value: Timeouts) -> str:
-        return ", ".join(f"{name} {_brief(seconds)}s" for name, seconds in msgspec.structs.asdict(value).items())
-
-    def body(self, value: Timeouts) -> Any:
-        return msgspec.structs.asdict(value)
-
-    @staticmethod
-    def _with(timeouts: Timeouts, changes: Mapping[str, float]) -> Timeouts:
+    def value(self, pairs: Mapping[str, str], before: Timeouts | None) -> Timeouts:
+        changes = {name: _seconds(name, text) for name, text in pairs.items()}
         known = Timeouts.__struct_fields__
         if wrong := next((name for name in changes if name not in known), None):
             raise BadRequest(f"unknown deadline {wrong!r}; use {', '.join(known)}, as in head=60")
-        return msgspec.structs.replace(timeouts, **changes)
+        return msgspec.structs.replace(before or Timeouts(), **changes)
+
+    def pairs(self, value: Timeouts) -> Mapping[str, str]:
+        usual = msgspec.structs.asdict(Timeouts())
+        return {name: _brief(s) for name, s in msgspec.structs.asdict(value).items() if s != usual[name]}
+
+    def show(self, value: Timeouts) -> str:
+        return ", ".join(f"{name} {_brief(seconds)}s" for name, seconds in msgspec.structs.asdict(value).items())
 
 
 def _seconds(name: str, text: str) -> float:
@@ -114,94 +74,54 @@ def _brief(seconds: float) -> str:
     return f"{seconds:g}" if float(f"{seconds:g}") == seconds else str(seconds)
 
 
-class Headers(Kind[dict[str, str]]):
+class Headers(Pairs[dict[str, str]]):
     """Request headers. Their values are secret unless they are references: a view has them masked."""
 
-    def options(self, field: Field) -> Sequence[Option]:
-        option = Option(
-            flags=field.flags, name=field.name, help=field.help, metavar="NAME=VALUE", read=_pair, multiple=True
-        )
-        return [option, Option(flags="--no-headers", name="no_headers", help="Remove all additional headers.")]
+    clears = "--no-headers", "Remove all additional headers."
 
-    def change(self, field: Field, given: Mapping[str, Any], before: dict[str, str]) -> Any:
-        pairs, none = given.get(field.name), given.get("no_headers")
-        if none and pairs:
-            raise BadRequest("--no-headers and --header exclude each other")
-        return once(pairs or (), field.flags) if none or pairs else msgspec.UNSET
-
-    def texts(self, value: dict[str, str]) -> Sequence[str]:
-        """Empty if some are secret."""
-        if not all(text.startswith(REFERENCE) for text in value.values()):
-            return [""]
-        return [" ".join(shlex.quote(f"{name}={text}") for name, text in value.items())]
-
-    def read(self, text: str, now: Millis) -> dict[str, str]:
-        if text.strip().lower() == NONE:
-            return {}
-        headers: dict[str, str] = {}
+    def value(self, pairs: Mapping[str, str], before: dict[str, str] | None) -> dict[str, str]:
         seen: set[str] = set()
-        for word in _shell_words(text):
-            name, equals, value = word.partition("=")
-            if not (equals and name and value):
-                raise BadRequest(f"{word!r} is not Name=value, for example {HEADERS_EXAMPLE}")
+        for name in pairs:
             if name.lower() in seen:
                 raise BadRequest(f"{name} is given twice; header names ignore case")
             seen.add(name.lower())
-            headers[name] = value
-        return headers
+        return dict(pairs)
 
-    def arguments(self, field: Field, before: dict[str, str], after: dict[str, str]) -> Sequence[str]:
+    def pairs(self, value: dict[str, str]) -> Mapping[str, str]:
         """Values that may be secret are left for the owner to fill in."""
-        if before == after:
-            return []
-        shown = ((name, value if value.startswith(REFERENCE) else "VALUE") for name, value in after.items())
-        return [part for name, value in shown for part in (field.flags, f"{name}={value}")] or ["--no-headers"]
+        return {name: text if text.startswith(REFERENCE) else "VALUE" for name, text in value.items()}
+
+    def text(self, value: dict[str, str]) -> str:
+        """Empty if some are secret."""
+        return super().text(value) if all(text.startswith(REFERENCE) for text in value.values()) else ""
+
+    def read(self, text: str, now: Millis) -> dict[str, str]:
+        return {} if text.strip().lower() == NONE_WORD else super().read(text, now)
 
     def show(self, value: dict[str, str]) -> str:
         return ", ".join(f"{name}: {text}" for name, text in value.items())
 
 
-class MockOptions(Kind[dict[str, Any]]):
+class MockOptions(Pairs[dict[str, Any]]):
     """Options of the mock dialect: JSON values by name."""
 
-    def options(self, field: Field) -> Sequence[Option]:
-        return [
-            Option(flags=field.flags, name=field.name, help=field.help, metavar="NAME=VALUE", read=_pair, multiple=True)
-        ]
+    merges = NONE_WORD
 
-    def change(self, field: Field, given: Mapping[str, Any], before: dict[str, Any]) -> Any:
+    def value(self, pairs: Mapping[str, str], before: dict[str, Any] | None) -> dict[str, Any]:
         """A name may be written as in a message: ``no-usage`` is ``no_usage``."""
-        pairs = given.get(field.name)
-        if not pairs:
-            return msgspec.UNSET
-        changes = once([(name.replace("-", "_"), text) for name, text in pairs], field.flags)
-        kept = {_key(name): value for name, value in before.items() if _key(name) not in changes}
-        return kept | {name: _simple(text) for name, text in changes.items() if text != NONE}
+        if before is None:
+            return {name: json_or_text(text) for name, text in pairs.items()}
+        changes = once([(name.replace("-", "_"), text) for name, text in pairs.items()], "--option")
+        kept = {name.replace("-", "_"): value for name, value in before.items()}
+        return {name: value for name, value in kept.items() if name not in changes} | {
+            name: _simple(text) for name, text in changes.items() if text != NONE_WORD
+        }
 
-    def texts(self, value: dict[str, Any]) -> Sequence[str]:
-        return [" ".join(f"{quote_name(name, '=')}={quote_name(json_text(item))}" for name, item in value.items())]
-
-    def read(self, text: str, now: Millis) -> dict[str, Any]:
-        values = {}
-        for word in split_words(text):
-            left, _, right = split_pair(word)
-            name, value = unquote(left), unquote(right)
-            if not (name and value):
-                raise BadRequest(f"{word!r} is not name=value")
-            values[name] = json_or_text(value)
-        return values
-
-    def arguments(self, field: Field, before: dict[str, Any], after: dict[str, Any]) -> Sequence[str]:
-        changed = {n: json_text(value) for n, value in after.items() if n not in before or before[n] != value}
-        changed |= {name: NONE for name in before if name not in after}
-        return [part for name, text in changed.items() for part in (field.flags, f"{name}={text}")]
+    def pairs(self, value: dict[str, Any]) -> Mapping[str, str]:
+        return {name: json_text(item) for name, item in value.items()}
 
     def show(self, value: dict[str, Any]) -> str:
         return ", ".join(f"{name}={item}" for name, item in value.items())
-
-
-def _key(name: str) -> str:
-    return name.replace("-", "_")
 
 
 def _simple(text: str) -> str | int | float | bool:
@@ -209,48 +129,28 @@ def _simple(text: str) -> str | int | float | bool:
     return value if isinstance(value, str | int | float | bool) else text
 
 
-class Fallbacks(Kind[tuple[Fallback, ...]]):
+class Fallbacks(Pairs[tuple[Fallback, ...]]):
     """Which models may answer for others: ``gpt-*=a,b other=c``."""
 
-    def options(self, field: Field) -> Sequence[Option]:
-        option = Option(
-            flags=field.flags, name=field.name, help=field.help, metavar="MODEL=OTHERS", read=_pair, multiple=True
-        )
-        return [option, Option(flags="--no-fallbacks", name="no_fallbacks", help="No other model may answer.")]
+    metavar = "MODEL=OTHERS"
+    clears = "--no-fallbacks", "No other model may answer."
 
-    def change(self, field: Field, given: Mapping[str, Any], before: tuple[Fallback, ...]) -> Any:
-        pairs, none = given.get(field.name), given.get("no_fallbacks")
-        if none and pairs:
-            raise BadRequest("--no-fallbacks and --fallback exclude each other")
-        if not (pairs or none):
-            return msgspec.UNSET
-        named = once(pairs or (), field.flags).items()
-        return tuple(Fallback(model=model, to=tuple(listed_names([others]))) for model, others in named)
+    def value(self, pairs: Mapping[str, str], before: tuple[Fallback, ...] | None) -> tuple[Fallback, ...]:
+        found = tuple(Fallback(model=model, to=tuple(listed_names([others]))) for model, others in pairs.items())
+        if lacking := next((one.model for one in found if not one.to), None):
+            raise BadRequest(f"{lacking!r} names no other model, as in gpt-*=claude-sonnet-4-5")
+        return found
 
-    def texts(self, value: tuple[Fallback, ...]) -> Sequence[str]:
-        return [
-            " ".join(f"{quote_name(one.model, '=')}={','.join(quote_name(to, '=') for to in one.to)}" for one in value)
-        ]
-
-    def read(self, text: str, now: Millis) -> tuple[Fallback, ...]:
-        return tuple(map(_fallback, split_words(text)))
+    def pairs(self, value: tuple[Fallback, ...]) -> Mapping[str, str]:
+        return {one.model: ",".join(one.to) for one in value}
 
     def arguments(self, field: Field, before: tuple[Fallback, ...], after: tuple[Fallback, ...]) -> Sequence[str]:
-        if before == after:
-            return []
-        pairs = (f"{pair_name(one.model)}={comma_list(one.to)}" for one in after)
-        return [part for text in pairs for part in (field.flags, text)] or ["--no-fallbacks"]
+        for one in after if before != after else ():
+            comma_list(one.to)  # no option can hold a name with a comma
+        return super().arguments(field, before, after)
 
     def show(self, value: tuple[Fallback, ...]) -> str:
         return "; ".join(f"{one.model}: {', '.join(one.to)}" for one in value)
-
-
-def _fallback(word: str) -> Fallback:
-    left, equals, others = split_pair(word)
-    model, to = unquote(left), tuple(names_of(others))
-    if not (model and equals and to):
-        raise BadRequest(f"{word!r} is not MODEL=OTHER,ANOTHER, as in gpt-*=claude-sonnet-4-5")
-    return Fallback(model=model, to=to)
 
 
 PROMPT_PLACES = ("before the client's", "instead of the client's")
@@ -260,95 +160,56 @@ BREAK = "\\n"
 
 
 class RequestOverrides(Kind[Overrides | None]):
-    """Parameters, the system prompt, and where it goes.
+    """Parameters ``temperature=0.2 ?max_tokens=4096 -logprobs``: always set, set unless the client sets it, removed.
 
-    Parameters are ``temperature=0.2 ?max_tokens=4096 -logprobs``: always set, set unless the client sets it, removed.
+    The system prompt and where it goes are parts of their own.
     """
 
     def options(self, field: Field) -> Sequence[Option]:
-        pairs: dict[str, Any] = {"metavar": "NAME=VALUE", "read": _pair, "multiple": True}
+        pairs: dict[str, Any] = {"metavar": "NAME=VALUE", "read": lambda text, _now: pair(text), "multiple": True}
+        names: dict[str, Any] = {"metavar": "NAMES", "read": _removed_name, "multiple": True}
+        none = "Remove the parameters and the system prompt set here."
         return [
             Option(flags="--set-param", name="set_params", help="A parameter that every request gets.", **pairs),
             Option(
                 flags="--default-param", name="default_params", help="One for requests that do not set it.", **pairs
             ),
-            Option(
-                flags="--remove-param",
-                name="remove_params",
-                help="Parameters that are never sent.",
-                metavar="NAMES",
-                read=_removed_name,
-                multiple=True,
-            ),
-            Option(flags="--system", name="system", help="A system prompt; '' for none.", metavar="TEXT"),
-            Option(
-                flags="--replace-system/--prepend-system",
-                name="replace_system",
-                help="The system prompt goes instead of the client's, or before it.",
-            ),
-            Option(
-                flags="--no-overrides",
-                name="no_overrides",
-                help="Remove the parameters and the system prompt set here.",
-            ),
+            Option(flags="--remove-param", name="remove_params", help="Parameters that are never sent.", **names),
+            Option(flags="--no-overrides", name="no_overrides", help=none),
         ]
 
     def change(self, field: Field, given: Mapping[str, Any], before: Overrides | None) -> Any:
         """Each kind of change replaces what was there of its kind."""
         changes: dict[str, Any] = {}
-        if pairs := given.get("set_params"):
-            changes["set"] = {name: json_or_text(text) for name, text in once(pairs, "--set-param").items()}
-        if pairs := given.get("default_params"):
-            changes["default"] = {name: json_or_text(text) for name, text in once(pairs, "--default-param").items()}
+        for kind in ("set", "default"):
+            if pairs := given.get(f"{kind}_params"):
+                named = once(pairs, f"--{kind}-param")
+                changes[kind] = {name: json_or_text(text) for name, text in named.items()}
         if names := given.get("remove_params"):
             changes["remove"] = tuple(listed_names(names))
-        changes |= {name: given[name] for name in ("system", "replace_system") if given.get(name) is not None}
         if not changes:
             return None if given.get("no_overrides") else msgspec.UNSET
         base = Overrides() if before is None or given.get("no_overrides") else before
-        return msgspec.structs.replace(base, **changes) or None
+        return msgspec.structs.replace(base, **changes)
 
-    def inputs(self, field: Field) -> Sequence[Input]:
-        return [
-            Input(
-                id="parameters",
-                label="Parameters",
-                placeholder="none, or temperature=0.2 ?seed=1 -logprobs",
-            ),
-            Input(id="system", label="System prompt", placeholder="none"),
-            Input(id="replace_system", label="Prompt goes", choices=PROMPT_PLACES),
-        ]
-
-    def texts(self, value: Overrides | None) -> Sequence[str]:
+    def text(self, value: Overrides | None) -> str:
         found = value or Overrides()
-        words = [f"{name}={json_text(item)}" for name, item in found.set.items()]
-        usual = [f"{name}={json_text(item)}" for name, item in found.default.items()]
-        parameters = [
-            *map(shlex.quote, words),
-            *(DEFAULT + shlex.quote(word) for word in usual),
-            *(REMOVE + shlex.quote(name) for name in found.remove),
-        ]
-        return [" ".join(parameters), found.system.replace("\n", BREAK), PROMPT_PLACES[found.replace_system]]
+        words = [shlex.quote(f"{name}={json_text(item)}") for name, item in found.set.items()]
+        words += [DEFAULT + shlex.quote(f"{name}={json_text(item)}") for name, item in found.default.items()]
+        return " ".join([*words, *(REMOVE + shlex.quote(name) for name in found.remove)])
 
-    def parts(self, value: Overrides | None) -> Sequence[Any]:
-        found = value or Overrides()
-        return [
-            msgspec.structs.replace(found, system="", replace_system=False),
-            found.system,
-            found.replace_system,
-        ]
+    def read(self, text: str, now: Millis) -> Overrides:
+        return _parameters(text)
 
-    def parse(self, number: int, text: str, now: Millis) -> Any:
-        if number == 0:
-            return _parameters(text)
-        return text.strip().replace(BREAK, "\n") if number == 1 else text == PROMPT_PLACES[1]
+    def part(self, value: Overrides | None) -> Overrides:
+        return msgspec.structs.replace(value or Overrides(), system="", replace_system=False)
 
-    def join(self, parts: Sequence[Any]) -> Overrides | None:
-        parameters, system, replaces = parts
-        return msgspec.structs.replace(parameters, system=system, replace_system=replaces and bool(system)) or None
+    def put(self, value: Overrides | None, part: Overrides) -> Overrides | None:
+        base = value or Overrides()
+        return msgspec.structs.replace(part, system=base.system, replace_system=base.replace_system) or None
 
     def arguments(self, field: Field, before: Overrides | None, after: Overrides | None) -> Sequence[str]:
-        """All of them again if there were some before."""
+        """All of them again if there were some before, those of the prompt included."""
         if before == after:
             return []
         found, out = after or Overrides(), ["--no-overrides"] if before else []
@@ -372,11 +233,68 @@ class RequestOverrides(Kind[Overrides | None]):
         return ", ".join(parts)
 
 
+class SystemPrompt(Text):
+    """The system prompt of overrides."""
+
+    def options(self, field: Field) -> Sequence[Option]:
+        return [Option(flags=field.flags, name="system", help=field.help, metavar="TEXT")]
+
+    def change(self, field: Field, given: Mapping[str, Any], before: Any) -> Any:
+        system = given.get("system")
+        return msgspec.UNSET if system is None else self.put(before, system)
+
+    def text(self, value: Any) -> str:
+        return self.part(value).replace("\n", BREAK)
+
+    def read(self, text: str, now: Millis) -> str:
+        return text.strip().replace(BREAK, "\n")
+
+    def part(self, value: Any) -> str:
+        return (value or Overrides()).system
+
+    def put(self, value: Any, part: str) -> Any:
+        return msgspec.structs.replace(value or Overrides(), system=part) or None
+
+    def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
+        return []
+
+
+class PromptPlace(Flag):
+    """Whether that prompt replaces the client's."""
+
+    def __init__(self) -> None:
+        super().__init__(PROMPT_PLACES[True], PROMPT_PLACES[False])
+
+    def options(self, field: Field) -> Sequence[Option]:
+        return [Option(flags=field.flags, name="replace_system", help=field.help)]
+
+    def change(self, field: Field, given: Mapping[str, Any], before: Any) -> Any:
+        replaces = given.get("replace_system")
+        return (
+            msgspec.UNSET
+            if replaces is None
+            else msgspec.structs.replace(before or Overrides(), replace_system=replaces)
+        )
+
+    def text(self, value: Any) -> str:
+        return super().text(self.part(value))
+
+    def part(self, value: Any) -> bool:
+        return bool(value and value.replace_system)
+
+    def put(self, value: Any, part: bool) -> Any:  # noqa: FBT001 - the value itself
+        base = value or Overrides()
+        return msgspec.structs.replace(base, replace_system=part and bool(base.system)) or None
+
+    def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
+        return []
+
+
 def _parameters(text: str) -> Overrides:
     always: dict[str, Any] = {}
     usual: dict[str, Any] = {}
     removed: list[str] = []
-    for word in _shell_words(text):
+    for word in shell_words(text):
         name, equals, value = word.removeprefix(DEFAULT).partition("=")
         if word.startswith(REMOVE) and not equals:
             removed.append(word.removeprefix(REMOVE))
@@ -391,10 +309,3 @@ def _removed_name(text: str, _now: Millis) -> str:
     if not listed_names([text]):
         raise BadRequest(f"{text!r} contains no names; --no-overrides removes all that is set here")
     return text
-
-
-def _shell_words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise BadRequest("the closing quotation mark is missing") from error

@@ -1,4 +1,4 @@
-"""Kinds of the fields of a price: amounts of dollars, and prices for longer inputs."""
+"""The fields of a price, and their kinds: amounts of dollars, and prices for longer inputs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,13 +21,8 @@ class Dollars(Kind[Nanos | None]):
     def __init__(self, *, required: bool = False) -> None:
         self.required = required
 
-    def options(self, field: Field) -> Sequence[Option]:
-        """The server refuses a negative amount."""
-        (option,) = super().options(field)
-        return [msgspec.structs.replace(option, read=lambda text, _: nanos_of(text))]
-
-    def texts(self, value: Nanos | None) -> Sequence[str]:
-        return ["" if value is None else dollars(value).replace("$", "").replace(",", "").removesuffix(".00")]
+    def text(self, value: Nanos | None) -> str:
+        return "" if value is None else dollars(value).replace("$", "").replace(",", "").removesuffix(".00")
 
     def read(self, text: str, now: Millis) -> Nanos | None:
         if not self.required and text.strip().lower() in NONE_WORDS:
@@ -38,7 +33,7 @@ class Dollars(Kind[Nanos | None]):
 
     def arguments(self, field: Field, before: Nanos | None, after: Nanos | None) -> Sequence[str]:
         """A price is set as a whole, so an option is left out for None, never given for it."""
-        return [] if after is None or after == before else [field.flags, self.argument(after)]
+        return [] if after is None or after == before else [field.flags, self.text(after)]
 
     def show(self, value: Nanos | None) -> str:
         return "" if value is None else dollars(value)
@@ -57,8 +52,8 @@ class PriceTiers(Kind[tuple[Tier, ...]]):
         tiers = sorted(given.get(field.name) or (), key=lambda tier: tier.above)
         return tuple(tiers) or msgspec.UNSET
 
-    def texts(self, value: tuple[Tier, ...]) -> Sequence[str]:
-        return [" ".join(map(written_tier, value))]
+    def text(self, value: tuple[Tier, ...]) -> str:
+        return " ".join(map(written_tier, value))
 
     def read(self, text: str, now: Millis) -> tuple[Tier, ...]:
         return () if text.strip().lower() in NONE_WORDS else tuple(tiers_of(text))
@@ -67,4 +62,64 @@ class PriceTiers(Kind[tuple[Tier, ...]]):
         return [] if before == after else [word for tier in after for word in (field.flags, written_tier(tier))]
 
     def show(self, value: tuple[Tier, ...]) -> str:
-        return self.texts(value)[0]
+        return self.text(value)
+
+
+PRICE: Sequence[Field] = (
+    Field(
+        name="input",
+        kind=Dollars(required=True),
+        label="Input, $ per M",
+        help="Dollars per million input tokens.",
+        placeholder="dollars per million tokens",
+    ),
+    Field(
+        name="output",
+        kind=Dollars(required=True),
+        label="Output, $ per M",
+        help="Dollars per million output tokens.",
+        placeholder="dollars per million tokens",
+    ),
+    Field(
+        name="cached_input",
+        kind=Dollars(),
+        label="Cached input",
+        help="Dollars per million cached input tokens (default: as input).",
+        option="--cached",
+        placeholder="same as input, or $ per M cached tokens",
+    ),
+    Field(
+        name="cache_write",
+        kind=Dollars(),
+        label="Cache write",
+        help="Dollars per million tokens written to the cache (default: as input).",
+        placeholder="same as input, or $ per M written tokens",
+        advanced=True,
+    ),
+    Field(
+        name="cache_write_long",
+        kind=Dollars(),
+        label="Long cache write",
+        help="Dollars per million tokens that stay in the cache for an hour or more (default: as --cache-write).",
+        placeholder="same as cache write, or $ per M tokens kept for an hour or more",
+        advanced=True,
+    ),
+    Field(
+        name="per_call",
+        kind=Dollars(),
+        label="Per call",
+        help="Extra dollars per call (optional).",
+        placeholder="optional: extra dollars per call",
+        advanced=True,
+    ),
+    Field(
+        name="tiers",
+        kind=PriceTiers(),
+        label="Longer inputs",
+        help="Prices for longer inputs: 200k=6/22.50[/CACHED[/CACHE WRITE[/LONG CACHE WRITE]]]. May be repeated. "
+        "Without CACHED, cached tokens of such inputs cost the INPUT given there.",
+        option="--tier",
+        placeholder="none, or 200k=6/22.50: above 200k tokens",
+        advanced=True,
+    ),
+)

@@ -16,17 +16,11 @@ _SIDES = re.compile(rf"({_QUOTED}|[^=]*)(?:(=)(.*))?", re.DOTALL)
 _OPENS = r"(?<![^\s,=])"
 """A separator stands before it, or nothing."""
 _WORDS = re.compile(rf"(?:{_OPENS}(?:{_QUOTED})|[^\s,])+")
-_SPACED = re.compile(rf"(?:{_OPENS}(?:{_QUOTED})|\S)+")
 
 
 def split_names(text: str) -> list[str]:
     """The parts between commas and spaces, still quoted."""
     return _WORDS.findall(text)
-
-
-def split_words(text: str) -> list[str]:
-    """The parts between spaces, still quoted."""
-    return _SPACED.findall(text)
 
 
 def split_pair(word: str) -> tuple[str, str, str]:

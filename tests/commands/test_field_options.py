@@ -1,5 +1,6 @@
 """Options drawn from the tables of fields: those that a form prints turn one value into the other."""
 
+from itertools import chain
 from typing import Any
 
 import click
@@ -8,18 +9,19 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.commands.field_options import field_options, patch_of
-from gateway.domain.field_kinds import Field
-from gateway.domain.fields import CHANNEL, PRICE, TOKEN, Table
+from gateway.domain.field_kinds import Field, json_value
+from gateway.domain.fields import CHANNEL, TOKEN, Table
+from gateway.domain.price_kinds import PRICE
 from tests.domain.field_samples import CHANNELS, EACH, PRICES, TOKENS
 
 CASES = [
-    pytest.param(field, pair[start], pair[1 - start], id=f"{noun}-{field.name}-{start}")
+    pytest.param([one for one in table if one.name == name], pair[start], pair[1 - start], id=f"{noun}-{name}-{start}")
     for noun, (table, pair) in EACH.items()
-    for field in table
+    for name in dict.fromkeys(field.name for field in table)
     for start in (0, 1)
-    if not (field.name == "token_limit_field" and start == 1)  # no option removes it
+    if not (name == "token_limit_field" and start == 1)  # no option removes it
 ]
-CASES += [pytest.param(field, *PRICES, id=f"price-{field.name}") for field in PRICE]
+CASES += [pytest.param([field], *PRICES, id=f"price-{field.name}") for field in PRICE]
 
 
 def patch(table: Table, before: msgspec.Struct, *args: str) -> dict[str, Any]:
@@ -36,16 +38,17 @@ def patch(table: Table, before: msgspec.Struct, *args: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("field", "before", "after"), CASES)
+@pytest.mark.parametrize(("fields", "before", "after"), CASES)
 def test_printed_options_turn_one_value_into_the_other(
-    field: Field, before: msgspec.Struct, after: msgspec.Struct
+    fields: list[Field], before: msgspec.Struct, after: msgspec.Struct
 ) -> None:
-    old, new = getattr(before, field.name), getattr(after, field.name)
-    if field.name == "headers":  # printed without values that may be secret
-        new = {name: value for name, value in new.items() if value.startswith("env:")}
-    sent = patch([field], before, *field.kind.arguments(field, old, new))
-    expected = {} if old == new else {field.name: field.kind.body(new)}
-    if field.name == "proxy" and new == "":
+    name = fields[0].name
+    old, new = getattr(before, name), getattr(after, name)
+    if name == "headers":  # printed without values that may be secret
+        new = {header: value for header, value in new.items() if value.startswith("env:")}
+    sent = patch(fields, before, *chain.from_iterable(one.kind.arguments(one, old, new) for one in fields))
+    expected = {} if old == new else {name: json_value(new)}
+    if name == "proxy" and new == "":
         expected = {"proxy": "none"}  # the command itself turns it into no proxy
     assert sent == expected
 

@@ -18,12 +18,12 @@ from gateway.commands.output import (
     cut_middle,
     end_of,
     harmless,
-    json_value,
     out_json,
     out_json_list,
     out_pairs,
     table,
 )
+from gateway.domain.field_kinds import json_value
 from tests import fork_server
 from tests.commands.program import PROGRAM as PYTHON
 from tests.commands.program import Served, environment
@@ -72,12 +72,12 @@ def test_a_list_is_an_array_with_a_line_each(capsys: pytest.CaptureFixture[str])
 
 
 def test_every_field_is_there_also_with_its_default() -> None:
-    assert json_value(TOKEN)["limits"] == {  # type: ignore[index]
+    assert json_value(TOKEN)["limits"] == {
         **dict.fromkeys(("rpm", "tpm", "rpd", "tpd", "concurrent", "streams", "queue", "queue_s")),
         "rpm": 60,
     }
-    assert json_value(CALL)["rates"]["output"] == 10_000_000_000  # type: ignore[index]
-    assert json_value(CALL)["attempts"][1]["kind"] is None  # type: ignore[index]
+    assert json_value(CALL)["rates"]["output"] == 10_000_000_000
+    assert json_value(CALL)["attempts"][1]["kind"] is None
 
 
 def test_nothing_is_printed_when_the_reader_has_gone() -> None:

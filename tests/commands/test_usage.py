@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from gateway.commands import output
 from gateway.commands.exit_codes import Exit
-from gateway.commands.output import json_value
 from gateway.commands.usage_export import FIELDS, HEAD, csv_line
 from gateway.domain.call import FailureKind
+from gateway.domain.field_kinds import json_value
 from gateway.domain.human_values import local_time
 from gateway.domain.money import dollars
 from gateway.domain.units import Millis, Nanos

@@ -13,20 +13,22 @@ from gateway.domain.fields import CHANNEL, GROUP, SETTINGS, TOKEN
 from gateway.domain.group import Fallback
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, Nanos
-from tests.domain.field_samples import ODD
 
-FIELDS: dict[str, Field] = {field.name: field for table in (GROUP, CHANNEL, TOKEN) for field in table}
+FIELDS: dict[str, Field] = {field.id: field for table in (GROUP, CHANNEL, TOKEN) for field in table}
 SETTING_FIELDS: dict[str, Field] = {field.name: field for field in SETTINGS}
-CHANNEL_FIELDS: dict[str, Field] = {field.name: field for field in CHANNEL}
+CHANNEL_FIELDS: dict[str, Field] = {field.id: field for field in CHANNEL}
 
 
 def read(name: str, *texts: str) -> Any:
-    kind = FIELDS[name].kind
-    return kind.join([kind.parse(number, text, Millis(0)) for number, text in enumerate(texts)])
+    value: Any = () if name == "budgets" else None
+    fields = [field for field in FIELDS.values() if field.name == name]
+    for field, text in zip(fields, texts, strict=True):
+        value = field.kind.put(value, field.kind.read(text, Millis(0)))
+    return value
 
 
 def typed(name: str, value: object) -> list[str]:
-    return list(FIELDS[name].kind.texts(value))
+    return [field.kind.text(value) for field in FIELDS.values() if field.name == name]
 
 
 def test_patterns_are_separated_by_commas_or_spaces() -> None:
@@ -54,7 +56,7 @@ def test_limits_that_are_not_named_are_none() -> None:
 @pytest.mark.parametrize("text", ["rps=3", "60", "rpm", "rpm=0", "rpm=many", "streams=3"])
 def test_wrong_limits_of_a_channel_are_refused(text: str) -> None:
     with pytest.raises(BadRequest):
-        CHANNEL_FIELDS["limits"].kind.parse(0, text, Millis(0))
+        CHANNEL_FIELDS["limits"].kind.read(text, Millis(0))
 
 
 @pytest.mark.parametrize(
@@ -69,12 +71,12 @@ def test_wrong_limits_of_a_channel_are_refused(text: str) -> None:
         *(("headers", text) for text in ("x", "=x", "x=", "a=b c", "a='b", 'a="', "X-A=1 X-A=2", "X-A=1 x-a=2")),
         *(("options", text) for text in ("latency", "=2", "latency=", 'latency="2')),
         *(("fallbacks", text) for text in ("gpt", "=a", "gpt=", "gpt=,")),
-        *(("overrides", text) for text in ("temperature", "=1", "?x", "'a=1")),
+        *(("parameters", text) for text in ("temperature", "=1", "?x", "'a=1")),
     ],
 )
 def test_what_cannot_be_read_is_refused(name: str, text: str) -> None:
     with pytest.raises(BadRequest):
-        FIELDS[name].kind.parse(0, text, Millis(0))
+        FIELDS[name].kind.read(text, Millis(0))
 
 
 def test_parameters_are_json_where_they_are_valid_json() -> None:
@@ -114,9 +116,13 @@ def test_one_timeout_is_set_back_to_its_default() -> None:
             read("timeouts", f"{name}=default")
 
 
-def test_fallbacks_hold_every_name() -> None:
-    found = tuple(Fallback(model=one, to=tuple(ODD)) for one in ODD)
+def test_fallbacks_are_typed_as_the_option_takes_them() -> None:
+    found = (Fallback(model="m bad", to=("it's", "x=y")), Fallback(model="'a' \"b\"", to=('say "hi" now',)))
     assert read("fallbacks", *typed("fallbacks", found)) == found
+    assert read("fallbacks", "'a b=c d,e'  gpt-*=o3") == (
+        Fallback(model="a b", to=("c d", "e")),
+        Fallback(model="gpt-*", to=("o3",)),
+    )
 
 
 @pytest.mark.parametrize("wait", ["Wed, 21 Oct 2026", "5", 'a "while"', "x=y", "soon", "true"])

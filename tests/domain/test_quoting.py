@@ -15,7 +15,6 @@ def test_what_is_written_reads_back(first: str) -> None:
         pair = f"{quoting.quote_name(first, '=')}={quoting.quote_name(second, '=')}"
         before, equals, behind = quoting.split_pair(pair)
         assert (quoting.unquote(before), equals, quoting.unquote(behind)) == (first, "=", second)
-        assert quoting.split_words(f"{pair} {pair}") == [pair, pair]
 
 
 def test_only_what_would_be_taken_apart_has_marks() -> None:

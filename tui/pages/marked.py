@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from gateway.domain.errors import BadRequest
+from gateway.domain.field_kinds import json_value
 from gateway.domain.fields import TOKEN
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import first_of
-from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, Budgets, RateLimits
+from gateway.domain.limit_kinds import CHANNEL_LIMITS, CLIENT_LIMITS, RateLimits
 from gateway.domain.limits import Limits
 from gateway.domain.units import Millis
 from tui import format as fmt
@@ -178,8 +179,7 @@ async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str
     )
     if text is None:
         return None
-    kind = RateLimits(names)
-    patches = {_ref(page, view): {"limits": kind.body(limits_of(text, names, view.limits))} for view in views}
+    patches = {_ref(page, view): {"limits": json_value(limits_of(text, names, view.limits))} for view in views}
     return patches, f"Set limits of {{}} to {safe(text)}", "Other limits stay as they are."
 
 
@@ -199,19 +199,14 @@ def limits_of(text: str, names: Sequence[str], before: Limits) -> Limits:
     """The limits with those of a text; ``none`` removes one, and alone all of them. Raises BadRequest."""
     if text.strip().lower() in _NONE:
         return Limits()
-    given = RateLimits(names).read(text, Millis(0))
-    named = [word.partition("=")[0] for word in text.replace(",", " ").split()]
-    return msgspec.structs.replace(before, **{name: getattr(given, name) for name in named})
+    return msgspec.structs.replace(before, **RateLimits(names).changes(text))
 
 
 def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, Any]]:
     """The budgets with those of a text, as they are sent; ``none`` removes one, and alone all. Raises BadRequest."""
-    kind = Budgets()
-    (option, _) = kind.options(_BUDGET)
-    if option.read is None:
-        raise BadRequest("a budget cannot be read")
-    pairs = [option.read(word, now) for word in text.replace(",", " ").split()]
-    after: list[dict[str, Any]] = kind.body(kind.change(_BUDGET, {"dollar_budgets": pairs}, tuple(before)))
+    (option,) = _BUDGET.kind.options(_BUDGET)
+    pairs = [option.read(text, now)] if option.read else []
+    after: list[dict[str, Any]] = json_value(_BUDGET.kind.change(_BUDGET, {option.name: pairs}, tuple(before)))
     return after
 
 

@@ -8,10 +8,10 @@ import msgspec
 
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.fields import PRICE
 from gateway.domain.human_values import brief_count, first_of
 from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft
+from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_news import news_lines
 from gateway.domain.price_view import PriceView
 from gateway.domain.units import MILLION, Millis, Nanos

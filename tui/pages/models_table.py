@@ -7,10 +7,10 @@ import msgspec
 from textual.content import Content
 
 from gateway.domain.cost import cost
-from gateway.domain.fields import PRICE
 from gateway.domain.human_values import brief_context, brief_multiplier, rule_words, written_tier
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, Price, PriceDraft, rates
+from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_view import PriceView
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import Usage

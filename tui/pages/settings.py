@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.field_kinds import Field
+from gateway.domain.field_kinds import Field, json_value
 from gateway.domain.fields import SETTINGS
 from gateway.domain.human_values import count_text
 from gateway.domain.settings import ExpiringRecords, Settings
@@ -52,13 +52,11 @@ async def toggle(page: AnyPage) -> None:
     row = page.table.current
     if row is None:
         return
-    if (field := _field(row)) is not None and page.listing.settings is not None:
-        (shown, *_) = field.kind.inputs(field)
-        if shown.choices:
-            (text,) = field.kind.texts(getattr(page.listing.settings, field.name))
-            after = shown.choices[(shown.choices.index(text) + 1) % len(shown.choices)]
-            await _save(page, field, field.kind.parse(0, after, page.session.now()))
-            return
+    field, settings = _field(row), page.listing.settings
+    if field is not None and settings is not None and (options := field.kind.choices):
+        at = options.index(field.kind.text(getattr(settings, field.name)))
+        await _save(page, field, field.kind.read(options[(at + 1) % len(options)], page.session.now()))
+        return
     if (choice := _choice(row)) is not None:
         values = [value for value, _ in choice.options(page.app)]
         _choose(page, choice, values[(values.index(choice.read(page.app)) + 1) % len(values)])
@@ -108,7 +106,7 @@ async def _edit_field(page: AnyPage, field: Field) -> None:
 
 
 async def _save(page: AnyPage, field: Field, value: Any) -> None:
-    body = {field.name: field.kind.body(value)}
+    body = {field.name: json_value(value)}
     if await _confirm_days(page, body):
         _notify_saved(page, field, await page.session.client.set_settings(body), changed=True)
 

@@ -82,7 +82,7 @@ def test_a_copy_asks_for_the_key_again_unless_it_is_a_reference() -> None:
 def test_only_changed_timeouts_are_typed_and_one_left_out_is_the_default_again() -> None:
     view = channel("x", timeouts=Timeouts(head=60))
     assert typed_into(view, False, {})[1]["timeouts"] == "head=60"
-    assert form(view, timeouts="idle=30")[1] == "channel edit x --timeout head=120 --timeout idle=30"
+    assert form(view, timeouts="idle=30")[1] == "channel edit x --timeout idle=30 --timeout head=default"
 
 
 def test_half_a_mapping_is_refused() -> None:
@@ -155,4 +155,4 @@ def test_overrides_are_kept_changed_and_removed() -> None:
     assert form(view) == ({}, "channel edit x")
     assert form(view, parameters="", system="") == ({"overrides": None}, "channel edit x --no-overrides")
     body, _ = form(channel("y"), parameters="-seed", system="Hi", replace_system="instead of the client's")
-    assert body == {"overrides": {"remove": ["seed"], "system": "Hi", "replace_system": True}}
+    assert body == {"overrides": {"set": {}, "default": {}, "remove": ["seed"], "system": "Hi", "replace_system": True}}

@@ -154,7 +154,8 @@ async def test_prices_for_longer_inputs_stay_when_another_is_changed() -> None:
         assert said(app, ".command").replace("\n", " ").endswith("--tier 200k=6/22.50")
         await press(app, pilot, "enter")
         ((_, _, body),) = owner.did
-        assert body["tiers"] == [{"above": 200_000, "input": 6_000_000_000, "output": 22_500_000_000}]
+        (tier,) = body["tiers"]
+        assert (tier["above"], tier["input"], tier["output"]) == (200_000, 6_000_000_000, 22_500_000_000)
 
 
 async def test_one_key_makes_it_free_after_asking() -> None:
