@@ -91,6 +91,19 @@ def _may_call(asked: Json) -> bool:
     return bool(asked.get("tools")) and asked.get("tool_choice") not in ("none", {"type": "none"}) and mode != "NONE"
 
 
+def transports(gateway: Gateway, provider: Provider) -> set[type]:
+    """Of the calls that the provider's script will see: filled while they run."""
+    seen, script = set[type](), provider.other
+    assert script is not None
+
+    async def watched(exchange: Exchange) -> None:
+        seen.update(type(call.context.client) for call in gateway.engine.live.calls.values())
+        await script(exchange)
+
+    provider.other = watched
+    return seen
+
+
 async def _openai(agent: ScriptedAgent, exchange: Exchange) -> None:
     asked = exchange.json
     results = sum(message["role"] in ("tool", "function") for message in asked["messages"])

@@ -16,10 +16,10 @@ from gateway.store.verify import verify
 from gateway.v1.call import HttpClient
 from gateway.v1.responses_socket import SocketClient
 from tests.apps.installed import RUN_S, drive, driven, program
-from tests.apps.scripted_agent import INPUT, OUTPUT, SEALED, ScriptedAgent, ToolUse, serve
+from tests.apps.scripted_agent import INPUT, OUTPUT, SEALED, ScriptedAgent, ToolUse, serve, transports
 from tests.apps.test_coding_agents import CODEX, LINES, commands
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider
+from tests.fakes.provider import Provider
 
 SUMMARY = "Half of the lines are written."
 FULL, LIMIT = 50_000, 20_000
@@ -69,14 +69,7 @@ async def test_a_task_goes_on_after_a_compaction(
 ) -> None:
     script = LongTask(commands(tmp_path), responses=channel in ("native", "compacts"))
     serve(gateway, provider, CHANNELS[channel], script, preset="openai" if channel == "compacts" else "")
-    clients, bodies = set[type](), list[bytes]()
-
-    async def watched(exchange: Exchange) -> None:
-        clients.update(type(call.context.client) for call in gateway.engine.live.calls.values())
-        bodies.append(exchange.body)
-        await script(exchange)
-
-    provider.other = watched
+    clients = transports(gateway, provider)
     settings = {**WAYS[way], "model_auto_compact_token_limit": str(LIMIT)}
     options = [f"{name}={value.format(base_url=gateway.base_url)}" for name, value in settings.items()]
     command: list[str | Path] = [program("codex", "codex")]
@@ -97,6 +90,6 @@ async def test_a_task_goes_on_after_a_compaction(
     marked = ["compaction" in record.marks for record in records]
     assert marked == [False] * (FULL_AT + 1) + [asks_api] + [False] * calls_after
     summary = SEALED if asks_api and channel == "compacts" else SUMMARY
-    shown = [summary in body.decode() for body in bodies[-len(records) :]]
+    shown = [summary in exchange.body.decode() for exchange in provider.exchanges if exchange.bill]
     assert shown == [False] * (FULL_AT + 2) + [True] * calls_after
     assert verify(gateway.engine.store).equal

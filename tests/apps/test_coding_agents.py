@@ -1,7 +1,7 @@
 """Coding agents finish a task of thirty turns with file edits, through an upstream of each dialect."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,8 +10,10 @@ import pytest
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect
 from gateway.store.verify import verify
+from gateway.v1.call import HttpClient
+from gateway.v1.responses_socket import SocketClient
 from tests.apps.installed import RUN_S, drive, driven, program
-from tests.apps.scripted_agent import INPUT, MODEL, OUTPUT, UPSTREAM_MODELS, ScriptedAgent, ToolUse, serve
+from tests.apps.scripted_agent import INPUT, MODEL, OUTPUT, UPSTREAM_MODELS, ScriptedAgent, ToolUse, serve, transports
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 
@@ -32,6 +34,8 @@ class Agent:
     """The upstream of dialect openai has the Responses API, which the program speaks."""
     name: str = ""
     """Of its cases, if it is not the app's."""
+    more: Mapping[str, str] = field(default_factory=dict)
+    """Variables beyond those of the app."""
 
 
 def edits(
@@ -73,6 +77,9 @@ def shell_commands(_: Path) -> list[ToolUse]:
 
 
 CODEX = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "Do it.")
+COPILOT = ("-p", "Do it.", "--allow-all-tools")
+RESPONSES = {"COPILOT_PROVIDER_WIRE_API": "responses"}
+WEBSOCKET = {**RESPONSES, "COPILOT_PROVIDER_TRANSPORT": "websockets"}
 AGENTS = [
     Agent(
         "claude",
@@ -97,7 +104,11 @@ AGENTS = [
         ("--auto", "-p", "Do it."),
         edits("Write", "Edit", "file_path", "old_string", "new_string", read="Read", other_path="filepath"),
     ),
-    Agent("copilot", "copilot", ("-p", "Do it.", "--allow-all-tools"), shell_commands),
+    Agent("copilot", "copilot", COPILOT, shell_commands),
+    Agent("copilot", "copilot", COPILOT, shell_commands, name="copilot-responses", more=RESPONSES),
+    Agent("copilot", "copilot", COPILOT, shell_commands, name="copilot-websocket", more=WEBSOCKET),
+    Agent("copilot", "copilot", COPILOT, shell_commands, name="copilot-native", more=RESPONSES, responses=True),
+    Agent("copilot", "copilot", COPILOT, shell_commands, name="copilot-native-ws", more=WEBSOCKET, responses=True),
 ]
 
 
@@ -119,11 +130,15 @@ async def test_a_task_of_thirty_turns(
     file = tmp_path / "work" / "notes.txt"
     script = ScriptedAgent(agent.steps(file), responses=agent.responses)
     serve(gateway, provider, dialect, script, agent.model)
-    ended = await drive(agent.app, gateway, [executable, *agent.arguments], tmp_path, model=agent.model)
+    clients = transports(gateway, provider)
+    ended = await drive(
+        agent.app, gateway, [executable, *agent.arguments], tmp_path, model=agent.model, more=agent.more
+    )
     assert (ended.code, script.final in ended.out) == (0, True), ended.out[-3000:]
     assert file.read_text().splitlines() == LINES, ended.out[-3000:]
     records = await gateway.settled(TURNS)
     assert {(record.outcome, record.input, record.output) for record in records} == {(Outcome.DONE, INPUT, OUTPUT)}
     native = agent.responses or (agent.app, dialect) == ("claude", Dialect.ANTHROPIC)
+    assert clients == {SocketClient if agent.more == WEBSOCKET else HttpClient}
     assert {record.native for record in records} == {native}
     assert verify(gateway.engine.store).equal

@@ -27,7 +27,7 @@ PRINTED = ["openai-agents", "pydantic-ai", "langchain", "llama-index", "litellm"
 def openai_agents(setup: str) -> str:
     """A program of OpenAI's Agents SDK, which speaks Responses unless it is set up otherwise."""
     return f"""
-from agents import Agent, Runner, function_tool, set_default_openai_api
+from agents import Agent, Runner, function_tool, set_default_openai_api, set_default_openai_responses_transport
 {ADD}
 {setup}
 agent = Agent(name="Writer", model="{MODEL}", tools=[function_tool(add_line)])
@@ -113,12 +113,38 @@ for (let turn = 0; ; turn++) {{
 }}
 """
 """In TypeScript's language, every other turn streamed. The Python SDK is tested in ``tests/conformance``."""
+CONNECTED = f"""
+import json
+from openai import OpenAI
+{ADD}
+schema = {{"type": "object", "properties": {{"text": {{"type": "string"}}}}, "required": ["text"]}}
+tools = [{{"type": "function", "name": "add_line", "parameters": schema}}]
+given, previous = [{{"type": "message", "role": "user", "content": "Do it."}}], {{}}
+with OpenAI().responses.connect() as connection:
+    while True:
+        connection.response.create(model="{MODEL}", input=given, tools=tools, store=False, **previous)
+        for event in connection:
+            assert event.type not in ("error", "response.failed"), event
+            if event.type == "response.completed":
+                break
+        calls = [item for item in event.response.output if item.type == "function_call"]
+        if not calls:
+            break
+        previous, given = {{"previous_response_id": event.response.id}}, []
+        for call in calls:
+            done = add_line(**json.loads(call.arguments))
+            given.append({{"type": "function_call_output", "call_id": call.call_id, "output": done}})
+print(event.response.output[0].content[0].text)
+"""
+"""OpenAI's SDK over one WebSocket: each turn sends only what is new."""
 IN_NODE = ("ai-sdk", "anthropic")
 """Apps whose programs are modules for Node.js."""
 LOOPS = {
     "anthropic:messages": ANTHROPIC_SDK,
     "openai-agents:chat": openai_agents('set_default_openai_api("chat_completions")'),
     "openai-agents:responses": openai_agents(""),
+    "openai-agents:websocket": openai_agents('set_default_openai_responses_transport("websocket")'),
+    "openai-agents:connect": CONNECTED,
     "pydantic-ai:chat": pydantic_ai("openai-chat"),
     "pydantic-ai:responses": pydantic_ai("openai-responses"),
     "pydantic-ai:messages": pydantic_ai("anthropic"),
