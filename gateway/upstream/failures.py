@@ -90,7 +90,7 @@ _DENIED = re.compile(
 )
 """The key is good, and this model is not for it."""
 _NO_STATE = re.compile(
-    r"(?:previous[_ ]response|response (?:with )?id|\bresp_\w|prediction history node)"
+    r"(?:previous[_ ]response|response (?:with )?id|item with id|\bresp_\w|prediction history node)"
     r"[^.]{0,160}(?:not[_ ]found|not exist|no longer|expired)"
 )
 _NO_THING = re.compile(

@@ -50,6 +50,8 @@ class ScriptedAgent:
     """It has the Responses API, too; else that address is as unknown to it as any other."""
     input: int = INPUT
     """Tokens of input that each answer bills."""
+    thought: str = ""
+    """The reasoning before each streamed answer of the three dialects, if there is any."""
     asked: list[int] = field(default_factory=list)
     """For each request with tools, how many results it showed."""
 
@@ -121,7 +123,9 @@ async def _openai(agent: ScriptedAgent, exchange: Exchange) -> None:
         first = chunk(delta("", role="assistant"), id=id, model=model)
         docs = [first, chunk(delta(tool_calls=[call]), id=id, model=model)]
         docs.append(chunk(delta(finish="tool_calls"), id=id, model=model))
-    await _stream(exchange, [event(doc) for doc in [*docs, chunk(id=id, model=model, usage=spent)]], DONE)
+    thought = [chunk(delta(reasoning_content=agent.thought), id=id, model=model)] if agent.thought else []
+    docs = [docs[0], *thought, *docs[1:], chunk(id=id, model=model, usage=spent)]
+    await _stream(exchange, [event(doc) for doc in docs], DONE)
 
 
 def _without_index(call: dict[str, Any]) -> dict[str, Any]:
@@ -174,10 +178,12 @@ async def _anthropic(agent: ScriptedAgent, exchange: Exchange) -> None:
     step = agent.next_step(results, tools=_may_call(asked))
     id, counts = f"answer-{exchange.number}", {"input_tokens": agent.input, "output_tokens": OUTPUT}
     if asked.get("stream"):
-        body = anthropic.text(step) if isinstance(step, str) else _anthropic_call(results, step)
+        thought = anthropic.thinking(agent.thought, "SIG") if agent.thought else b""
+        index = 1 if thought else 0
+        body = anthropic.text(step, index=index) if isinstance(step, str) else _anthropic_call(results, step, index)
         reason = "end_turn" if isinstance(step, str) else "tool_use"
         begin = anthropic.start({**counts, "output_tokens": 1}, id=id)
-        await _stream(exchange, [begin, body, anthropic.end(reason, output_tokens=OUTPUT)])
+        await _stream(exchange, [begin, thought, body, anthropic.end(reason, output_tokens=OUTPUT)])
         return
     content: dict[str, Any] = {"type": "text", "text": step}
     if not isinstance(step, str):
@@ -187,8 +193,8 @@ async def _anthropic(agent: ScriptedAgent, exchange: Exchange) -> None:
     await exchange.answer(dumps({**doc, "stop_reason": reason, "stop_sequence": None, "usage": counts}))
 
 
-def _anthropic_call(results: int, step: ToolUse) -> bytes:
-    return anthropic.tool(f"toolu_{results}", step.name, json.dumps(step.arguments), index=0)
+def _anthropic_call(results: int, step: ToolUse, index: int) -> bytes:
+    return anthropic.tool(f"toolu_{results}", step.name, json.dumps(step.arguments), index=index)
 
 
 async def _gemini(agent: ScriptedAgent, exchange: Exchange) -> None:
@@ -196,7 +202,8 @@ async def _gemini(agent: ScriptedAgent, exchange: Exchange) -> None:
     results = sum("functionResponse" in part for content in asked["contents"] for part in content["parts"])
     step = agent.next_step(results, tools=_may_call(asked))
     part = gemini.say(step) if isinstance(step, str) else gemini.use(step.name, dict(step.arguments), f"fc_{results}")
-    doc = gemini.response(part, finish="STOP", **gemini.spent(agent.input, OUTPUT))
+    thought = [gemini.think(agent.thought)] if agent.thought else []
+    doc = gemini.response(*thought, part, finish="STOP", **gemini.spent(agent.input, OUTPUT))
     doc["responseId"] = f"answer-{exchange.number}"
     if "streamGenerateContent" in exchange.path:
         await _stream(exchange, [gemini.event(doc)])

@@ -293,5 +293,6 @@ STATE_GONE: list[Said] = [
     (404, {"error": {"message": "Response with id 'resp_1' not found.", "type": "NotFoundError", "code": 404}}),
     (404, openai("Prediction history node with id 'resp_1' not found while building", None, "")),
     (404, {"error": {"message": "previous response resp_1 not found", "type": "not_found_error"}}),
+    (404, openai("Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.")),
     (400, openai("Previous response with id 'resp_1' not found.", "previous_response_not_found")),
 ]
