@@ -172,7 +172,7 @@ class Attempts:
                     answer = await self._answer(call, order, route)
                 except AttemptFailed as failed:
                     request, key = call.context.request, call.context.visit.key
-                    make = self.redaction.maker(failed.failure, route.channel, request.fields, key, request.long)
+                    make = self.redaction.maker(failed.failure, route.channel, request.fields, key)
                     error = await self._preparer.run(call, make)
                     self._note_failure(call, route, error, began)
                     raise error from failed

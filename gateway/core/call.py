@@ -18,11 +18,10 @@ from gateway.core.quota import CallNeed, ModelNeed
 from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import GatewayError
 from gateway.domain.group import Group
-from gateway.domain.long_strings import Buffer
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.inbound.api import InboundApi, InboundRequest
-from gateway.upstream.adapter import AnswerStream
+from gateway.upstream.adapter import AnswerStream, Buffer
 
 
 class Client(Protocol):

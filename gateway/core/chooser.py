@@ -171,10 +171,10 @@ def conversation(token: str, model: str, fields: Fields, session: str = "") -> b
     """A short name of the conversation that a request belongs to. ``session`` is the client's own name of it."""
     named = blake2b(f"{token}\n{model}\n{session}".encode("utf-8", "surrogatepass"), digest_size=16)
     if session or bytes(memoryview(fields["messages"])[:1]) != b"[":
-        named.update(b"" if session else fields["messages"])
+        named.update(b"" if session else memoryview(fields["messages"])[: 64 << 10])
         return named.digest()
     for raw in _MESSAGES.decode(fields["messages"])[:BEGINNING]:
-        named.update(raw)
+        named.update(memoryview(raw)[: 64 << 10])
         if _MESSAGE.decode(raw).role == "user":
             break
     return named.digest()

@@ -18,12 +18,11 @@ from gateway.core.ratelimit import Limiter
 from gateway.core.routing import Draw, RouteChoice
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
-from gateway.domain.long_strings import Buffer
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream.adapter import AnswerStream
+from gateway.upstream.adapter import AnswerStream, Buffer
 
 TICKETS = 240
 """Draws by which the chances of the channels are counted, if there are more tickets than that."""

@@ -50,7 +50,7 @@ from gateway.domain.settings import Durability
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.usage import COUNTED_HERE, UsageSource
-from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
+from gateway.inbound.api import LARGE, HttpRequest, InboundRequest, parse_large
 from gateway.store.books import Books
 from gateway.store.inflight import refusal
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
@@ -128,8 +128,9 @@ class Pipeline:
         try:
             if self.closed is not None:
                 raise self.closed
-            parse, large = visit.api.parse, len(received.body) > LARGE
-            request = await _beside(deps.worker, client, partial(parse, received)) if large else parse(received)
+            large = len(received.body) > LARGE
+            read = partial(parse_large, visit.api, received)
+            request = await _beside(deps.worker, client, read) if large else visit.api.parse(received)
             model, catalog = request.model, deps.catalog()
             if visit.api.repeats_blindly and (failure := self._failures.of(token.id, received.body)) is not None:
                 failure.add(f" [it failed less than {KEEP_FAILURE_S:.0f} s ago and was not sent again]")
@@ -202,7 +203,7 @@ class Pipeline:
             if isinstance(error, ConnectionError) and context.request.stream:
                 result.ended_by = result.ended_by or Outcome.CLIENT_CLOSED
                 raise
-            trace = self._deps.attempts.redaction.trace(error, context.request.fields, context.request.long)
+            trace = self._deps.attempts.redaction.trace(error, context.request.fields)
             _log.error("call %s failed by a bug\n%s", context.visit.id, trace)
             result.error = InternalError(f"the gateway failed because of a bug; the call is {context.visit.id}")
             result.error.__cause__ = error.with_traceback(None)

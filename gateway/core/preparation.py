@@ -1,9 +1,8 @@
 """What a client requested, as one channel gets it: its owner's overrides, its dialect, parameters it refused before.
 
-A small request is prepared at once. A large one is prepared in a worker thread from its brief fields, and what these
-leave out is put back by reference: long strings are never copied. There is one worker: large requests are prepared one
-after another, in order. Python runs one thread at a time and a call into C runs to its end, so work in this thread
-keeps such calls short, and ``share_fairly`` gives the event loop its turn at once.
+A small request is prepared at once, a large one in a worker thread. There is one worker: large requests are prepared
+one after another, in order. Python runs one thread at a time and a call into C runs to its end: none takes longer than
+some 40 ms for the largest request, and between them ``share_fairly`` gives the event loop its turn at once.
 """
 
 import asyncio
@@ -18,13 +17,11 @@ import msgspec
 from gateway.core.call import Call
 from gateway.core.catalog import Route
 from gateway.core.quota import affordable_output, need_of
-from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.json_body import unmask
-from gateway.inbound.large_body import unmask_text
 from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, RequestWriter
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.learned_params import NOTHING, LearnedParams
@@ -99,9 +96,8 @@ class Preparer:
         if call.held < need.nanos or call.held_tokens < need.input + need.output:
             order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
         if call.context.request.prompt is not None:
-            return await self._worker.run(partial(prepare_large, adapter, order, route, learned, mask))
-        prepared = adapter.prepare(order, channel, route.served, learned)
-        return _unmask(prepared, mask) if mask else prepared
+            return await self._worker.run(partial(prepare_order, adapter, order, route, learned, mask))
+        return prepare_order(adapter, order, route, learned, mask)
 
     async def _output_budget(self, call: Call, route: Route) -> int | None:
         """Output tokens that the hold pays for at this model; None: all that this one may need, whatever others do."""
@@ -132,28 +128,14 @@ class Preparer:
         self._lessons.lacking.pop((route.channel.id, api.ability or api.name), None)
 
 
+def prepare_order(
+    adapter: RequestWriter, order: Order, route: Route, learned: LearnedRefusals, mask: bytes
+) -> PreparedRequest:
+    """The request of an order, with lone surrogates put back."""
+    prepared = adapter.prepare(order, route.channel, route.served, learned)
+    return _unmask(prepared, mask) if mask else prepared
+
+
 def _unmask(prepared: PreparedRequest, mask: bytes) -> PreparedRequest:
     more = tuple(_unmask(one, mask) for one in prepared.more)
     return msgspec.structs.replace(prepared, body=unmask(prepared.body, mask), more=more)
-
-
-def prepare_large(
-    adapter: RequestWriter, order: Order, route: Route, learned: LearnedRefusals, mask: bytes
-) -> PreparedRequest:
-    """The request of a large order, in parts. Its ``body`` is what the demo upstream reads of it."""
-    return _fill(adapter.prepare(order, route.channel, route.served, learned), order, route, mask)
-
-
-def _fill(prepared: PreparedRequest, order: Order, route: Route, mask: bytes) -> PreparedRequest:
-    if prepared.body is order.body:  # it goes out as it came
-        brief = rawjson.encode(order.fields) if not route.channel.dialect.info.needs_url else b""
-        return msgspec.structs.replace(prepared, body=order.long.clipped(brief), parts=(order.body,))
-    try:
-        parts = order.long.filled(prepared.body)
-    except ValueError as error:
-        raise BadRequest(str(error), code="too_complex") from error
-    if mask:
-        parts = [unmask_text(bytes(part), mask) for part in parts]
-    brief = unmask_text(order.long.clipped(prepared.body), mask)
-    more = tuple(_fill(one, order, route, mask) for one in prepared.more)
-    return msgspec.structs.replace(prepared, body=brief, parts=tuple(parts), more=more)

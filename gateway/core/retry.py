@@ -123,9 +123,9 @@ class BrokenStreams:
 def _conversation(token: str, request: InboundRequest) -> bytes:
     """A short name of the conversation, the same for a stream and a plain call."""
     said = request.fields.get(request.turns) or request.fields.get("prompt") or b""
-    size = 0 if request.prompt is None else request.input_bound  # long texts are not in the fields
-    about = f"{request.session}\0{request.model}\0{size}\0".encode("utf-8", "replace")
-    return _digest(token, about + bytes(said))
+    about = f"{request.session}\0{request.model}\0".encode("utf-8", "replace")
+    view = memoryview(said)
+    return _digest(token, about + b"%d\0" % len(view) + view[: 64 << 10] + view[-(64 << 10) :])
 
 
 def _digest(token: str, body: bytes) -> bytes:

@@ -228,7 +228,7 @@ def kept_id(id: str, body: bytes) -> str:
 
 def _gather_text(request: InboundRequest) -> bytes:
     """The text of a request of which there is no body."""
-    return request.long.text or b" ".join(request.fields.values())
+    return b" ".join(request.fields.values())
 
 
 def _marks(call: Call) -> tuple[str, ...]:

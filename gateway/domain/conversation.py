@@ -3,8 +3,7 @@
 An API parses its requests into it, a dialect writes it. The parameters of a request are not in it: they stay raw, named
 as chat completions name them, in ``Order.fields``.
 
-Texts stay the JSON strings that they came as: nobody but the model reads them, their escapes survive, and long strings
-may be missing in them (see ``long_strings``).
+Texts stay the JSON strings that they came as: nobody but the model reads them, and their escapes survive.
 """
 
 import re
@@ -12,7 +11,6 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from gateway.domain.long_strings import LongStrings
 from gateway.domain.rawjson import NULL
 
 BLANK_LIMIT = 64 << 10
@@ -179,12 +177,13 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the client marks where the prompt cache ends."""
         return any(part.cache != NULL for part in (*self.contents, *self.tools))
 
-    def size(self, long: LongStrings) -> int:
-        """Bytes of texts, arguments and schemas. ``long`` is what is missing in them."""
+    @property
+    def size(self) -> int:
+        """Bytes of texts, arguments and schemas."""
         texts = [part.raw for part in self.contents if isinstance(part, TextPart)]
         texts += [call.arguments for turn in self.turns for call in turn.calls]
         texts += [tool.parameters for tool in self.tools]
-        return sum(sum(map(len, long.filled(bytes(text)))) if long.mark else len(memoryview(text)) for text in texts)
+        return sum(len(memoryview(text)) for text in texts)
 
 
 def join_texts(texts: Iterable[msgspec.Raw], gap: bytes = _GAP) -> msgspec.Raw:

@@ -5,10 +5,6 @@ The weights are fitted to o200k on English, code and some thirty other languages
 
 import math
 import re
-from bisect import bisect_right
-from itertools import accumulate
-
-from gateway.domain.long_strings import LongStrings, text_within
 
 _PIECE = re.compile(
     r"([A-Za-z\u00C0-\u024F\u1E00-\u1EFF]+)"  # 1 word
@@ -69,25 +65,6 @@ def _weigh(text: str) -> float:
             start, each = _LINES[group]
             total += start + each * length
     return total
-
-
-def estimate_all(texts: list[str], long: LongStrings) -> int:
-    """Of all texts together. Missing parts are sampled as they came: their bytes are what is counted there."""
-    parts: list[str | memoryview] = []
-    for text in texts:
-        parts += long.parts(text)
-    sizes = list(accumulate(map(len, parts), initial=0))
-    total = sizes[-1]
-    if len(parts) == len(texts) or total <= 2 * WINDOW * SAMPLES:
-        return estimate("\n".join(texts))
-    tokens, seen = 0.0, 0
-    for number in range(SAMPLES):
-        start = int(number * (total - WINDOW) / (SAMPLES - 1))
-        which = bisect_right(sizes, start) - 1
-        part = parts[which][start - sizes[which] : start - sizes[which] + WINDOW]
-        tokens += _weigh(part if isinstance(part, str) else text_within(bytes(part)))
-        seen += len(part)
-    return round(tokens * total / seen)
 
 
 class Calibration:

@@ -13,11 +13,9 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.domain.long_strings import STEP, holds
 
 _BACKSLASH = ord("\\")
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
-_CUT_ESCAPE = re.compile(rb"\\(?:u(?:0(?:0.?)?)?)?\Z", re.DOTALL)
 _PART = 64 << 10
 """Bytes that are split at every quote at once."""
 
@@ -25,16 +23,7 @@ _PART = 64 << 10
 def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
     """JSON text for searching: letters, digits and marks that were written as escapes stand for themselves."""
     text = bytes(data)
-    if not holds(text, b"\\u00"):
-        return text
-    parts, start = [], 0
-    while start < len(text):
-        end = start + STEP
-        while end < len(text) and _CUT_ESCAPE.search(text, end - 5, end):
-            end += 1
-        parts.append(_ASCII_ESCAPE.sub(_unescape, text[start:end]))
-        start = end
-    return b"".join(parts)
+    return _ASCII_ESCAPE.sub(_unescape, text) if b"\\u00" in text else text
 
 
 def _unescape(found: "re.Match[bytes]") -> bytes:
@@ -111,7 +100,7 @@ def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
     """Raises TooManyElements if there are more than any real answer has."""
     if len(text) <= SMALL:
         return
-    most = MOST_ELEMENTS if opens_logprobs or not holds(text, b'"logprobs"') else MOST_UNOPENED
+    most = MOST_ELEMENTS if opens_logprobs or b'"logprobs"' not in text else MOST_UNOPENED
     count = count_elements(text, most)
     if MOST_ELEMENTS < count <= most:
         count -= _count_unopened(text)

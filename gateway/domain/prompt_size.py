@@ -14,7 +14,6 @@ import msgspec
 
 from gateway.domain import estimate
 from gateway.domain.json_text import opened_json, plain_escapes, refuse_repeated
-from gateway.domain.long_strings import NOTHING_LONG, STEP, LongStrings, holds
 from gateway.domain.media_size import NO_MEDIA, PromptMedia, count_pages
 
 IMAGE_TOKENS = 800
@@ -87,7 +86,6 @@ def bound_of(
     read: Iterable[msgspec.Raw],
     schemas: Iterable[msgspec.Raw] = (),
     others: Iterable[msgspec.Raw] = (),
-    long: LongStrings = NOTHING_LONG,
     signs: Iterable[bytes] = _SIGNS,
     *,
     least: int = BOUND_LEAST,
@@ -101,8 +99,6 @@ def bound_of(
     """
     given, shown, forms = [*read], [*others], [*schemas]
     size = sum([len(memoryview(value)) for value in given + shown + forms])
-    if long.mark:
-        size += sum(long.hidden(value) for value in given + shown + forms)
     tokens = BOUND_TOOLS_TOKENS if forms else 0
     together = b"".join(shown)
     if together and _NUMBERS.search(together):
@@ -113,7 +109,7 @@ def bound_of(
     if together and _has_sign(together, _SIGNS):
         special += [value for value in shown if _has_sign(bytes(value), _SIGNS)]
     if special:
-        parts = read_prompt(special, long)
+        parts = read_prompt(special)
         refuse_repeated(parts.keys, *special)
         size -= parts.left_out
         tokens -= -parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
@@ -124,12 +120,10 @@ def bound_of(
 def _has_sign(text: bytes, signs: Iterable[bytes]) -> bool:
     if text[:9] == b'[{"role":' and text.find(b"[", 1) < 0:  # messages whose contents are all texts
         return False
-    if len(text) <= STEP:
-        return any([sign in text for sign in signs])  # noqa: C419 - a list is quicker for so few
-    return any(holds(text, sign) for sign in signs)
+    return any([sign in text for sign in signs])  # noqa: C419 - a list is quicker for so few
 
 
-def prompt_tokens(fields: Mapping[str, msgspec.Raw], long: LongStrings = NOTHING_LONG) -> int:
+def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
     """About how many tokens a chat has: messages, tools and form of the answer; or a request with other texts.
 
     ``fields`` are the request's top-level values. Images count a flat 800, audio and documents by their size.
@@ -137,25 +131,23 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw], long: LongStrings = NOTHING
     messages = opened_json(fields["messages"]) if "messages" in fields else None
     schemas = [fields[name] for name in SCHEMAS if name in fields]
     if isinstance(messages, list):
-        return _estimate([messages], schemas, len(messages), long) + CALL_TOKENS
+        return _estimate([messages], schemas, len(messages)) + CALL_TOKENS
     given = [opened_json(fields[name]) for name in _INPUTS if name in fields]
     called = CALL_TOKENS if "messages" in fields else 0
-    return _estimate(given, schemas, 0, long) + sum(map(count_tokens, given)) + called
+    return _estimate(given, schemas, 0) + sum(map(count_tokens, given)) + called
 
 
-def tokens_of(
-    values: Iterable[msgspec.Raw], schemas: Iterable[msgspec.Raw], messages: int, long: LongStrings = NOTHING_LONG
-) -> int:
+def tokens_of(values: Iterable[msgspec.Raw], schemas: Iterable[msgspec.Raw], messages: int) -> int:
     """About how many tokens the input has. ``schemas`` are read as they are written: tools, the form of the answer."""
-    return _estimate(map(opened_json, values), schemas, messages, long) + CALL_TOKENS
+    return _estimate(map(opened_json, values), schemas, messages) + CALL_TOKENS
 
 
-def _estimate(values: Iterable[Any], schemas: Iterable[msgspec.Raw], messages: int, long: LongStrings) -> int:
-    parts = PromptParts(long, texts=[])
+def _estimate(values: Iterable[Any], schemas: Iterable[msgspec.Raw], messages: int) -> int:
+    parts = PromptParts()
     _read(values, parts)
     parts.texts += [bytes(schema).decode("utf-8", "replace") for schema in schemas]
     return (
-        estimate.estimate_all(parts.texts, long)
+        estimate.estimate("\n".join(parts.texts))
         + IMAGE_TOKENS * parts.pictures
         + (parts.document_bytes + parts.sound_bytes + parts.film_bytes) // MEDIA_BYTES_PER_TOKEN
         + parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
@@ -173,8 +165,6 @@ def count_tokens(given: Any) -> int:
 class PromptParts(msgspec.Struct):
     """What the values of a request hold. Bytes are those of base64 text."""
 
-    long: LongStrings
-    """What is missing in the texts."""
     texts: list[str] = []
     pictures: int = 0
     picture_bytes: int = 0
@@ -204,9 +194,9 @@ class PromptParts(msgspec.Struct):
         )
 
 
-def read_prompt(values: Iterable[msgspec.Raw], long: LongStrings = NOTHING_LONG) -> PromptParts:
+def read_prompt(values: Iterable[msgspec.Raw]) -> PromptParts:
     """The texts in these values, and what else there is."""
-    parts = PromptParts(long, texts=[])
+    parts = PromptParts()
     _read(map(opened_json, values), parts)
     return parts
 
@@ -243,11 +233,10 @@ def _special(item: dict[str, Any], key: str, parts: PromptParts) -> list[str]:
         if not isinstance(text, str):
             continue
         if name == sealed:
-            size = len(text) + parts.long.hidden(text)
-            parts.sealed_bytes += size
-            parts.left_out += size
+            parts.sealed_bytes += len(text)
+            parts.left_out += len(text)
             found.append(name)
-        elif _is_data(name, text, kind, parts.long):
+        elif _is_data(name, text, kind):
             if _add_medium(text, _media_type(text, item, key), parts):
                 found.append(name)
         elif _add_address(name, text, (key, kind), parts):
@@ -270,10 +259,10 @@ def _add_address(name: str, text: str, places: tuple[str, str], parts: PromptPar
     return found
 
 
-def _is_data(name: str, text: str, kind: str, long: LongStrings) -> bool:
+def _is_data(name: str, text: str, kind: str) -> bool:
     if text.startswith("data:") and ";base64," in text[:_SHORT]:
         return True
-    return name in _DATA and (kind == "base64" or (len(text) > _SHORT and _may_be_base64(long.parts(text))))
+    return name in _DATA and (kind == "base64" or (len(text) > _SHORT and " " not in text and text.isascii()))
 
 
 def _media_type(text: str, item: dict[str, Any], key: str) -> str:
@@ -290,7 +279,7 @@ def _media_type(text: str, item: dict[str, Any], key: str) -> str:
 
 def _add_medium(text: str, media_type: str, parts: PromptParts) -> bool:
     """Whether it is one: what is not known may be a document that is nothing but text."""
-    size = len(text) + parts.long.hidden(text)
+    size = len(text)
     if media_type.startswith("image/"):
         parts.pictures += 1
         parts.picture_bytes += size
@@ -300,29 +289,17 @@ def _add_medium(text: str, media_type: str, parts: PromptParts) -> bool:
         parts.film_bytes += size
     elif media_type == "application/pdf":
         parts.document_bytes += size
-        parts.pages += count_pages(part.encode() if isinstance(part, str) else part for part in parts.long.parts(text))
+        parts.pages += count_pages(text.encode("utf-8", "replace"))
     else:
         return False
     parts.left_out += size
     return True
 
 
-def _may_be_base64(parts: list[str | memoryview]) -> bool:
-    """Of a text in pieces. Of missing ones it is enough that an escape may stand for something else."""
-    for part in parts:
-        for start in range(0, len(part), STEP):
-            piece = part[start : start + STEP + 1]
-            if not isinstance(piece, str):
-                piece = bytes(piece).decode("ascii", "replace").replace("\\u", " ")
-            if " " in piece or not piece.isascii():
-                return False
-    return True
-
-
 def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     """Tokens to hold for tools that are made up for the calls in the messages; texts that speak of such count too."""
     messages = plain_escapes(fields.get("messages", b""))
-    if not any(holds(messages, name) for name in _TOOL_CALLS):
+    if not any(name in messages for name in _TOOL_CALLS):
         return 0
     return BOUND_TOOLS_TOKENS + BOUND_TOOL_TOKENS * messages.count(b'"name"')
 

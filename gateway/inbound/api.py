@@ -26,7 +26,6 @@ import msgspec
 from gateway.domain.answer import USUAL_FORM, AnswerForm
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
-from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.media_size import NO_MEDIA, PromptMedia
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.rawjson import Fields
@@ -39,7 +38,7 @@ from gateway.upstream.output_limit import OutputLimit
 EMPTY = msgspec.Raw(b"[]")
 OPENAI_DIALECTS = frozenset({Dialect.OPENAI, Dialect.MOCK})
 LARGE = 256 << 10
-"""Bytes of a body beyond which it is parsed beside the event loop, see ``large_body``."""
+"""Bytes of a body beyond which it is parsed beside the event loop."""
 ANSWER_LIMIT = 64 << 20
 """Bytes of a plain answer, decompressed."""
 
@@ -85,8 +84,6 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is not text; how many tokens it is depends on the model."""
     remote_input: bool = False
     """Input tokens come on top that only the upstream knows: a part of the conversation is kept there."""
-    long: LongStrings = NOTHING_LONG
-    """What is missing in ``fields``, if the request is large; ``body`` is whole."""
     prompt: int | None = None
     """Estimate of the input tokens, of a large request alone: it takes a while. Work on such a request is done beside
     the event loop."""
@@ -168,7 +165,7 @@ class InboundApi(Protocol):
     def parse(self, request: HttpRequest) -> InboundRequest:
         """Check and read a request. Raises BadRequest, ``param`` naming the field at fault as the client knows it.
 
-        A body of more than ``LARGE`` bytes is parsed in a worker thread.
+        A body of more than ``LARGE`` bytes is parsed in a worker thread, by ``parse_large``.
         """
 
     def other_names(self, model: str) -> tuple[str, ...]:
@@ -226,3 +223,9 @@ class InboundApi(Protocol):
     def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None) -> bytes:
         """The same for an API whose last event depends on what came before: on ``stream``, if something came."""
         return self.error_event(error, call)
+
+
+def parse_large(api: InboundApi, request: HttpRequest) -> InboundRequest:
+    """A checked request with the estimate of its input tokens. It takes a while: not for the event loop's thread."""
+    found = api.parse(request)
+    return msgspec.structs.replace(found, prompt=api.prompt_tokens(found))

@@ -13,10 +13,10 @@ from gateway.domain import rawjson
 from gateway.domain.answer import AnswerEvent, AnswerPart, Medium, TextPiece, ToolCallBegan
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.json_text import refuse_many_elements
-from gateway.domain.long_strings import Buffer
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import (
     AttemptFailed,
+    Buffer,
     Failure,
     LearnedRefusals,
     Order,

@@ -13,9 +13,10 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel, TokenLimitField
 from gateway.domain.conversation import Conversation
 from gateway.domain.estimate import estimate
-from gateway.domain.long_strings import NOTHING_LONG, Buffer, LongStrings
 from gateway.domain.usage import Usage, kinds_of
 from gateway.upstream.redaction.answers import NO_SCREEN, Screen
+
+Buffer = bytes | memoryview
 
 PIECES = 256
 """Texts before they are joined: a stream brings thousands of a few letters each."""
@@ -97,8 +98,6 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     """The answer's id if the upstream gives none: ``chatcmpl-`` and 24 hex digits."""
     created: int = 0
     """The answer's ``created`` if the upstream gives none: seconds since the epoch."""
-    long: LongStrings = NOTHING_LONG
-    """What is missing in ``fields``, and has a mark in its place; ``body`` is whole."""
     removed: tuple[str, ...] = ()
     """Parameters of the client's that the channel's owner has taken out; see ``overrides``."""
     output_budget: int | None = None
@@ -139,19 +138,12 @@ class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     url: str
     headers: dict[str, str]
     body: bytes
-    parts: tuple[Buffer, ...] = ()
-    """What is sent instead of ``body``, if that is brief: all of a large request, see ``long_strings``."""
     dropped: tuple[str, ...] = ()
     """Parameters of the client that were left out, for ``x-gateway-dropped-params``."""
     lowered: int | None = None
     """The output limit that is sent, if it is lower than the request's or the usual one: the model's, or the hold's."""
     more: tuple["PreparedRequest", ...] = ()
     """Requests that follow, where the upstream accepts no more at once. ``Adapter.whole`` gets an array of answers."""
-
-    @property
-    def content(self) -> tuple[Buffer, ...]:
-        """What is sent, in parts."""
-        return self.parts or (self.body,)
 
 
 class UpstreamText:

@@ -31,8 +31,6 @@ MODELS = ("demo-echo", "demo-story", "demo-flaky")
 CONTEXT = 8192
 LONGEST = 4 * CONTEXT
 """Characters of an answer: what is echoed beyond them is left out, as by a model that has reached its context."""
-LARGEST = 1 << 20
-"""Bytes of a request, its long strings shortened: it is read in the gateway's own process."""
 STORY_SPEED = 25.0
 """Words a second of ``demo-story``: as fast as one reads."""
 
@@ -88,7 +86,6 @@ class MockPlan(msgspec.Struct, kw_only=True):
     no_usage: bool = False
     bad_json: bool = False
     html: bool = False
-    too_long: bool = False
 
 
 class MockRequest(msgspec.Struct):
@@ -140,9 +137,6 @@ class Mock:
         """The answer to a prepared request."""
         self._count += 1
         await asyncio.sleep(0)  # like every upstream it never answers within the same turn of the loop
-        if len(prepared.body) > LARGEST:
-            plan = MockPlan(status=400, too_long=True)
-            return MockReply(channel, plan, MockBody("", MockRequest(), plan, 0), self._sleep)
         try:
             request = msgspec.convert(rawjson.value(prepared.body), MockRequest)
             plan = plan_of(channel.options, request)
@@ -225,8 +219,6 @@ class MockBody:
         text = f"The demo upstream was asked to answer {status}."
         if status in {401, 403}:
             text += f" Its key has no access to model '{self._asked.model}'."
-        if self._plan.too_long:
-            code, text = "context_length_exceeded", f"The demo upstream reads requests of up to {LARGEST >> 20} MiB."
         return msgspec.json.encode({"error": {"message": text, "type": kind, "param": None, "code": code}})
 
     def whole(self) -> bytes:

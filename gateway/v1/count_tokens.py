@@ -24,7 +24,7 @@ from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError, RateLimited
 from gateway.domain.token import Token
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
-from gateway.inbound.large_body import unmask_text
+from gateway.inbound.json_body import unmask
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.messages.native import COUNT_PATH, native_request
 from gateway.inbound.messages.request import parse_count_request
@@ -91,9 +91,8 @@ async def _ask(engine: Engine, route: Route, found: InboundRequest, visit: CallO
     channel = route.channel
     order = MESSAGES.order(found, visit.id, visit.ts)
     prepared = native_request(order, channel, route.served, COUNT_PATH)
-    if prepared.body is not order.body:
-        body = b"".join(found.long.filled(prepared.body))
-        prepared = msgspec.structs.replace(prepared, body=unmask_text(body, found.mask))
+    if found.mask and prepared.body is not order.body:
+        prepared = msgspec.structs.replace(prepared, body=unmask(prepared.body, found.mask))
     with suppress(AttemptFailed, TimeoutError, GatewayError):
         async with asyncio.timeout(WAIT_S):
             reply = await engine.upstreams.send(channel, prepared, stream=False)

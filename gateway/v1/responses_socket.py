@@ -32,7 +32,6 @@ from gateway.domain.errors import (
     RequestRefused,
     TooLarge,
 )
-from gateway.domain.long_strings import Buffer
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import LARGE, HttpRequest
@@ -45,7 +44,7 @@ from gateway.inbound.responses.socket_turn import (
     read_turn,
     warm_up,
 )
-from gateway.upstream.adapter import AnswerStream
+from gateway.upstream.adapter import AnswerStream, Buffer
 from gateway.upstream.framing import BLANK, RawFramer, parse
 from gateway.web import error_responses
 from gateway.web.connection import Connection

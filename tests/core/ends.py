@@ -11,9 +11,8 @@ from typing import Any
 from gateway.core.attempts import AnswerSender
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
-from gateway.domain.long_strings import Buffer
 from gateway.upstream import failures
-from gateway.upstream.adapter import AnswerStream, AttemptFailed, Memory, PreparedRequest, Reply, SignsOfLife
+from gateway.upstream.adapter import AnswerStream, AttemptFailed, Buffer, Memory, PreparedRequest, Reply, SignsOfLife
 from gateway.upstream.redaction.redaction import Redaction
 
 Piece = bytes | BaseException | asyncio.Event | Callable[[], None]

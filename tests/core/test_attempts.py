@@ -15,9 +15,8 @@ from gateway.core.retry import MOST_TRIES
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Timeouts
 from gateway.domain.errors import BadRequest, NoChannel, NotFound, Unavailable, UpstreamError
-from gateway.domain.long_strings import Buffer
 from gateway.upstream import dialects, failures
-from gateway.upstream.adapter import AttemptFailed
+from gateway.upstream.adapter import AttemptFailed, Buffer
 from tests.core.ends import (
     DONE,
     GOOD_STREAM,

@@ -25,11 +25,11 @@ from gateway.domain.errors import (
     UpstreamTimeout,
 )
 from gateway.domain.limits import Limits
-from gateway.domain.long_strings import Buffer
 from gateway.domain.registry import Change
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.units import DOLLAR, Nanos
 from gateway.domain.usage import UsageSource
+from gateway.upstream.adapter import Buffer
 from tests.core import kit
 from tests.core.ends import (
     DONE,

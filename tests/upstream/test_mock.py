@@ -216,10 +216,3 @@ async def test_an_odd_request_is_refused(sleep: Sleeper) -> None:
 
 def test_it_lists_its_models() -> None:
     assert [model.name for model in Mock().models()] == ["demo-echo", "demo-story", "demo-flaky"]
-
-
-async def test_it_does_not_read_more_than_a_mebibyte(sleep: Sleeper) -> None:
-    """It runs in the gateway's process: every call would wait for it."""
-    reply = await _reply(sleep, ["x" * 1000] * 1100)
-    error = json.loads(await reply.read(10_000, UnlimitedMemory()))["error"]
-    assert (reply.status, error["code"]) == (400, "context_length_exceeded")

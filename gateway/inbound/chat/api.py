@@ -16,15 +16,13 @@ import msgspec
 
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.long_strings import NOTHING_LONG, LongStrings
-from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of, prompt_tokens
+from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of
 from gateway.domain.rawjson import Fields, is_null
 from gateway.domain.units import CallId, Millis
-from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundApi, InboundRequest
+from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.chat.render import ChatRenderer, render_completion
 from gateway.inbound.json_body import fields_of
-from gateway.inbound.large_body import read_large
 from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, Order
@@ -116,26 +114,14 @@ def parse_chat_request(body: bytes) -> InboundRequest:
     return _request(body, *fields_of(body))
 
 
-def parse_large_chat_request(body: bytes) -> InboundRequest:
-    """The same for a body of more than ``LARGE`` bytes. It takes a while: not for the event loop's thread."""
-    read = read_large(body)
-    request = _request(read.brief, read.fields, read.mask, read.long)
-    return msgspec.structs.replace(
-        request,
-        body=body if request.body else b"",
-        long=read.long,
-        prompt=prompt_tokens(read.fields, read.long),
-    )
-
-
-def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHING_LONG) -> InboundRequest:
+def _request(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
     try:
         found = None if mask else _REGULAR.decode(body)
     except (msgspec.DecodeError, RecursionError):
         found = None
     if found is None or (found.stream_options is not None and not found.stream):
-        return _careful(fields, mask, long)
-    bound = read_input(fields, _BARE, long)
+        return _careful(fields, mask)
+    bound = read_input(fields, _BARE)
     return InboundRequest(
         body=body,
         fields=fields,
@@ -158,16 +144,16 @@ def is_plain(fields: Fields, known: frozenset[str]) -> bool:
     return not may_limit({name: raw for name, raw in fields.items() if name not in known})
 
 
-def read_input(fields: Fields, bare: frozenset[str], long: LongStrings) -> InputBound:
+def read_input(fields: Fields, bare: frozenset[str]) -> InputBound:
     """The most input of a request; ``bare``: fields of which the model can read nothing."""
     if bare.issuperset(fields):
-        return bound_of((fields["messages"],), (), (), long, CHAT_SIGNS)
+        return bound_of((fields["messages"],), (), (), CHAT_SIGNS)
     schemas = [fields[name] for name in SCHEMAS if name in fields]
     others = [raw for name, raw in fields.items() if name not in bare and name not in SCHEMAS]
-    return bound_of((fields["messages"],), schemas, others, long, CHAT_SIGNS)
+    return bound_of((fields["messages"],), schemas, others, CHAT_SIGNS)
 
 
-def _careful(fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
+def _careful(fields: Fields, mask: bytes) -> InboundRequest:
     """Field by field, so that the error names the one at fault; what one decode refuses may be good yet."""
     model = read_model(fields)
     _messages(fields)
@@ -181,7 +167,7 @@ def _careful(fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
     for name in ("temperature", "top_p"):
         read_field(fields, name, _NUMBER, "a number or null")
     caps = [read_number(fields, name, MAX_OUTPUT) for name in CAPS]
-    bound = read_input(fields, _CHECKED_BARE, long)
+    bound = read_input(fields, _CHECKED_BARE)
     return InboundRequest(
         body=b"",
         fields=fields,
@@ -281,8 +267,7 @@ class ChatCompletions(InboundApi):
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
-        body = request.body
-        return parse_large_chat_request(body) if len(body) > LARGE else parse_chat_request(body)
+        return parse_chat_request(request.body)
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
         """See ``InboundApi``."""
@@ -293,7 +278,6 @@ class ChatCompletions(InboundApi):
         return Order(
             fields=request.fields,
             body=request.body,
-            long=request.long,
             model=request.model,
             stream=request.stream,
             include_usage=request.include_usage,

@@ -23,7 +23,6 @@ from gateway.domain.conversation import (
     ToolChoice,
 )
 from gateway.domain.errors import BadRequest
-from gateway.domain.long_strings import LongStrings
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.inbound.api import OPENAI_DIALECTS
@@ -125,8 +124,8 @@ def _with_own_tools(order: Order, overrides: Overrides) -> Order:
 def translate_chat(order: Order) -> Order:
     """The order with its messages and tools as a conversation. Raises BadRequest for what has no counterpart."""
     fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in TOOL_FIELDS}
-    reader = _Reader(order.long)
-    messages = _with_whole_calls(order.fields["messages"], order.long)
+    reader = _Reader()
+    messages = order.fields["messages"]
     given = read_typed(_MESSAGES, messages, "messages")
     for number, message in enumerate(given):
         reader.read(message, f"messages[{number}]")
@@ -141,18 +140,6 @@ def translate_chat(order: Order) -> Order:
     return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
 
 
-def _with_whole_calls(messages: msgspec.Raw, long: LongStrings) -> msgspec.Raw:
-    """The messages with nothing missing in calls and in the ids of their results, which are looked into."""
-    if not long.mark:
-        return messages
-    opened = rawjson.objects(messages)
-    for message in opened:
-        for name in ("tool_calls", "function_call", "tool_call_id", "name"):
-            if name in message:
-                message[name] = msgspec.Raw(long.full(message[name]))
-    return rawjson.raw(opened)
-
-
 def _unread(messages: msgspec.Raw) -> tuple[str, ...]:
     """Names of the fields of messages that have no counterpart."""
     opened = rawjson.objects(messages)
@@ -165,9 +152,8 @@ def _unread(messages: msgspec.Raw) -> tuple[str, ...]:
 class _Reader:
     """Reads messages. ``transcript`` is the result."""
 
-    def __init__(self, long: LongStrings) -> None:
+    def __init__(self) -> None:
         self.transcript = Transcript()
-        self._long = long
         self._functions: dict[str, str] = {}
         """The id of the last call of the legacy spelling, by the function's name."""
         self._names: dict[str, str] = {}
@@ -237,8 +223,7 @@ class _Reader:
             return False
         raw = bytes(parts[0].raw)
         if raw.startswith(b'"{'):
-            whole = self._long.full(raw)
-            return _MCP in whole and _is_mcp_error(rawjson.text(whole))
+            return _MCP in raw and _is_mcp_error(rawjson.text(raw))
         if not raw.startswith(_SENTENCES):
             return False
         text = rawjson.text(raw)

@@ -8,18 +8,16 @@ rules, so the limit is always sent: it is what the hold pays for.
 """
 
 import re
-from functools import partial
 
 import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.long_strings import NOTHING_LONG, LongStrings
-from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, count_tokens, prompt_tokens
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, count_tokens
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
-from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundRequest
+from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
     MAX_CHOICES,
     MAX_OUTPUT,
@@ -32,7 +30,6 @@ from gateway.inbound.chat.api import (
 from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.completions.answers import CompletionRenderer, CompletionsRelay, whole_renderer
 from gateway.inbound.json_body import BodyLimits, fields_of
-from gateway.inbound.large_body import read_large
 from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Order
@@ -119,15 +116,11 @@ COMPLETIONS = Completions()
 
 def parse_completions_request(body: bytes) -> InboundRequest:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    if len(body) <= LARGE:
-        fields, mask = fields_of(body, LIMITS)
-        return _request(b"" if mask else body, fields, mask, NOTHING_LONG)
-    read = read_large(body, LIMITS)
-    request = _request(b"" if read.mask else body, read.fields, read.mask, read.long)
-    return msgspec.structs.replace(request, prompt=prompt_tokens(read.fields, read.long))
+    fields, mask = fields_of(body, LIMITS)
+    return _request(b"" if mask else body, fields, mask)
 
 
-def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
+def _request(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
     model = read_model(fields)
     given = read_field(fields, "prompt", _PROMPT, _PROMPT_WANTS)
     if given is None and not rawjson.is_null(fields.get("messages")):
@@ -144,10 +137,9 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> Inb
     tokens = count_tokens(given)
     texts = [fields[name] for name in ("prompt", "suffix") if name in fields and not (tokens and name == "prompt")]
     if prompts > 1 and "suffix" in fields:  # which goes with each of them
-        size = len(memoryview(fields["suffix"])) + long.hidden(fields["suffix"])
-        tokens += -(-(prompts - 1) * size // BOUND_BYTES_PER_TOKEN)
+        tokens += -(-(prompts - 1) * len(memoryview(fields["suffix"])) // BOUND_BYTES_PER_TOKEN)
     others = [fields[name] for name in fields.keys() - _CHECKED]
-    bound = bound_of(texts, (), others, long, ())
+    bound = bound_of(texts, (), others, ())
     return InboundRequest(
         body=body,
         fields=fields,
@@ -160,8 +152,7 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> Inb
         plain=False,
         input_bound=tokens + bound.tokens + MESSAGE_TOKENS,
         media=bound.media,
-        long=long,
-        output_rule=partial(completions_limit, prompts=prompts),
+        output_rule=completions_limit,
     )
 
 
@@ -174,7 +165,7 @@ def prompt_count(fields: Fields) -> int:
     return max(1, len(items)) if items and bytes(memoryview(items[0])[:1]) in (b'"', b"[") else 1
 
 
-def completions_limit(fields: Fields, channel: Channel, served: ServedModel, *, prompts: int) -> OutputLimit:
+def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
     """The most output that a request allows, natively and as a chat: some channels are found not to have the API."""
     order = Order(fields=fields, model="")
     chat = chat_limit(_to_chat(fields), channel, served)
@@ -184,7 +175,7 @@ def completions_limit(fields: Fields, channel: Channel, served: ServedModel, *, 
     if rawjson.is_null(sent.get("max_tokens")):
         sent = {**sent, "max_tokens": rawjson.raw(USUAL_OUTPUT)}
     native = read_limit(sent, content=_CONTENT, caps=("max_tokens",))
-    return larger(chat, msgspec.structs.replace(native, choices=min(native.choices * prompts, MOST_TOKENS)))
+    return larger(chat, msgspec.structs.replace(native, choices=min(native.choices * prompt_count(sent), MOST_TOKENS)))
 
 
 def _beyond_chat(fields: Fields) -> str:

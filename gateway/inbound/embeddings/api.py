@@ -10,16 +10,14 @@ import msgspec
 
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest
-from gateway.domain.long_strings import NOTHING_LONG, LongStrings
-from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, count_tokens, prompt_tokens
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, count_tokens
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
-from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
+from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions, missing_input, read_field, read_model, read_number
 from gateway.inbound.embeddings.gemini import GeminiEmbeddings
 from gateway.inbound.embeddings.openai import OpenAIEmbeddings, input_count
 from gateway.inbound.json_body import BodyLimits, fields_of
-from gateway.inbound.large_body import read_large
 from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.output_limit import STANDARD_FIELDS, OutputLimit
@@ -63,7 +61,7 @@ class Embeddings(ChatCompletions):
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""
-        return Order(fields=request.fields, body=request.body, long=request.long, model=request.model)
+        return Order(fields=request.fields, body=request.body, model=request.model)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         """See ``InboundApi``."""
@@ -89,12 +87,8 @@ EMBEDDINGS = Embeddings()
 
 def parse_embeddings_request(body: bytes) -> InboundRequest:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    if len(body) <= LARGE:
-        fields, mask = fields_of(body, LIMITS)
-        return _request(b"" if mask else body, fields, mask, NOTHING_LONG)
-    read = read_large(body, LIMITS)
-    request = _request(b"" if read.mask else body, read.fields, read.mask, read.long)
-    return msgspec.structs.replace(request, prompt=prompt_tokens(read.fields, read.long))
+    fields, mask = fields_of(body, LIMITS)
+    return _request(b"" if mask else body, fields, mask)
 
 
 def without(overrides: Overrides, names: frozenset[str]) -> Overrides:
@@ -106,7 +100,7 @@ def without(overrides: Overrides, names: frozenset[str]) -> Overrides:
     )
 
 
-def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> InboundRequest:
+def _request(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
     model = read_model(fields)
     tokens = _check_input(fields)
     read_number(fields, "dimensions", MOST_DIMENSIONS)
@@ -114,7 +108,7 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> Inb
     repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields)
     repeated *= input_count(fields) if repeated else 0
     others = [fields[name] for name in fields.keys() - _CHECKED]
-    bound = bound_of([] if tokens else [fields["input"]], (), others, long, ())
+    bound = bound_of([] if tokens else [fields["input"]], (), others, ())
     return InboundRequest(
         body=body,
         fields=fields,
@@ -127,7 +121,6 @@ def _request(body: bytes, fields: Fields, mask: bytes, long: LongStrings) -> Inb
         plain=False,
         input_bound=tokens + bound.tokens - (-repeated // BOUND_BYTES_PER_TOKEN),
         media=bound.media,
-        long=long,
         output_rule=no_output,
     )
 

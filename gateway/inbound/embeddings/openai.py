@@ -17,12 +17,12 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import InternalError
-from gateway.domain.long_strings import Buffer
 from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import (
     AnswerStream,
     AttemptFailed,
+    Buffer,
     Failure,
     LearnedRefusals,
     Order,

@@ -101,7 +101,6 @@ class Messages(InboundApi):
         return Order(
             fields=request.fields,
             body=request.body,
-            long=request.long,
             model=request.model,
             stream=request.stream,
             include_usage=True,

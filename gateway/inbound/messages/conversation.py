@@ -19,7 +19,6 @@ from gateway.domain.conversation import (
     join_texts,
 )
 from gateway.domain.errors import BadRequest
-from gateway.domain.long_strings import LongStrings
 from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.messages.blocks import (
     ContentBlock,
@@ -59,7 +58,7 @@ def translate_messages(order: Order) -> MessagesTranslation:
     """The request with its conversation. Raises BadRequest for what has no counterpart elsewhere."""
     given = order.fields
     _refuse(given)
-    reader = _Reader(order.long)
+    reader = _Reader()
     reader.read_system(given.get("system", NULL))
     for position, turn in enumerate(turns_in(given["messages"])):
         reader.read(turn, f"messages.{position}")
@@ -91,11 +90,10 @@ def translate_messages(order: Order) -> MessagesTranslation:
 class _Reader:
     """Reads the turns. ``transcript`` is the result."""
 
-    def __init__(self, long: LongStrings) -> None:
+    def __init__(self) -> None:
         self.transcript = Transcript()
         self.spelled: dict[str, str] = {}
         """Names of tools that were called, as they are sent, where that is not their own."""
-        self._long = long
 
     def read_system(self, content: msgspec.Raw) -> None:
         """The system text that stands first."""
@@ -144,7 +142,7 @@ class _Reader:
         name = OPENAI_TOOLS.sent(block.name)
         if name != block.name:
             self.spelled[block.name] = name
-        given = b"" if rawjson.is_null(block.input) else self._long.full(block.input)
+        given = b"" if rawjson.is_null(block.input) else bytes(block.input)
         return CallPart(id=block.id, name=name, arguments=self.transcript.arguments(given), signature=signature)
 
 

@@ -13,13 +13,11 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_SIGNS, InputBound, bound_of, tokens_of
 from gateway.domain.rawjson import Fields
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input, read_field, read_model
 from gateway.inbound.json_body import fields_of
-from gateway.inbound.large_body import read_large
 from gateway.inbound.messages.native import CONTENT, lower_cap, native_order
 from gateway.inbound.relay import forwardable
 from gateway.upstream.adapter import Order
@@ -90,51 +88,14 @@ _TURN_WANTS = {"[]": "an object with a role", "[].role": "a string"}
 def parse_messages_request(request: HttpRequest) -> InboundRequest:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
     body = request.body
-    if len(body) <= LARGE:
-        fields, mask = fields_of(body)
-        return _request(request, body, fields, mask)
-    read = read_large(body)
-    found = _request(request, read.brief, read.fields, read.mask, read.long)
-    return msgspec.structs.replace(found, body=body, prompt=prompt_of(read.fields, read.long))
-
-
-def parse_count_request(request: HttpRequest) -> InboundRequest:
-    """The same for a request whose tokens are to be counted: it needs no ``max_tokens``."""
-    body = request.body
-    if len(body) > LARGE:
-        read = read_large(body)
-        fields, long, mask = read.fields, read.long, read.mask
-    else:
-        (fields, mask), long = fields_of(body), NOTHING_LONG
-    found = _careful({"max_tokens": rawjson.raw(1), **fields})
-    return InboundRequest(
-        body=body,
-        fields=fields,
-        mask=mask,
-        model=found.model,
-        stream=False,
-        include_usage=True,
-        choices=1,
-        output_cap=1,
-        plain=True,
-        input_bound=1,
-        long=long,
-        prompt=prompt_of(fields, long) if len(body) > LARGE else None,
-        forward=forwardable(request.headers, _FORWARDED),
-        query=_query(request.target),
-    )
-
-
-def _request(
-    request: HttpRequest, body: bytes, fields: Fields, mask: bytes, long: LongStrings = NOTHING_LONG
-) -> InboundRequest:
+    fields, mask = fields_of(body)
     try:
         found = None if mask else _REGULAR.decode(body)
     except (msgspec.DecodeError, RecursionError):
         found = None
     careful = found is None or (found.thinking is not None and found.thinking.budget_tokens > found.max_tokens)
     found = found or _careful(fields)
-    bound = _input_bound(fields, long)
+    bound = _input_bound(fields)
     kept_id = _previous_message(fields) if "thread" in fields else ""
     return InboundRequest(
         body=body,
@@ -148,11 +109,32 @@ def _request(
         plain=not careful and is_plain(fields, _USUAL),
         input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
         media=bound.media,
-        long=long,
         output_rule=messages_limit,
         remote_input=bool(kept_id),
         kept_id=kept_id,
         session=session_of(request.headers, fields),
+        forward=forwardable(request.headers, _FORWARDED),
+        query=_query(request.target),
+    )
+
+
+def parse_count_request(request: HttpRequest) -> InboundRequest:
+    """The same for a request whose tokens are to be counted: it needs no ``max_tokens``."""
+    body = request.body
+    fields, mask = fields_of(body)
+    found = _careful({"max_tokens": rawjson.raw(1), **fields})
+    return InboundRequest(
+        body=body,
+        fields=fields,
+        mask=mask,
+        model=found.model,
+        stream=False,
+        include_usage=True,
+        choices=1,
+        output_cap=1,
+        plain=True,
+        input_bound=1,
+        prompt=prompt_of(fields) if len(body) > LARGE else None,
         forward=forwardable(request.headers, _FORWARDED),
         query=_query(request.target),
     )
@@ -167,20 +149,20 @@ def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> Out
     return read_limit({**sent, **lower_cap(sent, served)}, content=CONTENT, caps=("max_tokens",), thinks_within=True)
 
 
-def prompt_of(fields: Fields, long: LongStrings = NOTHING_LONG) -> int:
+def prompt_of(fields: Fields) -> int:
     """About how many tokens the input has."""
     values, schemas, others = _prompt(fields)
     try:
         count = len(_TURNS.decode(fields["messages"]))
     except (msgspec.DecodeError, KeyError):
         count = 1
-    return tokens_of([*values, *others], schemas, count, long)
+    return tokens_of([*values, *others], schemas, count)
 
 
-def _input_bound(fields: Fields, long: LongStrings) -> InputBound:
+def _input_bound(fields: Fields) -> InputBound:
     values, schemas, others = _prompt(fields)
     quiet = [fields[name] for name in _UNREAD if name in fields]
-    return bound_of(values, schemas, [*others, *quiet], long, MESSAGES_SIGNS)
+    return bound_of(values, schemas, [*others, *quiet], MESSAGES_SIGNS)
 
 
 def _prompt(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:

@@ -93,7 +93,6 @@ class Responses(InboundApi):
         return Order(
             fields=request.fields,
             body=request.body,
-            long=request.long,
             model=request.model,
             stream=request.stream,
             include_usage=True,

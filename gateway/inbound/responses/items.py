@@ -13,7 +13,6 @@ from gateway.domain import rawjson
 from gateway.domain.answer import SealKind
 from gateway.domain.conversation import Block, CallPart, MediaPart, ResultPart, TextPart, ThoughtPart, join_texts
 from gateway.domain.errors import BadRequest
-from gateway.domain.long_strings import LongStrings
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.inbound.json_body import read_typed
@@ -90,10 +89,9 @@ _ITEM = msgspec.json.Decoder(InputItem)
 class InputReader:
     """Reads the items of one request. ``transcript``, and the ``tools`` that items bring, are the result."""
 
-    def __init__(self, tools: ToolTable, long: LongStrings) -> None:
+    def __init__(self, tools: ToolTable) -> None:
         self.transcript = Transcript()
         self.tools = tools
-        self._long = long
         self._signatures: dict[str, str] = {}
         """Gemini's, by the ids of their calls."""
 
@@ -128,7 +126,7 @@ class InputReader:
         elif kind == "additional_tools":
             self.tools.add(item.tools or (), f"{where}.tools")
         elif kind in _TOLD:
-            self._say(TextPart(raw=rawjson.raw(_describe_tool(kind, rawjson.value(self._long.full(raw))))))
+            self._say(TextPart(raw=rawjson.raw(_describe_tool(kind, rawjson.value(raw)))))
         elif kind == "item_reference":
             msg = f"{where}: the item '{plain(item.id or '', 80)}' is not kept here; send the whole input"
             raise BadRequest(msg, code="previous_response_not_found", param=where)
@@ -154,13 +152,13 @@ class InputReader:
         return CallPart(
             id=item.call,
             name=self.tools.name(ClientTool(kind, item.name or kind.value, item.namespace or "")),
-            arguments=self.transcript.arguments(_arguments(item, kind, self._long)),
+            arguments=self.transcript.arguments(_arguments(item, kind)),
             signature=self._signatures.get(item.call, ""),
         )
 
     def _thoughts(self, item: InputItem) -> Iterable[ThoughtPart]:
         """Reasoning that this gateway sealed. Another vendor's is for that vendor alone."""
-        text = rawjson.maybe(self._long.full(item.encrypted_content))
+        text = rawjson.maybe(item.encrypted_content)
         seal = unwrap(text) if isinstance(text, str) else None
         if seal is None:
             return
@@ -174,7 +172,7 @@ class InputReader:
 
     def _summary(self, item: InputItem, where: str) -> msgspec.Raw:
         """A conversation that this gateway compacted, as its summary."""
-        text = rawjson.maybe(self._long.full(item.encrypted_content))
+        text = rawjson.maybe(item.encrypted_content)
         summary = summary_in(text) if isinstance(text, str) else None
         if summary is None:
             msg = f"{where}: only its vendor can read this compacted conversation"
@@ -185,7 +183,7 @@ class InputReader:
         if item.kind == "tool_search_output":
             return [TextPart(raw=self._found(item, f"{where}.tools"))]
         if item.kind == "shell_call_output":
-            return [TextPart(raw=rawjson.raw(self._long.full(item.output).decode()))]
+            return [TextPart(raw=rawjson.raw(bytes(item.output).decode()))]
         if item.kind == "apply_patch_call_output":
             texts = [raw for raw in (item.status, item.output) if bytes(memoryview(raw)[:1]) == b'"']
             return [TextPart(raw=join_texts(texts, rb"\n"))]
@@ -198,15 +196,15 @@ class InputReader:
         return rawjson.raw(rawjson.encode({"tools": [tool.name for tool in self.tools.offers[before:]]}).decode())
 
 
-def _arguments(item: InputItem, kind: ToolKind, long: LongStrings) -> bytes:
+def _arguments(item: InputItem, kind: ToolKind) -> bytes:
     """The JSON text of the arguments."""
     if kind is ToolKind.FUNCTION:
-        given = long.full(item.arguments)
+        given = bytes(item.arguments)
         return rawjson.text(given).encode("utf-8", "surrogatepass") if given.startswith(b'"') else given
     if kind is ToolKind.CUSTOM:
-        return b'{"input":%b}' % long.full(item.input)
+        return b'{"input":%b}' % bytes(item.input)
     given_by = {ToolKind.TOOL_SEARCH: item.arguments, ToolKind.APPLY_PATCH: item.operation}
-    return long.full(given_by.get(kind, item.action))
+    return bytes(given_by.get(kind, item.action))
 
 
 def _reasoning_text(item: InputItem) -> msgspec.Raw | None:

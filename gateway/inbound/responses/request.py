@@ -15,13 +15,11 @@ from gateway.domain.answer import AnswerForm
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
-from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_SIGNS, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
-from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
+from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input
 from gateway.inbound.json_body import BOM, fields_of, read_typed
-from gateway.inbound.large_body import read_large
 from gateway.inbound.relay import forwardable
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, is_spoken, lower_cap, native_order
@@ -143,18 +141,13 @@ _FORMAT = msgspec.json.Decoder(_TextFormat)
 
 def parse_responses_request(request: HttpRequest) -> InboundRequest:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    body, mask, long = request.body, b"", NOTHING_LONG
-    large = len(body) > LARGE
-    if large:
-        read = read_large(body)
-        fields, mask, long = read.fields, read.mask, read.long
-    else:
-        fields, mask = fields_of(body)
+    body = request.body
+    fields, mask = fields_of(body)
     found = read_fields(fields)
     _check(found, fields)
     compacts = TRIGGER in body and TRIGGER in bytes(fields.get("input", NULL))
     others = [fields[name] for name in fields.keys() - _COUNTED]
-    bound = bound_of(_given_fields(fields, _INPUT), _given_fields(fields, _SCHEMAS), others, long, RESPONSES_SIGNS)
+    bound = bound_of(_given_fields(fields, _INPUT), _given_fields(fields, _SCHEMAS), others, RESPONSES_SIGNS)
     return InboundRequest(
         body=body.removeprefix(BOM),
         fields=fields,
@@ -170,8 +163,6 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         media=bound.media,
         remote_input=bool(found.state),
         kept_id=found.previous_response_id or "",
-        long=long,
-        prompt=prompt_of(fields, long) if large else None,
         turns="input",
         output_rule=responses_limit,
         session=_session(found, request.headers),
@@ -180,10 +171,10 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     )
 
 
-def prompt_of(fields: Fields, long: LongStrings = NOTHING_LONG) -> int:
+def prompt_of(fields: Fields) -> int:
     """About how many input tokens a request has."""
     given = _given_fields(fields, _INPUT)
-    return tokens_of(given, _given_fields(fields, _SCHEMAS), sum(bytes(raw).count(b'"role"') for raw in given), long)
+    return tokens_of(given, _given_fields(fields, _SCHEMAS), sum(bytes(raw).count(b'"role"') for raw in given))
 
 
 def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:
@@ -258,7 +249,7 @@ def translate_responses(order: Order, found: ResponsesFields) -> tuple[Order, To
         raise BadRequest(f"{found.state}: {why}", code=code, param=found.state)
     tools = ToolTable()
     tools.add(found.tools or ())
-    reader = InputReader(tools, order.long)
+    reader = InputReader(tools)
     reader.instruct(found.instructions)
     reader.read(found.input)
     choice = tools.choice(found.tool_choice)
@@ -349,9 +340,9 @@ def echo_of(order: Order, found: ResponsesFields) -> bytes:
     given = {**order.fields, **order.form.repeats}
     for name, instead in _ECHOED.items():
         raw = given.get(name)
-        out[name] = instead if rawjson.is_null(raw) or raw is None else msgspec.Raw(order.long.full(raw))
+        out[name] = instead if rawjson.is_null(raw) else raw
     if found.text is not None:
-        out["text"] = _text_echo(found.text, order.long)
+        out["text"] = _text_echo(found.text)
     if found.tools:
         out["tools"] = [_with_fields(tool, b'"function"', _FUNCTION_FIELDS) for tool in rawjson.items(out["tools"])]
     if b'"allowed_tools"' in bytes(given.get("tool_choice", NULL)):
@@ -364,9 +355,9 @@ def echo_of(order: Order, found: ResponsesFields) -> bytes:
     return b"," + rawjson.encode(out)[1:-1]
 
 
-def _text_echo(text: _TextOptions, long: LongStrings) -> dict[str, Any]:
+def _text_echo(text: _TextOptions) -> dict[str, Any]:
     plain = rawjson.is_null(text.format)
-    form = {"type": "text"} if plain else msgspec.Raw(long.full(text.format))
+    form = {"type": "text"} if plain else text.format
     verbosity = "medium" if rawjson.is_null(text.verbosity) else text.verbosity
     return {
         "format": form if plain else _with_fields(form, b'"json_schema"', _SCHEMA_FIELDS),

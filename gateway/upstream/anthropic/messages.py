@@ -16,7 +16,6 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart, ThoughtPart, Turn
 from gateway.domain.errors import BadRequest
-from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.rawjson import NULL
 from gateway.upstream.translate.request import unsupported_param
 from gateway.upstream.translate.tool_names import Signatures, Spelling
@@ -100,15 +99,13 @@ class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
     """The running tool loop calls tools, and its first message has no thought at its beginning."""
 
 
-def dialogue(
-    turns: Iterable[Turn], signatures: Signatures, *, system_inside: bool, long: LongStrings = NOTHING_LONG
-) -> Dialogue:
+def dialogue(turns: Iterable[Turn], signatures: Signatures, *, system_inside: bool) -> Dialogue:
     """The conversation. Raises BadRequest for parts that the API does not take."""
     turns = tuple(turns)
     writer = _Writer(signatures, running=_running_loop(turns), system_inside=system_inside)
     for position, turn in enumerate(turns):
         writer.add(turn, position)
-    return writer.done(long)
+    return writer.done()
 
 
 def _running_loop(turns: tuple[Turn, ...]) -> int:
@@ -143,7 +140,7 @@ class _Writer:
             case _:
                 self._add_assistant(turn, running=position >= self._running)
 
-    def done(self, long: LongStrings) -> Dialogue:
+    def done(self) -> Dialogue:
         """The whole. A last message of the assistant is one it shall continue: it must not end in blanks."""
         self._place_system()
         if not self._messages or self._messages[0]["role"] != "user":
@@ -152,7 +149,7 @@ class _Writer:
             message["content"] = message["content"] or [{"type": "text", "text": FILLER}]
         last = self._messages[-1]
         if last["role"] == "assistant" and last["content"][-1]["type"] == "text":
-            last["content"][-1]["text"] = rawjson.text(long.full(last["content"][-1]["text"])).rstrip()
+            last["content"][-1]["text"] = rawjson.text(last["content"][-1]["text"]).rstrip()
         return Dialogue(system=self._system, messages=self._messages, thoughtless=self._thoughtless)
 
     def _of(self, role: str) -> list[Any]:

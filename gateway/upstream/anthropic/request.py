@@ -9,7 +9,6 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
-from gateway.domain.long_strings import LongStrings
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.anthropic import cache_marks, tools
@@ -97,7 +96,7 @@ def prepare(
         cap = parameters.output_cap
         max_tokens = _max_tokens(cap, row, served, order.output_budget)
         thinking_room = max_tokens if cap or order.output_budget is None else max_tokens // 2
-        body = _Body(parameters, row, order.long).write((max_tokens, thinking_room), signatures)
+        body = _Body(parameters, row).write((max_tokens, thinking_room), signatures)
     except BadRequest as fault:
         raise refusal_of(channel, fault) from fault
     if order.stream:
@@ -105,7 +104,7 @@ def prepare(
     if cache_marks.FIELD in learned.dropped:
         if cache_marks.remove(body):
             parameters.drop(cache_marks.FIELD)
-    elif marks_cache(channel, learned) and conversation_of(order).size(order.long) >= cache_marks.LEAST_BYTES:
+    elif marks_cache(channel, learned) and conversation_of(order).size >= cache_marks.LEAST_BYTES:
         cache_marks.mark(body)
     return PreparedRequest(
         url=endpoint(root(channel), "/v1/messages"),
@@ -162,11 +161,10 @@ def headers(channel: Channel, *, stream: bool) -> dict[str, str]:
 class _Body:
     """Writes the body of one request, except for ``model`` and ``stream``."""
 
-    def __init__(self, parameters: Parameters, row: AnthropicModel, long: LongStrings) -> None:
+    def __init__(self, parameters: Parameters, row: AnthropicModel) -> None:
         self._parameters = parameters
         self._conversation: Conversation = parameters.conversation
         self._row = row
-        self._long = long
 
     def write(self, limits: tuple[int, int], signatures: Signatures) -> dict[str, Any]:
         """The body. ``limits``: the output limit, and the part of it that may be spent on thinking.
@@ -176,7 +174,7 @@ class _Body:
         max_tokens, thinking_room = limits
         take, row, conversation = self._parameters.take, self._row, self._conversation
         self._refuse()
-        talk = dialogue(conversation.turns, signatures, system_inside=row.system_inside, long=self._long)
+        talk = dialogue(conversation.turns, signatures, system_inside=row.system_inside)
         bound = talk.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
         plan = plan_thinking(take("reasoning_effort", str), row, thinking_room, bound=bound)
         kit = tools.equip(

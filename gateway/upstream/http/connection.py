@@ -18,8 +18,7 @@ from typing import cast
 import msgspec
 import yarl
 
-from gateway.domain.long_strings import Buffer
-from gateway.upstream.adapter import PreparedRequest
+from gateway.upstream.adapter import Buffer, PreparedRequest
 from gateway.upstream.http.dial import DialTarget
 from gateway.upstream.http.errors import ConnectionBroken, text_of
 from gateway.upstream.http.parser import Parser, WireAnswer
@@ -51,7 +50,7 @@ class RequestHeads:
             if len(self._known) >= KEPT:
                 self._known.clear()
             lines = self._known[key] = _lines({**self._headers, **prepared.headers})
-        size = sum(map(len, prepared.parts)) if prepared.parts else len(prepared.body)
+        size = len(prepared.body)
         length = b"Content-Length: %d\r\n" % size if size or method == "POST" else b""
         return b"%b %b\r\n%b%b\r\n" % (method.encode(), target.line, lines, length)
 

@@ -19,10 +19,9 @@ from weakref import WeakSet
 
 from gateway.domain.channel import Channel
 from gateway.domain.errors import Unavailable
-from gateway.domain.long_strings import Buffer
 from gateway.domain.urls import Proxy
 from gateway.upstream import failures
-from gateway.upstream.adapter import AttemptFailed, PreparedRequest
+from gateway.upstream.adapter import AttemptFailed, Buffer, PreparedRequest
 from gateway.upstream.http.connection import READ_SIZE, RequestHeads, Target, UpstreamConnection, target_of
 from gateway.upstream.http.dial import Dialer
 from gateway.upstream.http.errors import ConnectionBroken, connect_failure, exchange_failure
@@ -257,7 +256,7 @@ class Pool:
                 head = self._heads.head(method, target, prepared)
             except ValueError as exc:
                 raise AttemptFailed(failures.unreachable(self.channel, str(exc), sent=False)) from exc
-            request = (head, *(prepared.parts or (prepared.body,)))
+            request = (head, prepared.body)
             wire = self._places.take_idle()
             while True:
                 if wire is None:

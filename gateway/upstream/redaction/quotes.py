@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.long_strings import NOTHING_LONG, LongStrings, holds
 from gateway.upstream.redaction.search import SearchView, Span, views
 
 LONG = 24
@@ -45,12 +44,10 @@ Fields = Mapping[str, msgspec.Raw]
 class Quotes:
     """The texts of one request."""
 
-    def __init__(self, fields: Fields, long: LongStrings = NOTHING_LONG) -> None:
-        """``long`` is what is missing in the fields."""
-        self.comparable = _fits(fields, long)
+    def __init__(self, fields: Fields) -> None:
+        self.comparable = sum(len(memoryview(raw)) for raw in fields.values()) <= LIMIT
         """False: it is too long."""
-        self._fields = long.whole_fields(fields) if self.comparable else fields
-        self._whole = long.text
+        self._fields = fields
         self._text: bytes | None = None
         self._words: array[int] = array("Q")
         self._shorts: list[bytes] = []
@@ -65,8 +62,7 @@ class Quotes:
         """Whether an identifier is from the request; of one that is too long only as a whole."""
         if self.comparable:
             return bool(self.spans(word))
-        texts = (self._whole,) if self._whole else map(bytes, self._fields.values())
-        return len(word) >= SHORT and any(holds(text, word.encode()) for text in texts)
+        return len(word) >= SHORT and any(word.encode() in bytes(raw) for raw in self._fields.values())
 
     def _read(self) -> None:
         """Make the texts ready to be compared with."""
@@ -124,11 +120,6 @@ class Quotes:
             while start >= 0:
                 yield start, start + len(short)
                 start = message.find(short, start + len(short))
-
-
-def _fits(fields: Fields, long: LongStrings) -> bool:
-    size = sum(len(memoryview(raw)) for raw in fields.values())
-    return size <= LIMIT and size + sum(map(long.hidden, fields.values())) <= LIMIT
 
 
 def _grown(message: bytes, start: int, text: bytes, place: int) -> Span:

@@ -25,7 +25,6 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
-from gateway.domain.long_strings import NOTHING_LONG, LongStrings
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.domain.urls import proxy_of
@@ -155,14 +154,9 @@ class Redaction:
         """What a failure is for client and record. ``fields`` is what the client asked for, ``token`` its key."""
         return self.maker(failure, channel, fields, token)()
 
-    def maker(
-        self, failure: Failure, channel: Channel, fields: Fields, token: str, long: LongStrings = NOTHING_LONG
-    ) -> Callable[[], UpstreamError]:
-        """Makes the same error. Any thread may call it: nothing of this object is used then.
-
-        ``long`` is what is missing in the fields.
-        """
-        return partial(_error, failure, channel, fields, long, self._search(channel, token))
+    def maker(self, failure: Failure, channel: Channel, fields: Fields, token: str) -> Callable[[], UpstreamError]:
+        """Makes the same error. Any thread may call it: nothing of this object is used then."""
+        return partial(_error, failure, channel, fields, self._search(channel, token))
 
     @contextmanager
     def errors_of(self, channel: Channel) -> Iterator[None]:
@@ -176,10 +170,10 @@ class Redaction:
         """Any text without secrets."""
         return _clear_text(self._search(channel, ""), text)
 
-    def trace(self, error: BaseException, fields: Fields, long: LongStrings = NOTHING_LONG) -> str:
+    def trace(self, error: BaseException, fields: Fields) -> str:
         """A bug's traceback for the log: without secrets, and without quotes of what the client asked for."""
         text = _clear_text(self._search(None, ""), "".join(traceback.format_exception(error)))
-        quotes = Quotes(fields, long)
+        quotes = Quotes(fields)
         return blank_spans(text, quotes.spans(text)) if quotes.comparable else type(error).__name__
 
     def models(self, models: Iterable[ServedModel], channel: Channel) -> list[ServedModel]:
@@ -245,10 +239,8 @@ def _clear_text(search: Iterable[Needles], text: str) -> str:
     return blank_spans(text, [span for one in search for span in one.spans(text)])
 
 
-def _error(
-    failure: Failure, channel: Channel, fields: Fields, long: LongStrings, search: Sequence[Needles]
-) -> UpstreamError:
-    quotes = Quotes(fields, long) if _repeats(failure) else Quotes(_NOTHING)
+def _error(failure: Failure, channel: Channel, fields: Fields, search: Sequence[Needles]) -> UpstreamError:
+    quotes = Quotes(fields) if _repeats(failure) else Quotes(_NOTHING)
     message = _message(failure.text, channel, search)
     kept = message if failure.for_owner is None else _message(failure.for_owner, channel, search)
     make = UpstreamTimeout if failure.code == TIMEOUT else UpstreamError

@@ -19,7 +19,6 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.json_text import plain_escapes
-from gateway.domain.long_strings import holds
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.upstream.adapter import Order
 from gateway.upstream.translate.request import conversation_of
@@ -153,7 +152,7 @@ class _OwnSignatures(Signatures):
 def call_ids(fields: Mapping[str, msgspec.Raw]) -> Iterator[str]:
     """The ids in a conversation that has tool calls, in the words of any API, each as often as it is there."""
     messages = plain_escapes(fields.get("messages", b""))
-    if any(holds(messages, word) for word in _CALLS):
+    if any(word in messages for word in _CALLS):
         for found in _ID.finditer(messages):
             call_id = rawjson.maybe(found[1])
             if isinstance(call_id, str):

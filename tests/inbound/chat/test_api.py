@@ -17,7 +17,7 @@ from gateway.domain.errors import (
     UpstreamError,
 )
 from gateway.domain.units import CallId, Millis
-from gateway.inbound.api import LARGE, HttpRequest
+from gateway.inbound.api import HttpRequest
 from gateway.inbound.chat.api import CHAT, error_object
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.gemini.dialect import GeminiDialect
@@ -28,13 +28,6 @@ from tests.upstream.makers import channel, order
 
 def received(body: bytes) -> HttpRequest:
     return HttpRequest(body=body, target="/v1/chat/completions", headers={})
-
-
-@pytest.mark.parametrize("size", [LARGE, LARGE + 1])
-def test_a_body_is_read_as_a_large_one_only_if_it_is(size: int) -> None:
-    begin, end = b'{"model":"m","messages":[{"role":"user","content":"', b'"}]}'
-    request = CHAT.parse(received(begin + b"x" * (size - len(begin + end)) + end))
-    assert (request.model, request.prompt is not None) == ("m", size > LARGE)
 
 
 def test_an_order_has_the_request_and_the_names_of_its_answer() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.prompt_size import BOUND_LEAST, prompt_tokens
-from gateway.inbound.embeddings.api import parse_embeddings_request
+from gateway.inbound.api import HttpRequest, parse_large
+from gateway.inbound.embeddings.api import EMBEDDINGS, parse_embeddings_request
 
 LONG = "word " * 100_000
 
@@ -53,8 +54,8 @@ def test_the_input_is_bounded_by_its_bytes_or_counted_in_tokens(given: Any, boun
 
 
 def test_a_large_request_is_bounded_and_estimated_whole() -> None:
-    request = parsed(input=[LONG, "short"])
-    assert request.prompt is not None
+    body = json.dumps({"model": "e", "input": [LONG, "short"]}).encode()
+    request = parse_large(EMBEDDINGS, HttpRequest(body=body, target="", headers={}))
     assert request.input_bound >= len(LONG) // 3
     assert request.prompt is not None
     assert abs(request.prompt - 100_000) < 10_000
