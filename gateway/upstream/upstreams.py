@@ -26,7 +26,7 @@ from gateway.upstream.adapter import (
 )
 from gateway.upstream.credentials import ChannelVariables, headers_of, proxy_to
 from gateway.upstream.dialects import adapter, listing
-from gateway.upstream.http.pool import Pool, TotalSlots
+from gateway.upstream.http.pool import OpenConnections, Pool
 from gateway.upstream.http.reachability import Reachability, check_reachability
 from gateway.upstream.mock import Mock
 from gateway.upstream.model_list import ModelPage
@@ -54,7 +54,7 @@ class Upstreams:
         self._environ = os.environ if environ is None else environ
         self.variables = ChannelVariables(self._environ)
         self._mock = mock or Mock()
-        self._total = TotalSlots(most)
+        self._total = OpenConnections(most)
         self.redaction = Redaction(self._environ)
         self._pools: dict[ChannelId, list[Pool]] = {}
         """Of each channel one, or one for each of its keys."""

@@ -10,15 +10,14 @@ them, TLS encrypts them, and what is not taken at once is copied again to wait.
 
 import asyncio
 import ssl
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import cast
 
 import msgspec
 import yarl
 
-from gateway.upstream.adapter import Buffer, PreparedRequest
+from gateway.upstream.adapter import PreparedRequest
 from gateway.upstream.http.dial import DialTarget
 from gateway.upstream.http.errors import ConnectionBroken, text_of
 from gateway.upstream.http.parser import Parser, WireAnswer
@@ -84,52 +83,9 @@ def tls_context() -> ssl.SSLContext:
 
 
 AT_ONCE = 256 * 1024
-"""Bytes of one piece."""
+"""Bytes of a body that are given to the connection at once."""
 JOINED = 16 * 1024
-"""Bytes of a body that is copied behind its head: one buffer is sent with a fraction of the work for several."""
-
-
-class Upload:
-    """What is left of one request."""
-
-    def __init__(self, transport: asyncio.Transport, request: Sequence[Buffer]) -> None:
-        """Begins to send it."""
-        self._transport = transport
-        self._pieces: deque[Buffer] = deque()
-        for part in request:
-            whole = memoryview(part)
-            self._pieces.extend(whole[start : start + AT_ONCE] for start in range(0, len(whole), AT_ONCE))
-        self._full = self._soon = False
-        """Whether so much waits that there should be no more of it; whether more goes in the loop's next turn."""
-        self._send()
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it was given to the connection."""
-        return not self._pieces
-
-    def pause(self) -> None:
-        """The buffer is full."""
-        self._full = True
-
-    def resume(self) -> None:
-        """There is room again."""
-        self._full = False
-        self._send()
-
-    def _send(self) -> None:
-        if self._soon or self._full or not self._pieces or self._transport.is_closing():
-            return
-        self._transport.write(self._pieces.popleft())
-        if self._pieces:
-            self._soon = True
-            asyncio.get_running_loop().call_soon(self._next)
-
-    def _next(self) -> None:
-        self._soon = False
-        self._send()
-
-
+"""Bytes of a body that is copied behind its head: one buffer is sent with a fraction of the work for two."""
 READ_SIZE = 64 * 1024
 """Bytes that one read may bring: what waits for a slower reader is never more than a few of them."""
 
@@ -154,8 +110,10 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self._parser = Parser()
         self._answer: WireAnswer | None = None
         self._paused = False
-        self._upload: Upload | None = None
-        """Of the last request, if it was a large one."""
+        self._unsent: memoryview[int] | bytes = b""
+        """What is left of a large body."""
+        self._full = self._soon = False
+        """Whether so much waits that no more should come; whether more goes in the loop's next turn."""
         self.used = False
         """It has served before."""
         self.idle_since = 0.0
@@ -165,8 +123,8 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         """Whether it is connected."""
         return self._transport is not None and not self._transport.is_closing()
 
-    def ask(self, request: Sequence[Buffer], *, together: bool = False) -> WireAnswer:
-        """Send a request, head and body. Raises ConnectionBroken if the connection is closed.
+    def ask(self, head: bytes, body: bytes, *, together: bool = False) -> WireAnswer:
+        """Send a request. Raises ConnectionBroken if the connection is closed.
 
         A large one goes as the upstream takes it.
 
@@ -177,13 +135,15 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             raise ConnectionBroken("it closed the connection", sent=False)
         answer = self._answer = WireAnswer(self)
         self._parser.begin(answer)
-        self._upload = None
-        if len(request) > 2 or len(request[1]) > AT_ONCE:
-            self._upload = Upload(self._transport, request)
+        self._unsent = b""
+        if len(body) > AT_ONCE:
+            self._transport.write(head)
+            self._unsent = memoryview(body)
+            self._send_piece()
         elif together:
-            asyncio.get_running_loop().call_soon(self._send, request)
+            asyncio.get_running_loop().call_soon(self._send, head, body)
         else:
-            self._send(request)
+            self._send(head, body)
         return answer
 
     def go_on(self) -> None:
@@ -230,7 +190,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio. A body of unknown length ends with its connection; any other one was cut."""
-        self._transport = self._upload = None
+        self._transport, self._unsent = None, b""
         answer, self._answer = self._answer, None
         if answer is not None:
             if exc is None and self._parser.ends():
@@ -243,29 +203,39 @@ class UpstreamConnection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """See asyncio."""
-        if self._upload is not None:
-            self._upload.pause()
+        self._full = True
 
     def resume_writing(self) -> None:
         """See asyncio."""
-        if self._upload is not None:
-            self._upload.resume()
+        self._full = False
+        if not self._soon:
+            self._send_piece()
 
-    def _send(self, request: Sequence[Buffer]) -> None:
+    def _send(self, head: bytes, body: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        if len(request[1]) <= JOINED:
-            self._transport.write(b"".join(request))
+        if len(body) <= JOINED:
+            self._transport.write(head + body)
         else:
-            self._transport.writelines(request)
+            self._transport.writelines((head, body))
+
+    def _send_piece(self) -> None:
+        """More of a large body, if there is room for it: the next piece now, the one after it in the next turn."""
+        self._soon = False
+        if self._full or not self._unsent or self._transport is None or self._transport.is_closing():
+            return
+        piece, self._unsent = self._unsent[:AT_ONCE], self._unsent[AT_ONCE:]
+        self._transport.write(piece)
+        if self._unsent:
+            self._soon = True
+            asyncio.get_running_loop().call_soon(self._send_piece)
 
     def _served(self) -> None:
         """The answer is whole, and nothing came behind it."""
         self._answer = None
         if self._paused:
             self.go_on()
-        sent = self._upload is None or self._upload.complete
-        self._upload = None
+        sent, self._unsent = not self._unsent, b""
         if (
             self._parser.reusable
             and sent

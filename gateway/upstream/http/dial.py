@@ -13,6 +13,8 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from typing import TypeVar
 
 import aiohappyeyeballs
@@ -28,7 +30,6 @@ STUCK_LIMIT = 4
 Address = tuple[socket.AddressFamily, int, str, int]
 """Family, protocol, address and port."""
 
-_Found = list[Address] | OSError
 _Asked = tuple[str, int, socket.AddressFamily]
 
 
@@ -37,7 +38,7 @@ class NameLookups:
 
     def __init__(self) -> None:
         self._running = 0
-        self._asked: dict[_Asked, asyncio.Future[_Found]] = {}
+        self._asked: dict[_Asked, asyncio.Future[list[Address]]] = {}
 
     async def look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[Address]:
         """Raises OSError with a text for people."""
@@ -45,50 +46,44 @@ class NameLookups:
         found = self._asked.get(asked) or self._start(asked)
         try:
             async with asyncio.timeout(LOOK_UP_S):
-                result = await asyncio.shield(found)
+                return await asyncio.shield(found)
         except TimeoutError as exc:
-            if self._asked.get(asked) is found:  # the next caller looks it up again
-                del self._asked[asked]
+            if exc.errno is not None:  # the resolver's own
+                raise
+            self._forget(asked, found)  # the next caller looks it up again
             raise OSError(None, f"the name was not found within {LOOK_UP_S:g} s") from exc
-        if isinstance(result, OSError):
-            raise result
-        return result
+        except UnicodeError as exc:
+            raise OSError(None, "the name is not a host name") from exc
 
-    def _start(self, asked: _Asked) -> asyncio.Future[_Found]:
+    def _start(self, asked: _Asked) -> asyncio.Future[list[Address]]:
         if self._running >= STUCK_LIMIT:
             raise OSError(None, f"{self._running} name look-ups are already stuck")
-        loop = asyncio.get_running_loop()
-        found: asyncio.Future[_Found] = loop.create_future()
+        told: Future[list[Address]] = Future()
         self._running += 1
-        self._asked[asked] = found
-        args = (loop, found, asked)
-        threading.Thread(target=self._work, args=args, name=f"name of {asked[0]}", daemon=True).start()
+        self._asked[asked] = found = asyncio.wrap_future(told)
+        found.add_done_callback(partial(self._told, asked))
+        threading.Thread(target=_ask, args=(told, *asked), name=f"name of {asked[0]}", daemon=True).start()
         return found
 
-    def _work(self, loop: asyncio.AbstractEventLoop, found: asyncio.Future[_Found], asked: _Asked) -> None:
-        """In the thread."""
-        result: _Found
-        try:
-            result = _ask(*asked)
-        except OSError as exc:
-            result = exc
-        except UnicodeError:
-            result = OSError(None, "the name is not a host name")
-        try:
-            loop.call_soon_threadsafe(self._told, found, asked, result)
-        except RuntimeError:  # the loop has ended meanwhile: nobody waits
-            return
-
-    def _told(self, found: asyncio.Future[_Found], asked: _Asked, result: _Found) -> None:
+    def _told(self, asked: _Asked, found: asyncio.Future[list[Address]]) -> None:
         self._running -= 1
+        self._forget(asked, found)
+        if not found.cancelled():
+            found.exception()  # nobody may be waiting for it any more
+
+    def _forget(self, asked: _Asked, found: asyncio.Future[list[Address]]) -> None:
         if self._asked.get(asked) is found:
             del self._asked[asked]
-        found.set_result(result)
 
 
-def _ask(host: str, port: int, family: socket.AddressFamily) -> list[Address]:
-    infos = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
-    return [(info[0], info[2], str(info[4][0]), int(info[4][1])) for info in infos]
+def _ask(told: Future[list[Address]], host: str, port: int, family: socket.AddressFamily) -> None:
+    """In the thread."""
+    try:
+        infos = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as exc:
+        told.set_exception(exc)
+    else:
+        told.set_result([(info[0], info[2], str(info[4][0]), int(info[4][1])) for info in infos])
 
 
 HEAD_LIMIT = 16 * 1024

@@ -269,8 +269,6 @@ def _key(name: bytes) -> str:
 
 PIECE = 32 * 1024
 """Bytes unpacked at once."""
-STEP = 16 * 1024
-"""Bytes given to zlib at once: of what a piece leaves of them it makes a copy."""
 
 
 class Inflater:
@@ -282,21 +280,13 @@ class Inflater:
             msg = f"it is packed as '{coding[:20]}', which was not requested"
             raise ValueError(msg)
         self._gzip = coding != "deflate"
-        self._packed = b""
-        self._at = 0
-        """So much of it is unpacked."""
+        self.pending = b""
+        """What has come and is not unpacked."""
         self._unpacker: zlib._Decompress | None = None
-
-    @property
-    def pending(self) -> bool:
-        """Whether more can be unpacked without more coming."""
-        return self._at < len(self._packed)
 
     def feed(self, data: bytes) -> bytes:
         """Unpack at most one piece. Raises ValueError when it is damaged."""
-        if data:
-            self._packed = self._packed[self._at :] + data
-            self._at = 0
+        self.pending += data
         try:
             while self.pending:
                 if out := self._unpack():
@@ -314,18 +304,13 @@ class Inflater:
 
     def _unpack(self) -> bytes:
         """What the next step brings, which may be nothing."""
-        step = self._packed[self._at : self._at + STEP]
         if self._unpacker is None:
-            self._unpacker = zlib.decompressobj(self._window(step[0]))
-        out = self._unpacker.decompress(step, PIECE)
+            self._unpacker = zlib.decompressobj(self._window(self.pending[0]))
+        out = self._unpacker.decompress(self.pending, PIECE)
         if self._unpacker.eof:  # another member may follow
-            left = self._unpacker.unused_data
-            self._unpacker = None
+            self.pending, self._unpacker = self._unpacker.unused_data, None
         else:
-            left = self._unpacker.unconsumed_tail
-        self._at += len(step) - len(left)
-        if not self.pending:
-            self._packed, self._at = b"", 0
+            self.pending = self._unpacker.unconsumed_tail
         return out
 
     def _window(self, first: int) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,14 +13,14 @@ import trustme
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Timeouts
-from gateway.domain.errors import UpstreamError
+from gateway.domain.errors import Unavailable, UpstreamError
 from gateway.upstream.adapter import AttemptFailed, PreparedRequest, UnlimitedMemory
-from gateway.upstream.http.pool import Pool
+from gateway.upstream.http.pool import OpenConnections, Pool
 from gateway.upstream.http.reply import HttpReply
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import fail, reply, silence, slam, speak
 from tests.fakes.wire import Socket
-from tests.upstream.http.makers import EMPTY, OK, Asker, Talk, hang, listening, pooled, question, saying
+from tests.upstream.http.makers import EMPTY, OK, Asker, Talk, hang, listening, pooled, question, saying, until
 from tests.upstream.makers import attempt_fails, channel
 
 K = FailureKind
@@ -258,21 +259,115 @@ async def _quietly(pool: Pool, asked: PreparedRequest) -> HttpReply:
     return await pool.send("POST", asked, 60)
 
 
-async def test_more_calls_than_connections_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.http.pool.CONNECTIONS", 2)
-    opened: list[Socket] = []
+async def _asked(pool: Pool, port: int) -> None:
+    await (await pool.send("POST", question(port), 5)).read(10, UnlimitedMemory())
 
-    async def echo(peer: Socket) -> None:
+
+async def _together(pool: Pool, port: int, count: int) -> None:
+    async with asyncio.TaskGroup() as group:
+        for _ in range(count):
+            group.create_task(_asked(pool, port))
+
+
+def _noting(opened: list[Socket]) -> Talk:
+    """A peer that answers on every connection, each of which is noted."""
+
+    async def talk(peer: Socket) -> None:
         opened.append(peer)
         await saying(*[EMPTY] * 50)(peer)
 
-    async def one(pool: Pool, port: int) -> None:
-        await (await pool.send("POST", question(port), 5)).read(10, UnlimitedMemory())
+    return talk
 
-    async with listening(echo) as port, pooled() as pool, asyncio.TaskGroup() as group:
+
+async def test_each_call_has_a_connection_and_later_ones_use_them_again() -> None:
+    opened: list[Socket] = []
+    async with listening(_noting(opened)) as port, pooled() as pool:
+        await _together(pool, port, 20)
+        assert len(opened) == 20
         for _ in range(20):
-            group.create_task(one(pool, port))
+            await _asked(pool, port)
+    assert len(opened) == 20
+
+
+async def test_the_connection_that_became_idle_last_is_used_first() -> None:
+    opened: list[Socket] = []
+
+    async def talk(peer: Socket) -> None:
+        opened.append(peer)
+        number = len(opened)
+        while True:
+            await peer.read_body(await peer.read_head())
+            await peer.write(OK + b"Content-Length: 1\r\n\r\n%d" % number)
+
+    async with listening(talk) as port, pooled() as pool:
+        first = await pool.send("POST", question(port), 5)
+        second = await pool.send("POST", question(port), 5)
+        said = [await reply.read(10, UnlimitedMemory()) for reply in (second, first)]
+        again = await (await pool.send("POST", question(port), 5)).read(10, UnlimitedMemory())
+    assert again == said[-1]
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.1], ids=["not swept yet", "swept"])
+async def test_what_is_idle_too_long_is_closed_and_not_used(wait: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.upstream.http.pool.KEEP_ALIVE_S", 0.02)
+    opened: list[Socket] = []
+    async with listening(_noting(opened)) as port, pooled() as pool:
+        await _asked(pool, port)
+        time.sleep(0.03)  # noqa: ASYNC251 - without a turn of the loop
+        await asyncio.sleep(wait)
+        await _asked(pool, port)
+        await until(opened[0].gone.is_set)
     assert len(opened) == 2
+
+
+class TestTogether:
+    """Pools that may have two connections together."""
+
+    @pytest.fixture
+    async def pools(self) -> AsyncIterator[tuple[Pool, Pool]]:
+        total = OpenConnections(lambda: 2)
+        made = Pool(channel(), {}, total=total), Pool(channel(), {}, total=total)
+        yield made
+        for pool in made:
+            await pool.close()
+        assert total.count == 0
+
+    async def test_what_is_idle_elsewhere_is_closed_for_one_that_needs_a_place(self, pools: tuple[Pool, Pool]) -> None:
+        opened: list[Socket] = []
+        async with listening(_noting(opened)) as port:
+            await _together(pools[0], port, 2)
+            await _asked(pools[1], port)
+            await until(lambda: sum(peer.gone.is_set() for peer in opened) == 1)
+            await _asked(pools[0], port)
+            assert len(opened) == 3
+
+    async def test_without_a_place_anywhere_it_is_nobodys_fault(
+        self, pools: tuple[Pool, Pool], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        first, second = pools
+        async with listening(saying(OK + b"Content-Length: 1\r\n\r\n")) as port:
+            replies = [await pool.send("POST", question(port), 5) for pool in pools]
+            for _ in range(3):
+                with pytest.raises(Unavailable, match="all 2 upstream connections"):
+                    await second.send("POST", question(port), 5)
+            assert len(caplog.records) == 1
+            replies[0].abort()
+            await asyncio.sleep(0.01)
+            replies.append(await second.send("POST", question(port), 5))
+            for reply in replies:
+                reply.abort()
+        assert (first.busy, second.busy) == (0, 0)
+
+    async def test_who_leaves_while_one_is_closed_takes_no_place(self, pools: tuple[Pool, Pool]) -> None:
+        first, second = pools
+        async with listening(saying(EMPTY, EMPTY)) as port:
+            await _together(first, port, 2)
+            leaving = asyncio.get_running_loop().create_task(_asked(second, port))
+            await asyncio.sleep(0)
+            leaving.cancel()
+            await asyncio.wait([leaving])
+            await _asked(second, port)
+            await _asked(first, port)
 
 
 def _hang_once(connected: asyncio.Event) -> Talk:
@@ -285,30 +380,20 @@ def _hang_once(connected: asyncio.Event) -> Talk:
     return talk
 
 
-async def test_who_finds_no_place_in_time_has_a_connect_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.http.pool.CONNECTIONS", 1)
-    async with listening(_hang_once(connected := asyncio.Event())) as port:
-        pool = Pool(channel(timeouts={"connect": 0.1}), {})
-        first = asyncio.get_running_loop().create_task(_quietly(pool, question(port)))
-        await connected.wait()
-        with attempt_fails("connect deadline"):
-            await pool.send("POST", question(port), 5)
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-        await pool.close()
-    assert pool.busy == 0
-
-
 @pytest.mark.parametrize("when", [0.0, 0.01], ids=["at once", "in the handshake"])
-async def test_calls_cancelled_while_dialing_keep_no_places(when: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.http.pool.CONNECTIONS", 1)
-    async with listening(hang) as silent, listening(saying(EMPTY)) as port, pooled() as pool:
+async def test_calls_cancelled_while_dialing_keep_no_places(when: float) -> None:
+    total = OpenConnections(lambda: 1)
+    async with listening(hang) as silent, listening(saying(EMPTY)) as port:
+        pool = Pool(channel(), {}, total=total)
         for _ in range(5):
             task = asyncio.get_running_loop().create_task(pool.send("POST", question(silent, scheme="https"), 5))
             await asyncio.sleep(when)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(0.01)
         assert (await (await pool.send("POST", question(port), 5)).read(10, UnlimitedMemory())) == b""
+        await pool.close()
+    assert (total.count, pool.busy) == (0, 0)
 
 
 async def test_closing_breaks_what_is_under_way() -> None:
