@@ -174,7 +174,9 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         try:
             self._parser.feed(self._buffer[:nbytes])
         except ConnectionBroken as broken:
-            self._break(answer, broken)
+            self._answer = None
+            answer.lose(broken)
+            self.abort()
             return
         answer.wake()
         if answer.complete:
@@ -246,14 +248,6 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self._idle(self)
         else:  # the upstream wants no more, or answered before it had the whole request
             self.abort()
-
-    def _break(self, answer: WireAnswer, broken: ConnectionBroken) -> None:
-        self._answer = None
-        if answer.complete:
-            answer.wake()
-        else:
-            answer.lose(broken)
-        self.abort()
 
 
 def _loss(answer: WireAnswer, exc: Exception | None, *, spoke: bool) -> ConnectionBroken:
