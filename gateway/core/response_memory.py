@@ -23,67 +23,59 @@ _Key = tuple[TokenId, str]
 class ResponseMemory:
     """All that is remembered. Its content is held once: a conversation is found by the ids of the responses in it."""
 
-    def __init__(self, limit: Callable[[], int], mono: Callable[[], float]) -> None:
-        """``limit``: bytes; 0: nothing is remembered."""
+    def __init__(self, limit: Callable[[], int], mono: Callable[[], float], room: int = LEAST) -> None:
+        """``limit``: bytes; 0: nothing is remembered. ``room``: for how many responses there is room at least."""
         self._limit = limit
         self._mono = mono
+        self._room = room
         self._kept: OrderedDict[_Key, tuple[float, KeptResponse]] = OrderedDict()
         self._items: dict[_Key, str] = {}
         """The response in which an item is."""
         self._unread: list[tuple[TokenId, Callable[[], KeptResponse | None]]] = []
         self._unread_size = 0
-        self.size = 0
+        self._size = 0
 
     @property
     def on(self) -> bool:
         """Whether anything is remembered."""
         return self._limit() > 0
 
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self._size + self._unread_size
+
     def keep_unread(self, token: TokenId, read: Callable[[], KeptResponse | None], size: int) -> None:
         """Remember what ``read`` gives, once one is looked for: most never are. ``size``: bytes that it holds."""
         self._unread.append((token, read))
         self._unread_size += size
-        if len(self._unread) >= MOST_UNREAD or self._unread_size > self._limit() // LEAST:
+        if len(self._unread) >= MOST_UNREAD or self._unread_size > self._limit() // self._room:
             self._read()
 
     def keep(self, token: TokenId, response: KeptResponse) -> None:
         """Remember a response, if it is not so large that many others would be forgotten for it."""
-        if response.size > self._limit() // LEAST:
+        if response.size > self._limit() // self._room:
             return
         self._drop(token, response.id)
         self._kept[token, response.id] = (self._mono(), response)
         self._items |= {(token, item): response.id for item in response.items}
-        self.size += response.size
+        self._size += response.size
         self._trim()
 
     def find(self, token: TokenId, id: str) -> KeptResponse | None:
-        """A response; what it went on from is used with it."""
-        if not self.on:
-            return None
+        """A response, which is used by this."""
         self._read()
         self._trim()
-        chain = self.chain(token, id)
-        for one in chain:
-            self._kept[token, one.id] = (self._mono(), one)
-            self._kept.move_to_end((token, one.id))
-        return chain[-1] if chain else None
-
-    def chain(self, token: TokenId, id: str) -> list[KeptResponse]:
-        """The responses that a conversation consists of, the oldest first; none if not all are remembered."""
-        found: list[KeptResponse] = []
-        while id and len(found) < LONGEST:
-            _, one = self._kept.get((token, id), (0.0, None))
-            if one is None:
-                return []
-            found.append(one)
-            id = one.previous
-        return found[::-1] if not id else []
+        _, found = self._kept.get((token, id), (0.0, None))
+        if found is not None:
+            self._kept[token, id] = (self._mono(), found)
+            self._kept.move_to_end((token, id))
+        return found
 
     def item_of(self, token: TokenId, id: str) -> bytes | None:
         """An item of a response."""
         self._read()
-        response = self._items.get((token, id))
-        found = self.find(token, response) if response is not None else None
+        found = self.find(token, self._items.get((token, id), ""))
         return found.items.get(id) if found is not None else None
 
     def forget(self, token: TokenId, id: str) -> bool:
@@ -91,11 +83,18 @@ class ResponseMemory:
         self._read()
         return self._drop(token, id)
 
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._kept.clear()
+        self._items.clear()
+        self._unread.clear()
+        self._size = self._unread_size = 0
+
     def _drop(self, token: TokenId, id: str) -> bool:
         _, one = self._kept.pop((token, id), (0.0, None))
         if one is None:
             return False
-        self.size -= one.size
+        self._size -= one.size
         for item in one.items:
             self._items.pop((token, item), None)
         return True
@@ -104,7 +103,7 @@ class ResponseMemory:
         limit, oldest = self._limit(), self._mono() - AGE_S
         while self._kept:
             key, (used, _) = next(iter(self._kept.items()))
-            if self.size <= limit and used >= oldest:
+            if self._size <= limit and used >= oldest:
                 return
             self._drop(*key)
 
@@ -116,20 +115,34 @@ class ResponseMemory:
 
 
 class TokenMemory:
-    """What is remembered of one token."""
+    """What is remembered of one token, in the first of several places that has it."""
 
-    def __init__(self, memory: ResponseMemory, token: TokenId) -> None:
-        self._memory = memory
+    def __init__(self, token: TokenId, *memories: ResponseMemory) -> None:
         self._token = token
+        self._memories = memories
 
-    def conversation(self, response: str) -> list[bytes] | None:
-        """Items of the conversation up to a response and in it; None if it is not remembered."""
-        found = self._memory.find(self._token, response)
-        if found is None or found.elsewhere:
-            return None
-        chain = self._memory.chain(self._token, response)
-        return [part for one in chain for part in (one.input, one.output)]
+    def find(self, response: str) -> KeptResponse | None:
+        """A response."""
+        found = (memory.find(self._token, response) for memory in self._memories)
+        return next(filter(None, found), None)
+
+    def chain(self, response: str) -> list[KeptResponse]:
+        """The responses of the conversation up to this one, the oldest first; none if not all are remembered."""
+        chain: list[KeptResponse] = []
+        while response and len(chain) < LONGEST:
+            found = self.find(response)
+            if found is None:
+                return []
+            chain.append(found)
+            response = found.previous
+        return chain[::-1] if not response else []
+
+    def conversation(self, response: str) -> list[KeptResponse]:
+        """The same; none if their upstream may keep them."""
+        chain = self.chain(response)
+        return [] if any(one.elsewhere for one in chain) else chain
 
     def item(self, id: str) -> bytes | None:
         """An item of a response; None if it is not remembered."""
-        return self._memory.item_of(self._token, id)
+        found = (memory.item_of(self._token, id) for memory in self._memories)
+        return next(filter(None, found), None)

@@ -288,8 +288,6 @@ def url_citation(found: Any) -> Citation | None:
 class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a client's answer takes from its request beside the fields that go to upstreams."""
 
-    standard: bool = False
-    """Events have the names of the Open Responses specification where OpenAI's clients know others."""
     compacts: bool = False
     """It is a summary that stands for the conversation."""
     repeats: Mapping[str, msgspec.Raw] = {}

@@ -230,6 +230,8 @@ def mask_surrogates(text: bytes, digit: bytes) -> bytes:
 
 
 def unmask(body: bytes, digit: bytes) -> bytes:
-    """Put the surrogate escapes back (the case of their ``d`` is not kept)."""
+    """Put the surrogate escapes back (the case of their ``d`` is not kept). Without a digit there are none."""
+    if not digit:
+        return body
     shielded = body.replace(b"\\\\", b"\0")
     return shielded.replace(b"\\u" + digit, b"\\ud").replace(b"\0", b"\\\\")

@@ -42,20 +42,25 @@ async def answer_response(engine: Engine, request: web.BaseRequest, visit: CallO
 async def _recall(
     engine: Engine, visit: CallOrigin, token: Token, body: bytes
 ) -> tuple[bytes, Mapping[str, msgspec.Raw], Callable[[bytes], None] | None]:
-    """See ``call.Recall``. A large request is read beside the event loop."""
-    work = partial(recall, body, TokenMemory(engine.responses, token.id))
+    """See ``call.Recall``."""
+    found = await recall_request(engine, body, TokenMemory(token.id, engine.responses))
+    if len(found.body) > MOST_SEEN:
+        found = msgspec.structs.replace(found, stored=False)
+    return found.body, found.repeats, partial(_keep, engine, token.id, found, visit.id[-24:]) if found.stored else None
+
+
+async def recall_request(engine: Engine, body: bytes, memory: TokenMemory) -> RecalledRequest:
+    """The request with what is remembered in it. A large one is read beside the event loop. Raises BadRequest."""
+    work = partial(recall, body, memory)
     found = await engine.worker.run(work) if len(body) > LARGE else work()
     if len(found.body) > MAX_BODY:
         raise TooLarge(f"the request is larger than {MAX_BODY >> 20} MiB with the responses that it goes on from")
-    if "store" not in found.repeats:
-        return found.body, found.repeats, None
-    if len(found.body) > MOST_SEEN:
-        return found.body, {name: raw for name, raw in found.repeats.items() if name != "store"}, None
-    return found.body, found.repeats, partial(_keep, engine, token.id, found, visit.id[-24:])
+    return found
 
 
 def _keep(engine: Engine, token: TokenId, request: RecalledRequest, call: str, data: bytes) -> None:
-    engine.responses.keep_unread(token, partial(kept_of, request, data, call), len(request.body) + len(data))
+    request = msgspec.structs.replace(request, body=b"")
+    engine.responses.keep_unread(token, partial(kept_of, request, data, call), len(request.input) + len(data))
 
 
 async def answer_kept(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
@@ -65,7 +70,7 @@ async def answer_kept(engine: Engine, request: web.BaseRequest, visit: CallOrigi
     if kept is None:
         raise _not_kept(id)
     if rest == "input_items":
-        chain = engine.responses.chain(token, id)
+        chain = TokenMemory(token, engine.responses).chain(id) or [kept]
         return Response(rawjson.encode(_page(input_items(chain), request.query)))
     if rest:
         raise NotFound(f"of a response there is no '{plain(rest, 40)}'", code="unknown_url")

@@ -23,6 +23,7 @@ from gateway.core.auth import new_call_id
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
+from gateway.core.response_memory import ResponseMemory, TokenMemory
 from gateway.domain.errors import (
     BadRequest,
     GatewayError,
@@ -35,17 +36,17 @@ from gateway.domain.errors import (
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import LARGE, HttpRequest
+from gateway.inbound.responses.recall import RecalledRequest, kept_of
 from gateway.inbound.responses.socket_turn import (
     SocketTurn,
     TurnEvents,
-    TurnHistories,
-    TurnHistory,
     error_frame,
     read_turn,
+    steering_failed,
     warm_up,
 )
 from gateway.upstream.adapter import AnswerStream, Buffer
-from gateway.upstream.framing import BLANK, RawFramer, parse
+from gateway.v1.responses import recall_request
 from gateway.web import error_responses
 from gateway.web.connection import Connection
 from gateway.web.request import MAX_BODY
@@ -61,6 +62,8 @@ PING_S = 30.0
 """Between two pings of a silent client, which has half of this to answer."""
 CLOSE_S = 0.25
 """How long the closing of the client is waited for."""
+REMEMBERED_BYTES = 16 << 20
+"""Bytes of the responses of a connection that can be gone on from."""
 WAITING = 8
 """Requests that may wait on a connection for the one before them."""
 VERSION, KEY_SIZE = "13", 16
@@ -106,7 +109,6 @@ class SocketClient:
         self._request = request
         self._visit = visit
         self._events = events
-        self._framer = RawFramer()
         self.gone = False
         self.begun = False
         self.on_gone: Callable[[], None] | None = None
@@ -122,17 +124,9 @@ class SocketClient:
 
         Raises ConnectionResetError.
         """
-        blocks = self._framer.feed(bytes(data))
-        if b"\r" in blocks:
-            blocks = blocks.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        frames = b"".join(
-            _text_frame(found)
-            for block in blocks.split(BLANK)
-            if block and (event := parse(block)) is not None and (found := self._events.hear(event))
-        )
-        if frames:
+        if frames := self._events.feed(bytes(data)):
             await self._send(frames)
-        elif blocks:
+        elif data:
             await self._socket.ping()
 
     async def finish(self, data: Buffer) -> None:
@@ -177,16 +171,6 @@ class SocketClient:
             await self._request.writer.drain()
 
 
-def _text_frame(data: bytes) -> bytes:
-    """A whole text, neither masked nor compressed (RFC 6455, section 5.2)."""
-    size = len(data)
-    if size < 126:
-        return b"\x81%c%b" % (size, data)
-    if size < 1 << 16:
-        return b"\x81\x7e%b%b" % (size.to_bytes(2), data)
-    return b"\x81\x7f%b%b" % (size.to_bytes(8), data)
-
-
 class SocketSession:
     """One connection: the requests that wait on it, the one that runs, and what is remembered."""
 
@@ -207,7 +191,7 @@ class SocketSession:
         self._code: WSCloseCode | None = None
         """Why it is to be closed once no request waits."""
         self._began = engine.clock.mono()
-        self._histories = TurnHistories()
+        self._memory = ResponseMemory(lambda: REMEMBERED_BYTES, engine.clock.mono, room=1)
         self._remembered = Share(engine.pressure)
 
     async def run(self) -> None:
@@ -251,6 +235,10 @@ class SocketSession:
                     return
 
     async def _take(self, data: bytes) -> None:
+        if failed := steering_failed(data):
+            with suppress(ConnectionError):
+                await self._socket.send_frame(failed, WSMsgType.TEXT)
+            return
         share = Share(self._engine.pressure)
         try:
             if len(self._frames) >= WAITING:
@@ -296,18 +284,16 @@ class SocketSession:
             token = pipeline.identify(visit)
             try:
                 self._engine.pressure.check(visit.began)
-                large = len(data) > LARGE
-                turn = await self._engine.worker.run(partial(read_turn, data)) if large else read_turn(data)
-                before = self._histories.before(turn)
-                share.grow(len(before.items) if before is not None else 0)
-                body = turn.body(before, MAX_BODY)
+                turn = await self._engine.worker.run(partial(read_turn, data)) if len(data) > LARGE else read_turn(data)
+                found = await self._recalled(turn, token)
+                share.grow(len(found.body) - len(turn.body))
             except GatewayError as error:
                 pipeline.refuse(visit, error, token)
                 raise
-            await (self._run if turn.generate else self._warm)(visit, token, turn, before, body)
+            await (self._run if turn.generate else self._warm)(visit, token, turn, found)
         except GatewayError as error:
             if turn is not None:
-                self._histories.forget(turn.previous)
+                self._memory.forget(self._token.id, turn.previous)
             with suppress(ConnectionError):
                 await self._send_error(error, visit.id, "" if turn is None else turn.stream_id)
             if isinstance(error, InvalidToken):
@@ -315,52 +301,63 @@ class SocketSession:
         except ConnectionError:
             self._lose()
 
-    async def _run(
-        self, visit: CallOrigin, token: Token, turn: SocketTurn, before: TurnHistory | None, body: bytes
-    ) -> None:
+    async def _recalled(self, turn: SocketTurn, token: Token) -> RecalledRequest:
+        found = await recall_request(
+            self._engine, turn.body, TokenMemory(token.id, self._memory, self._engine.responses)
+        )
+        if turn.local and turn.previous and not found.previous:
+            msg = f"the response {turn.previous[:80]!a} is not kept on this connection; send the whole input"
+            raise BadRequest(msg, code="previous_response_not_found", param="previous_response_id")
+        return found
+
+    async def _run(self, visit: CallOrigin, token: Token, turn: SocketTurn, found: RecalledRequest) -> None:
         """One call."""
-        events = TurnEvents(turn, before)
+        events = TurnEvents(turn.stream_id)
         client = self._client = SocketClient(self._socket, self._request, visit, events)
         client.gone = self._gone
-        received = HttpRequest(body=body, target=self._request.raw_path, headers=self._headers)
+        received = HttpRequest(
+            body=found.body, target=self._request.raw_path, headers=self._headers, repeats=found.repeats
+        )
         try:
             await self._engine.pipeline.run(visit, token, received, client)
         finally:
             self._client = client.on_gone = None
-        self._note(turn, events)
+        self._note(visit, turn, found, events)
 
-    async def _warm(
-        self, visit: CallOrigin, token: Token, turn: SocketTurn, before: TurnHistory | None, body: bytes
-    ) -> None:
+    async def _warm(self, visit: CallOrigin, token: Token, turn: SocketTurn, found: RecalledRequest) -> None:
         """A request that is only to be remembered. It reaches no upstream, and costs nothing."""
         engine = self._engine
         try:
             if engine.pipeline.closed is not None:
                 raise engine.pipeline.closed
-            request, answer = warm_up(body, visit.id, visit.ts)
+            request, answer = warm_up(found.body, found.repeats, visit.id, visit.ts)
             visible_entry(request.model, token, engine.catalog)
         except GatewayError as error:
             engine.pipeline.refuse(visit, error, token)
             raise
-        events = TurnEvents(turn, before)
+        events = TurnEvents(turn.stream_id)
         await SocketClient(self._socket, self._request, visit, events).write(answer)
-        self._note(turn, events)
+        self._note(visit, turn, found, events)
 
-    def _note(self, turn: SocketTurn, events: TurnEvents) -> None:
-        """Remember the conversation up to this answer. What all connections remember is at most half of the memory
-        for requests, so that there is room for these.
+    def _note(self, visit: CallOrigin, turn: SocketTurn, found: RecalledRequest, events: TurnEvents) -> None:
+        """Remember the answer. What all connections remember is at most half of the memory for requests, so that there
+        is room for these.
         """
-        if events.answered is None:
-            self._histories.forget(turn.previous)
+        engine, token = self._engine, self._token.id
+        if not events.last:
+            self._memory.forget(token, turn.previous)
             return
-        id, history = events.answered
-        if history is not None:
-            self._histories.put(id, history)
-        pressure = self._engine.pressure
+        found = msgspec.structs.replace(found, body=b"")
+        read = partial(kept_of, found, b"data: " + events.last, visit.id[-24:], events.items)
+        size = len(found.input) + len(events.last) + sum(map(len, events.items))
+        self._memory.keep_unread(token, read, size)
+        if found.stored and engine.responses.on:
+            engine.responses.keep_unread(token, read, size)
+        pressure = engine.pressure
         self._remembered.close()
-        if pressure.most and pressure.bodies + self._histories.size > pressure.most // 2:
-            self._histories.clear()
-        self._remembered.grow(self._histories.size)
+        if pressure.most and pressure.bodies + self._memory.size > pressure.most // 2:
+            self._memory.clear()
+        self._remembered.grow(self._memory.size)
 
     async def _send_error(self, error: GatewayError, call: CallId, stream_id: str = "") -> None:
         status, headers, body = error_responses.answer(error, call, self._visit.api)

@@ -193,28 +193,19 @@ async def test_what_did_not_complete_has_no_time_of_completion(gateway: Gateway,
     assert faults(found, "Response") == []
 
 
-@pytest.mark.parametrize(
-    ("headers", "name"),
-    [
-        ({}, "response.reasoning.delta"),
-        ({"user-agent": "curl/8.5"}, "response.reasoning.delta"),
-        ({"user-agent": "ai-sdk/open-responses/1.0.0"}, "response.reasoning.delta"),
-        ({"user-agent": "OpenAI/Python 2.14.0"}, "response.reasoning_text.delta"),
-        ({"user-agent": "ai-sdk/openai/3.0.1"}, "response.reasoning_text.delta"),
-        ({"originator": "codex_exec"}, "response.reasoning_text.delta"),
-        ({"x-stainless-lang": "js"}, "response.reasoning_text.delta"),
-    ],
-)
-async def test_reasoning_has_the_name_that_the_client_knows(
-    gateway: Gateway, provider: Provider, headers: dict[str, str], name: str
+@pytest.mark.parametrize("reasoning", [{}, {"effort": "low"}, {"summary": "auto"}])
+async def test_reasoning_comes_in_events_that_both_specifications_have(
+    gateway: Gateway, provider: Provider, reasoning: Doc
 ) -> None:
+    """OpenAI and Open Responses name the events of a summary alike, and those of a plain text not."""
     said = anthropic.thinking("Hm", "SIG==") + anthropic.text("Four", index=1) + anthropic.end()
     at(gateway, provider, "anthropic", messages.say_events(anthropic.start() + said))
-    body = dumps({"model": "m", "input": "hi", "stream": True, "include": ["reasoning.encrypted_content"]})
-    events = parsed((await gateway.client.ask("POST", "/v1/responses", body, headers)).body)
-    assert name in [event["type"] for event in events]
-    if name == "response.reasoning.delta":
-        assert [fault for event in events for fault in faults(event, "Event", event["type"])] == []
+    events = parsed((await ask(gateway, input="hi", stream=True, reasoning=reasoning)).body)
+    assert [fault for event in events for fault in faults(event, "Event", event["type"])] == []
+    assert [event["delta"] for event in events if event["type"] == "response.reasoning_summary_text.delta"] == ["Hm"]
+    (item, _) = events[-1]["response"]["output"]
+    assert item["summary"] == [{"type": "summary_text", "text": "Hm"}]
+    assert item.get("content") == (None if "summary" in reasoning else [{"type": "reasoning_text", "text": "Hm"}])
 
 
 def test_assistant_messages_may_have_a_phase() -> None:

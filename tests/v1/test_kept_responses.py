@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.response_memory import AGE_S, ResponseMemory
+from gateway.core.response_memory import AGE_S, ResponseMemory, TokenMemory
 from gateway.domain.kept_response import OVERHEAD, KeptResponse
 from gateway.domain.units import TokenId
 from tests.conformance.open_responses import faults
@@ -110,6 +110,52 @@ async def test_what_is_gone_has_the_code_on_which_clients_send_all(
     assert answer.refusal == (400, "previous_response_not_found", param)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reference", [{"type": "item_reference"}, {}, {"type": None}])
+async def test_a_reference_needs_no_type(gateway: Gateway, provider: Provider, kind: str, reference: Doc) -> None:
+    """OpenAI's SDKs let it be absent or null."""
+    at(gateway, provider, kind)
+    (item,) = (await ask(gateway, input="hi")).json["output"]
+    question = {"role": "user", "content": "more"}
+    answer = await ask(gateway, input=[{**reference, "id": item["id"]}, question], store=False)
+    assert (answer.status, "Four" in sent(provider)) == (200, True)
+    assert item["id"] not in sent(provider) or kind == "native"
+
+
+async def test_a_lone_surrogate_is_remembered(gateway: Gateway, provider: Provider) -> None:
+    at(gateway, provider, "chat")
+    first = await gateway.client.ask("POST", "/v1/responses", rb'{"model":"m","input":"x\ud83dy"}')
+    body = rb'{"model":"m","input":"z\udc00","previous_response_id":"%b"}' % first.json["id"].encode()
+    assert (await gateway.client.ask("POST", "/v1/responses", body)).status == 200
+    assert (rb"x\ud83dy" in provider.last.body, rb"z\udc00" in provider.last.body) == (True, True)
+
+
+async def test_a_result_without_its_call_is_refused(gateway: Gateway, provider: Provider) -> None:
+    at(gateway, provider, "chat")
+    first = (await ask(gateway, input="hi")).json
+    result = {"type": "function_call_output", "call_id": "call_x", "output": "x"}
+    answer = await ask(gateway, input=[result], previous_response_id=first["id"])
+    assert answer.refusal == (400, "invalid_value", "input")
+
+
+async def test_reasoning_that_nobody_can_read_is_not_sent_back(gateway: Gateway, provider: Provider) -> None:
+    bare: Doc = {"id": "rs_1", "type": "reasoning", "summary": []}
+    at(gateway, provider, "native", respond(bare, message("Hello"), **NATIVE))
+    first = (await ask(gateway, input="hi")).json
+    await ask(gateway, input="more", previous_response_id=first["id"])
+    assert [item.get("id") for item in provider.last.json["input"]] == [None, "msg_1", None]
+
+
+async def test_a_native_response_names_the_one_that_it_goes_on_from(gateway: Gateway, provider: Provider) -> None:
+    at(gateway, provider, "native", respond(message("Hello"), **NATIVE))
+    first = (await ask(gateway, input="hi")).json
+    provider.other = respond(message("Hello"), **{**NATIVE, "id": "resp_2"})
+    for stream in (False, True):
+        answer = await ask(gateway, input="more", previous_response_id=first["id"], stream=stream)
+        found = [one["response"] for one in parsed(answer.body) if "response" in one] if stream else [answer.json]
+        assert {one["previous_response_id"] for one in found} == {first["id"]}
+
+
 async def test_a_response_can_be_fetched_and_deleted(gateway: Gateway, provider: Provider) -> None:
     at(gateway, provider, "chat")
     made = (await ask(gateway, input="hi")).json
@@ -189,9 +235,26 @@ def test_a_conversation_without_its_beginning_is_none() -> None:
     made = memory(1 << 20)
     made.keep(ME, kept("a"))
     made.keep(ME, kept("b", "a"))
-    assert [one.id for one in made.chain(ME, "b")] == ["a", "b"]
+    mine = TokenMemory(ME, made)
+    assert [one.id for one in mine.conversation("b")] == ["a", "b"]
     made.forget(ME, "a")
-    assert made.find(ME, "b") is None
+    assert (mine.conversation("b"), mine.find("b") is not None) == ([], True)
+
+
+def test_a_conversation_may_be_in_several_memories() -> None:
+    """A connection has one of its own, in front of that of its token."""
+    front, behind = memory(1 << 20), memory(1 << 20)
+    behind.keep(ME, kept("a"))
+    front.keep(ME, kept("b", "a"))
+    mine = TokenMemory(ME, front, behind)
+    assert [one.id for one in mine.conversation("b")] == ["a", "b"]
+    assert mine.item("msg_a") == b'{"id":1}'
+
+
+def test_a_memory_may_have_room_for_one_response_alone() -> None:
+    made = ResponseMemory(lambda: 10_000, lambda: 0.0, room=1)
+    made.keep(ME, kept("a", size=8_000))
+    assert made.find(ME, "a") is not None
 
 
 def test_what_was_not_used_for_a_day_is_forgotten() -> None:

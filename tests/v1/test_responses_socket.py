@@ -26,7 +26,7 @@ from tests.fakes.replies import (
     usage,
     whole,
 )
-from tests.fakes.responses import function_call, message, respond
+from tests.fakes.responses import function_call, message, parsed, respond
 from tests.fakes.websocket import frame, said, shaken, talk
 
 Doc = dict[str, Any]
@@ -47,6 +47,13 @@ def native(gateway: Gateway, provider: Provider) -> None:
 def heard(provider: Provider) -> list[list[str]]:
     """The texts of the conversations that the upstream was sent."""
     return [[message["content"] for message in exchange.json["messages"]] for exchange in provider.exchanges]
+
+
+def said_to(request: Doc) -> list[str]:
+    """The texts of a request to a chat, or to the Responses API."""
+    items = request.get("messages") or request["input"]
+    contents = [item["content"] for item in items] if isinstance(items, list) else [items]
+    return [content if isinstance(content, str) else content[0]["text"] for content in contents]
 
 
 @pytest.mark.parametrize("channel", [chats, native])
@@ -169,6 +176,71 @@ async def test_a_response_that_an_upstream_keeps_is_continued_there(gateway: Gat
         first = await peer.response("one", store=True)
         await peer.response("two", store=True, previous=first["id"])
     assert (provider.last.json["previous_response_id"], provider.last.json["input"]) == (first["id"], "two")
+
+
+@pytest.mark.parametrize("channel", [chats, native])
+async def test_a_response_that_was_stored_over_http_is_continued(
+    gateway: Gateway, provider: Provider, channel: Callable[[Gateway, Provider], None]
+) -> None:
+    """Also by turns that are not stored themselves, and that go on from each other."""
+    channel(gateway, provider)
+    told = [respond(message(text, f"msg_{text}"), store=False, id=f"resp_{text}") for text in "ABC"]
+    provider.on("m", *(told if channel is native else map(speak, "ABC")))
+    asked = {"model": "m", "input": "one", "stream": True}
+    first = parsed((await gateway.client.ask("POST", "/v1/responses", dumps(asked))).body)[-1]["response"]
+    async with talk(gateway) as peer:
+        second = await peer.response("two", previous=first["id"])
+        third = await peer.response("three", previous=second["id"])
+        item = {"type": "item_reference", "id": first["output"][0]["id"]}
+        await peer.response([item, {"role": "user", "content": "four"}])
+    assert third["previous_response_id"] == second["id"]
+    texts = [said_to(exchange.json) for exchange in provider.exchanges]
+    assert texts == [["one"], ["one", "A", "two"], ["one", "A", "two", "B", "three"], ["A", "four"]]
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_a_response_of_a_connection_is_continued_over_http_if_it_was_stored(
+    gateway: Gateway, provider: Provider, *, store: bool
+) -> None:
+    chats(gateway, provider)
+    provider.on("m", speak("A"), speak("B"), reply(whole("m", choice("C"), spent=usage())))
+    async with talk(gateway) as peer:
+        first = await peer.response("one", store=store)
+        second = await peer.response("two", store=store, previous=first["id"])
+    asked = {"model": "m", "input": "three", "previous_response_id": second["id"]}
+    answer = await gateway.client.ask("POST", "/v1/responses", dumps(asked))
+    if store:
+        assert (answer.status, heard(provider)[-1]) == (200, ["one", "A", "two", "B", "three"])
+        assert (await gateway.client.get(f"/v1/responses/{second['id']}")).json == second
+    else:
+        assert answer.refusal == (400, "previous_response_not_found", "previous_response_id")
+
+
+async def test_nothing_is_stored_where_that_is_switched_off(gateway: Gateway, provider: Provider) -> None:
+    chats(gateway, provider)
+    gateway.settings(responses_mib=0)
+    provider.on("m", speak("A"))
+    async with talk(gateway) as peer:
+        first = await peer.response("one", store=True)
+        assert said(await peer.response("two", previous=first["id"])) == "A"
+    assert (await gateway.client.get(f"/v1/responses/{first['id']}")).status == 404
+
+
+async def test_a_model_cannot_be_steered(gateway: Gateway, provider: Provider) -> None:
+    """The client hears so at once, while the response goes on."""
+    chats(gateway, provider)
+    go = asyncio.Event()
+    provider.on("m", speak_after(go))
+    async with talk(gateway) as peer:
+        await peer.create()
+        await provider.asked()
+        await peer.send({"type": "response.steer", "previous_response_id": "resp_1", "input": "shorter"})
+        while (event := await peer.event())["type"] != "response.steer.failed":
+            pass
+        assert event["error"]["code"] == "steering_not_supported"
+        assert event["steer"] == {"previous_response_id": "resp_1", "input": "shorter"}
+        go.set()
+        assert (await peer.last())["type"] == "response.completed"
 
 
 FAILURES: dict[str, Doc] = {

@@ -220,14 +220,14 @@ def failed_code(error: GatewayError) -> str:
 
 
 def _renderer(request: Order, found: ResponsesFields, tools: ToolTable, order: Order) -> ResponseRenderer:
-    return ResponseRenderer(_plan_of(request, found, tools, order))
+    return ResponseRenderer(plan_of(request, found, tools, order))
 
 
 def _compaction_renderer(request: Order, order: Order) -> CompactionRenderer:
-    return CompactionRenderer(_plan_of(request, read_fields(request.fields), ToolTable(), order))
+    return CompactionRenderer(plan_of(request, read_fields(request.fields), ToolTable(), order))
 
 
-def _plan_of(request: Order, found: ResponsesFields, tools: ToolTable, order: Order) -> ResponsePlan:
+def plan_of(request: Order, found: ResponsesFields, tools: ToolTable, order: Order) -> ResponsePlan:
     """``request``: the order as it came from the client."""
     return ResponsePlan(
         id=order.answer_id,
@@ -238,7 +238,6 @@ def _plan_of(request: Order, found: ResponsesFields, tools: ToolTable, order: Or
         tool=tools.tool,
         summary=found.summarized,
         sealed=found.sealed,
-        standard=order.form.standard,
     )
 
 

@@ -55,7 +55,7 @@ _FOREIGN = {
 class InputItem(msgspec.Struct, frozen=True, gc=False):
     """What is read of an item, whichever it is."""
 
-    type: str = ""
+    type: str | None = None
     role: str = ""
     id: str | None = None
     call_id: str | None = None

@@ -1,14 +1,12 @@
 """Output items of a response while they grow: the events that a client gets of each, and the item that remains.
 
-Each kind of item has a class. ``added`` are the events with which an item begins, ``piece`` those of one more piece,
-``ended`` those of its end, and ``done`` is the item as the response has it. Events come as their type and the
-rest of their JSON object, whose number and place ``render`` adds. Texts stay JSON strings as they came.
-
-Long: the items are short classes of the same form, which are read side by side.
+``added`` are the events with which an item begins, ``piece`` those of one more piece, ``ended`` those of its end, and
+``done`` is the item as the response has it. Events come as their type and the rest of their JSON object, whose number
+and place ``render`` adds. Texts stay JSON strings as they came.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -27,57 +25,136 @@ NO_LOGPROBS = b"[]"
 COMPLETED = "completed"
 
 
-class OutputItem(Protocol):
-    """One item."""
-
-    id: str
-    held: int
-    """Bytes of it that are kept for the end."""
-
-    def added(self) -> Iterator[Event]:
-        """Its beginning."""
-
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
-        """One more piece, a JSON string."""
-
-    def ended(self, status: str) -> Iterator[Event]:
-        """Its end."""
-
-    def done(self, status: str) -> bytes:
-        """The item, of which nothing more comes."""
-
-
 def field(name: bytes, value: bytes) -> bytes:
     """A field of an event."""
     return b',"%b":%b' % (name, value)
 
 
-class MessageItem:
-    """The assistant's text, or its refusal."""
+class OutputItem:
+    """One item. ``held`` are the bytes of it that are kept for the end."""
 
-    def __init__(self, id: str, *, refusal: bool = False) -> None:
-        self.id = id
+    def __init__(self, id: str, kind: str, **head: object) -> None:
         self.held = 0
-        self._refusal = refusal
+        self._head = {"id": id, "type": kind, **head}
+        self._place = field(b"item_id", rawjson.encode(id))
         self._pieces: list[bytes] = []
-        self._logprobs: list[bytes] = []
-        self._annotations: list[bytes] = []
-        self._place = field(b"item_id", rawjson.encode(id)) + b',"content_index":0'
 
-    def added(self) -> Iterator[Event]:
-        """See ``OutputItem``."""
-        yield b"output_item.added", field(b"item", self._item(b"", "in_progress"))
-        yield b"content_part.added", self._place + field(b"part", self._part(EMPTY))
+    @property
+    def text(self) -> bytes:
+        """All pieces."""
+        if len(self._pieces) != 1:
+            self._pieces = [join_strings(self._pieces)]
+        return self._pieces[0]
 
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> tuple[Event]:
-        """See ``OutputItem``."""
+    def added(self) -> Iterable[Event]:
+        """Its beginning."""
+        return ((b"output_item.added", field(b"item", self._begun())),)
+
+    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
+        """One more piece, a JSON string."""
         self._pieces.append(piece)
         self.held += len(piece) + len(logprobs)
-        if self._refusal:
-            return ((b"refusal.delta", self._place + field(b"delta", piece)),)
+        return ()
+
+    def ended(self, status: str) -> Iterable[Event]:
+        """Its end, without the item."""
+        return ()
+
+    def done(self, status: str) -> bytes:
+        """The item, of which nothing more comes."""
+        raise NotImplementedError
+
+    def _begun(self) -> bytes:
+        """The item at its beginning."""
+        raise NotImplementedError
+
+
+class PartShape(msgspec.Struct, frozen=True):
+    """An item with one text in one part: how it is written."""
+
+    item: str
+    part: bytes
+    """The type of the part."""
+    texts: bytes
+    """What the events of the text are called, and ``parts`` those of the part."""
+    parts: bytes
+    text: bytes
+    """The field with the text."""
+    holder: bytes
+    """The field of the item with the part."""
+    index: bytes
+    """The number of the part."""
+
+
+_MESSAGE = (b"content_part", b"content", b"content_index")
+TEXT = PartShape("message", b"output_text", b"output_text", _MESSAGE[0], b"text", *_MESSAGE[1:])
+REFUSAL = PartShape("message", b"refusal", b"refusal", _MESSAGE[0], b"refusal", *_MESSAGE[1:])
+SUMMARY = PartShape(
+    item="reasoning",
+    part=b"summary_text",
+    texts=b"reasoning_summary_text",
+    parts=b"reasoning_summary_part",
+    text=b"text",
+    holder=b"summary",
+    index=b"summary_index",
+)
+
+
+class PartItem(OutputItem):
+    """An item with a text. The part begins with its first piece: sealed reasoning may have no text at all."""
+
+    def __init__(self, id: str, shape: PartShape, **head: object) -> None:
+        super().__init__(id, shape.item, **head)
+        self._shape = shape
+        self._place += field(shape.index, b"0")
+
+    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
+        """See ``OutputItem``."""
+        begun = self._begin_part()
+        super().piece(piece, logprobs)
+        return (*begun, (self._shape.texts + b".delta", self._place + field(b"delta", piece)))
+
+    def ended(self, status: str) -> Iterable[Event]:
+        """See ``OutputItem``."""
+        if not self._pieces:
+            return ()
+        text = self._place + field(self._shape.text, self.text)
+        part = self._place + field(b"part", self._part(self.text))
+        return (self._shape.texts + b".done", text), (self._shape.parts + b".done", part)
+
+    def done(self, status: str) -> bytes:
+        """See ``OutputItem``."""
+        return self._item(status, self._part(self.text) if self._pieces else b"")
+
+    def _begun(self) -> bytes:
+        return self._item("in_progress", b"")
+
+    def _begin_part(self) -> tuple[Event, ...]:
+        if self._pieces:
+            return ()
+        return ((self._shape.parts + b".added", self._place + field(b"part", self._part(EMPTY))),)
+
+    def _item(self, status: str, part: bytes) -> bytes:
+        return b'%b,"%b":[%b]}' % (rawjson.encode({**self._head, "status": status})[:-1], self._shape.holder, part)
+
+    def _part(self, text: bytes) -> bytes:
+        return b'{"type":"%b","%b":%b}' % (self._shape.part, self._shape.text, text)
+
+
+class MessageItem(PartItem):
+    """The assistant's text, with its sources and probabilities."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id, TEXT, role="assistant")
+        self._logprobs: list[bytes] = []
+        self._annotations: list[bytes] = []
+
+    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
+        """See ``OutputItem``."""
         if logprobs != NO_LOGPROBS:
             self._logprobs.append(logprobs[1:-1])
-        return ((b"output_text.delta", b'%b,"delta":%b,"logprobs":%b' % (self._place, piece, logprobs)),)
+        *begun, (name, fields) = super().piece(piece, logprobs)
+        return (*begun, (name, fields + field(b"logprobs", logprobs)))
 
     def texts(self, pieces: list[bytes], number: int, place: int) -> bytes:
         """The events of several pieces without probabilities, of which the first has this number."""
@@ -89,257 +166,154 @@ class MessageItem:
         end = b',"logprobs":[]}\n\n'
         return b"".join([b"%b:%d,%b%b%b" % (before, n, after, piece, end) for n, piece in enumerate(pieces, number)])
 
-    def cite(self, source: Citation) -> tuple[Event]:
+    def cite(self, source: Citation) -> Iterable[Event]:
         """A source of the text."""
         start = source.start or 0
         place = {"start_index": start, "end_index": source.end or start}
         annotation = rawjson.encode({"type": "url_citation", "url": source.url, "title": source.title, **place})
-        number = len(self._annotations)
+        number = field(b"annotation_index", b"%d" % len(self._annotations))
+        begun = self._begin_part()
+        if begun:
+            self._pieces.append(EMPTY)
         self._annotations.append(annotation)
         self.held += len(annotation)
-        more = field(b"annotation_index", b"%d" % number) + field(b"annotation", annotation)
-        return ((b"output_text.annotation.added", self._place + more),)
+        return *begun, (b"output_text.annotation.added", self._place + number + field(b"annotation", annotation))
 
-    def ended(self, status: str) -> Iterator[Event]:
+    def ended(self, status: str) -> Iterable[Event]:
         """See ``OutputItem``."""
-        text = join_strings(self._pieces)
-        if self._refusal:
-            yield b"refusal.done", self._place + field(b"refusal", text)
-        else:
-            yield b"output_text.done", self._place + field(b"text", text) + field(b"logprobs", self._all_logprobs())
-        yield b"content_part.done", self._place + field(b"part", self._part(text))
-        yield b"output_item.done", field(b"item", self.done(status))
-
-    def done(self, status: str) -> bytes:
-        """See ``OutputItem``."""
-        return self._item(self._part(join_strings(self._pieces)), status)
+        for name, fields in super().ended(status):
+            more = field(b"logprobs", self._all_logprobs()) if name == b"output_text.done" else b""
+            yield name, fields + more
 
     def _all_logprobs(self) -> bytes:
         return b"[%b]" % b",".join(self._logprobs)
 
     def _part(self, text: bytes) -> bytes:
-        if self._refusal:
-            return b'{"type":"refusal","refusal":%b}' % text
-        annotations = b",".join(self._annotations)
-        return b'{"type":"output_text","text":%b,"annotations":[%b],"logprobs":%b}' % (
-            text,
-            annotations,
-            self._all_logprobs(),
+        return b'%b,"annotations":[%b],"logprobs":%b}' % (
+            super()._part(text)[:-1],
+            b",".join(self._annotations) if self._pieces else b"",
+            self._all_logprobs() if self._pieces else b"[]",
         )
 
-    def _item(self, part: bytes, status: str) -> bytes:
-        head = rawjson.encode({"id": self.id, "type": "message", "status": status, "role": "assistant"})
-        return b'%b,"content":[%b]}' % (head[:-1], part)
 
+class ReasoningItem(PartItem):
+    """What the model thought. All clients read summaries, so the text is one; a client that did not ask for a summary
+    finds it as the content, too.
+    """
 
-class ReasoningItem:
-    """What the model thought: a summary if the client asked for one, else the text as it is."""
-
-    def __init__(self, id: str, *, summary: bool, sealed: bool, standard: bool = False) -> None:
-        """``sealed``: the client wants what it takes to send the reasoning back. ``standard``: see ``AnswerForm``."""
-        self.id = id
-        self.held = 0
+    def __init__(self, id: str, *, summary: bool, sealed: bool) -> None:
+        """``summary``: the client asked for one. ``sealed``: it wants what it takes to send the reasoning back."""
+        super().__init__(id, SUMMARY)
         self._summary = summary
         self._sealed = sealed
-        self._pieces: list[bytes] = []
         self._seal = PLAIN_SEAL
-        index = b',"summary_index":0' if summary else b',"content_index":0'
-        self._place = field(b"item_id", rawjson.encode(id)) + index
-        text = b"reasoning" if standard else b"reasoning_text"
-        self._name = b"reasoning_summary_text" if summary else text
 
     def seal(self, seal: Seal) -> None:
         """What its vendor wants back."""
         self._seal = seal
         self.held += len(seal.content)
 
-    def added(self) -> Iterator[Event]:
-        """See ``OutputItem``."""
-        yield b"output_item.added", field(b"item", self._item("in_progress", whole=False))
-
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterator[Event]:
-        """See ``OutputItem``. The part begins with its first piece: sealed reasoning may have no text at all."""
-        if not self._pieces and self._summary:
-            yield b"reasoning_summary_part.added", self._place + field(b"part", self._part(EMPTY))
-        self._pieces.append(piece)
-        self.held += len(piece)
-        yield self._name + b".delta", self._place + field(b"delta", piece)
-
-    def ended(self, status: str) -> Iterator[Event]:
-        """See ``OutputItem``."""
-        if self._pieces:
-            text = join_strings(self._pieces)
-            yield self._name + b".done", self._place + field(b"text", text)
-            if self._summary:
-                yield b"reasoning_summary_part.done", self._place + field(b"part", self._part(text))
-        yield b"output_item.done", field(b"item", self.done(status))
-
     def done(self, status: str) -> bytes:
         """See ``OutputItem``."""
-        return self._item(status, whole=True)
-
-    def _part(self, text: bytes) -> bytes:
-        return b'{"type":"%b","text":%b}' % (b"summary_text" if self._summary else b"reasoning_text", text)
-
-    def _item(self, status: str, *, whole: bool) -> bytes:
-        parts = b"[%b]" % (self._part(join_strings(self._pieces)) if whole and self._pieces else b"")
-        fields: dict[str, Any] = {"id": self.id, "type": "reasoning", "summary": [], "status": status}
-        if self._summary:
-            fields["summary"] = msgspec.Raw(parts)
-        elif whole and self._pieces:
-            fields["content"] = msgspec.Raw(parts)
-        if self._sealed and whole:
-            fields["encrypted_content"] = wrap(self._seal)
-        return rawjson.encode(fields)
+        if not self._summary and self._pieces:
+            self._head["content"] = [{"type": "reasoning_text", "text": msgspec.Raw(self.text)}]
+        if self._sealed:
+            self._head["encrypted_content"] = wrap(self._seal)
+        return super().done(status)
 
 
-class ImageItem:
-    """An image that the model made."""
-
-    def __init__(self, id: str, medium: Medium) -> None:
-        self.id = id
-        self.held = len(medium.data)
-        self._medium = medium
-        self._place = field(b"item_id", rawjson.encode(id))
-
-    def added(self) -> Iterator[Event]:
-        """See ``OutputItem``."""
-        begun = {"id": self.id, "type": "image_generation_call", "status": "in_progress", "result": None}
-        yield b"output_item.added", field(b"item", rawjson.encode(begun))
-
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterator[Event]:
-        """See ``OutputItem``: it comes whole."""
-        return iter(())
-
-    def ended(self, status: str) -> Iterator[Event]:
-        """See ``OutputItem``."""
-        yield b"image_generation_call.completed", self._place
-        yield b"output_item.done", field(b"item", self.done(status))
-
-    def done(self, status: str) -> bytes:
-        """See ``OutputItem``."""
-        form = self._medium.type.partition("/")[2] or "png"
-        more = {"status": "completed", "output_format": form, "result": self._medium.data or self._medium.url}
-        return rawjson.encode({"id": self.id, "type": "image_generation_call", **more})
-
-
-class FunctionItem:
-    """The call of a function."""
-
-    def __init__(self, id: str, call: str, tool: ClientTool) -> None:
-        self.id = id
-        self.held = 0
-        self._pieces: list[bytes] = []
-        self._place = field(b"item_id", rawjson.encode(id))
-        self._head = {"id": id, "type": "function_call", "call_id": call, "name": tool.name}
-        if tool.namespace:
-            self._head["namespace"] = tool.namespace
-
-    def added(self) -> Iterator[Event]:
-        """See ``OutputItem``."""
-        yield b"output_item.added", field(b"item", self._item(EMPTY, "in_progress"))
-
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterator[Event]:
-        """See ``OutputItem``."""
-        self._pieces.append(piece)
-        self.held += len(piece)
-        yield b"function_call_arguments.delta", self._place + field(b"delta", piece)
-
-    def ended(self, status: str) -> Iterator[Event]:
-        """See ``OutputItem``. A call without arguments has an empty object of them."""
-        if not self._pieces and status == COMPLETED:
-            yield from self.piece(b'"{}"')
-        name = field(b"name", rawjson.encode(self._head["name"]))
-        yield b"function_call_arguments.done", self._place + name + field(b"arguments", join_strings(self._pieces))
-        yield b"output_item.done", field(b"item", self.done(status))
-
-    def done(self, status: str) -> bytes:
-        """See ``OutputItem``."""
-        return self._item(join_strings(self._pieces), status)
-
-    def _item(self, arguments: bytes, status: str) -> bytes:
-        return rawjson.encode({**self._head, "arguments": msgspec.Raw(arguments), "status": status})
-
-
-class CustomItem:
-    """The call of a custom tool. The model wrote the input as a JSON object; the client gets the text in it."""
+class CallItem(OutputItem):
+    """The call of a function, or of a custom tool, whose input the model wrote as a JSON object."""
 
     def __init__(self, id: str, call: str, tool: ClientTool, *, bare: bool = False) -> None:
         """``bare``: the upstream has custom tools itself, so that the pieces are the input."""
-        self.id = id
-        self.held = 0
-        self._unwrapped = None if bare else InputText()
-        self._pieces: list[bytes] = []
-        self._place = field(b"item_id", rawjson.encode(id))
-        self._head = {"id": id, "type": "custom_tool_call", "call_id": call, "name": tool.name}
-        if tool.namespace:
-            self._head["namespace"] = tool.namespace
+        custom = tool.kind is ToolKind.CUSTOM
+        named = {"name": tool.name, "namespace": tool.namespace} if tool.namespace else {"name": tool.name}
+        super().__init__(id, "custom_tool_call" if custom else "function_call", call_id=call, **named)
+        self._unwrapped = InputText() if custom and not bare else None
+        self._field = "input" if custom else "arguments"
+        self._events = b"custom_tool_call_input" if custom else b"function_call_arguments"
+        self._name = b"" if custom else field(b"name", rawjson.encode(tool.name))
 
-    def added(self) -> Iterator[Event]:
+    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
         """See ``OutputItem``."""
-        yield b"output_item.added", field(b"item", self._item(EMPTY, "in_progress"))
-
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterator[Event]:
-        """See ``OutputItem``."""
+        if self._unwrapped is None:
+            return self._add(piece)
         self.held += len(piece)
-        text = rawjson.text(piece)
-        yield from self._add(text if self._unwrapped is None else self._unwrapped.feed(text))
+        return self._add_text(self._unwrapped.feed(rawjson.text(piece)))
 
-    def ended(self, status: str) -> Iterator[Event]:
-        """See ``OutputItem``."""
-        yield from self._add("" if self._unwrapped is None else self._unwrapped.end())
-        yield b"custom_tool_call_input.done", self._place + field(b"input", join_strings(self._pieces))
-        yield b"output_item.done", field(b"item", self.done(status))
+    def ended(self, status: str) -> Iterable[Event]:
+        """See ``OutputItem``. A call without arguments has an empty object of them."""
+        more = self._add_text(self._unwrapped.end()) if self._unwrapped is not None else ()
+        if not self._pieces and self._name and status == COMPLETED:
+            more = self._add(b'"{}"')
+        text = field(self._field.encode(), self.text)
+        return *more, (self._events + b".done", self._place + self._name + text)
 
     def done(self, status: str) -> bytes:
         """See ``OutputItem``."""
-        return self._item(join_strings(self._pieces), status)
+        return rawjson.encode({**self._head, self._field: msgspec.Raw(self.text), "status": status})
 
-    def _add(self, text: str) -> Iterator[Event]:
-        if text:
-            piece = rawjson.encode(text)
-            self._pieces.append(piece)
-            yield b"custom_tool_call_input.delta", self._place + field(b"delta", piece)
+    def _begun(self) -> bytes:
+        return rawjson.encode({**self._head, self._field: "", "status": "in_progress"})
 
-    def _item(self, text: bytes, status: str) -> bytes:
-        return rawjson.encode({**self._head, "input": msgspec.Raw(text), "status": status})
+    def _add(self, piece: bytes) -> Iterable[Event]:
+        super().piece(piece)
+        return ((self._events + b".delta", self._place + field(b"delta", piece)),)
+
+    def _add_text(self, text: str) -> Iterable[Event]:
+        return self._add(rawjson.encode(text)) if text else ()
 
 
-class OwnToolItem:
+class OwnToolItem(OutputItem):
     """The call of a tool that the client has by itself: a shell, a patch, the search for tools.
 
     Its arguments are an object in the item, so nothing of it is sent before they are complete.
     """
 
     def __init__(self, id: str, call: str, tool: ClientTool) -> None:
-        self.id = id
-        self.held = 0
-        self._call = call
+        super().__init__(id, f"{tool.kind}_call", call_id=call)
         self._kind = tool.kind
-        self._pieces: list[bytes] = []
 
-    def added(self) -> Iterator[Event]:
+    def added(self) -> Iterable[Event]:
         """See ``OutputItem``."""
-        return iter(())
+        return ()
 
-    def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterator[Event]:
+    def ended(self, status: str) -> Iterable[Event]:
         """See ``OutputItem``."""
-        self._pieces.append(piece)
-        self.held += len(piece)
-        return iter(())
-
-    def ended(self, status: str) -> Iterator[Event]:
-        """See ``OutputItem``."""
-        yield b"output_item.added", field(b"item", self.done("in_progress"))
-        yield b"output_item.done", field(b"item", self.done(status))
+        return super().added()
 
     def done(self, status: str) -> bytes:
         """See ``OutputItem``."""
-        text = rawjson.text(join_strings(self._pieces))
+        text = rawjson.text(self.text)
         found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
         given = found if isinstance(found, dict) else {}
-        head = {"id": self.id, "type": f"{self._kind}_call", "call_id": self._call}
-        return rawjson.encode({**head, **_OWN[self._kind](given, text), "status": status})
+        return rawjson.encode({**self._head, **_OWN[self._kind](given, text), "status": status})
+
+    def _begun(self) -> bytes:
+        return self.done("in_progress")
+
+
+class ImageItem(OutputItem):
+    """An image that the model made."""
+
+    def __init__(self, id: str, medium: Medium) -> None:
+        super().__init__(id, "image_generation_call")
+        self.held = len(medium.data)
+        self._medium = medium
+
+    def ended(self, status: str) -> Iterable[Event]:
+        """See ``OutputItem``."""
+        return ((b"image_generation_call.completed", self._place),)
+
+    def done(self, status: str) -> bytes:
+        """See ``OutputItem``."""
+        form = self._medium.type.partition("/")[2] or "png"
+        more = {"status": "completed", "output_format": form, "result": self._medium.data or self._medium.url}
+        return rawjson.encode({**self._head, **more})
+
+    def _begun(self) -> bytes:
+        return rawjson.encode({**self._head, "status": "in_progress", "result": None})
 
 
 def _local_shell(given: dict[str, Any], _: str) -> dict[str, Any]:
@@ -400,8 +374,6 @@ PREFIXES = {
 
 def call_item(id: str, call: str, tool: ClientTool, *, bare: bool) -> OutputItem:
     """The item of a call."""
-    if tool.kind is ToolKind.FUNCTION:
-        return FunctionItem(id, call, tool)
-    if tool.kind is ToolKind.CUSTOM:
-        return CustomItem(id, call, tool, bare=bare)
+    if tool.kind in (ToolKind.FUNCTION, ToolKind.CUSTOM):
+        return CallItem(id, call, tool, bare=bare)
     return OwnToolItem(id, call, tool)

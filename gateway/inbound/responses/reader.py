@@ -4,7 +4,7 @@ Nothing of it is kept except the response as its last event had it, without the 
 where the upstream brings none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -137,30 +137,33 @@ class ResponsesReader:
         self._begun = True
         return len(pieces), end
 
-    def take(self, event: SSEEvent, *, screened: bool = False) -> bytes | None:
-        """See ``relay.NativeReader``. ``screened``: it shows no secret."""
-        fields = rawjson.fields(event.data)
+    def take(self, event: SSEEvent) -> bytes | None:
+        """See ``relay.NativeReader``."""
+        data, made = event.data, None
+        fields = rawjson.fields(data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
-        if not screened and (cleaned := cleaned_event(fields, kind, self._order.screen)) != fields:
-            data = rawjson.encode(cleaned)
-            made = b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
-            return self.take(SSEEvent(data, event.name), screened=True) or made
+        inner = _inner_of(fields)
+        if self._order.screen.hides_among(_around(fields, inner, kind)):
+            cleaned = cleaned_event(fields, inner, kind, self._order.screen)
+            if cleaned != fields:
+                fields, inner, data = cleaned, _inner_of(cleaned), rawjson.encode(cleaned)
+                made = b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
         number = rawjson.maybe(fields.get("sequence_number"))
         self._next = number + 1 if isinstance(number, int) else self._next + 1
         if kind in _PIECE_KINDS:
             self.tally.add(rawjson.text(fields["delta"]))
         elif kind == "response.output_item.added":
-            self._count(rawjson.fields(fields["item"]))
+            self._count(inner["item"])
         elif kind == "error" and self._begun:
-            self.told = failure_told(self._channel, event.data)
+            self.told = failure_told(self._channel, data)
         elif kind == "error":  # before anything else it is an answer of another kind
-            self.failure = failure_told(self._channel, event.data)
-        elif "response" in fields:
-            return self._respond(fields, kind)
+            self.failure = failure_told(self._channel, data)
+        elif "response" in inner:
+            return self._respond(fields, inner["response"], kind) or made
         elif not self._begun and (failure := answer_errors.failure_in(self._channel, fields)) is not None:
             self.failure = failure
         self._begun = True
-        return None
+        return made
 
     def replay(self, body: bytes) -> bytes:
         """See ``relay.NativeReader``."""
@@ -213,10 +216,10 @@ class ResponsesReader:
             self._count(item)
             self.tally.add(_text_of(rawjson.value(rawjson.raw(item))))
         self.finish = _finish_of(fields, str(status), called=self._called)
-        return _rename_model(body, fields, self._order.model)
+        told = _as_requested(fields, self._order)
+        return body if told is fields else rawjson.encode(told)
 
-    def _respond(self, fields: Fields, kind: str) -> bytes | None:
-        response = rawjson.fields(fields["response"])
+    def _respond(self, fields: Fields, response: Fields, kind: str) -> bytes | None:
         self._see(response)
         if kind == "response.failed":
             self.failure = _failure(response, fields, self._order.model, self._channel)
@@ -226,16 +229,16 @@ class ResponsesReader:
             self.complete = True
             self._next -= 1  # it is kept back, and may be replaced
         self._begun = True
-        renamed = _rename_model(b"", response, self._order.model)
-        if not renamed:
+        told = _as_requested(response, self._order)
+        if told is response:
             return None
-        data = rawjson.encode({**fields, "response": msgspec.Raw(renamed)})
+        data = rawjson.encode({**fields, "response": told})
         return b"event: %b\ndata: %b\n\n" % (kind.encode("utf-8", "surrogatepass"), data)
 
     def _see(self, response: Fields) -> None:
-        self._response = {**response, "output": _EMPTY}
+        self._response = response
         if response.get("output", _EMPTY) != _EMPTY:  # what is kept must not keep the items
-            self._response = {name: raw.copy() for name, raw in self._response.items()}
+            self._response = {n: raw.copy() if n != "output" else _EMPTY for n, raw in response.items()}
         if not rawjson.is_null(response.get("usage")):
             self._reports.see({"usage": _with_tools(response), **{n: response[n] for n in _BILLED if n in response}})
 
@@ -255,18 +258,14 @@ class ResponsesReader:
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
-def cleaned_event(fields: Fields, kind: str, screen: Screen) -> Fields:
+def cleaned_event(fields: Fields, inner: Mapping[str, Fields], kind: str, screen: Screen) -> Fields:
     """An event without the secrets around its content. Of an unknown event nothing is content."""
-    is_text = kind in _TEXT_KINDS
-    if not screen.hides_among(_around(fields, _CONTENT) if is_text else _around_inner(fields)):
-        return fields
-    if is_text:
+    if kind in _TEXT_KINDS:
         return screen.cleaned(fields, _CONTENT)
     out = screen.cleaned(fields, _INNER)
-    for name in _INNER & fields.keys():
-        inner = rawjson.fields(fields[name])
-        cleaned = cleaned_response(inner, screen)
-        out[name] = fields[name] if cleaned == inner else rawjson.raw(cleaned)
+    for name, values in inner.items():
+        cleaned = cleaned_response(values, screen)
+        out[name] = fields[name] if cleaned == values else rawjson.raw(cleaned)
     return out
 
 
@@ -280,23 +279,22 @@ def cleaned_response(fields: Fields, screen: Screen) -> Fields:
     return out
 
 
-def _around_inner(fields: Fields) -> list[msgspec.Raw]:
-    """All values of an event, but not the content of its response, item or part."""
-    values = []
-    for name, value in fields.items():
-        if name in _INNER:
-            inner = rawjson.fields(value)
-            values += _around(inner, _CONTENT_OR_OUTPUT)
-            if "output" in inner and _is_array(inner["output"]):
-                for item in rawjson.objects(inner["output"]):
-                    values += _around(item, _CONTENT)
-        else:
-            values.append(value)
-    return values
+def _inner_of(fields: Fields) -> dict[str, Fields]:
+    """The objects with content in an event."""
+    return {name: rawjson.fields(fields[name]) for name in _INNER if name in fields}
 
 
-def _around(fields: Fields, content: frozenset[str]) -> list[msgspec.Raw]:
-    return [value for name, value in fields.items() if name not in content]
+def _around(fields: Fields, inner: Mapping[str, Fields], kind: str) -> Iterator[msgspec.Raw]:
+    """All values of an event that are not content; of the objects in it their values."""
+    outside = _CONTENT if kind in _TEXT_KINDS else inner
+    yield from (value for name, value in fields.items() if name not in outside)
+    if kind in _TEXT_KINDS:
+        return
+    for values in inner.values():
+        yield from (value for name, value in values.items() if name not in _CONTENT_OR_OUTPUT)
+        if values.get("output", _EMPTY) != _EMPTY and _is_array(values["output"]):
+            for item in rawjson.objects(values["output"]):
+                yield from (value for name, value in item.items() if name not in _CONTENT)
 
 
 def _is_array(value: msgspec.Raw) -> bool:
@@ -330,11 +328,14 @@ def _with_tools(response: Fields) -> msgspec.Raw:
     )
 
 
-def _rename_model(body: bytes, response: Fields, model: str) -> bytes:
-    """The response with the name that the client knows, if the upstream uses another one; else ``body``."""
-    if "model" not in response or rawjson.maybe(response["model"]) == model:
-        return body
-    return rawjson.encode({**response, "model": model})
+def _as_requested(response: Fields, order: Order) -> Fields:
+    """The response with the model's name that the client knows, and the response that its request went on from."""
+    changed: Fields = {}
+    if (previous := order.form.repeats.get("previous_response_id")) is not None:
+        changed["previous_response_id"] = previous
+    if "model" in response and rawjson.maybe(response["model"]) != order.model:
+        changed["model"] = rawjson.raw(order.model)
+    return {**response, **changed} if changed else response
 
 
 def _failure(response: Fields, event: Fields, model: str, channel: Channel) -> Failure:

@@ -5,26 +5,27 @@ every channel can go on from it, and the request is held and priced as what it i
 client wrote it: an upstream may know it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.errors import BadRequest
 from gateway.domain.kept_response import KeptResponse
-from gateway.domain.rawjson import NULL, Fields
-from gateway.inbound.json_body import BOM, fields_of, unmask
+from gateway.domain.rawjson import NULL
+from gateway.inbound.json_body import BOM, fields_of, mask, unmask
+from gateway.inbound.responses.summary import COMPACTIONS
 from gateway.upstream.framing import parse
 
-_REFERENCE = b'"item_reference"'
 _ENDED = frozenset({"completed", "incomplete"})
 
 
 class ItemMemory(Protocol):
     """What is remembered of one token."""
 
-    def conversation(self, response: str) -> list[bytes] | None:
-        """Items of the conversation up to a response and in it; None if it is not remembered."""
+    def conversation(self, response: str) -> list[KeptResponse]:
+        """The responses up to this one, the oldest first; none if it is not remembered."""
 
     def item(self, id: str) -> bytes | None:
         """An item of a response; None if it is not remembered."""
@@ -35,17 +36,51 @@ class RecalledRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     body: bytes
     """As it goes on."""
-    repeats: Mapping[str, msgspec.Raw]
-    """See ``AnswerForm``."""
+    stored: bool = False
+    """The client may go on from the answer anywhere; otherwise on the same connection, if at all."""
     previous: str = ""
-    input: bytes | None = None
-    """See ``KeptResponse``; None: it is the input of ``body``."""
+    """The response that it goes on from, if that is remembered."""
+    partial: bool = False
+    """It goes on from something that is not remembered: only its upstream knows the whole conversation."""
+    input: bytes = b""
+    """What is new in it: JSON values with commas between them."""
+
+    @property
+    def repeats(self) -> dict[str, msgspec.Raw]:
+        """See ``AnswerForm``."""
+        found = {"store": msgspec.Raw(b"true")} if self.stored else {}
+        return {**found, "previous_response_id": rawjson.raw(self.previous)} if self.previous else found
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False):
     store: bool | None = None
     previous_response_id: str | None = None
+    conversation: msgspec.Raw = NULL
     input: msgspec.Raw = NULL
+
+
+class _Item(msgspec.Struct, frozen=True, gc=False):
+    type: str | None = None
+    role: str | None = None
+    id: str | None = None
+    call_id: str | None = None
+    encrypted_content: msgspec.Raw = NULL
+    content: msgspec.Raw = NULL
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it names another item; its type may be left out."""
+        return self.type == "item_reference" or (self.type is None and self.role is None)
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it is what a tool returned."""
+        return (self.type or "").endswith("_output")
+
+    @property
+    def can_return(self) -> bool:
+        """Not if it is reasoning that its upstream alone can read, which refuses it later."""
+        return self.type != "reasoning" or not rawjson.is_null(self.encrypted_content) or self.content != NULL
 
 
 class _Answer(msgspec.Struct, frozen=True, gc=False):
@@ -57,69 +92,71 @@ class _Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 _HEAD = msgspec.json.Decoder(_Head)
+_ITEMS = msgspec.json.Decoder(list[_Item])
 _ANSWER = msgspec.json.Decoder(_Answer)
 
 
 def recall(body: bytes, remembered: ItemMemory) -> RecalledRequest:
-    """The request with what is remembered in it. One that is not valid stays as it is: its errors are found later."""
+    """The request with what is remembered in it. One that is not valid stays as it is: its errors are found later.
+
+    Raises BadRequest for the result of a tool call that is not in the conversation.
+    """
     body = body.removeprefix(BOM)
     try:
-        head = _HEAD.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return RecalledRequest(body=body, repeats={})
-    repeats: dict[str, msgspec.Raw] = {} if head.store is False else {"store": msgspec.Raw(b"true")}
-    before = remembered.conversation(head.previous_response_id) if head.previous_response_id else None
-    if before is None and _REFERENCE not in body:
-        return RecalledRequest(body=body, repeats=repeats)
-    own = b",".join([_full_item(raw, remembered) for raw in _items_of(head.input)])
-    fields, mask = fields_of(body)
-    if before is not None:
-        repeats["previous_response_id"] = fields.pop("previous_response_id")
-    whole: Fields = {**fields, "input": msgspec.Raw(b"[%b]" % b",".join(filter(None, (*(before or ()), own))))}
-    encoded = rawjson.encode(whole)
-    return RecalledRequest(
-        body=unmask(encoded, mask) if mask else encoded,
-        repeats=repeats,
-        previous=head.previous_response_id or "" if before is not None else "",
-        input=own,
+        text, digit = _decodable(body)
+        head = _HEAD.decode(text)
+        own = _inner(head.input)
+        references = b'"id"' in own and any(item.is_reference for item in _ITEMS.decode(b"[%b]" % own))
+    except (ValueError, RecursionError):
+        return RecalledRequest(body=body)
+    previous = head.previous_response_id or ""
+    before = remembered.conversation(previous) if previous else []
+    found = RecalledRequest(
+        body=body,
+        stored=head.store is not False,
+        previous=previous if before else "",
+        partial=(bool(previous) and not before) or not rawjson.is_null(head.conversation),
+        input=unmask(own, digit),
     )
+    if references:
+        found = msgspec.structs.replace(found, input=_resolve(own, digit, remembered))
+    return _complete(found, before) if before or references else found
 
 
-def kept_of(request: RecalledRequest, data: bytes, call: str) -> KeptResponse | None:
+def kept_of(
+    request: RecalledRequest, data: bytes, call: str, done: Sequence[bytes] | None = None
+) -> KeptResponse | None:
     """What is to be remembered of the last bytes that the client gets; None: nothing.
 
-    What the upstream keeps itself is left to it. ``call``: the end of the ids that responses are given here.
+    What the upstream keeps itself is left to it. ``call``: the end of the ids that responses are given here. ``done``:
+    the events of the items, for a response that does not list them; None: it does.
     """
     try:
-        body = data if data.startswith(b"{") else _last_response(data)
-        found = _ANSWER.decode(body)
-        head = _HEAD.decode(request.body) if request.input is None else _Head()
-        ids = [rawjson.maybe(rawjson.fields(raw).get("id")) for raw in found.output]
-        given = b",".join(map(bytes, _items_of(head.input))) if request.input is None else request.input
-    except (msgspec.DecodeError, ValueError):
+        text, digit = _decodable(data if data.startswith(b"{") else _last_response(data))
+        found = _ANSWER.decode(text)
+        if not found.output and done is None:
+            return None
+        output = [unmask(bytes(raw), digit) for raw in found.output]
+        output = output or [bytes(rawjson.fields(event)["item"]) for event in done or ()]
+        ids = [rawjson.maybe(rawjson.fields(item).get("id")) for item in output]
+        head = {name: raw for name, raw in rawjson.fields(text).items() if name != "output"}
+    except (ValueError, KeyError, RecursionError):
         return None
-    if found.object != "response" or found.status not in _ENDED or (found.store and not found.id.endswith(call)):
+    if found.object != "response" or found.status not in _ENDED:
         return None
-    items = {id: bytes(raw) for id, raw in zip(ids, found.output, strict=True) if isinstance(id, str)}
-    if not items or len(items) < len(found.output):
+    if found.store and request.stored and not found.id.endswith(call):
         return None
-    fields = rawjson.fields(body)
-    del fields["output"]
+    items: dict[str, bytes] = {}
+    for number, (id, item) in enumerate(zip(ids, output, strict=True)):
+        items[id if isinstance(id, str) and id not in items else f"{found.id}/{number}"] = item
     return KeptResponse(
         id=found.id,
         previous=request.previous,
-        input=given,
-        elsewhere=found.store is None,
-        head=rawjson.encode(fields),
+        input=request.input,
+        elsewhere=request.partial or (found.store is None and request.stored),
+        head=unmask(rawjson.encode(head), digit),
         items=items,
     )
-
-
-def _last_response(data: bytes) -> bytes:
-    """The response in the last event of a stream. Raises ValueError."""
-    blocks = [block for block in data.replace(b"\r\n", b"\n").split(b"\n\n") if block.strip()]
-    event = parse(blocks[-1]) if blocks else None
-    return bytes(rawjson.fields(event.data).get("response", b"")) if event is not None else b""
 
 
 def input_items(kept: list[KeptResponse]) -> list[dict[str, Any]]:
@@ -147,19 +184,82 @@ def _parts(item: Mapping[str, Any]) -> Any:
     return [{"type": "input_text", "text": content}]
 
 
-def _items_of(given: msgspec.Raw) -> list[msgspec.Raw]:
-    kind = bytes(memoryview(given)[:1])
-    if kind == b'"':
-        return [rawjson.raw({"type": "message", "role": "user", "content": given})]
-    return rawjson.items(given) if kind == b"[" else []
+def _complete(request: RecalledRequest, before: list[KeptResponse]) -> RecalledRequest:
+    """The request with the whole conversation in it."""
+    fields, digit = fields_of(request.body)
+    fields.pop("input", None)
+    if before:
+        del fields["previous_response_id"]
+    said = _join(_conversation(before))
+    if before:
+        _check_results(said, request.input)
+    others = unmask(rawjson.encode(fields), digit)[1:-1]
+    items = _join((said, request.input))
+    return msgspec.structs.replace(request, body=b"{%b}" % _join((b'"input":[%b]' % items, others)))
 
 
-def _full_item(raw: msgspec.Raw, remembered: ItemMemory) -> bytes:
-    """An item, or what a reference names."""
-    if _REFERENCE not in bytes(raw):
-        return bytes(raw)
-    item = rawjson.fields(raw)
-    id = rawjson.maybe(item.get("id"))
-    if rawjson.maybe(item.get("type")) != "item_reference" or not isinstance(id, str):
-        return bytes(raw)
-    return remembered.item(id) or bytes(raw)
+def _conversation(before: list[KeptResponse]) -> list[bytes]:
+    """The items of a conversation. Those before a compaction are left out."""
+    said: list[bytes] = []
+    for one in before:
+        said.append(one.input)
+        for raw in one.items.values():
+            item = next(iter(_read_items(raw)), _Item())
+            if item.type in COMPACTIONS:
+                said.clear()
+            if item.can_return:
+                said.append(raw)
+    return said
+
+
+def _check_results(before: bytes, own: bytes) -> None:
+    """Raises BadRequest."""
+    results = [item.call_id for item in _read_items(own) if item.call_id and item.is_result]
+    if not results:
+        return
+    known = {item.call_id for item in _read_items(_join((before, own))) if not item.is_result}
+    if known and (lost := next((call for call in results if call not in known), None)):
+        raise BadRequest(f"input: no tool call has the id {lost[:80]!a} of the result that is sent", param="input")
+
+
+def _resolve(own: bytes, digit: bytes, remembered: ItemMemory) -> bytes:
+    """The input, with items instead of references to them."""
+    out = []
+    for raw, item in zip(rawjson.items(b"[%b]" % own), _ITEMS.decode(b"[%b]" % own), strict=True):
+        found = remembered.item(item.id) if item.is_reference and item.id else None
+        out.append(found or unmask(bytes(raw), digit))
+    return _join(out)
+
+
+def _read_items(items: bytes) -> list[_Item]:
+    """Empty if they are not understood; whoever reads them next says why."""
+    try:
+        return _ITEMS.decode(b"[%b]" % _decodable(items)[0])
+    except (ValueError, RecursionError):
+        return []
+
+
+def _decodable(text: bytes) -> tuple[bytes, bytes]:
+    """The text with lone surrogates masked, if there may be any, and the digit that they are masked with."""
+    return mask(text) if b"\\ud" in text or b"\\uD" in text else (text, b"")
+
+
+def _last_response(data: bytes) -> bytes:
+    """The response in the last event of a stream. Raises ValueError."""
+    blocks = [block for block in data.replace(b"\r\n", b"\n").split(b"\n\n") if block.strip()]
+    event = parse(blocks[-1]) if blocks else None
+    return bytes(rawjson.fields(event.data).get("response", b"")) if event is not None else b""
+
+
+def _inner(given: msgspec.Raw) -> bytes:
+    """The items of an input, without its brackets; a text is one of the user. Raises ValueError if it is neither."""
+    raw = bytes(given)
+    if raw.startswith(b'"'):
+        return b'{"type":"message","role":"user","content":%b}' % raw
+    if not raw.startswith(b"[") and given != NULL:
+        raise ValueError("not an input")
+    return raw[1:-1].strip() if raw.startswith(b"[") else b""
+
+
+def _join(parts: Iterable[bytes]) -> bytes:
+    return b",".join(filter(None, parts))

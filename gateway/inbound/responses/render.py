@@ -31,10 +31,12 @@ from gateway.inbound.responses.output import (
     NO_LOGPROBS,
     PLACED_EVENT,
     PREFIXES,
+    REFUSAL,
     Event,
     ImageItem,
     MessageItem,
     OutputItem,
+    PartItem,
     ReasoningItem,
     call_item,
     field,
@@ -59,11 +61,9 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     tool: Callable[[str], ClientTool]
     """The client's tool by the name of the function that was called."""
     summary: bool
-    """Reasoning is a summary."""
+    """A summary of the reasoning is wanted."""
     sealed: bool
     """Reasoning can be sent back."""
-    standard: bool = False
-    """See ``adapter.AnswerForm``."""
     clock: Callable[[], int] = int
     """See ``Order``."""
 
@@ -224,6 +224,7 @@ class ResponseRenderer(Renderer):
             return b""
         out = self._placed(item.ended(status))
         done = item.done(status)
+        out += self._placed(((b"output_item.done", field(b"item", done)),))
         self._items.append(done)
         self._kept += len(done)
         self.held = self._kept
@@ -248,8 +249,8 @@ class ResponseRenderer(Renderer):
 def _item(plan: ResponsePlan, next_id: Callable[[str], str], kind: object) -> OutputItem:
     """A new item for pieces of this kind."""
     if kind is ReasoningPiece:
-        return ReasoningItem(next_id("rs"), summary=plan.summary, sealed=plan.sealed, standard=plan.standard)
-    return MessageItem(next_id("msg"), refusal=kind is RefusalPiece)
+        return ReasoningItem(next_id("rs"), summary=plan.summary, sealed=plan.sealed)
+    return PartItem(next_id("msg"), REFUSAL, role="assistant") if kind is RefusalPiece else MessageItem(next_id("msg"))
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:

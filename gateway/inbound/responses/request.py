@@ -73,9 +73,6 @@ _KEPT_ELSEWHERE = {
 }
 _FORWARDED = re.compile("openai-beta")
 _SESSION_HEADERS = ("session-id", "session_id")
-_AGENT = "user-agent"
-_OPENAI_HEADERS = ("x-stainless-lang", "originator")
-"""Sent by OpenAI's SDKs, and by Codex."""
 
 
 class _Reasoning(msgspec.Struct, frozen=True, gc=False):
@@ -166,7 +163,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         turns="input",
         output_rule=responses_limit,
         session=_session(found, request.headers),
-        form=AnswerForm(standard=not _is_openai(request.headers), compacts=compacts, repeats=request.repeats),
+        form=AnswerForm(compacts=compacts, repeats=request.repeats),
         forward=forwardable(request.headers, _FORWARDED),
     )
 
@@ -371,11 +368,3 @@ def _with_fields(given: Any, kind: bytes, fields: Mapping[str, Any]) -> Any:
     if bytes(has.get("type", NULL)) != kind or all(name in has for name in fields):
         return given
     return {**has, **{name: value for name, value in fields.items() if name not in has}}
-
-
-def _is_openai(headers: Mapping[str, str]) -> bool:
-    """Whether the client is OpenAI's own, or made for its API, so that it knows the events by OpenAI's names."""
-    if any(name in headers for name in _OPENAI_HEADERS):
-        return True
-    agent = headers.get(_AGENT, "").lower()
-    return "openai" in agent or "codex" in agent or "copilot" in agent

@@ -107,10 +107,8 @@ class Screen:
         if size > LONG:
             return any(value in data for value in self._values)
         shows = self.shows(data.decode("utf-8", "replace"))
-        if not shows and size <= REPEATED:
-            if len(self._harmless) >= REPEATED_LIMIT:
-                self._harmless.clear()
-            self._harmless.add(data)
+        if not shows:
+            self._remember(data)
         return shows
 
     def hides_among(self, values: Iterable[msgspec.Raw]) -> bool:
@@ -118,11 +116,24 @@ class Screen:
         short = []
         for value in values:
             data = bytes(value)
+            if len(data) <= HARMLESS or data in self._harmless:
+                continue
             if len(data) <= SHORT:
                 short.append(data)
             elif self.hides(value):
                 return True
-        return self.shows(b",".join(short).decode("utf-8", "replace"))
+        if self.shows(b",".join(short).decode("utf-8", "replace")):
+            return True
+        for data in short:
+            self._remember(data)
+        return False
+
+    def _remember(self, data: bytes) -> None:
+        """A value shows nothing."""
+        if len(data) <= REPEATED:
+            if len(self._harmless) >= REPEATED_LIMIT:
+                self._harmless.clear()
+            self._harmless.add(data)
 
     def clean(self, fields: Fields) -> bool:
         """Blank the secrets in the fields of an answer, chunk or choice, but not its content; whether there were any.

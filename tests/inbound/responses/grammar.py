@@ -20,8 +20,6 @@ _DELTAS = {
     "response.output_text.delta": ("message", "text"),
     "response.refusal.delta": ("message", "refusal"),
     "response.reasoning_summary_text.delta": ("reasoning", "text"),
-    "response.reasoning_text.delta": ("reasoning", "text"),
-    "response.reasoning.delta": ("reasoning", "text"),
     "response.function_call_arguments.delta": ("function_call", "arguments"),
     "response.custom_tool_call_input.delta": ("custom_tool_call", "input"),
 }
@@ -151,5 +149,5 @@ def _done(item: dict[str, Any], open_item: _Item) -> None:
         case "custom_tool_call":
             assert said == item["input"]
         case "reasoning":
-            texts = [*item["summary"], *(item.get("content") or [])]
-            assert said == "".join(text["text"] for text in texts)
+            for texts in (item["summary"], item.get("content", item["summary"])):
+                assert said == "".join(text["text"] for text in texts)

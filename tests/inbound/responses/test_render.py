@@ -95,13 +95,13 @@ def test_in75_reasoning_and_text_in_their_order() -> None:
     assert [item["type"] for item in found.items] == ["reasoning", "message", "reasoning", "function_call"]
 
 
-@pytest.mark.parametrize(("reasoning", "kind"), [({"summary": "auto"}, "summary"), ({}, "content"), (None, "content")])
-def test_in76_reasoning_is_a_summary_where_one_is_wanted(reasoning: Any, kind: str) -> None:
+@pytest.mark.parametrize("reasoning", [{"summary": "auto"}, {}, None])
+def test_in76_reasoning_is_a_summary_and_the_content_where_none_is_wanted(reasoning: Any) -> None:
     found = answer(say(reasoning_content="why"), say(reasoning_content=" not"), chat.HI, finish(), reasoning=reasoning)
-    (part,) = found.items[0][kind]
+    (part,) = found.items[0]["summary"]
     assert part["text"] == "why not"
-    name = "reasoning_summary_text.delta" if kind == "summary" else "reasoning_text.delta"
-    assert len(found.of(name)) == 2
+    assert len(found.of("reasoning_summary_text.delta")) == 2
+    assert ("content" in found.items[0]) == (not reasoning)
 
 
 def test_in77_thinking_of_anthropic_is_sealed_in_its_item() -> None:

@@ -1,115 +1,90 @@
-"""What a WebSocket's client gets for an event, and what is remembered of an answer."""
+"""What a WebSocket's client gets for an event, and what of an answer is to be remembered."""
 
 import json
-from typing import Any
 
 import pytest
 
-from gateway.domain.errors import BadRequest, TooLarge
-from gateway.inbound.responses.socket_turn import (
-    SocketTurn,
-    TurnEvents,
-    TurnHistories,
-    TurnHistory,
-    error_frame,
-    read_turn,
-)
-from gateway.upstream.framing import SSEEvent
-from tests.fakes.replies import dumps
-
-Doc = dict[str, Any]
-
-
-def turn(**fields: Any) -> SocketTurn:
-    return read_turn(dumps({"type": "response.create", "model": "m", "input": "hi", **fields}))
-
-
-def event(kind: str, **fields: Any) -> SSEEvent:
-    return SSEEvent(dumps({"type": kind, **fields}), kind.encode())
-
-
-def items(history: TurnHistory | None) -> list[Doc]:
-    assert history is not None
-    found: list[Doc] = json.loads(b"[%b]" % history.items)
-    return found
-
+from gateway.inbound.responses.socket_turn import TurnEvents, error_frame, read_turn, steering_failed
+from tests.fakes.replies import Doc, dumps
+from tests.fakes.responses import event
 
 SAID: Doc = {"type": "message", "role": "assistant", "content": []}
-ASKED: Doc = {"type": "message", "role": "user", "content": "hi"}
+
+
+def text_of(frame: bytes) -> bytes:
+    """The text of a frame of less than 126 bytes."""
+    assert frame[:2] == bytes([0x81, len(frame) - 2])
+    return frame[2:]
 
 
 @pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("output", [[SAID], []])
-def test_an_answer_is_remembered_by_its_last_event_or_by_its_items(*, named: bool, output: list[Doc]) -> None:
+def test_the_last_event_and_the_items_are_kept(*, named: bool) -> None:
     """Some upstreams name no events, some leave the output of the last one empty."""
-    heard = TurnEvents(turn(), TurnHistory())
-    last = {"id": "resp_1", "output": output}
-    for one in (event("response.output_item.done", item=SAID), event("response.completed", response=last)):
-        assert heard.hear(one if named else SSEEvent(one.data)) == one.data
-    assert heard.answered is not None
-    assert (heard.answered[0], items(heard.answered[1])) == ("resp_1", [ASKED, SAID])
+    item = event("response.output_item.done", 0, item=SAID)
+    last = event("response.completed", 1, response={"id": "resp_1", "output": []})
+    made = TurnEvents("")
+    for one in (item, last):
+        made.feed(one if named else one[one.index(b"data:") :])
+    assert [json.loads(found)["item"] for found in made.items] == [SAID]
+    assert json.loads(made.last)["response"]["id"] == "resp_1"
 
 
 @pytest.mark.parametrize("kind", ["response.failed", "error"])
-def test_a_failure_is_not_remembered(kind: str) -> None:
-    heard = TurnEvents(turn(), TurnHistory())
-    heard.hear(event("response.output_item.done", item=SAID))
-    heard.hear(event(kind, response={"id": "resp_1", "output": []}))
-    assert heard.answered is None
+def test_a_failure_is_not_kept(kind: str) -> None:
+    made = TurnEvents("")
+    made.feed(event("response.completed", 0, response={}) + event(kind, 1))
+    assert made.last == b""
 
 
 FRAMES: dict[bytes, bytes] = {
-    b"[DONE]": b"",
-    b'{"type":"x","t":"\xc3\xa9"}': b'{"type":"x","t":"\xc3\xa9"}',
-    b'{"type":"x","t":"\xff"}': b'{"type":"x","t":"\xef\xbf\xbd"}',
-    b"odd": b"odd",
+    b"data: [DONE]\n\n": b"",
+    b'data: {"t":"\xc3\xa9"}\n\n': b'{"t":"\xc3\xa9"}',
+    b'event: x\ndata: {"t":"\xff"}\n\n': b'{"t":"\xef\xbf\xbd"}',
+    b"data: odd\n\n": b"odd",
+    b'event: x\r\ndata: {"a":\r\ndata: 1}\r\n\r\n': b'{"a": 1}',
+    b'data: {"a":1}\nevent: x\n\n': b'{"a":1}',
+    b": a comment\n\n": b"",
 }
 
 
 @pytest.mark.parametrize("data", FRAMES)
 def test_a_frame_is_the_data_of_an_event_in_utf8(data: bytes) -> None:
-    assert TurnEvents(turn(), TurnHistory()).hear(SSEEvent(data)) == FRAMES[data]
+    frame = TurnEvents("").feed(data)
+    assert (text_of(frame) if frame else b"") == FRAMES[data]
 
 
-def test_only_the_first_and_the_last_events_say_what_they_go_on_from() -> None:
-    heard = TurnEvents(turn(previous_response_id="resp_0"), TurnHistory())
-    null, named = b'"previous_response_id":null', b'"previous_response_id":"resp_0"'
-    assert heard.hear(SSEEvent(b"{%b}" % null, b"response.created")) == b"{%b}" % named
-    assert heard.hear(SSEEvent(b"{%b}" % null, b"response.output_text.delta")) == b"{%b}" % null
+@pytest.mark.parametrize(("size", "head"), [(125, "817d"), (126, "817e007e"), (65_535, "817effff"), (70_000, "")])
+def test_the_size_of_a_frame_is_in_its_head(size: int, head: str) -> None:
+    data = b'{"t":"%b"}' % (b"x" * (size - 8))
+    frame = TurnEvents("").feed(b"event: x\ndata: %b\n\n" % data)
+    assert frame == bytes.fromhex(head or "817f0000000000011170") + data
 
 
-def test_a_conversation_that_is_too_large_is_refused() -> None:
-    before = TurnHistory(b'{"type":"message","role":"user","content":"%b"}' % (b"x" * 200))
-    later = turn(previous_response_id="resp_0")
-    assert len(json.loads(later.body(before, 1000))["input"]) == 2
-    with pytest.raises(TooLarge):
-        later.body(before, 200)
+def test_every_frame_repeats_the_name_of_its_stream() -> None:
+    assert text_of(TurnEvents("a").feed(b'event: x\ndata: {"t":1}\n\n')) == b'{"stream_id":"a","t":1}'
 
 
 @pytest.mark.parametrize("given", ["[ ]", "[]", "null"])
 def test_a_turn_may_bring_nothing(given: str) -> None:
     data = f'{{"type":"response.create","model":"m","input":{given},"previous_response_id":"resp_0"}}'
-    body = read_turn(data.encode()).body(TurnHistory(dumps(ASKED)), 1000)
-    assert json.loads(body) == {"model": "m", "stream": True, "input": [ASKED]}
-
-
-def test_the_oldest_conversation_is_forgotten_first() -> None:
-    known = TurnHistories()
-    for number in range(6):
-        known.put(f"resp_{number}", TurnHistory(b"1"))
-    later = [turn(previous_response_id=f"resp_{number}", store=False) for number in range(6)]
-    assert known.before(later[2]) == TurnHistory(b"1")
-    with pytest.raises(BadRequest, match="not kept on this connection"):
-        known.before(later[1])
-    assert known.before(turn(previous_response_id="resp_1")) is None
-
-
-def test_a_conversation_that_is_larger_than_the_memory_is_not_kept() -> None:
-    known = TurnHistories()
-    known.put("resp_1", TurnHistory(bytes(17 << 20)))
-    assert known.size == 0
+    turn = read_turn(data.encode())
+    assert turn.previous == "resp_0"
+    asked = {"model": "m", "input": json.loads(given), "previous_response_id": "resp_0", "stream": True}
+    assert json.loads(turn.body) == asked
 
 
 def test_an_error_that_is_not_json_is_its_message() -> None:
     found = json.loads(error_frame(502, {}, b"<html>", ""))
     assert (found["type"], found["status"], found["error"]["message"]) == ("error", 502, "<html>")
+
+
+def test_input_for_a_running_response_is_returned_with_the_code_on_which_clients_send_it_later() -> None:
+    frame = {"type": "response.steer", "previous_response_id": "resp_1", "input": [{"role": "user", "content": "x"}]}
+    found = json.loads(steering_failed(dumps(frame)))
+    assert (found["type"], found["error"]["code"]) == ("response.steer.failed", "steering_not_supported")
+    assert found["steer"] == {"previous_response_id": "resp_1", "input": frame["input"]}
+
+
+@pytest.mark.parametrize("frame", [b"{", b'{"type":"response.create","input":"\\"response.steer\\""}', b"[]"])
+def test_other_frames_are_requests(frame: bytes) -> None:
+    assert steering_failed(frame) == b""
