@@ -83,6 +83,7 @@ def _codex_provider(target: AppTarget) -> dict[str, str]:
         "wire_api": '"responses"',
         "request_max_retries": "0",
         "stream_max_retries": "1",
+        "supports_websockets": "true",  # where something on the way has none, Codex goes on with POST at once
     }
 
 

@@ -77,6 +77,7 @@ def test_codex_gets_a_provider_that_speaks_responses() -> None:
         "wire_api": "responses",
         "request_max_retries": 0,
         "stream_max_retries": 1,
+        "supports_websockets": True,
     }
 
 
