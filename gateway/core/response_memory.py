@@ -76,7 +76,7 @@ class ResponseMemory:
         """An item of a response."""
         self._read()
         found = self.find(token, self._items.get((token, id), ""))
-        return found.items.get(id) if found is not None else None
+        return bytes(found.items[id]) if found is not None and id in found.items else None
 
     def forget(self, token: TokenId, id: str) -> bool:
         """Whether there was such a response."""

@@ -348,7 +348,7 @@ class SocketSession:
             self._memory.forget(token, turn.previous)
             return
         found = msgspec.structs.replace(found, body=b"")
-        read = partial(kept_of, found, b"data: " + events.last, visit.id[-24:], events.items)
+        read = partial(kept_of, found, events.last, visit.id[-24:], events.items)
         size = len(found.input) + len(events.last) + sum(map(len, events.items))
         self._memory.keep_unread(token, read, size)
         if found.stored and engine.responses.on:

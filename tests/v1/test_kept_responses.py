@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.core.response_memory import AGE_S, ResponseMemory, TokenMemory
@@ -205,8 +206,9 @@ async def test_the_whole_conversation_is_held_for(gateway: Gateway, provider: Pr
 
 
 def kept(id: str, previous: str = "", size: int = 1000) -> KeptResponse:
-    head = json.dumps({"id": id, "filler": "x" * size}).encode()
-    return KeptResponse(id=id, previous=previous, input=b'"in"', head=head, items={f"msg_{id}": b'{"id":1}'})
+    body = json.dumps({"id": id, "filler": "x" * size}).encode()
+    items = {f"msg_{id}": msgspec.Raw(b'{"id":1}')}
+    return KeptResponse(id=id, previous=previous, input=b'"in"', body=body, items=items)
 
 
 def memory(limit: int, clock: Callable[[], float] = lambda: 0.0) -> ResponseMemory:

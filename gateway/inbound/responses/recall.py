@@ -16,7 +16,7 @@ from gateway.domain.kept_response import KeptResponse
 from gateway.domain.rawjson import NULL
 from gateway.inbound.json_body import BOM, fields_of, mask, unmask
 from gateway.inbound.responses.summary import COMPACTIONS
-from gateway.upstream.framing import parse
+from gateway.upstream.framing import BLANK, parse
 
 _ENDED = frozenset({"completed", "incomplete"})
 
@@ -83,6 +83,14 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
         return self.type != "reasoning" or not rawjson.is_null(self.encrypted_content) or self.content != NULL
 
 
+class _Event(msgspec.Struct, frozen=True, gc=False):
+    response: msgspec.Raw = NULL
+
+
+class _Output(msgspec.Struct, frozen=True, gc=False):
+    output: list[_Item]
+
+
 class _Answer(msgspec.Struct, frozen=True, gc=False):
     id: str
     output: list[msgspec.Raw]
@@ -93,6 +101,8 @@ class _Answer(msgspec.Struct, frozen=True, gc=False):
 
 _HEAD = msgspec.json.Decoder(_Head)
 _ITEMS = msgspec.json.Decoder(list[_Item])
+_EVENT = msgspec.json.Decoder(_Event)
+_OUTPUT = msgspec.json.Decoder(_Output)
 _ANSWER = msgspec.json.Decoder(_Answer)
 
 
@@ -132,29 +142,33 @@ def kept_of(
     the events of the items, for a response that does not list them; None: it does.
     """
     try:
-        text, digit = _decodable(data if data.startswith(b"{") else _last_response(data))
-        found = _ANSWER.decode(text)
+        text, digit = _decodable(_last_event(data))
+        response = _EVENT.decode(text).response
+        body = text if response == NULL else bytes(response)
+        found = _ANSWER.decode(body)
         if not found.output and done is None:
             return None
-        output = [unmask(bytes(raw), digit) for raw in found.output]
-        output = output or [bytes(rawjson.fields(event)["item"]) for event in done or ()]
-        ids = [rawjson.maybe(rawjson.fields(item).get("id")) for item in output]
-        head = {name: raw for name, raw in rawjson.fields(text).items() if name != "output"}
+        if not found.output and done:
+            output = [rawjson.fields(event)["item"] for event in done]
+            body = rawjson.encode({**rawjson.fields(body), "output": output})
+            found = _ANSWER.decode(body)
+        ids = [item.id for item in _OUTPUT.decode(body).output]
     except (ValueError, KeyError, RecursionError):
         return None
     if found.object != "response" or found.status not in _ENDED:
         return None
     if found.store and request.stored and not found.id.endswith(call):
         return None
-    items: dict[str, bytes] = {}
-    for number, (id, item) in enumerate(zip(ids, output, strict=True)):
-        items[id if isinstance(id, str) and id not in items else f"{found.id}/{number}"] = item
+    items: dict[str, msgspec.Raw] = {}
+    for number, (id, raw) in enumerate(zip(ids, found.output, strict=True)):
+        item = msgspec.Raw(unmask(bytes(raw), digit)) if digit else raw
+        items[f"{found.id}/{number}" if id is None or id in items else id] = item
     return KeptResponse(
         id=found.id,
         previous=request.previous,
         input=request.input,
         elsewhere=request.partial or (found.store is None and request.stored),
-        head=unmask(rawjson.encode(head), digit),
+        body=unmask(body, digit),
         items=items,
     )
 
@@ -171,7 +185,7 @@ def input_items(kept: list[KeptResponse]) -> list[dict[str, Any]]:
                 item |= {"type": "message", "status": item.get("status", "completed")}
                 item["content"] = _parts(item)
             out.append(item)
-        out += [rawjson.fields(raw) for raw in rawjson.items(b"[%b]" % one.output)] if one is not kept[-1] else []
+        out += map(rawjson.fields, one.items.values()) if one is not kept[-1] else []
     return out
 
 
@@ -204,11 +218,11 @@ def _conversation(before: list[KeptResponse]) -> list[bytes]:
     for one in before:
         said.append(one.input)
         for raw in one.items.values():
-            item = next(iter(_read_items(raw)), _Item())
+            item = next(iter(_read_items(bytes(raw))), _Item())
             if item.type in COMPACTIONS:
                 said.clear()
             if item.can_return:
-                said.append(raw)
+                said.append(bytes(raw))
     return said
 
 
@@ -244,11 +258,15 @@ def _decodable(text: bytes) -> tuple[bytes, bytes]:
     return mask(text) if b"\\ud" in text or b"\\uD" in text else (text, b"")
 
 
-def _last_response(data: bytes) -> bytes:
-    """The response in the last event of a stream. Raises ValueError."""
-    blocks = [block for block in data.replace(b"\r\n", b"\n").split(b"\n\n") if block.strip()]
+def _last_event(data: bytes) -> bytes:
+    """The data of a stream's last event; a whole answer is returned unchanged. Raises ValueError."""
+    if data.startswith(b"{"):
+        return data
+    blocks = [block for block in data.replace(b"\r\n", b"\n").split(BLANK) if block.strip()]
     event = parse(blocks[-1]) if blocks else None
-    return bytes(rawjson.fields(event.data).get("response", b"")) if event is not None else b""
+    if event is None:
+        raise ValueError("no event")
+    return event.data
 
 
 def _inner(given: msgspec.Raw) -> bytes:
