@@ -39,7 +39,7 @@ SCHEMAS = ("tools", "functions", "response_format")
 """Fields of a chat that the model reads beside the messages."""
 _INPUTS = ("input", "prompt", "suffix")
 """Fields that it reads instead of messages, in requests of other kinds."""
-CHAT_SIGNS = (b"data:", b'"image_url"', b'"video_url"', b'"input_audio"', b'"file"', b"\\u00")
+CHAT_SIGNS = (b"data:", b'"image_url"', b'"images"', b'"video_url"', b'"input_audio"', b'"file"', b"\\u00")
 MESSAGES_SIGNS = (b"data:", b'"source"', b'"signature"', b'"redacted_thinking"', b"\\u00")
 RESPONSES_SIGNS = (
     b"data:",
@@ -233,6 +233,8 @@ def _special(item: dict[str, Any], key: str, parts: PromptParts) -> list[str]:
     kind = kind if isinstance(kind, str) else ""
     sealed, found = _SEALS.get(kind), []
     for name, text in item.items():
+        if name == "images" and isinstance(text, list) and _add_images(text, parts):
+            found.append(name)
         if not isinstance(text, str):
             continue
         if name == sealed:
@@ -296,6 +298,15 @@ def _add_medium(text: str, media_type: str, parts: PromptParts) -> bool:
     else:
         return False
     parts.left_out += size
+    return True
+
+
+def _add_images(found: list[Any], parts: PromptParts) -> bool:
+    """Whether these are images as Ollama's clients send them: base64 text and nothing else."""
+    if not all(isinstance(text, str) and " " not in text and text.isascii() for text in found):
+        return False
+    for image in found:
+        _add_medium(image, "image/", parts)
     return True
 
 

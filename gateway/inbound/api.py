@@ -39,6 +39,8 @@ EMPTY = msgspec.Raw(b"[]")
 OPENAI_DIALECTS = frozenset({Dialect.OPENAI, Dialect.MOCK})
 LARGE = 256 << 10
 """Bytes of a body beyond which it is parsed beside the event loop."""
+HINT_PERCENT = 60
+"""Of the upper estimate of the input: what clients see before the input is reported is rather too low."""
 ANSWER_LIMIT = 64 << 20
 """Bytes of a plain answer, decompressed."""
 
@@ -65,16 +67,16 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The whole request as it was sent; empty if only ``fields`` may be used."""
     fields: Fields
     """The top level of the request in the API's own words, values as they were sent."""
-    mask: bytes
+    mask: bytes = b""
     """Digit that replaces the first one of lone surrogates; empty: there are none (``json_body.unmask``)."""
     model: str
-    stream: bool
-    include_usage: bool
+    stream: bool = False
+    include_usage: bool = True
     """The client wants the usage at the end of a stream."""
-    choices: int
-    output_cap: int | None
+    choices: int = 1
+    output_cap: int | None = None
     """The client's own limit of output tokens per choice."""
-    plain: bool
+    plain: bool = False
     """``output_cap`` and ``choices`` alone bear on the length of the output."""
     least_cap: int = 1
     """The smallest limit that the API lets a request have."""
@@ -138,9 +140,11 @@ class InboundApi(Protocol):
     """Content-Type of a streamed answer."""
     keep_alive: bytes
     """What shows a client that its stream is alive; empty: nothing can."""
-    id_headers: tuple[str, ...]
+    id_headers: tuple[str, ...] = ("x-request-id",)
     """Names of the response headers that carry the call's id."""
-    stream_rules: Callable[[], Rules] | None
+    id_prefix: str = "chatcmpl-"
+    """What ids of answers begin with that the gateway makes."""
+    stream_rules: Callable[[], Rules] | None = None
     """The order of events that its clients demand; None: they demand none."""
     selective: bool = False
     """Some channels cannot answer; see ``obstacle``."""
@@ -182,6 +186,20 @@ class InboundApi(Protocol):
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """The request as every attempt begins with it: in the words of the API."""
+        return Order(
+            fields=request.fields,
+            body=request.body,
+            model=request.model,
+            stream=request.stream,
+            include_usage=request.include_usage,
+            removed=request.removed,
+            answer_id=self.id_prefix + call[-24:],
+            created=ts // 1000,
+            forward=request.forward,
+            query=request.query,
+            input_hint=request.input_bound * HINT_PERCENT // 100,
+            form=request.form,
+        )
 
     def selects(self, request: InboundRequest) -> bool:
         """Whether some channels cannot answer this request."""
@@ -210,9 +228,11 @@ class InboundApi(Protocol):
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
         """Facts that clients ignore, in the middle of a stream; empty if there is no way to write them."""
+        return "".join([*(f": {name}: {value}\n" for name, value in facts.items()), "\n"]).encode()
 
     def status(self, error: GatewayError) -> int:
-        """The HTTP status of an error; by default ``error.http_status``."""
+        """The HTTP status of an error."""
+        return error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
         """The body of an error that is sent instead of an answer. ``call``: its id, if there is one."""

@@ -14,8 +14,8 @@ API's events:
 """
 
 import re
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
@@ -24,7 +24,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.rawjson import Fields
-from gateway.domain.usage import Usage
+from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.rendering import AnswerSource, SourcedStream
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, UpstreamText
 from gateway.upstream.failures import REJECTED, bad_response, truncation
@@ -360,3 +360,15 @@ class NativeStream(SourcedStream):
             self.started = self.finished = True
             return out
         return b""
+
+
+def events_in(body: bytes, stream: NativeStream) -> Iterator[Any]:
+    """The events of a stream that came where none was requested, decoded. Raises AttemptFailed if it is not whole."""
+    events = stream.feed(body) + stream.end()
+    if stream.failure is not None:
+        raise AttemptFailed(stream.failure)
+    events += stream.tail(stream.reported or NOTHING, estimated=stream.reported is None)
+    for part in events.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(BLANK):
+        event = parse(part)
+        if event is not None and event.data != b"[DONE]":
+            yield rawjson.value(event.data)

@@ -1,19 +1,28 @@
 """Rendering: answers of any dialect in the form of an API, by the ``Renderer`` of that API.
 
-A dialect's reader gives parts, ``AnswerState`` makes events of them, and a renderer bytes. A plain answer is the list
-of its events: a stream that came for a plain request, and a body for a streamed one, need nothing else.
+A dialect's reader gives parts, ``AnswerState`` makes events of them, and a renderer bytes. A plain answer is a stream
+whose renderer writes all of it at the end: a stream that came for a plain request, and a body for a streamed one, need
+nothing else.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerEvent, AnswerPart, Medium, TextPiece, ToolCallBegan
+from gateway.domain.answer import (
+    AnswerEvent,
+    AnswerPart,
+    Medium,
+    TextPiece,
+    ToolCallBegan,
+)
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.usage import Usage
+from gateway.inbound.renderer import Renderer
 from gateway.upstream.adapter import (
     AttemptFailed,
     Buffer,
@@ -31,33 +40,6 @@ from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import BLANK, FramedStream, SSEEvent, WholeBody, has_comment, is_stream, parse
 from gateway.upstream.text_pieces import is_long, pieces
-
-
-class Renderer(Protocol):
-    """Writes one streamed answer as an API's clients read it."""
-
-    all_choices: bool = False
-    """Clients get every choice, and not the first alone."""
-    held: int = 0
-    """Bytes that are kept for the end."""
-
-    def shows(self, medium: Medium) -> bool:
-        """Whether clients can get it."""
-        return medium.is_image
-
-    def take(self, event: AnswerEvent) -> bytes:
-        """What the client gets for an event, at once; nothing of the end, which is ``tail``."""
-
-    def take_texts(self, pieces: list[TextPiece]) -> bytes:
-        """The same for pieces of text in the middle of a block."""
-        return b"".join([self.take(piece) for piece in pieces])
-
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """Totals and the terminal event. It is sent once the call is recorded."""
-
-
-WholeRenderer = Callable[[Order, Channel, list[AnswerEvent]], Callable[[Usage], bytes]]
-"""Of the events of a whole answer, what writes it once its usage is known. Raises AttemptFailed if it cannot be."""
 
 
 class AnswerSource(Protocol):
@@ -106,6 +88,47 @@ class SourceFacts:
     def marks(self) -> tuple[str, ...]:
         """See ``adapter.AnswerStream``."""
         return self._source.marks
+
+
+class NativeTap(SourceFacts):
+    """Reads a native answer aside, by the dialect's own reader: what ``relay.NativeReader``s have in common."""
+
+    def __init__(self, order: Order, channel: Channel, reader: AnswerReader) -> None:
+        self._order = order
+        self._channel = channel
+        self.reader = reader
+        self._source = self._state = AnswerState(order, all_choices=True, stops=reader.stops)
+        self.reports = self._state.reports
+        self.tally = self._state.tally
+        self.complete = False
+        """The terminal event was read."""
+        self.failure: Failure | None = None
+
+    @property
+    def began(self) -> bool:
+        """Whether there was something for the client."""
+        return self._state.began
+
+    @property
+    def ended(self) -> bool:
+        """Whether every choice that began has said why it ended."""
+        return self._state.complete
+
+    def see(self, parts: Iterable[AnswerPart]) -> None:
+        """Keep the books of these. Raises ValueError if one makes no sense, and what their reader raises."""
+        for part in parts:
+            for _ in self._state.take(part):
+                pass
+        self.failure = self.reader.failure
+        if self._state.broken and self.failure is None:
+            self.failure = failure_named(self._channel, self._state.broken)
+
+    def end_all(self, word: str) -> list[int]:
+        """End the choices that have not ended, which are returned."""
+        left = self._state.unfinished
+        for _ in self._state.conclude(word):
+            pass
+        return left
 
 
 class SourcedStream(SourceFacts):
@@ -295,25 +318,6 @@ def _pieces_of(event: AnswerEvent) -> Iterator[AnswerEvent]:
         yield event
 
 
-class _Gathering(Renderer):
-    """Keeps the events of a stream that came where none was requested."""
-
-    def __init__(self, renderer: Renderer) -> None:
-        self.all_choices = renderer.all_choices
-        self.gathered: list[AnswerEvent] = []
-        self._renderer = renderer
-
-    def shows(self, medium: Medium) -> bool:
-        return self._renderer.shows(medium)
-
-    def take(self, event: AnswerEvent) -> bytes:
-        self.gathered.append(event)
-        return b""
-
-    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        return b""
-
-
 class RenderedWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
     """A whole answer in the form of an API; ``body`` is what the upstream sent."""
 
@@ -328,11 +332,9 @@ class RenderingAdapter:
     """A dialect whose answers are rendered. Implements ``adapter.Adapter``; its orders are chat completions."""
 
     def __init__(
-        self,
-        dialect: DialectAdapter,
-        renderer: Callable[[Order], Renderer],
-        whole: WholeRenderer,
+        self, dialect: DialectAdapter, renderer: Callable[[Order], Renderer], whole: Callable[[Order], Renderer]
     ) -> None:
+        """``whole`` writes nothing before its tail, which is all of a plain answer."""
         self._dialect = dialect
         self._renderer = renderer
         self._whole = whole
@@ -351,12 +353,11 @@ class RenderingAdapter:
 
     def stream(self, order: Order, channel: Channel) -> RenderedStream:
         """See ``adapter.Adapter``."""
-        return RenderedStream(self._dialect.reader(order, channel), order, channel, self._renderer(order))
+        return self._rendered(order, channel, self._renderer(order))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``. A whole answer is read like a stream that brings it at once."""
-        gathering = _Gathering(self._renderer(order))
-        stream = RenderedStream(self._dialect.reader(order, channel), order, channel, gathering)
+        stream = self._rendered(order, channel, self._whole(order))
         streamed = is_stream(body)
         if streamed:
             stream.feed(body)
@@ -372,5 +373,8 @@ class RenderingAdapter:
             upstream_id=stream.upstream_id,
             tally=stream.tally,
             marks=(*stream.marks, "assembled") if streamed else stream.marks,
-            render=self._whole(order, channel, gathering.gathered),
+            render=partial(stream.renderer.tail, estimated=False),
         )
+
+    def _rendered(self, order: Order, channel: Channel, renderer: Renderer) -> RenderedStream:
+        return RenderedStream(self._dialect.reader(order, channel), order, channel, renderer)

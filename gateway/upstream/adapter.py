@@ -326,7 +326,8 @@ class RequestWriter(Protocol):
         """The request as this channel wants it."""
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Input tokens that ``prepare`` may put back into a request from memory, at most."""
+        """Input tokens that ``prepare`` may put back into a request from memory, at most. Most remember nothing."""
+        return 0
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """What an answer of another status means. Header names are lower-case."""

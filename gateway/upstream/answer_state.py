@@ -251,9 +251,14 @@ class AnswerState:
         return any(choice.calls.nameless for choice in choices) and not any(choice.produced for choice in choices)
 
     @property
+    def unfinished(self) -> list[int]:
+        """The choices that have begun and not ended."""
+        return [index for index, choice in self._choices.items() if not choice.word]
+
+    @property
     def complete(self) -> bool:
         """Whether every choice has ended."""
-        return bool(self._choices) and all(choice.word for choice in self._choices.values())
+        return bool(self._choices) and not self.unfinished
 
     @property
     def finish(self) -> str:

@@ -82,8 +82,11 @@ _HOLDERS = frozenset({dict, list})
 _BESIDE = frozenset({"prediction"})
 """Fields whose length counts as output."""
 _SMALL = 4 << 10
-_PROMISE = re.compile(rb'\\u|"n"|' + "|".join(_WORDS).encode(), re.IGNORECASE)
+_PROMISE = re.compile(
+    rb'(?:"n|(?:\\u|' + "|".join(_WORDS).encode() + rb')(?:[^"\\]|\\.)*)"\s*:', re.IGNORECASE | re.DOTALL
+)
 """What a JSON text has in it if there is a name of a limit in it."""
+_HOLDER_STARTS = (b"{", b"[")
 _DIGITS = 400
 """Characters of a number in a text; the longest float that is written out has fewer."""
 _CHOICES = frozenset(
@@ -172,7 +175,7 @@ def may_limit(others: Fields) -> bool:
     """Whether there may be a limit in these fields. It costs little."""
     if any([_meaning(name) is not _Meaning.NONE or name in _BESIDE for name in others]):  # noqa: C419 - quicker so
         return True
-    text = b"".join(map(bytes, others.values()))
+    text = b"".join([text for text in map(bytes, others.values()) if text.startswith(_HOLDER_STARTS)])
     return len(text) > _SMALL or _PROMISE.search(text) is not None
 
 

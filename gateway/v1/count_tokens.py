@@ -27,7 +27,7 @@ from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
 from gateway.inbound.json_body import unmask
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.messages.native import COUNT_PATH, native_request
-from gateway.inbound.messages.request import parse_count_request
+from gateway.inbound.messages.request import parse_messages_request
 from gateway.upstream.adapter import AttemptFailed, UnlimitedMemory
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
@@ -48,9 +48,9 @@ async def answer_count_tokens(engine: Engine, request: web.BaseRequest, visit: C
         body = await read_body(request, share)
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
         if len(body) > LARGE:
-            found = await engine.worker.run(partial(parse_count_request, received))
+            found = await engine.worker.run(partial(parse_messages_request, received, counts=True))
         else:
-            found = parse_count_request(received)
+            found = parse_messages_request(received, counts=True)
         name = visible_name(found.model, MESSAGES, token, engine.catalog)
         entry = visible_entry(name, token, engine.catalog)
         route = _route(engine, entry)

@@ -20,7 +20,7 @@ from gateway.domain.patterns import is_embedding_model
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
 from gateway.inbound.ollama.api import LATEST, OLLAMA_GENERATE
-from gateway.inbound.ollama.rendering import CHAT_LINES, GENERATE_LINES, load_answer
+from gateway.inbound.ollama.render import CHAT_LINES, GENERATE_LINES, load_answer
 from gateway.v1.call import answer_call
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response

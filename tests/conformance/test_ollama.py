@@ -47,7 +47,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
 JPEG = base64.b64encode(b"\xff\xd8\xff\xe0" + bytes(40)).decode()
 WEATHER: Doc = {
     "type": "function",
-    "function": {"name": "weather", "description": "", "parameters": {"type": "object", "properties": {}}},
+    "function": {"name": "weather", "description": "Weather", "parameters": {"type": "object", "properties": {}}},
 }
 
 

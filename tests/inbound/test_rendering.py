@@ -10,8 +10,8 @@ from gateway.domain import rawjson
 from gateway.domain.answer import AnswerPart, Medium, StopWord, TextPiece, UpstreamNamed
 from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
-from gateway.inbound.chat.render import ChatRenderer, render_completion
-from gateway.inbound.completions.answers import CompletionRenderer
+from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
+from gateway.inbound.completions.render import CompletionRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer
 from gateway.upstream.answer_reader import AnswerReader, DialectAdapter, no_answer
@@ -157,7 +157,7 @@ def test_an_answer_that_is_nothing_but_an_image_fails_where_there_is_no_place_fo
 
 def _read(body: bytes) -> WholeAnswer:
     dialect: DialectAdapter = SayingDialect()
-    return RenderingAdapter(dialect, ChatRenderer, render_completion).whole(body, order(), channel())
+    return RenderingAdapter(dialect, ChatRenderer, WholeChatRenderer).whole(body, order(), channel())
 
 
 @pytest.mark.parametrize("body", [b'["H","i"]', said("H", "i"), said("H", "i").rstrip()])

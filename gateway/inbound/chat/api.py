@@ -10,19 +10,19 @@ API. What the gateway adds is in ``error.gateway`` and ``error.metadata``, which
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of
 from gateway.domain.rawjson import Fields, is_null
-from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.conversation import fit_dialect
-from gateway.inbound.chat.render import ChatRenderer, render_completion
-from gateway.inbound.json_body import fields_of
+from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
+from gateway.inbound.json_body import BOM, fields_of
 from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, Order
@@ -40,101 +40,100 @@ class _ChatMessage(msgspec.Struct, gc=False):
     role: str
 
 
-class _StreamOptions(msgspec.Struct):
+class _Options(msgspec.Struct, gc=False):
     include_usage: bool | None = None
 
 
-_Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_OUTPUT)]
+class _ChatFields(msgspec.Struct, gc=False):
+    """What the gateway itself reads of a request."""
 
-
-class _UsualOptions(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    include_usage: bool | None = None
-    include_obfuscation: bool | None = None
-
-
-class _Regular(msgspec.Struct, gc=False):
-    """A request whose fields are as they should be: one decode tells. Most requests are so.
-
-    What is not text in them and not a limit of the output hides neither.
-    """
-
-    model: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
-    messages: Annotated[list[_ChatMessage], msgspec.Meta(min_length=1)]
+    model: str | None = None
+    messages: list[_ChatMessage] | msgspec.UnsetType = msgspec.UNSET
     stream: bool | None = None
-    stream_options: _UsualOptions | None = None
+    stream_options: _Options | None = None
     tools: list[msgspec.Raw] | None = None
     temperature: float | None = None
     top_p: float | None = None
-    n: Annotated[int, msgspec.Meta(ge=1, le=MAX_CHOICES)] | None = None
-    max_completion_tokens: _Count | None = None
-    max_tokens: _Count | None = None
-    top_k: float | None = None
-    seed: int | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    logprobs: bool | None = None
-    top_logprobs: int | None = None
-    parallel_tool_calls: bool | None = None
-    store: bool | None = None
-    stop: str | list[str] | None = None
-    user: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    reasoning_effort: str | None = None
-    verbosity: str | None = None
-    service_tier: str | None = None
+    n: int | None = None
+    max_completion_tokens: int | None = None
+    max_tokens: int | None = None
 
+
+_WANTS = {
+    "model": "a string",
+    "messages": "an array of objects with a string role",
+    "messages[]": "an object with a string role",
+    "messages[].role": "a string",
+    "stream": "true, false or null",
+    "stream_options": "an object or null",
+    "stream_options.include_usage": "true, false or null",
+    "tools": "an array or null",
+    **dict.fromkeys(("temperature", "top_p"), "a number or null"),
+    **dict.fromkeys(("n", *CAPS), "an integer or null"),
+}
+"""What is wanted at the places of a request, ``[]`` standing for any item's number."""
 
 T = TypeVar("T")
 
-_REGULAR = msgspec.json.Decoder(_Regular)
-_TEXTS = ("stop", "user", "safety_identifier", "prompt_cache_key", "reasoning_effort", "verbosity", "service_tier")
-_USUAL = CHAT_CONTENT | frozenset(_Regular.__struct_fields__)
-"""Fields that need no closer look in a regular request."""
-_BARE = _USUAL - {*CHAT_CONTENT, *_TEXTS} | {"model", "messages"}
-"""Those of which the model can read nothing, except for the messages."""
-_CHECKED = CHAT_CONTENT | {"stream", "temperature", "top_p", "n", *CAPS}
-"""Fields that need no closer look in any request: they are checked one by one."""
-_CHECKED_BARE = _CHECKED - CHAT_CONTENT | {"model", "messages"}
-
-_MESSAGES = msgspec.json.Decoder(list[_ChatMessage])
-_MESSAGE_WANTS = {"[]": "an object with a string role", "[].role": "a string"}
+_CHAT = msgspec.json.Decoder(_ChatFields)
+_CHECKED = CHAT_CONTENT | frozenset(_ChatFields.__struct_fields__) - {"stream_options"}
+"""Fields that need no closer look: they are checked one by one."""
+_QUIET = _CHECKED - CHAT_CONTENT | {"model", "messages", "stream_options"}
+"""Fields of which the model can read nothing, except for the messages."""
+_TEXTUAL = (b'"', b"[", b"{")
+"""What values begin with in which there may be text."""
 _NUMBER_OF_ITEM = re.compile(r"\[\d+\]")
-_NOTHING: Mapping[str, str] = {}
 _STRING = msgspec.json.Decoder(str)
-_FLAG = msgspec.json.Decoder(bool | None)
 _COUNT = msgspec.json.Decoder(int | None)
-_OPTIONS = msgspec.json.Decoder(_StreamOptions | None)
-_LIST = msgspec.json.Decoder(list[msgspec.Raw] | None)
-_NUMBER = msgspec.json.Decoder(float | None)
 
 
 def parse_chat_request(body: bytes) -> InboundRequest:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    return _request(body, *fields_of(body))
+    fields, mask = fields_of(body)
+    return read_chat(body, fields, mask)
 
 
-def _request(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
-    try:
-        found = None if mask else _REGULAR.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        found = None
-    if found is None or (found.stream_options is not None and not found.stream):
-        return _careful(fields, mask)
-    bound = read_input(fields, _BARE)
+def read_chat(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
+    """Check the request that was read so. ``body`` is empty if there is none with these fields."""
+    found = decode_fields(_CHAT, body, fields, _WANTS)
+    model = check_model(found.model)
+    if found.messages is msgspec.UNSET:
+        raise missing_input(fields, "messages")
+    if not found.messages:
+        raise BadRequest("messages is empty; send at least one", param="messages")
+    options, stream = found.stream_options, bool(found.stream)
+    if options is not None and not stream:
+        raise BadRequest("stream_options is only allowed when stream is true", param="stream_options")
+    caps = (found.max_completion_tokens, found.max_tokens)
+    check_range("n", found.n, MAX_CHOICES)
+    for name, cap in zip(CAPS, caps, strict=True):
+        check_range(name, cap, MAX_OUTPUT)
+    bound = read_input(fields)
     return InboundRequest(
-        body=body,
+        body=b"" if mask or body.startswith(BOM) else body,
         fields=fields,
-        mask=b"",
-        model=found.model,
-        stream=bool(found.stream),
-        include_usage=bool(found.stream_options and found.stream_options.include_usage),
+        mask=mask,
+        model=model,
+        stream=stream,
+        include_usage=bool(options and options.include_usage),
         choices=found.n or 1,
-        output_cap=found.max_completion_tokens or found.max_tokens,
-        plain=is_plain(fields, _USUAL) and (found.max_completion_tokens is None or found.max_tokens is None),
+        output_cap=caps[0] or caps[1],
+        plain=is_plain(fields, _CHECKED) and None in caps,
         input_bound=bound.tokens,
         media=bound.media,
     )
+
+
+def decode_fields(decoder: "msgspec.json.Decoder[T]", text: bytes, fields: Fields, wants: Mapping[str, str]) -> T:
+    """What is read of a request; of ``fields`` where its text cannot be decoded. Raises BadRequest."""
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        raise bad_type(error, "", wants) from error
+    except RecursionError as error:
+        raise BadRequest("the body is nested too deeply", code="too_deep") from error
+    except msgspec.DecodeError:  # it has a byte order mark, or surrogates that are masked in the fields
+        return decode_fields(decoder, rawjson.encode(fields), fields, wants)
 
 
 def is_plain(fields: Fields, known: frozenset[str]) -> bool:
@@ -144,66 +143,31 @@ def is_plain(fields: Fields, known: frozenset[str]) -> bool:
     return not may_limit({name: raw for name, raw in fields.items() if name not in known})
 
 
-def read_input(fields: Fields, bare: frozenset[str]) -> InputBound:
-    """The most input of a request; ``bare``: fields of which the model can read nothing."""
-    if bare.issuperset(fields):
+def read_input(fields: Fields) -> InputBound:
+    """The most input of a request."""
+    if _QUIET.issuperset(fields):
         return bound_of((fields["messages"],), (), (), CHAT_SIGNS)
     schemas = [fields[name] for name in SCHEMAS if name in fields]
-    others = [raw for name, raw in fields.items() if name not in bare and name not in SCHEMAS]
+    rest = fields.keys() - _QUIET - set(SCHEMAS)
+    others = [fields[name] for name in rest if bytes(fields[name]).startswith(_TEXTUAL)]
     return bound_of((fields["messages"],), schemas, others, CHAT_SIGNS)
-
-
-def _careful(fields: Fields, mask: bytes) -> InboundRequest:
-    """Field by field, so that the error names the one at fault; what one decode refuses may be good yet."""
-    model = read_model(fields)
-    _messages(fields)
-    stream = bool(read_field(fields, "stream", _FLAG, "true, false or null"))
-    inside = {".include_usage": "true, false or null"}
-    options = read_field(fields, "stream_options", _OPTIONS, "an object or null", inside)
-    if options is not None and not stream:
-        msg = "stream_options is only allowed when stream is true"
-        raise BadRequest(msg, param="stream_options")
-    read_field(fields, "tools", _LIST, "an array or null")
-    for name in ("temperature", "top_p"):
-        read_field(fields, name, _NUMBER, "a number or null")
-    caps = [read_number(fields, name, MAX_OUTPUT) for name in CAPS]
-    bound = read_input(fields, _CHECKED_BARE)
-    return InboundRequest(
-        body=b"",
-        fields=fields,
-        mask=mask,
-        model=model,
-        stream=stream,
-        include_usage=bool(options and options.include_usage),
-        choices=read_number(fields, "n", MAX_CHOICES) or 1,
-        output_cap=caps[0] or caps[1],
-        plain=is_plain(fields, _CHECKED) and None in caps,
-        input_bound=bound.tokens,
-        media=bound.media,
-    )
 
 
 def read_model(fields: Fields) -> str:
     """The model's name. Raises BadRequest if there is none, or it is too long."""
-    if "model" not in fields or bytes(fields["model"]) == b"null":
-        msg = "the request has no model; GET /v1/models lists those visible to this token"
-        raise BadRequest(msg, code="missing_required_parameter", param="model")
-    model = read_field(fields, "model", _STRING, "a string")
+    given = fields.get("model", rawjson.NULL)
+    return check_model(None if rawjson.is_null(given) else read_field(fields, "model", _STRING, "a string"))
+
+
+def check_model(model: str | None) -> str:
+    """The model's name. Raises BadRequest if there is none, or it is too long."""
     if not model:
-        msg = "model is empty; GET /v1/models lists those visible to this token"
+        what = "the request has no model" if model is None else "model is empty"
+        msg = f"{what}; GET /v1/models lists those visible to this token"
         raise BadRequest(msg, code="missing_required_parameter", param="model")
     if len(model) > MAX_MODEL:
         raise BadRequest(f"model has {len(model)} characters; the limit is {MAX_MODEL}", param="model")
     return model
-
-
-def _messages(fields: Fields) -> None:
-    if "messages" not in fields:
-        raise missing_input(fields, "messages")
-    messages = read_field(fields, "messages", _MESSAGES, "an array of objects with a string role", _MESSAGE_WANTS)
-    if not messages:
-        msg = "messages is empty; send at least one"
-        raise BadRequest(msg, param="messages")
 
 
 _FORMS = {"messages": "chat completions", "input": "responses", "prompt": "completions"}
@@ -221,18 +185,22 @@ def missing_input(fields: Fields, name: str) -> BadRequest:
 
 def read_number(fields: Fields, name: str, most: int) -> int | None:
     """A number from 1 to ``most``; None if the field is missing or null. Raises BadRequest."""
-    value = read_field(fields, name, _COUNT, "an integer or null")
+    return check_range(name, read_field(fields, name, _COUNT, "an integer or null"), most)
+
+
+def check_range(name: str, value: int | None, most: int) -> int | None:
+    """The value of a field. Raises BadRequest if it is not from 1 to ``most``."""
     if value is not None and not 1 <= value <= most:
         raise BadRequest(f"{name} is {value}; it must be from 1 to {most}", param=name)
     return value
 
 
 def read_field(
-    fields: Fields, name: str, decoder: "msgspec.json.Decoder[T]", wants: str, inside: Mapping[str, str] = _NOTHING
+    fields: Fields, name: str, decoder: "msgspec.json.Decoder[T]", wants: str, inside: Mapping[str, str] = {}
 ) -> T | None:
     """The value of one field; None if it is missing. Raises BadRequest, saying that it must be what ``wants`` says.
 
-    ``inside`` says what is wanted at places in it, ``[]`` standing for any item's number.
+    ``inside`` says what is wanted at places in it, see ``_WANTS``.
     """
     raw = fields.get(name)
     if raw is None:
@@ -240,13 +208,19 @@ def read_field(
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        where = str(error).partition(" - at `$")[2].rstrip("`")
-        msg = f"{name}{where} must be {inside.get(_NUMBER_OF_ITEM.sub('[]', where), wants)}"
-        raise BadRequest(msg, code="invalid_type", param=name + where) from error
+        raise bad_type(error, name, {name: wants, **inside}) from error
     except RecursionError as error:
         raise BadRequest("the body is nested too deeply", code="too_deep") from error
     except msgspec.DecodeError as error:
         raise BadRequest(f"{name} is not valid JSON: {error}", code="invalid_json", param=name) from error
+
+
+def bad_type(error: msgspec.ValidationError, name: str, wants: Mapping[str, str]) -> BadRequest:
+    """That a value is not what is wanted at its place, or within the place nearest to it that ``wants`` has."""
+    place = (name + str(error).partition(" - at `$")[2].rstrip("`")).lstrip(".")
+    known = _NUMBER_OF_ITEM.sub("[]", place)
+    wanted = wants.get(known) or wants[re.split(r"[.\[]", known)[0]]
+    return BadRequest(f"{place} must be {wanted}", code="invalid_type", param=place)
 
 
 METADATA = frozenset({"upstream", "resets_at"})
@@ -262,8 +236,6 @@ class ChatCompletions(InboundApi):
     name = "chat"
     stream_type = "text/event-stream; charset=utf-8"
     keep_alive = b": keep-alive\n\n"
-    id_headers: tuple[str, ...] = ("x-request-id",)
-    stream_rules = None
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
@@ -272,19 +244,6 @@ class ChatCompletions(InboundApi):
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
         """See ``InboundApi``."""
         return lower_limit(request, CAPS, limit)
-
-    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
-        """See ``InboundApi``."""
-        return Order(
-            fields=request.fields,
-            body=request.body,
-            model=request.model,
-            stream=request.stream,
-            include_usage=request.include_usage,
-            removed=request.removed,
-            answer_id="chatcmpl-" + call[-24:],
-            created=ts // 1000,
-        )
 
     def override(self, order: Order, overrides: Overrides) -> Order:
         """The order with the overrides of the channel's owner."""
@@ -295,7 +254,7 @@ class ChatCompletions(InboundApi):
 
         ``chat`` is the dialect, which takes chat completions. An API of the same family has adapters of its own.
         """
-        return chat.native_chat or RenderingAdapter(chat, ChatRenderer, render_completion)
+        return chat.native_chat or RenderingAdapter(chat, ChatRenderer, WholeChatRenderer)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``. Every dialect takes the request, by ``adapter``."""
@@ -305,14 +264,6 @@ class ChatCompletions(InboundApi):
             order = fit_dialect(order, channel)
         native = chat.native_chat is not None
         return AttemptPlan(self.adapter(channel.dialect, chat), order, native=native)
-
-    def comment(self, facts: Mapping[str, str]) -> bytes:
-        """See ``InboundApi``: SSE comments."""
-        return "".join([*(f": {name}: {value}\n" for name, value in facts.items()), "\n"]).encode()
-
-    def status(self, error: GatewayError) -> int:
-        """See ``InboundApi``."""
-        return error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
         """See ``InboundApi``."""

@@ -26,7 +26,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.inbound.api import OPENAI_DIALECTS
-from gateway.inbound.chat.tools import TOOL_FIELDS, ChatFunction, ChatTool, read_tools
+from gateway.inbound.chat.tools import TOOL_FIELDS, ChatFunction, ChatTool, call_arguments, read_tools
 from gateway.inbound.json_body import read_typed
 from gateway.inbound.media import file_of, image_of, sound_of
 from gateway.upstream.adapter import Order
@@ -189,11 +189,7 @@ class _Reader:
     def _call(self, call: ChatTool, where: str) -> CallPart:
         function, custom = call.function, call.custom
         if call.id and function is not None:
-            name, arguments = function.name, bytes(function.arguments)
-            if arguments[:1] == b'"':
-                arguments = rawjson.text(arguments).encode("utf-8", "surrogatepass")
-            elif arguments == b"null":
-                arguments = b""
+            name, arguments = function.name, call_arguments(bytes(function.arguments))
         elif call.id and custom is not None:
             name, arguments = custom.name, b'{"input":%b}' % bytes(custom.input)
         else:

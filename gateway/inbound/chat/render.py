@@ -4,7 +4,6 @@ Beside OpenAI's own fields there are the ones that clients know from other gatew
 Google's ``extra_content`` with a signature for the next request, and in whole answers Anthropic's ``thinking_blocks``.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from gateway.domain.answer import (
     AnswerFinished,
     ArgumentsPiece,
     BlockEnded,
+    BlockKind,
     Citation,
     Medium,
     ReasoningPiece,
@@ -24,15 +24,13 @@ from gateway.domain.answer import (
     SealKind,
     TextPiece,
     ToolCallBegan,
-    join_strings,
 )
-from gateway.domain.channel import Channel
 from gateway.domain.usage import Usage
-from gateway.inbound.rendering import Renderer
+from gateway.inbound.renderer import Renderer, WholeRenderer
 from gateway.upstream.adapter import Order, as_object
 from gateway.upstream.openai.stream import DONE
 
-_EMPTY = b'""'
+_EMPTY = msgspec.Raw(b'""')
 Json = dict[str, Any]
 
 
@@ -40,10 +38,10 @@ def _head(order: Order, id: str, kind: str) -> Json:
     return {"id": id, "object": kind, "created": order.created, "model": order.model}
 
 
-def _call(event: ToolCallBegan, arguments: bytes) -> Json:
+def _call(event: ToolCallBegan, arguments: msgspec.Raw) -> Json:
     """A tool call without its index."""
     kind, key = ("custom", "input") if event.custom else ("function", "arguments")
-    call = {"id": event.id, "type": kind, kind: {"name": event.name, key: msgspec.Raw(arguments)}}
+    call = {"id": event.id, "type": kind, kind: {"name": event.name, key: arguments}}
     if event.signature:
         call["extra_content"] = {"google": {"thought_signature": event.signature}}
     return call
@@ -67,6 +65,10 @@ def _annotation(event: Citation) -> Json:
 
 _TEXTS = {TextPiece: "content", RefusalPiece: "refusal", ReasoningPiece: "reasoning_content"}
 """Fields of a message that hold text."""
+
+
+def _is_shown(medium: Medium) -> bool:
+    return medium.is_image or (medium.type.startswith("audio") and bool(medium.data))
 
 
 def _delta(event: AnswerEvent) -> Json:
@@ -102,7 +104,7 @@ class ChatRenderer(Renderer):
 
     def shows(self, medium: Medium) -> bool:
         """See ``Renderer``."""
-        return medium.is_image or (medium.type.startswith("audio") and bool(medium.data))
+        return _is_shown(medium)
 
     def take(self, event: AnswerEvent) -> bytes:
         """See ``Renderer``."""
@@ -149,69 +151,45 @@ class ChatRenderer(Renderer):
         return b"data: " + rawjson.encode({**self._head, "choices": choices}) + b"\n\n"
 
 
-class _Message:
-    """One choice of a whole answer."""
+class WholeChatRenderer(WholeRenderer):
+    """A whole completion."""
 
-    def __init__(self) -> None:
-        self._pieces: dict[str, list[bytes]] = {"content": [], "refusal": [], "reasoning_content": []}
-        self._calls: list[tuple[ToolCallBegan, list[bytes]]] = []
-        self._more: dict[str, Any] = {}
-        self._logprobs: list[bytes] = []
-        self.finish = "stop"
+    all_choices = True
 
-    def take(self, event: AnswerEvent) -> None:
-        """One more event."""
-        match event:
-            case TextPiece() | RefusalPiece() | ReasoningPiece():
-                self._pieces[_TEXTS[type(event)]].append(event.piece)
-                if isinstance(event, TextPiece) and event.logprobs:
-                    self._logprobs.append(event.logprobs[1:-1])
-            case ToolCallBegan():
-                self._calls.append((event, []))
-            case ArgumentsPiece():
-                self._calls[event.number][1].append(event.piece)
-            case Medium() | Citation():
-                for name, value in _delta(event).items():
-                    self._more[name] = [*self._more.get(name, ()), *value] if isinstance(value, list) else value
-            case ReasoningSeal() if event.seal.kind is SealKind.ANTHROPIC:
-                self._more.setdefault("thinking_blocks", []).extend(rawjson.value(event.seal.content))
-            case AnswerFinished():
-                self.finish = event.reason
+    def shows(self, medium: Medium) -> bool:
+        """See ``Renderer``."""
+        return _is_shown(medium)
 
-    def choice(self, index: int) -> Json:
-        """The choice. Without text, ``content`` is null if there are calls, else empty."""
-        content, refusal, reasoning = self._pieces.values()
-        message: Json = {
-            "role": "assistant",
-            "content": msgspec.Raw(join_strings(content)) if content else None if self._calls else "",
-            "refusal": msgspec.Raw(join_strings(refusal)) if refusal else None,
-        }
-        if reasoning:
-            message["reasoning_content"] = msgspec.Raw(join_strings(reasoning))
-        if self._calls:
-            message["tool_calls"] = [_call(began, join_strings(pieces)) for began, pieces in self._calls]
-        logprobs = {"content": msgspec.Raw(b"[%b]" % b",".join(self._logprobs)), "refusal": None}
-        return {
-            "index": index,
-            "message": message | self._more,
-            "logprobs": logprobs if self._logprobs else None,
-            "finish_reason": self.finish,
-        }
-
-
-def render_completion(order: Order, _: Channel, events: list[AnswerEvent]) -> Callable[[Usage], bytes]:
-    """What writes a whole answer once its usage is known."""
-    messages: dict[int, _Message] = {}
-    id = order.answer_id
-    for event in events:
-        if isinstance(event, AnswerBegan):
-            id = event.id
-        else:
-            messages.setdefault(event.choice, _Message()).take(event)
-    choices = [messages[index].choice(index) for index in sorted(messages)]
-    head = _head(order, id, "chat.completion")
-
-    def write(usage: Usage) -> bytes:
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``Renderer``."""
+        choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]
+        head = _head(self._order, self.id, "chat.completion")
         return rawjson.encode({**head, "choices": choices, "usage": as_object(usage)})
 
-    return write
+    def _choice(self, finish: AnswerFinished) -> Json:
+        """Without text, ``content`` is null if there are calls, else empty."""
+        blocks = [block for block in self.blocks if block.choice == finish.choice]
+        calls = [_call(block.call, block.text) for block in blocks if block.call is not None]
+        kinds = (BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING)
+        content, refusal, reasoning = (self.text(kind, choice=finish.choice) for kind in kinds)
+        if content is None and not calls:
+            content = _EMPTY
+        message: Json = {"role": "assistant", "content": content, "refusal": refusal}
+        if reasoning is not None:
+            message["reasoning_content"] = reasoning
+        if calls:
+            message["tool_calls"] = calls
+        for block in blocks:
+            events: list[AnswerEvent] = [*block.media, *block.citations]
+            for event in events:
+                for name, value in _delta(event).items():
+                    message[name] = [*message.get(name, ()), *value] if isinstance(value, list) else value
+            if block.seal is not None and block.seal.kind is SealKind.ANTHROPIC:
+                message.setdefault("thinking_blocks", []).extend(rawjson.value(block.seal.content))
+        logprobs = b",".join([array[1:-1] for block in blocks for array in block.logprobs])
+        return {
+            "index": finish.choice,
+            "message": message,
+            "logprobs": {"content": msgspec.Raw(b"[%b]" % logprobs), "refusal": None} if logprobs else None,
+            "finish_reason": finish.reason,
+        }

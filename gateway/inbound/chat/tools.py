@@ -80,6 +80,13 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
     return tuple(offers), _choice(read_typed(_CHOICE, fields.get(param, NULL), param), param)
 
 
+def call_arguments(raw: bytes) -> bytes:
+    """The arguments of a call as JSON; some clients send the object itself, and not in a string."""
+    if raw[:1] == b'"':
+        return rawjson.text(raw).encode("utf-8", "surrogatepass")
+    return b"" if raw == b"null" else raw
+
+
 def _offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
     if tool is not None and tool.function is not None and tool.type in (None, "function"):
         return _function(tool.function, tool.cache_control, where)

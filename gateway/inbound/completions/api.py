@@ -16,7 +16,6 @@ from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, count_tokens
 from gateway.domain.rawjson import Fields
-from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
     MAX_CHOICES,
@@ -28,7 +27,8 @@ from gateway.inbound.chat.api import (
     read_number,
 )
 from gateway.inbound.chat.conversation import fit_dialect
-from gateway.inbound.completions.answers import CompletionRenderer, CompletionsRelay, whole_renderer
+from gateway.inbound.completions.native import CompletionsRelay
+from gateway.inbound.completions.render import CompletionRenderer, WholeCompletionRenderer
 from gateway.inbound.json_body import BodyLimits, fields_of
 from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import RenderingAdapter
@@ -80,16 +80,12 @@ class Completions(ChatCompletions):
     """Completions as an ``InboundApi``. Errors and streams look like those of chat completions."""
 
     name = "completions"
+    id_prefix = "cmpl-"
     selective = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
         return parse_completions_request(request.body)
-
-    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
-        """See ``InboundApi``."""
-        order = super().order(request, call, ts)
-        return msgspec.structs.replace(order, answer_id="cmpl-" + call[-24:])
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         """See ``InboundApi``."""
@@ -108,7 +104,7 @@ class Completions(ChatCompletions):
         if channel.overrides is not None:
             order = self.override(order, channel.overrides)
         order = fit_dialect(order, channel)
-        return AttemptPlan(RenderingAdapter(chat, CompletionRenderer, whole_renderer), order, native=False)
+        return AttemptPlan(RenderingAdapter(chat, CompletionRenderer, WholeCompletionRenderer), order, native=False)
 
 
 COMPLETIONS = Completions()
@@ -117,10 +113,6 @@ COMPLETIONS = Completions()
 def parse_completions_request(body: bytes) -> InboundRequest:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
     fields, mask = fields_of(body, LIMITS)
-    return _request(b"" if mask else body, fields, mask)
-
-
-def _request(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
     model = read_model(fields)
     given = read_field(fields, "prompt", _PROMPT, _PROMPT_WANTS)
     if given is None and not rawjson.is_null(fields.get("messages")):
@@ -141,7 +133,7 @@ def _request(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
     others = [fields[name] for name in fields.keys() - _CHECKED]
     bound = bound_of(texts, (), others, ())
     return InboundRequest(
-        body=body,
+        body=b"" if mask else body,
         fields=fields,
         mask=mask,
         model=model,
@@ -149,7 +141,6 @@ def _request(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
         include_usage=options is not None and rawjson.maybe(options.get("include_usage")) is True,
         choices=choices * prompts,
         output_cap=cap or USUAL_OUTPUT,
-        plain=False,
         input_bound=tokens + bound.tokens + MESSAGE_TOKENS,
         media=bound.media,
         output_rule=completions_limit,

@@ -12,7 +12,6 @@ from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, count_tokens
 from gateway.domain.rawjson import Fields
-from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions, missing_input, read_field, read_model, read_number
 from gateway.inbound.embeddings.gemini import GeminiEmbeddings
@@ -59,10 +58,6 @@ class Embeddings(ChatCompletions):
         """See ``InboundApi``."""
         return parse_embeddings_request(request.body)
 
-    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
-        """See ``InboundApi``."""
-        return Order(fields=request.fields, body=request.body, model=request.model)
-
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         """See ``InboundApi``."""
         if channel.dialect not in _ADAPTERS:
@@ -85,12 +80,6 @@ class Embeddings(ChatCompletions):
 EMBEDDINGS = Embeddings()
 
 
-def parse_embeddings_request(body: bytes) -> InboundRequest:
-    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    fields, mask = fields_of(body, LIMITS)
-    return _request(b"" if mask else body, fields, mask)
-
-
 def without(overrides: Overrides, names: frozenset[str]) -> Overrides:
     """The owner's parameters except for some."""
     return msgspec.structs.replace(
@@ -100,7 +89,9 @@ def without(overrides: Overrides, names: frozenset[str]) -> Overrides:
     )
 
 
-def _request(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
+def parse_embeddings_request(body: bytes) -> InboundRequest:
+    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
+    fields, mask = fields_of(body, LIMITS)
     model = read_model(fields)
     tokens = _check_input(fields)
     read_number(fields, "dimensions", MOST_DIMENSIONS)
@@ -110,15 +101,10 @@ def _request(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
     others = [fields[name] for name in fields.keys() - _CHECKED]
     bound = bound_of([] if tokens else [fields["input"]], (), others, ())
     return InboundRequest(
-        body=body,
+        body=b"" if mask else body,
         fields=fields,
         mask=mask,
         model=model,
-        stream=False,
-        include_usage=False,
-        choices=1,
-        output_cap=None,
-        plain=False,
         input_bound=tokens + bound.tokens - (-repeated // BOUND_BYTES_PER_TOKEN),
         media=bound.media,
         output_rule=no_output,

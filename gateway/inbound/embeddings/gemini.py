@@ -12,13 +12,10 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.errors import InternalError
 from gateway.domain.rawjson import Fields
-from gateway.inbound.embeddings.openai import Vector, answer_of, failure_of, in_order, input_count, numbers
+from gateway.inbound.embeddings.openai import EmbeddingsAdapter, Vector, answer_of, in_order, input_count, numbers
 from gateway.upstream.adapter import (
-    AnswerStream,
     AttemptFailed,
-    Failure,
     LearnedRefusals,
     Order,
     PreparedRequest,
@@ -36,7 +33,7 @@ UNDERSTOOD = frozenset({"model", "input", "encoding_format", "dimensions", "task
 """Fields with a counterpart."""
 
 
-class GeminiEmbeddings:
+class GeminiEmbeddings(EmbeddingsAdapter):
     """An ``Adapter`` for embeddings."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
@@ -60,14 +57,6 @@ class GeminiEmbeddings:
         dropped = tuple(field for field in order.fields if field not in UNDERSTOOD)
         return msgspec.structs.replace(prepared[0], more=tuple(prepared[1:]), dropped=dropped)
 
-    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``adapter.Adapter``: nothing is remembered."""
-        return 0
-
-    def stream(self, order: Order, channel: Channel) -> AnswerStream:
-        """See ``adapter.Adapter``: embeddings are never streamed."""
-        raise InternalError("embeddings are never streamed")
-
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         body = body.strip()
@@ -83,10 +72,6 @@ class GeminiEmbeddings:
         except ValueError as error:
             msg = f"it has no embeddings: {str(error) or excerpt(body)}"
             raise AttemptFailed(bad_response(channel, msg)) from error
-
-    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``adapter.Adapter``."""
-        return failure_of(channel, status, headers, body, "embeddings")
 
 
 def _request(text: msgspec.Raw, fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:

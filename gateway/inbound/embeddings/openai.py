@@ -20,6 +20,7 @@ from gateway.domain.errors import InternalError
 from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import (
+    Adapter,
     AnswerStream,
     AttemptFailed,
     Buffer,
@@ -45,7 +46,26 @@ _TYPE = "f"
 """32 bits each, little-endian in base64."""
 
 
-class OpenAIEmbeddings:
+class EmbeddingsAdapter(Adapter):
+    """What adapters for embeddings have in common."""
+
+    def stream(self, order: Order, channel: Channel) -> AnswerStream:
+        """See ``adapter.Adapter``."""
+        raise InternalError("embeddings are never streamed")
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """See ``adapter.Adapter``. A channel that lacks only this API is not at fault."""
+        error = read_error(body)
+        found = classify(channel, status, error, headers)
+        if status not in NO_PATH or found.kind is FailureKind.MISSING or found.kind is FailureKind.AUTH:
+            return found
+        text = f"channel '{channel.name}': the upstream does not offer embeddings (HTTP {status}: {error.message})"
+        return msgspec.structs.replace(
+            found, kind=FailureKind.MISSING, code="model_not_found", text=UpstreamText(text), param="model"
+        )
+
+
+class OpenAIEmbeddings(EmbeddingsAdapter):
     """An ``Adapter`` for embeddings; also for ``mock``, which answers in the same form."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
@@ -58,14 +78,6 @@ class OpenAIEmbeddings:
         dropped = tuple(name for name in learned.dropped if name in order.fields)
         return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=rawjson.encode(fields), dropped=dropped)
 
-    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``adapter.Adapter``: nothing is remembered."""
-        return 0
-
-    def stream(self, order: Order, channel: Channel) -> AnswerStream:
-        """See ``adapter.Adapter``: embeddings are never streamed."""
-        raise InternalError("embeddings are never streamed")
-
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         body = body.strip().removeprefix(b"\xef\xbb\xbf")
@@ -73,22 +85,6 @@ class OpenAIEmbeddings:
             return _read_answer(body, order, channel)
         except ValueError as error:
             raise AttemptFailed(bad_response(channel, f"it has no embeddings: {error}")) from error
-
-    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``adapter.Adapter``."""
-        return failure_of(channel, status, headers, body, "embeddings")
-
-
-def failure_of(channel: Channel, status: int, headers: Mapping[str, str], body: bytes, api: str) -> Failure:
-    """What an answer of another status than 2xx means. A channel that lacks only this API is not at fault."""
-    error = read_error(body)
-    found = classify(channel, status, error, headers)
-    if status not in NO_PATH or found.kind is FailureKind.MISSING or found.kind is FailureKind.AUTH:
-        return found
-    text = f"channel '{channel.name}': the upstream does not offer {api} (HTTP {status}: {error.message})"
-    return msgspec.structs.replace(
-        found, kind=FailureKind.MISSING, code="model_not_found", text=UpstreamText(text), param="model"
-    )
 
 
 class Vector(msgspec.Struct):

@@ -6,7 +6,6 @@ made of the client's own mistake is passed on in the vendor's words: Claude Code
 what was refused.
 """
 
-from collections.abc import Mapping
 from functools import partial
 
 import msgspec
@@ -14,15 +13,14 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
-from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
-from gateway.inbound.chat.api import CHAT, error_object
+from gateway.inbound.chat.api import error_object
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.messages.conversation import translate_messages
 from gateway.inbound.messages.deferred_tools import without_deferred_tools
 from gateway.inbound.messages.native import MessagesRelay, native_order
-from gateway.inbound.messages.render import MessagesRenderer, render_message, write_event
+from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
 from gateway.inbound.messages.request import parse_messages_request, prompt_of
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.stream_rules import MessagesRules
@@ -33,8 +31,6 @@ from gateway.upstream.vendors import LOCAL, vendor_of
 OVERLOADED = 529
 NO_THREADS = "thread_unsupported_request"
 """Anthropic's code for a request that cannot have a thread: its SDKs then send the whole conversation without one."""
-HINT_PERCENT = 60
-"""Of the upper estimate of the input: what clients see before the input is reported is rather too low."""
 
 _TYPES = {
     400: "invalid_request_error",
@@ -59,6 +55,7 @@ class Messages(InboundApi):
     stream_type = "text/event-stream; charset=utf-8"
     keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
     id_headers: tuple[str, ...] = ("x-request-id", "request-id")
+    id_prefix = "msg_"
     stream_rules = MessagesRules
     sticky = True
     obstacle_code = NO_THREADS
@@ -96,21 +93,6 @@ class Messages(InboundApi):
         """See ``InboundApi``."""
         return lower_limit(request, ("max_tokens",), limit)
 
-    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
-        """See ``InboundApi``."""
-        return Order(
-            fields=request.fields,
-            body=request.body,
-            model=request.model,
-            stream=request.stream,
-            include_usage=True,
-            answer_id="msg_" + call[-24:],
-            created=ts // 1000,
-            forward=request.forward,
-            query=request.query,
-            input_hint=request.input_bound * HINT_PERCENT // 100,
-        )
-
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
         if channel.dialect is Dialect.ANTHROPIC:
@@ -122,13 +104,9 @@ class Messages(InboundApi):
         adapter = RenderingAdapter(
             chat,
             lambda order: MessagesRenderer(order, names, muted=translation.muted),
-            lambda order, _, events: render_message(order, events, names, muted=translation.muted),
+            lambda order: WholeMessageRenderer(order, names, muted=translation.muted),
         )
         return AttemptPlan(adapter, finish_translation(translation.order, channel), native=False)
-
-    def comment(self, facts: Mapping[str, str]) -> bytes:
-        """See ``InboundApi``: SSE comments."""
-        return CHAT.comment(facts)
 
     def status(self, error: GatewayError) -> int:
         """See ``InboundApi``."""

@@ -1,7 +1,6 @@
 """Content blocks of Messages, and the JSON strings in them, for their translation."""
 
 import re
-from typing import TypeVar
 
 import msgspec
 
@@ -9,9 +8,8 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart
 from gateway.domain.errors import BadRequest
 from gateway.domain.rawjson import NULL
+from gateway.inbound.json_body import read_typed
 from gateway.upstream.translate.request import unsupported_param
-
-T = TypeVar("T")
 
 _BILLING = b'"x-anthropic-billing-header:'
 _BILLING_LINE = re.compile(rb'"x-anthropic-billing-header:(?:[^"\\]|\\[^n])*(?:\\n)*')
@@ -56,12 +54,12 @@ class MessagesTurn(msgspec.Struct, gc=False):
 
 _BLOCKS = msgspec.json.Decoder(list[ContentBlock])
 _TURNS = msgspec.json.Decoder(list[MessagesTurn])
-_SOURCE = msgspec.json.Decoder(BlockSource)
+SOURCE = msgspec.json.Decoder(BlockSource)
 
 
 def turns_in(messages: msgspec.Raw) -> list[MessagesTurn]:
     """The messages. Raises BadRequest."""
-    return decode_field(_TURNS, messages, "messages")
+    return read_typed(_TURNS, messages, "messages")
 
 
 def without_billing(block: ContentBlock, *, first: bool) -> ContentBlock | None:
@@ -89,7 +87,7 @@ def blocks_in(content: msgspec.Raw, where: str) -> list[ContentBlock]:
         return []
     if start == b'"':
         return [ContentBlock("text", text=content)]
-    return decode_field(_BLOCKS, content, where)
+    return read_typed(_BLOCKS, content, where)
 
 
 def lenient_blocks(content: msgspec.Raw) -> list[ContentBlock]:
@@ -100,14 +98,9 @@ def lenient_blocks(content: msgspec.Raw) -> list[ContentBlock]:
         return []
 
 
-def source_of(block: ContentBlock, where: str) -> BlockSource:
-    """The source of an image or a document. Raises BadRequest."""
-    return decode_field(_SOURCE, block.source, f"{where}.source")
-
-
 def media_of(block: ContentBlock, where: str, name: str = "") -> MediaPart:
     """An image, or a document with a name. Raises BadRequest for what only the vendor can open."""
-    source = source_of(block, where)
+    source = read_typed(SOURCE, block.source, f"{where}.source")
     if source.type == "url" and not name:
         return MediaPart(url=_string(source.url, f"{where}.source.url"), cache=block.cache_control, where=where)
     if source.type != "base64":
@@ -120,21 +113,3 @@ def _string(raw: msgspec.Raw, where: str) -> str:
     if bytes(memoryview(raw)[:1]) != b'"':
         raise BadRequest(f"{where} must be a string", code="invalid_type", param=where)
     return rawjson.text(raw)
-
-
-def items_of(raw: msgspec.Raw, where: str) -> list[msgspec.Raw]:
-    """The items of an array. Raises BadRequest."""
-    try:
-        return rawjson.items(raw)
-    except ValueError as error:
-        raise BadRequest(f"{where} must be an array", code="invalid_type", param=where) from error
-
-
-def decode_field(decoder: "msgspec.json.Decoder[T]", raw: msgspec.Raw, where: str) -> T:
-    """The value of a field. Raises BadRequest that names the place at fault."""
-    try:
-        return decoder.decode(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
-        what, _, path = str(error).partition(" - at `$")
-        place = (where + path.rstrip("`")).lstrip(".")
-        raise BadRequest(f"{place}: {what}", code="invalid_type", param=place) from error

@@ -20,14 +20,15 @@ from gateway.domain.conversation import (
 )
 from gateway.domain.errors import BadRequest
 from gateway.domain.rawjson import NULL, Fields
+from gateway.inbound.json_body import read_typed
 from gateway.inbound.messages.blocks import (
+    SOURCE,
     ContentBlock,
     MessagesTurn,
     blocks_in,
     has_text,
     lenient_blocks,
     media_of,
-    source_of,
     string_or_empty,
     turns_in,
     without_billing,
@@ -171,7 +172,7 @@ def _text(block: ContentBlock) -> TextPart:
 
 
 def _document(block: ContentBlock, where: str) -> TextPart | MediaPart:
-    source = source_of(block, where)
+    source = read_typed(SOURCE, block.source, f"{where}.source")
     title = [string_or_empty(block.title)]
     if source.type == "text":
         return TextPart(raw=join_texts([*title, source.data]), cache=block.cache_control)

@@ -17,25 +17,32 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.rawjson import Fields
-from gateway.inbound.messages.native_answer import MessagesReader
-from gateway.inbound.relay import ChatWords, NativeStream, edit_request, native_body, native_failure, native_headers
+from gateway.inbound.messages.native_answer import MessageTap, assemble
+from gateway.inbound.relay import (
+    ChatWords,
+    NativeStream,
+    edit_request,
+    events_in,
+    native_body,
+    native_failure,
+    native_headers,
+)
 from gateway.inbound.sealed import PREFIX
 from gateway.upstream.adapter import (
-    AttemptFailed,
+    Adapter,
     Failure,
     LearnedRefusals,
     Order,
     PreparedRequest,
-    RequestWriter,
     UpstreamText,
     WholeAnswer,
 )
+from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.anthropic.request import VERSION, root
-from gateway.upstream.failures import REJECTED, bad_response, truncation
-from gateway.upstream.framing import BLANK, is_stream, parse
+from gateway.upstream.failures import REJECTED
+from gateway.upstream.framing import is_stream
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.output_limit import STANDARD_FIELDS
-from gateway.upstream.translate.transcript import object_of
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/v1/messages"
@@ -148,11 +155,11 @@ def lower_cap(fields: Fields, served: ServedModel) -> Fields:
     return {"max_tokens": rawjson.raw(most)} if most is not None and type(cap) is int and cap > most else {}
 
 
-class MessagesRelay:
-    """Implements ``adapter.Adapter`` for one attempt."""
+class MessagesRelay(Adapter):
+    """How such a channel is called, for one attempt."""
 
-    def __init__(self, dialect: RequestWriter) -> None:
-        """``dialect`` is the dialect's adapter for chat completions: it reads failures."""
+    def __init__(self, dialect: DialectAdapter) -> None:
+        """``dialect`` is the channel's: it reads failures, and what is not content of an answer."""
         self._dialect = dialect
         self._renamed = False
         """The channel calls the model something else."""
@@ -162,20 +169,16 @@ class MessagesRelay:
         self._renamed = served.upstream_name != order.model
         return native_request(order, channel, served)
 
-    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``adapter.Adapter``."""
-        return 0
-
     def stream(self, order: Order, channel: Channel) -> NativeStream:
         """See ``adapter.Adapter``."""
-        return NativeStream(order, channel, self._reader(order, channel))
+        return NativeStream(order, channel, self._tap(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
-        reader = self._reader(order, channel)
+        tap = self._tap(order, channel)
         if is_stream(body):
-            body = assemble(body, reader, channel)
-        return reader.read_whole(body)
+            body = assemble(events_in(body, NativeStream(order, channel, tap)))
+        return tap.read_whole(body)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """See ``adapter.Adapter``. The API is not lacking: this dialect has no other."""
@@ -188,11 +191,12 @@ class MessagesRelay:
             )
         return msgspec.structs.replace(found, lacks_api=False, may_lack_api=False)
 
-    def _reader(self, order: Order, channel: Channel) -> "MessagesReader":
-        reader = MessagesReader(order, channel, order.model if self._renamed else "")
+    def _tap(self, order: Order, channel: Channel) -> MessageTap:
+        model = order.model if self._renamed else ""
+        tap = MessageTap(order, channel, self._dialect.reader(order, channel), model)
         if "tool_choice" in order.fields and _is_choice_ignored(order, channel):
-            reader.noted = (CHOICE_IGNORED,)
-        return reader
+            tap.noted = (CHOICE_IGNORED,)
+        return tap
 
 
 def _about_state(body: bytes) -> str | None:
@@ -210,72 +214,3 @@ def _is_choice_ignored(order: Order, channel: Channel) -> bool:
         return False
     choice = rawjson.maybe(order.fields["tool_choice"])
     return isinstance(choice, dict) and choice.get("type") != "auto"
-
-
-def assemble(body: bytes, reader: MessagesReader, channel: Channel) -> bytes:
-    """The message that events bring which came although none were asked for. Raises AttemptFailed."""
-    message: dict[str, Any] = {}
-    blocks: dict[int, dict[str, Any]] = {}
-    for part in filter(None, body.replace(b"\r\n", b"\n").split(BLANK)):
-        event = parse(part)
-        if event is None:
-            continue
-        try:
-            reader.take(event)
-            _add_event(message, blocks, rawjson.value(event.data))
-        except ValueError as error:
-            raise AttemptFailed(bad_response(channel, "an event of the stream is not valid")) from error
-        if reader.failure is not None:
-            raise AttemptFailed(reader.failure)
-    if not (reader.complete or reader.ended):
-        raise AttemptFailed(truncation(channel, "its last event did not come"))
-    for block in blocks.values():
-        given = block.pop("partial", block.get("input"))
-        if isinstance(given, str):
-            given = object_of(given) if given.strip() else {}
-        if given is not None or "input" in block:
-            block["input"] = given or {}
-    message["stop_reason"] = message.get("stop_reason") or "end_turn"
-    return rawjson.encode({**message, "content": [blocks[index] for index in sorted(blocks)]})
-
-
-def _add_event(message: dict[str, Any], blocks: dict[int, dict[str, Any]], event: dict[str, Any]) -> None:
-    """Raises ValueError if the event is not what its type says."""
-    match event.get("type"):
-        case "message_start":
-            message |= _object(event, "message")
-        case "content_block_start":
-            blocks[_index(event)] = dict(_object(event, "content_block"))
-        case "content_block_delta":
-            _add_delta(blocks.setdefault(_index(event), {}), _object(event, "delta"))
-        case "message_delta" | "message_stop":
-            message |= _object(event, "delta")
-            usage = {name: value for name, value in _object(event, "usage").items() if value is not None}
-            message["usage"] = {**_object(message, "usage"), **usage}
-
-
-def _add_delta(block: dict[str, Any], delta: dict[str, Any]) -> None:
-    """Texts grow; of anything else the last one counts."""
-    for name, piece in delta.items():
-        if name == "citation":
-            known = block.get("citations")
-            block["citations"] = [*(known if isinstance(known, list) else ()), piece]
-        elif name != "type":
-            place = "partial" if name == "partial_json" else name
-            known = block.get(place)
-            block[place] = known + piece if isinstance(known, str) and isinstance(piece, str) else piece
-
-
-def _object(holder: dict[str, Any], name: str) -> dict[str, Any]:
-    """The object in a field; an empty one if there is none. Raises ValueError for anything else."""
-    found = holder.get(name)
-    if found is not None and not isinstance(found, dict):
-        raise ValueError(f"{name} is not an object")
-    return found or {}
-
-
-def _index(event: dict[str, Any]) -> int:
-    found = event.get("index")
-    if type(found) is not int:
-        raise ValueError("a block has no number")
-    return found

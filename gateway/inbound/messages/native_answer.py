@@ -1,59 +1,28 @@
 """Native answers of Messages: what the gateway reads of them aside, while their bytes pass as they are.
 
-It reads usage (running totals: later numbers replace earlier ones), counts the output, sees how the answer ends, and
-replaces the model's name. An answer that came in the other form than the one that was requested is turned into it.
+What frames the content (beginning, usage, end, errors) is read by the dialect's own reader; of the content the output
+is counted. The model's name is replaced. An answer that came in the other form than the one that was requested is
+turned into it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.answer import StopWord, UpstreamNamed, UsageSeen
 from gateway.domain.channel import Channel
-from gateway.domain.rawjson import Fields
+from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
-from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, WholeAnswer
+from gateway.inbound.rendering import NativeTap
+from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer
 from gateway.upstream.answer_errors import failure_in
-from gateway.upstream.answer_reader import no_answer
-from gateway.upstream.finish_words import finish_reason, unknown_word
+from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.framing import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.upstream.redaction.answers import Screen
-from gateway.upstream.usage_report import UsageReports
-
-
-class _Delta(msgspec.Struct, gc=False):
-    type: str | None = None
-    text: str | None = None
-    thinking: str | None = None
-    partial_json: str | None = None
-    stop_reason: str | None = None
-    usage: msgspec.Raw | None = None
-
-
-class _Block(msgspec.Struct, gc=False):
-    type: str = ""
-    name: str | None = None
-    text: str | None = None
-
-
-class _Event(msgspec.Struct, gc=False):
-    type: str = ""
-    index: int = 0
-    delta: _Delta | None = None
-    content_block: _Block | None = None
-    usage: msgspec.Raw | None = None
-
-
-def _count_block(tally: OutputCounter, block: _Block) -> None:
-    """Count what the start of a block brings."""
-    if block.type.endswith("tool_use"):
-        tally.tool()
-        tally.add(block.name or "")
-    elif block.text:
-        tally.add(block.text)
-
+from gateway.upstream.translate.transcript import object_of
 
 _CONTENT = {
     "text_delta": "text",
@@ -63,8 +32,8 @@ _CONTENT = {
     "citations_delta": "citation",
 }
 """The content of each kind of delta, which is never searched for secrets. It is all the output that they bring."""
-
-_EVENT = msgspec.json.Decoder(_Event)
+_COUNTED = ("name", "text", "thinking", "partial_json")
+"""Fields of blocks and deltas that the model wrote."""
 
 
 class _TextPiece(msgspec.Struct, frozen=True, tag_field="type", tag="text_delta", forbid_unknown_fields=True, gc=False):
@@ -90,37 +59,30 @@ class _PieceEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fa
 _PIECES = PieceDecoder(("content_block_delta",), _PieceEvent)
 
 
-class MessagesReader:
+class MessageTap(NativeTap):
     """Implements ``relay.NativeReader``."""
 
-    def __init__(self, order: Order, channel: Channel, model: str) -> None:
+    def __init__(self, order: Order, channel: Channel, reader: AnswerReader, model: str) -> None:
         """``model``: the public name, if the answer has another; else empty."""
-        self._order = order
-        self._channel = channel
+        super().__init__(order, channel, reader)
         self._model = model
-        self._reports = UsageReports(order.fields)
         self._open: int | None = None
         """Index of the block that is open."""
-        self._mended = False
-        """A whole answer is not passed on as it came."""
+        self._called = False
+        """The client's tools were called."""
         self.noted: tuple[str, ...] = ()
-        """Marks that do not come from the report."""
-        self.tally = OutputCounter()
-        self.complete = False
-        self.failure: Failure | None = None
-        self.finish = ""
-        self.ended = False
-        self.upstream_id = ""
+        """Marks that do not come from the answer."""
 
     @property
-    def reported(self) -> Usage | None:
-        """See ``adapter.AnswerStream``. Before the end only the input is known: the output is still a first number."""
-        return self._reports.usage(self.tally)
+    def finish(self) -> str:
+        """See ``adapter.AnswerStream``."""
+        found = super().finish
+        return "tool_calls" if self._called and found == "stop" else found
 
     @property
     def marks(self) -> tuple[str, ...]:
         """See ``adapter.AnswerStream``."""
-        return self.noted + self._reports.marks
+        return self.noted + super().marks
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """See ``relay.NativeReader``."""
@@ -131,84 +93,64 @@ class MessagesReader:
 
     def take(self, event: SSEEvent) -> bytes | None:
         """See ``relay.NativeReader``."""
-        data = event.data
-        try:
-            found = _EVENT.decode(data)
-        except (msgspec.DecodeError, RecursionError):  # a lone surrogate, or a field of another type
-            found = _lenient(rawjson.value(data))
-        match found.type:
+        fields = rawjson.fields(event.data)
+        match rawjson.maybe(fields.get("type")):
             case "content_block_delta":
-                delta = found.delta or _Delta()
-                self.tally.add(_output_of(delta, data))
-                return _cleaned_delta(event, _CONTENT.get(delta.type or "", ""), self._order.screen)
-            case "message_start":
-                return self._start(data)
+                self._count(_inner(fields, "delta"), event.data)
             case "content_block_start":
-                self._open = found.index
-                _count_block(self.tally, found.content_block or _Block())
+                index = rawjson.maybe(fields.get("index"))
+                self._open = index if type(index) is int else 0
+                self._count(_inner(fields, "content_block"))
             case "content_block_stop":
                 self._open = None
-            case "message_delta":
-                self._end(found)
-            case "message_stop":
-                self._end(found)
-                self.complete = True
-            case _ if (failure := failure_in(self._channel, rawjson.fields(data), event=event.name)) is not None:
-                self.failure = failure
-                return None
-        return _clean(event, self._order.screen)
+            case kind:
+                self.see(self.reader.read(event))
+                self.complete = self.reader.done
+                if self.failure is not None:
+                    return None
+                if kind == "message_start":
+                    return self._start(fields)
+        return _clean_event(event, fields, self._order.screen)
 
-    def _start(self, data: bytes) -> bytes | None:
-        fields = rawjson.fields(data)
-        message = rawjson.fields(fields.get("message", rawjson.NULL))
-        self._see(message, final=False)
+    def _count(self, holder: Fields, data: bytes = b"") -> None:
+        """Count what a block begins with, or a piece of it, whose event is ``data``: all of it if its kind is new."""
+        kind = rawjson.maybe(holder.get("type"))
+        kind = kind if isinstance(kind, str) else ""
+        if kind.endswith("tool_use"):
+            self.tally.tool()
+            self._called = self._called or kind == "tool_use"
+        texts = [text for name in _COUNTED if isinstance(text := rawjson.maybe(holder.get(name)), str)]
+        self.tally.add("".join(texts) if texts or kind in _CONTENT else data.decode("utf-8", "replace"))
+
+    def _start(self, fields: Fields) -> bytes | None:
+        message = _inner(fields, "message")
         edited = self._renamed(message)
-        if not self._order.screen.clean(fields) and edited is None:
+        if not self._order.screen.clean(fields) and edited == message:
             return None
-        return write_event(b"message_start", rawjson.encode({**fields, "message": edited or message}))
+        return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
 
-    def _see(self, message: Fields, *, final: bool) -> None:
-        """The id and the usage of a message."""
-        found = rawjson.maybe(message.get("id"))
-        if isinstance(found, str) and not self._order.screen.shows(found):
-            self.upstream_id = found
-        self._reports.see(message, final=final)
-
-    def _renamed(self, message: Fields) -> Fields | None:
-        """The message with the public name, and without secrets around its content; None if it stays as it came."""
-        around = {name: value for name, value in message.items() if name != "content"}
-        cleaned = self._order.screen.clean(around) | _clean_inside(around, "usage", self._order.screen)
+    def _renamed(self, message: Fields) -> Fields:
+        """The message with the public name, and without secrets around its content."""
+        screen = self._order.screen
+        edited = {name: value for name, value in message.items() if name != "content"}
+        screen.clean(edited)
+        if "usage" in edited and screen.hides(edited["usage"]):
+            edited["usage"] = rawjson.raw(screen.cleaned(_inner(edited, "usage"), ()))
         if "id" in message and not self.upstream_id:
-            around["id"], cleaned = rawjson.raw(self._order.answer_id), True
-        if not (self._model or cleaned):
-            return None
-        edited = {
-            name: around.get(name, value) for name, value in message.items() if name in around or name == "content"
-        }
+            edited["id"] = rawjson.raw(self._order.answer_id)
         if self._model:
             edited["model"] = rawjson.raw(self._model)
-        return edited
-
-    def _end(self, event: _Event) -> None:
-        for usage in (event.delta.usage if event.delta else None, event.usage):
-            if usage is not None and not rawjson.is_null(usage):
-                self._reports.see({"usage": usage})
-        if event.delta is not None and event.delta.stop_reason:
-            self._stop(event.delta.stop_reason)
-
-    def _stop(self, word: str) -> None:
-        self.finish, self.ended = finish_reason(word, tools=word == "tool_use"), True
-        self.noted = tuple(dict.fromkeys((*self.noted, *unknown_word(word))))
+        return {name: edited.get(name, raw) for name, raw in message.items() if name in edited or name == "content"}
 
     def read_whole(self, body: bytes) -> WholeAnswer:
         """A whole answer. Raises AttemptFailed."""
         message = self._message(body)
         edited = self._renamed(message)
-        if self.reported is None or not self.reported.output:
+        if self.tally.empty and (self.reported is None or not self.reported.output):
             for text in _texts(rawjson.maybe(message.get("content"))):
                 self.tally.add(text)
         return NativeWhole(
-            body=rawjson.encode(edited or message) if edited or self._mended else body,
+            body=body if edited == rawjson.fields(body.strip().removeprefix(_BOM)) else rawjson.encode(edited),
             reported=self.reported,
             finish=self.finish,
             upstream_id=self.upstream_id,
@@ -219,93 +161,52 @@ class MessagesReader:
     def _message(self, body: bytes) -> Fields:
         """The fields of a whole answer, read. Raises AttemptFailed if it is none."""
         try:
-            message = rawjson.fields(body.strip().removeprefix(b"\xef\xbb\xbf"))
+            message = rawjson.fields(body.strip().removeprefix(_BOM))
         except ValueError as error:
             raise no_answer(body, self._channel) from error
-        mark = bytes(memoryview(message.get("content", rawjson.NULL))[:1])
+        mark = bytes(memoryview(message.get("content", NULL))[:1])
         if mark == b'"':  # a text without its block
-            self._mended = True
             message["content"] = rawjson.raw([{"type": "text", "text": message["content"]}])
-            mark = b"["
-        if mark != b"[":
+        elif mark != b"[":
             failure = failure_in(self._channel, message)
             raise no_answer(body, self._channel) if failure is None else AttemptFailed(failure)
-        self._see(message, final=True)
-        word = rawjson.maybe(message.get("stop_reason"))
-        self._stop(word if isinstance(word, str) else "")
+        name, word = (rawjson.maybe(message.get(name)) for name in ("id", "stop_reason"))
+        word = word if isinstance(word, str) and word else "end_turn"
+        self._called = word == "tool_use"
+        self.see((UsageSeen(message), UpstreamNamed(name if isinstance(name, str) else ""), StopWord(word)))
         return message
 
     def replay(self, body: bytes) -> bytes:
         """See ``relay.NativeReader``."""
-        message = self._message(body)
-        message = self._renamed(message) or message
+        message = self._renamed(self._message(body))
         try:
             blocks = rawjson.objects(message["content"])
         except ValueError as error:
             raise no_answer(body, self._channel) from error
         start: dict[str, object] = {**message, "content": [], "stop_reason": None, "stop_sequence": None}
-        out = [write_event(b"message_start", rawjson.encode({"type": "message_start", "message": start}))]
+        out = [_event("message_start", message=start)]
         for index, block in enumerate(blocks):
-            out += _replay(index, block)
-        end = {name: message.get(name, rawjson.NULL) for name in ("stop_reason", "stop_sequence")}
-        last = {"type": "message_delta", "delta": end, "usage": message.get("usage", rawjson.raw({"output_tokens": 0}))}
+            out += _events_of(index, block)
+        end = {name: message.get(name, NULL) for name in ("stop_reason", "stop_sequence")}
+        usage = message.get("usage", rawjson.raw({"output_tokens": 0}))
         self.complete = True
-        return b"".join([*out, write_event(b"message_delta", rawjson.encode(last))])
+        return b"".join([*out, _event("message_delta", delta=end, usage=usage)])
 
     def cut_short(self) -> bytes:
         """See ``relay.NativeReader``."""
-        out = b""
-        if self._open is not None:
-            stop = {"type": "content_block_stop", "index": self._open}
-            out = write_event(b"content_block_stop", rawjson.encode(stop))
-        if self.finish:
+        out = b"" if self._open is None else _event("content_block_stop", index=self._open)
+        if self.ended:
             return out
+        self.see((StopWord("max_tokens"),))
         delta = {"stop_reason": "max_tokens", "stop_sequence": None}
-        last = {"type": "message_delta", "delta": delta, "usage": {"output_tokens": self.tally.tokens()}}
-        return out + write_event(b"message_delta", rawjson.encode(last))
+        return out + _event("message_delta", delta=delta, usage={"output_tokens": self.tally.tokens()})
 
     def closing(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``relay.NativeReader``."""
-        return write_event(b"message_stop", b'{"type":"message_stop"}')
+        return _event("message_stop")
 
 
-def _output_of(delta: _Delta, data: bytes) -> str:
-    """A piece of the output. Of a kind that is not known here all of the event counts."""
-    text = delta.text or delta.thinking or delta.partial_json or ""
-    return text if text or delta.type in _CONTENT else data.decode("utf-8", "replace")
-
-
-def _clean(event: SSEEvent, screen: Screen) -> bytes | None:
-    """An event around the content without the secrets in it; None if it has none."""
-    if not screen.hides(msgspec.Raw(event.data)):
-        return None
-    fields = rawjson.fields(event.data)
-    for name in ("content_block", "delta", "usage"):
-        _clean_inside(fields, name, screen)
-    screen.clean(fields)
-    return write_event(event.name or b"message", rawjson.encode(fields))
-
-
-def _cleaned_delta(event: SSEEvent, content: str, screen: Screen) -> bytes | None:
-    """A piece without the secrets around its content; of a kind that is not known nothing is content."""
-    if not screen.hides(msgspec.Raw(event.data)):
-        return None
-    fields = rawjson.fields(event.data)
-    delta = rawjson.fields(fields.get("delta", msgspec.Raw(b"{}")))
-    fields = {**screen.cleaned(fields, {"delta", "type"}), "delta": rawjson.raw(screen.cleaned(delta, {content}))}
-    return write_event(event.name or b"message", rawjson.encode(fields))
-
-
-def _clean_inside(fields: Fields, name: str, screen: Screen) -> bool:
-    """Blank the secrets in the object of a field; whether there were any."""
-    try:
-        inner = rawjson.fields(fields.get(name, rawjson.NULL))
-    except ValueError:
-        return False
-    cleaned = screen.clean(inner)
-    if cleaned:
-        fields[name] = rawjson.raw(inner)
-    return cleaned
+_BOM = b"\xef\xbb\xbf"
 
 
 class NativeWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
@@ -316,59 +217,97 @@ class NativeWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
         return (self.body,)
 
 
-def _lenient(found: object) -> _Event:
-    """An event of which some field is not what it should be. Raises ValueError if it is not an object."""
-    if not isinstance(found, dict):
-        raise ValueError("not an event")  # noqa: TRY004 - one kind of error for what makes no sense
-    delta, block = found.get("delta"), found.get("content_block")
-    texts = {
-        name: delta[name] for name in _Delta.__struct_fields__ if isinstance(delta, dict) and _is_text(delta, name)
-    }
-    inner = {
-        name: block[name] for name in _Block.__struct_fields__ if isinstance(block, dict) and _is_text(block, name)
-    }
-    index = found.get("index")
-    return _Event(
-        type=str(found.get("type", "")),
-        index=index if type(index) is int else 0,
-        delta=_Delta(**texts),
-        content_block=_Block(**inner),
-        usage=rawjson.raw(found["usage"]) if isinstance(found.get("usage"), dict) else None,
-    )
+def _event(kind: str, **fields: object) -> bytes:
+    return write_event(kind.encode(), rawjson.encode({"type": kind, **fields}))
 
 
-def _is_text(holder: dict[str, Any], name: str) -> bool:
-    return isinstance(holder.get(name), str)
+def _inner(fields: Fields, name: str) -> Fields:
+    """The object in a field; an empty one if there is none."""
+    try:
+        return rawjson.fields(fields.get(name, NULL))
+    except ValueError:
+        return {}
+
+
+def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | None:
+    """An event without the secrets around its content; None if it has none. Of new kinds nothing is content."""
+    if not screen.hides(msgspec.Raw(event.data)):
+        return None
+    parts = {name: inner for name in ("content_block", "delta", "usage") if (inner := _inner(fields, name))}
+    out = screen.cleaned(fields, {"type", *parts})
+    for name, inner in parts.items():
+        out[name] = rawjson.raw(
+            screen.cleaned(inner, {"type", _CONTENT.get(str(rawjson.maybe(inner.get("type"))), "")})
+        )
+    return write_event(event.name or b"message", rawjson.encode(out))
 
 
 def _texts(content: object) -> Iterator[str]:
     """The texts of a whole answer's blocks, for an estimate."""
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict):
-            for name in ("text", "thinking", "name"):
-                if isinstance(block.get(name), str):
-                    yield block[name]
+            yield from (block[name] for name in _COUNTED if isinstance(block.get(name), str))
             if "input" in block:
                 yield rawjson.encode(block["input"]).decode()
 
 
-def _replay(index: int, block: Fields) -> Iterator[bytes]:
+def _events_of(index: int, block: Fields) -> Iterator[bytes]:
     """The events that a block would have come in."""
-    kind = rawjson.maybe(block.get("type"))
-    empty: dict[str, object] = dict(block)
-    pieces: list[dict[str, object]] = []
+    kind, empty = rawjson.maybe(block.get("type")), dict[str, object](block)
+    pieces: list[tuple[str, object]] = []
     if kind == "text":
-        pieces, empty["text"] = [{"type": "text_delta", "text": block.get("text", rawjson.NULL)}], ""
+        pieces, empty["text"] = [("text_delta", block.get("text", NULL))], ""
     elif kind == "thinking":
-        pieces = [{"type": "thinking_delta", "thinking": block.get("thinking", rawjson.NULL)}]
-        pieces.append({"type": "signature_delta", "signature": block.get("signature", rawjson.raw(""))})
+        pieces = [("thinking_delta", block.get("thinking", NULL))]
+        pieces.append(("signature_delta", block.get("signature", rawjson.raw(""))))
         empty |= {"thinking": "", "signature": ""}
     elif "input" in block:
-        text = bytes(block["input"]).decode("utf-8", "replace")
-        pieces, empty["input"] = [{"type": "input_json_delta", "partial_json": text}], {}
-    start: dict[str, object] = {"type": "content_block_start", "index": index, "content_block": empty}
-    yield write_event(b"content_block_start", rawjson.encode(start))
-    for delta in pieces:
-        event = {"type": "content_block_delta", "index": index, "delta": delta}
-        yield write_event(b"content_block_delta", rawjson.encode(event))
-    yield write_event(b"content_block_stop", rawjson.encode({"type": "content_block_stop", "index": index}))
+        pieces = [("input_json_delta", bytes(block["input"]).decode("utf-8", "replace"))]
+        empty["input"] = {}
+    yield _event("content_block_start", index=index, content_block=empty)
+    for delta, piece in pieces:
+        yield _event("content_block_delta", index=index, delta={"type": delta, _CONTENT[delta]: piece})
+    yield _event("content_block_stop", index=index)
+
+
+def assemble(events: Iterable[dict[str, Any]]) -> bytes:
+    """The message that a stream brought."""
+    message: dict[str, Any] = {}
+    blocks: dict[int, dict[str, Any]] = {}
+    for event in events:
+        place = number if type(number := event.get("index")) is int else 0
+        start, block, delta, usage = (_object(event, name) for name in ("message", "content_block", "delta", "usage"))
+        match event.get("type"):
+            case "message_start":
+                message |= start
+            case "content_block_start":
+                blocks[place] = block
+            case "content_block_delta":
+                _grow(blocks.setdefault(place, {}), delta)
+            case "message_delta" | "message_stop":
+                message |= delta
+                counts = {name: value for name, value in usage.items() if value is not None}
+                message["usage"] = _object(message, "usage") | counts
+    for block in blocks.values():
+        given = block.pop("partial_json", block.get("input"))
+        if isinstance(given, str):
+            given = object_of(given) if given.strip() else {}
+        if given is not None or "input" in block:
+            block["input"] = given or {}
+    message["stop_reason"] = message.get("stop_reason") or "end_turn"
+    return rawjson.encode({**message, "content": [blocks[place] for place in sorted(blocks)]})
+
+
+def _object(holder: dict[str, Any], name: str) -> dict[str, Any]:
+    found = holder.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _grow(block: dict[str, Any], delta: dict[str, Any]) -> None:
+    """Texts grow, and citations are a list; of anything else the last one counts."""
+    for name, piece in delta.items():
+        known = block.get(name)
+        if name == "citation":
+            block["citations"] = [*(block.get("citations") or ()), piece]
+        elif name != "type":
+            block[name] = known + piece if isinstance(known, str) and isinstance(piece, str) else piece

@@ -7,8 +7,8 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.domain.rawjson import Fields
-from gateway.inbound.messages.blocks import items_of
+from gateway.domain.rawjson import NULL, Fields
+from gateway.inbound.json_body import read_typed
 from gateway.upstream.translate.request import is_nothing
 
 PARAMETERS = frozenset(
@@ -31,6 +31,7 @@ _WORDS = {
 _EFFORTS = {"xhigh": "high", "max": "high"}
 """Efforts that many models with OpenAI's words do not know."""
 LOW_BUDGET, MEDIUM_BUDGET = 2048, 8192
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _TIERS = {"auto": "auto", "standard_only": "default"}
 
 
@@ -48,8 +49,8 @@ def translate_parameters(given: Fields) -> TranslatedParameters:
     """The parameters in the words of chat completions. Raises BadRequest."""
     out: Fields = {"max_completion_tokens": rawjson.raw(max(1, rawjson.value(given["max_tokens"])))}
     out |= {name: given[name] for name in ("temperature", "top_p", "top_k") if not rawjson.is_null(given.get(name))}
-    if stops := given.get("stop_sequences"):
-        out |= {"stop": stops} if not is_nothing(stops) and items_of(stops, "stop_sequences") else {}
+    if not is_nothing(stops := given.get("stop_sequences", NULL)) and read_typed(_LIST, stops, "stop_sequences"):
+        out["stop"] = stops
     words = dict(_WORDS)
     if (effort := _effort(given)) is not None:
         out["reasoning_effort"] = rawjson.raw(_EFFORTS.get(effort, effort))

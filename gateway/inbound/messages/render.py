@@ -8,7 +8,7 @@ A thinking block of another vendor ends with a signature of the gateway's own (`
 not send it back.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -28,14 +28,12 @@ from gateway.domain.answer import (
     RefusalPiece,
     TextPiece,
     ToolCallBegan,
-    join_strings,
 )
 from gateway.domain.usage import Usage
-from gateway.inbound.rendering import Renderer
+from gateway.inbound.renderer import Renderer, WholeBlock, WholeRenderer
 from gateway.inbound.sealed import PLAIN_SEAL, wrap
 from gateway.upstream.adapter import Order
 from gateway.upstream.anthropic.messages import TOOLS
-from gateway.upstream.translate.transcript import object_of
 
 _STOP_REASONS = {
     "stop": "end_turn",
@@ -44,7 +42,10 @@ _STOP_REASONS = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
-
+_End = tuple[str, str | None]
+_USUAL_END: _End = ("end_turn", None)
+_MUTED_END: _End = ("max_tokens", None)
+"""Of an answer that the client wants nothing of."""
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _EMPTY_BLOCKS = {
@@ -100,25 +101,14 @@ def _message(order: Order, content: list[Any], usage: dict[str, Any], reason: st
     }
 
 
-class _Ending:
-    """Why an answer ended, in the vendor's words."""
-
-    def __init__(self, *, muted: bool) -> None:
-        self.reason = "max_tokens" if muted else "end_turn"
-        self.stop_sequence: str | None = None
-        self._muted = muted
-        self._refused = False
-
-    def see(self, event: AnswerEvent) -> None:
-        """The events that bear on it."""
-        if isinstance(event, RefusalPiece):
-            self._refused = True
-        elif isinstance(event, AnswerFinished) and not self._muted:
-            self.reason = _STOP_REASONS.get(event.reason, "end_turn")
-            if self._refused and self.reason == "end_turn":
-                self.reason = "refusal"
-            elif event.stop_sequence is not None and self.reason == "end_turn":
-                self.reason, self.stop_sequence = "stop_sequence", event.stop_sequence
+def _ending(finish: AnswerFinished, *, refused: bool) -> _End:
+    """Why an answer ended, in the vendor's words, and the stop sequence that was hit."""
+    reason = _STOP_REASONS.get(finish.reason, "end_turn")
+    if reason != "end_turn":
+        return reason, None
+    if refused:
+        return "refusal", None
+    return ("end_turn", None) if finish.stop_sequence is None else ("stop_sequence", finish.stop_sequence)
 
 
 def _image(medium: Medium) -> dict[str, Any]:
@@ -149,7 +139,8 @@ class MessagesRenderer(Renderer):
         self._order = order
         self._names = names
         self._muted = muted
-        self._ending = _Ending(muted=muted)
+        self._ending = _MUTED_END if muted else _USUAL_END
+        self._refused = False
         self._index = -1
         """Of the block that was begun last."""
         self._open = ""
@@ -167,7 +158,6 @@ class MessagesRenderer(Renderer):
 
     def take(self, event: AnswerEvent) -> bytes:
         """See ``Renderer``."""
-        self._ending.see(event)
         if isinstance(event, AnswerBegan):
             return self._start(event.usage)
         return b"" if self._muted else self._render(event)
@@ -176,6 +166,7 @@ class MessagesRenderer(Renderer):
         out = b""
         match event:
             case TextPiece() | RefusalPiece() | ReasoningPiece():
+                self._refused = self._refused or isinstance(event, RefusalPiece)
                 out = self._add("thinking" if isinstance(event, ReasoningPiece) else "text", event.piece)
             case ReasoningSeal():
                 self._signed = True
@@ -190,12 +181,15 @@ class MessagesRenderer(Renderer):
                 out = self._delta("input", event.piece)
             case BlockEnded():
                 out = self._end()
+            case AnswerFinished():
+                self._ending = _ending(event, refused=self._refused)
         return out
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """See ``Renderer``. An answer without any block gets an empty one: clients call again for less."""
         out = b"" if self._index >= 0 or self._muted else self._ensure("text") + self._end()
-        delta = {"stop_reason": self._ending.reason, "stop_sequence": self._ending.stop_sequence}
+        reason, sequence = self._ending
+        delta = {"stop_reason": reason, "stop_sequence": sequence}
         last = {"type": "message_delta", "delta": delta, "usage": _final_usage(usage)}
         return out + write_event(b"message_delta", msgspec.json.encode(last)) + _STOP
 
@@ -243,59 +237,31 @@ class MessagesRenderer(Renderer):
         return seal + stop
 
 
-def render_message(
-    order: Order, events: list[AnswerEvent], names: Mapping[str, str], *, muted: bool = False
-) -> Callable[[Usage], bytes]:
-    """What writes a whole message once its usage is known."""
-    ending = _Ending(muted=muted)
-    for event in events:
-        ending.see(event)
-    content = [] if muted else _content(events, names)
+class WholeMessageRenderer(WholeRenderer):
+    """A whole message. What comes of one kind in one piece is one block."""
 
-    def write(usage: Usage) -> bytes:
+    def __init__(self, order: Order, names: Mapping[str, str], *, muted: bool = False) -> None:
+        """See ``MessagesRenderer``."""
+        super().__init__(order)
+        self._names = names
+        self._muted = muted
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``Renderer``."""
         report = {**_opening_usage(usage), **_final_usage(usage)}
-        return rawjson.encode(_message(order, content, report, ending.reason, ending.stop_sequence))
+        if self._muted:
+            return rawjson.encode(_message(self._order, [], report, *_MUTED_END))
+        refused = any(block.kind is BlockKind.REFUSAL for block in self.blocks)
+        content = [part for block in self.blocks for part in self._parts(block)]
+        return rawjson.encode(_message(self._order, content, report, *_ending(self.finishes[0], refused=refused)))
 
-    return write
-
-
-def _content(events: list[AnswerEvent], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The blocks of a whole answer. What comes of one kind in one piece is one block."""
-    blocks: list[dict[str, Any]] = []
-    pieces: list[bytes] = []
-    more: dict[str, Any] = {}
-    """Of the block that is open."""
-    for event in events:
-        match event:
-            case TextPiece() | RefusalPiece() | ReasoningPiece() | ArgumentsPiece():
-                pieces.append(event.piece)
-            case ReasoningSeal():
-                more = {"signature": wrap(event.seal)}
-            case ToolCallBegan():
-                more = {"id": TOOLS.sent(event.id), "name": names.get(event.name, event.name)}
-            case Citation():
-                more.setdefault("citations", []).append(_citation(event))
-            case Medium():
-                blocks.append(_image(event))
-            case BlockEnded() if event.kind is not BlockKind.MEDIUM:
-                blocks.append({**_block(event.kind, msgspec.Raw(join_strings(pieces))), **more})
-                pieces, more = [], {}
-    return blocks
-
-
-def _block(kind: BlockKind, text: msgspec.Raw) -> dict[str, Any]:
-    """A block without what is in ``more``."""
-    if kind is BlockKind.REASONING:
-        return {"type": "thinking", "thinking": text, "signature": wrap(PLAIN_SEAL)}
-    if kind is BlockKind.TOOL_CALL:
-        return {"type": "tool_use", "id": "", "name": "", "input": _input(text)}
-    return {"type": "text", "text": text}
-
-
-def _input(arguments: msgspec.Raw) -> Any:
-    """The input as an object; what is none is kept as a text in one."""
-    text = rawjson.text(arguments)
-    found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
-    if not isinstance(found, dict):
-        return object_of(text) if text.strip() else {}
-    return msgspec.Raw(text.encode()) if text.isascii() else found
+    def _parts(self, block: WholeBlock) -> list[dict[str, Any]]:
+        if block.media:
+            return [_image(medium) for medium in block.media]
+        if (call := block.call) is not None:
+            name = self._names.get(call.name, call.name)
+            return [{"type": "tool_use", "id": TOOLS.sent(call.id), "name": name, "input": block.arguments}]
+        if block.kind is BlockKind.REASONING:
+            return [{"type": "thinking", "thinking": block.text, "signature": wrap(block.seal or PLAIN_SEAL)}]
+        citations = {"citations": [_citation(found) for found in block.citations]} if block.citations else {}
+        return [{"type": "text", "text": block.text, **citations}]

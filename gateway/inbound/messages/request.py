@@ -5,7 +5,7 @@ It also reads the client's own name of the conversation, and picks the headers t
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -14,9 +14,9 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_SIGNS, InputBound, bound_of, tokens_of
-from gateway.domain.rawjson import Fields
+from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
-from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input, read_field, read_model
+from gateway.inbound.chat.api import MAX_OUTPUT, check_model, decode_fields, is_plain, missing_input, read_field
 from gateway.inbound.json_body import fields_of
 from gateway.inbound.messages.native import CONTENT, lower_cap, native_order
 from gateway.inbound.relay import forwardable
@@ -41,30 +41,20 @@ class _Turn(msgspec.Struct, gc=False):
     role: str
 
 
-class _Metadata(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    user_id: str | None = None
-
-
 class _Thinking(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     type: str
     budget_tokens: int = 0
     display: str | None = None
 
 
-class _Regular(msgspec.Struct, gc=False):
-    """A request whose fields are as they should be; what is not text in them and not a limit hides neither."""
+class _MessagesFields(msgspec.Struct, gc=False):
+    """What the gateway itself reads of a request."""
 
-    model: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_MODEL)]
-    messages: Annotated[list[_Turn], msgspec.Meta(min_length=1)]
-    max_tokens: Annotated[int, msgspec.Meta(ge=0, le=MAX_OUTPUT)]
+    model: str | None = None
+    messages: list[_Turn] | msgspec.UnsetType = msgspec.UNSET
+    max_tokens: int | None = None
     stream: bool | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    stop_sequences: list[str] | None = None
-    service_tier: str | None = None
-    metadata: _Metadata | None = None
-    thinking: _Thinking | None = None
+    thinking: msgspec.Raw = NULL
 
 
 class _Thread(msgspec.Struct, gc=False):
@@ -73,42 +63,52 @@ class _Thread(msgspec.Struct, gc=False):
     previous_message_id: str | None = None
 
 
-_REGULAR = msgspec.json.Decoder(_Regular)
-_USUAL = CONTENT | frozenset(_Regular.__struct_fields__)
-"""Fields that need no closer look in a regular request."""
-_BARE = frozenset({"model", "max_tokens", "stream"})
-"""Those that are checked in any request."""
+_FIELDS = msgspec.json.Decoder(_MessagesFields)
+_THINKING = msgspec.json.Decoder(_Thinking | None)
 _THREAD = msgspec.json.Decoder(_Thread | None)
 _TURNS = msgspec.json.Decoder(list[_Turn])
-_FLAG = msgspec.json.Decoder(bool | None)
-_COUNT = msgspec.json.Decoder(int | None)
-_TURN_WANTS = {"[]": "an object with a role", "[].role": "a string"}
+_CHECKED = CONTENT | {"max_tokens", "stream", "thinking"}
+"""Fields that need no closer look: they are checked one by one."""
+_WANTS = {
+    "model": "a string",
+    "messages": "an array of objects with a role",
+    "messages[]": "an object with a role",
+    "messages[].role": "a string",
+    "max_tokens": "an integer",
+    "stream": "true, false or null",
+}
 
 
-def parse_messages_request(request: HttpRequest) -> InboundRequest:
-    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    body = request.body
-    fields, mask = fields_of(body)
-    try:
-        found = None if mask else _REGULAR.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        found = None
-    careful = found is None or (found.thinking is not None and found.thinking.budget_tokens > found.max_tokens)
-    found = found or _careful(fields)
-    bound = _input_bound(fields)
+def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> InboundRequest:
+    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault.
+
+    ``counts``: only its tokens are to be counted. It needs no ``max_tokens``.
+    """
+    fields, mask = fields_of(request.body)
+    found = decode_fields(_FIELDS, request.body, fields, _WANTS)
+    model = check_model(found.model)
     kept_id = _previous_message(fields) if "thread" in fields else ""
+    if found.messages is msgspec.UNSET:
+        raise missing_input(fields, "messages")
+    if not (found.messages or kept_id):
+        raise BadRequest("messages: at least one message is required", param="messages")
+    cap = 1 if counts and found.max_tokens is None else found.max_tokens
+    if cap is None:
+        raise BadRequest("max_tokens: Field required", code="missing_required_parameter", param="max_tokens")
+    if not 0 <= cap <= MAX_OUTPUT:
+        raise BadRequest(f"max_tokens is {cap}; it must be from 0 to {MAX_OUTPUT}", param="max_tokens")
+    bound = _input_bound(fields)
     return InboundRequest(
-        body=body,
+        body=request.body,
         fields=fields,
         mask=mask,
-        model=found.model,
-        stream=bool(found.stream),
-        include_usage=True,
-        choices=1,
-        output_cap=max(1, found.max_tokens),
-        plain=not careful and is_plain(fields, _USUAL),
+        model=model,
+        stream=bool(found.stream) and not counts,
+        output_cap=max(1, cap),
+        plain=_thinks_within(found.thinking, cap) and is_plain(fields, _CHECKED),
         input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
         media=bound.media,
+        prompt=prompt_of(fields) if counts and len(request.body) > LARGE else None,
         output_rule=messages_limit,
         remote_input=bool(kept_id),
         kept_id=kept_id,
@@ -118,26 +118,13 @@ def parse_messages_request(request: HttpRequest) -> InboundRequest:
     )
 
 
-def parse_count_request(request: HttpRequest) -> InboundRequest:
-    """The same for a request whose tokens are to be counted: it needs no ``max_tokens``."""
-    body = request.body
-    fields, mask = fields_of(body)
-    found = _careful({"max_tokens": rawjson.raw(1), **fields})
-    return InboundRequest(
-        body=body,
-        fields=fields,
-        mask=mask,
-        model=found.model,
-        stream=False,
-        include_usage=True,
-        choices=1,
-        output_cap=1,
-        plain=True,
-        input_bound=1,
-        prompt=prompt_of(fields) if len(body) > LARGE else None,
-        forward=forwardable(request.headers, _FORWARDED),
-        query=_query(request.target),
-    )
+def _thinks_within(thinking: msgspec.Raw, cap: int) -> bool:
+    """Whether nothing but the output limit bounds the thinking."""
+    try:
+        found = None if rawjson.is_null(thinking) else _THINKING.decode(thinking)
+    except msgspec.DecodeError:
+        return False
+    return found is None or found.budget_tokens <= cap
 
 
 def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
@@ -174,23 +161,6 @@ def _prompt(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[
         raw = fields[name]
         (schemas if any(form in bytes(raw) for form in _FORMS) else others).append(raw)
     return values, schemas, others
-
-
-def _careful(fields: Fields) -> _Regular:
-    """Field by field, so that the error names the one at fault."""
-    model = read_model(fields)
-    if "messages" not in fields:
-        raise missing_input(fields, "messages")
-    turns = read_field(fields, "messages", _TURNS, "an array of objects with a role", _TURN_WANTS)
-    if not turns and not ("thread" in fields and _previous_message(fields)):
-        raise BadRequest("messages: at least one message is required", param="messages")
-    cap = read_field(fields, "max_tokens", _COUNT, "an integer")
-    if cap is None:
-        raise BadRequest("max_tokens: Field required", code="missing_required_parameter", param="max_tokens")
-    if not 0 <= cap <= MAX_OUTPUT:
-        raise BadRequest(f"max_tokens is {cap}; it must be from 0 to {MAX_OUTPUT}", param="max_tokens")
-    stream = read_field(fields, "stream", _FLAG, "true, false or null")
-    return _Regular(model, turns or [], cap, stream)
 
 
 def _previous_message(fields: Fields) -> str:

@@ -14,6 +14,7 @@ from gateway.domain.conversation import ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
+from gateway.inbound.json_body import read_typed
 from gateway.upstream.openai.request import OPENAI_TOOLS
 from gateway.upstream.translate.request import unsupported_param
 
@@ -83,8 +84,8 @@ class _Choice(msgspec.Struct, gc=False):
     disable_parallel_tool_use: bool | None = None
 
 
-_TOOLS = msgspec.json.Decoder(list[_Tool])
-_CHOICE = msgspec.json.Decoder(_Choice)
+_TOOLS = msgspec.json.Decoder(list[_Tool] | None)
+_CHOICE = msgspec.json.Decoder(_Choice | None)
 
 
 class ReadTools(msgspec.Struct, frozen=True):
@@ -102,8 +103,8 @@ class ReadTools(msgspec.Struct, frozen=True):
 
 def read_tools(fields: Fields) -> ReadTools:
     """The tools. Raises BadRequest for what cannot be left out."""
-    tools = _decode(_TOOLS, fields.get("tools", NULL), "tools") or []
-    choice = _decode(_CHOICE, fields.get("tool_choice", NULL), "tool_choice")
+    tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
+    choice = read_typed(_CHOICE, fields.get("tool_choice", NULL), "tool_choice")
     found = [(tool, _offer(tool, f"tools.{position}")) for position, tool in enumerate(tools)]
     offers = tuple(offer for _, offer in found if offer is not None)
     lost = [tool for tool, offer in found if offer is None]
@@ -145,14 +146,3 @@ def _choice(choice: _Choice) -> ToolChoice:
         case "auto" | "none":
             return ToolChoice(mode=choice.type)
     raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")
-
-
-def _decode(decoder: Any, raw: msgspec.Raw, where: str) -> Any:
-    if rawjson.is_null(raw):
-        return None
-    try:
-        return decoder.decode(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
-        what, _, path = str(error).partition(" - at `$")
-        place = where + path.rstrip("`")
-        raise BadRequest(f"{place}: {what}", code="invalid_type", param=place) from error

@@ -1,47 +1,48 @@
 """Ollama's API (``POST /api/chat|generate|embed|embeddings``), for programs that offer nothing else.
 
-Requests become chat completions, completions or embeddings, and from there on are handled like those. Answers are
-streams of JSON lines unless the request says otherwise; there are no keep-alives, for every line must be JSON.
+Chats are translated for every channel; a prompt with a suffix becomes a request for completions, and one for vectors is
+handled as one for embeddings. Answers are streams of JSON lines unless the request says otherwise; there are no
+keep-alives, for every line must be JSON.
 Names may end with ``:latest``, as Ollama's own clients write them.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import ClassVar
 
 import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel
-from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.errors import GatewayError
+from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
-from gateway.inbound.chat.api import CHAT
-from gateway.inbound.chat.conversation import fit_dialect
+from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.completions.api import COMPLETIONS
+from gateway.inbound.completions.native import CompletionsRelay
 from gateway.inbound.embeddings.api import EMBEDDINGS
-from gateway.inbound.json_body import fields_of
+from gateway.inbound.json_body import fields_of, unmask
 from gateway.inbound.lower_limit import lower_limit
-from gateway.inbound.ollama.rendering import (
+from gateway.inbound.ollama.render import (
     CHAT_LINES,
     GENERATE_LINES,
-    CompletionLines,
     EmbeddingLines,
     LineRenderer,
     LineShape,
-    whole_line,
+    WholeLineRenderer,
 )
 from gateway.inbound.ollama.request import (
-    GivenDoc,
-    chat_request,
-    completion_request,
-    embedding_request,
-    generate_request,
+    completion_fields,
+    embedding_fields,
+    read_chat_request,
+    read_generate_request,
+    translate_ollama,
 )
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.output_limit import CAPS
-from gateway.upstream.overrides import apply_overrides
 
 LATEST = ":latest"
 
@@ -53,8 +54,6 @@ class _Ollama(InboundApi):
     respells = True
     stream_type = "application/x-ndjson"
     keep_alive = b""
-    id_headers: tuple[str, ...] = ("x-request-id",)
-    stream_rules = None
     timed = True
 
     def other_names(self, model: str) -> tuple[str, ...]:
@@ -64,10 +63,6 @@ class _Ollama(InboundApi):
     def comment(self, facts: Mapping[str, str]) -> bytes:
         """See ``InboundApi``: there is no way to write them."""
         return b""
-
-    def status(self, error: GatewayError) -> int:
-        """See ``InboundApi``."""
-        return error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
         """See ``InboundApi``."""
@@ -85,28 +80,21 @@ class OllamaChat(_Ollama):
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
-        doc = GivenDoc(read_object(request.body))
-        return _as_chat(request, chat_request(doc), doc)
+        return read_chat_request(*fields_of(request.body))
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
         """See ``InboundApi``."""
         return lower_limit(request, CAPS, limit)
 
-    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
-        """See ``InboundApi``."""
-        return _rename_model(CHAT.order(request, call, ts))
-
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """See ``InboundApi``."""
-        if channel.overrides is not None:
-            order = apply_overrides(order, channel.overrides)
-        return AttemptPlan(self.rendered(chat), fit_dialect(order, channel), native=False)
+        """See ``InboundApi``. Every channel gets it translated."""
+        return AttemptPlan(self.rendered(chat), finish_translation(translate_ollama(order), channel), native=False)
 
     def rendered(self, chat: DialectAdapter) -> RenderingAdapter:
         """The adapter that writes a chat's answers as lines."""
         shape = self.shape
         return RenderingAdapter(
-            chat, lambda order: LineRenderer(order, shape), lambda order, _, events: whole_line(order, shape, events)
+            chat, lambda order: LineRenderer(order, shape), lambda order: WholeLineRenderer(order, shape)
         )
 
 
@@ -118,10 +106,10 @@ class OllamaGenerate(OllamaChat):
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
-        doc = GivenDoc(read_object(request.body))
-        if doc.get("suffix") or doc.get("raw"):
-            return COMPLETIONS.parse(msgspec.structs.replace(request, body=rawjson.encode(completion_request(doc))))
-        return _as_chat(request, generate_request(doc), doc)
+        fields, mask = fields_of(request.body)
+        if rawjson.maybe(fields.get("suffix")) or rawjson.maybe(fields.get("raw")):
+            return COMPLETIONS.parse(_with_fields(request, completion_fields))
+        return read_generate_request(fields, mask)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         """See ``InboundApi``."""
@@ -132,7 +120,7 @@ class OllamaGenerate(OllamaChat):
         if "prompt" not in order.fields:
             return super().plan(order, channel, chat, lacking=lacking)
         plan = COMPLETIONS.plan(order, channel, chat, lacking=lacking)
-        adapter = CompletionLines(plan.adapter, self.shape) if plan.native else self.rendered(chat)
+        adapter = self.rendered(CompletionsRelay() if plan.native else chat)
         return AttemptPlan(adapter, plan.order, native=False)
 
 
@@ -147,12 +135,12 @@ class OllamaEmbed(_Ollama):
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
-        doc = embedding_request(read_object(request.body), single=self.single)
-        return EMBEDDINGS.parse(msgspec.structs.replace(request, body=rawjson.encode(doc)))
+        return EMBEDDINGS.parse(_with_fields(request, partial(embedding_fields, single=self.single)))
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """See ``InboundApi``."""
-        return _rename_model(EMBEDDINGS.order(request, call, ts))
+        order = super().order(request, call, ts)
+        return msgspec.structs.replace(order, fields={**order.fields, "model": rawjson.raw(order.model)}, body=b"")
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         """See ``InboundApi``."""
@@ -176,23 +164,8 @@ OLLAMA_EMBED = OllamaEmbed()
 OLLAMA_EMBEDDINGS = OllamaEmbeddings()
 
 
-def read_object(body: bytes) -> dict[str, Any]:
-    """A checked request. Raises BadRequest if it is not an object that may be decoded."""
-    fields_of(body)
-    found = rawjson.value(body)
-    if not isinstance(found, dict):
-        raise BadRequest("the body must be one JSON object", code="invalid_type")
-    return found
-
-
-def _rename_model(order: Order) -> Order:
-    """The order with the name of its model in its fields, if the client called it something else."""
-    name = rawjson.raw(order.model)
-    if order.fields["model"] == name:
-        return order
-    return msgspec.structs.replace(order, fields={**order.fields, "model": name}, body=b"")
-
-
-def _as_chat(request: HttpRequest, chat: dict[str, Any], doc: GivenDoc) -> InboundRequest:
-    parsed = CHAT.parse(msgspec.structs.replace(request, body=rawjson.encode(chat)))
-    return msgspec.structs.replace(parsed, include_usage=False, removed=doc.unread)
+def _with_fields(request: HttpRequest, change: Callable[[Fields], Fields]) -> HttpRequest:
+    """The request of another API that a request means. Raises BadRequest."""
+    fields, mask = fields_of(request.body)
+    body = rawjson.encode(change(fields))
+    return msgspec.structs.replace(request, body=unmask(body, mask) if mask else body)

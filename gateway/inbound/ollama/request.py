@@ -1,8 +1,8 @@
-"""Ollama's requests as those of OpenAI's APIs. What only a model server can use (``num_ctx``, ``keep_alive``) is left
-out and named.
+"""Ollama's requests: what they ask for in the words of chat completions, and their messages as a ``Conversation``.
 
-Its clients need no ids for tool calls. They get some here: a result belongs to the call that it names, else to the
-first call of its tool that has no result, else to the first call of any.
+What only a model server can use (``num_ctx``, ``keep_alive``) is left out and named. Clients need no ids for tool
+calls, and get some here: a result belongs to the call that it names, else to the first call of its tool that has no
+result, else to the first call of any.
 """
 
 import base64
@@ -12,32 +12,20 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
+from gateway.domain.conversation import CallPart, Conversation, MediaPart, ResultPart, TextPart, ThoughtPart
 from gateway.domain.errors import BadRequest
+from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.text import plain
+from gateway.inbound.api import InboundRequest
+from gateway.inbound.chat.api import read_chat, read_field
+from gateway.inbound.chat.tools import ChatFunction, ChatTool, call_arguments, read_tools
+from gateway.inbound.json_body import read_typed
+from gateway.inbound.media import image_of
+from gateway.upstream.adapter import Order
+from gateway.upstream.translate.request import is_nothing
+from gateway.upstream.translate.transcript import Transcript
 
-Doc = dict[str, Any]
-
-
-class GivenDoc(Doc):
-    """A request that knows which of its fields were read."""
-
-    def __init__(self, given: Doc) -> None:
-        super().__init__(given)
-        self._read = {"options"}
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The value of a field."""
-        self._read.add(name)
-        return super().get(name, default)
-
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """Names of the fields and options that have no counterpart."""
-        options = self["options"] if isinstance(self.get("options"), dict) else {}
-        names = [f"options.{name}" for name in options if name not in OPTIONS and name != LIMIT]
-        return (*(name for name, value in self.items() if name not in self._read and value not in _NOTHING), *names)
-
-
-_NOTHING: tuple[Any, ...] = (None, False, "", [])
 LIMIT = "num_predict"
 """The option that limits the output."""
 OPTIONS = (
@@ -45,6 +33,16 @@ OPTIONS = (
     "repeat_penalty",
 )
 """Options that have the same name elsewhere."""
+_READ = frozenset({"model", "stream", "options", "format", "think", "logprobs", "top_logprobs"})
+_IN_CHATS = _READ | {"messages", "tools"}
+_IN_PROMPTS = _READ | {"prompt", "system", "images", "suffix", "raw"}
+_WORDS = {
+    "max_tokens": f"options.{LIMIT}",
+    "reasoning_effort": "think",
+    "response_format": "format",
+    **{name: f"options.{name}" for name in OPTIONS},
+}
+"""The client's names of parameters."""
 _IMAGE_SIGNS = (
     (b"\x89PNG", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -56,73 +54,100 @@ _IMAGE_SIGNS = (
 _EFFORTS = frozenset({"low", "medium", "high"})
 
 
-def chat_request(doc: Doc) -> Doc:
-    """The chat completion of ``POST /api/chat``. Raises BadRequest."""
-    messages = doc.get("messages")
-    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        raise BadRequest("messages must be an array of objects", code="invalid_type", param="messages")
-    out = _common(doc)
-    out["messages"] = list(_messages(messages))
-    if tools := doc.get("tools"):
-        out["tools"] = tools
-    return out
+_TRUE, _EMPTY = msgspec.Raw(b"true"), msgspec.Raw(b'""')
 
 
-def generate_request(doc: Doc) -> Doc:
-    """The chat completion of ``POST /api/generate``. Raises BadRequest."""
-    system = _text(doc, "system")
-    turn: Doc = {"role": "user", "content": _text(doc, "prompt")}
-    if images := doc.get("images"):
-        turn["content"] = _with_images(turn["content"], images)
-    out = _common(doc)
-    out["messages"] = [*([{"role": "system", "content": system}] if system else ()), turn]
-    return out
+class _Message(msgspec.Struct, frozen=True, gc=False):
+    role: str = ""
+    content: msgspec.Raw = NULL
+    images: list[str] | None = None
+    thinking: msgspec.Raw = NULL
+    tool_calls: list[ChatTool] | None = None
+    tool_call_id: str | int | None = None
+    tool_name: str | None = None
 
 
-def completion_request(doc: Doc) -> Doc:
+_MESSAGES = msgspec.json.Decoder(list[_Message])
+_OPTIONS = msgspec.json.Decoder(Fields | None)
+
+
+def read_chat_request(given: Fields, mask: bytes) -> InboundRequest:
+    """A request to ``POST /api/chat``. Raises BadRequest."""
+    fields = _parameters(given)
+    fields |= {name: given[name] for name in ("messages", "tools") if name in given}
+    return _as_chat(given, mask, fields, _IN_CHATS)
+
+
+def read_generate_request(given: Fields, mask: bytes) -> InboundRequest:
+    """A request to ``POST /api/generate``, as a chat. Raises BadRequest."""
+    system, images = _text(given, "system"), given.get("images", NULL)
+    turns: list[dict[str, Any]] = [{"role": "user", "content": _text(given, "prompt"), "images": images}]
+    if not is_nothing(system):
+        turns.insert(0, {"role": "system", "content": system})
+    return _as_chat(given, mask, _parameters(given) | {"messages": rawjson.raw(turns)}, _IN_PROMPTS)
+
+
+def completion_fields(given: Fields) -> Fields:
     """The completion of ``POST /api/generate`` with ``suffix`` or ``raw``. Raises BadRequest."""
-    out = _common(doc)
+    fields = _parameters(given)
     for name in ("reasoning_effort", "response_format", "top_logprobs"):
-        out.pop(name, None)
-    out["prompt"] = _text(doc, "prompt")
-    if suffix := _text(doc, "suffix"):
-        out["suffix"] = suffix
-    return out
+        fields.pop(name, None)
+    fields["prompt"] = _text(given, "prompt")
+    if not is_nothing(suffix := _text(given, "suffix")):
+        fields["suffix"] = suffix
+    return fields
 
 
-def embedding_request(doc: Doc, *, single: bool) -> Doc:
+def embedding_fields(given: Fields, *, single: bool) -> Fields:
     """The request for embeddings of ``POST /api/embed``, or with ``single`` of ``POST /api/embeddings``."""
     name = "prompt" if single else "input"
-    given = doc.get(name)
-    if given is None or (single and not isinstance(given, str)):
+    text = given.get(name, NULL)
+    if rawjson.is_null(text) or (single and bytes(memoryview(text)[:1]) != b'"'):
         raise BadRequest(f"{name} must be a text{'' if single else ' or an array of texts'}", param=name)
-    out: Doc = {"model": doc.get("model"), "input": given, "encoding_format": "float"}
-    if doc.get("dimensions"):
-        out["dimensions"] = doc["dimensions"]
-    return out
+    fields = {"model": given.get("model", NULL), "input": text, "encoding_format": rawjson.raw("float")}
+    return fields | {name: given[name] for name in ("dimensions",) if rawjson.maybe(given.get(name))}
 
 
-def _common(doc: Doc) -> Doc:
+def translate_ollama(order: Order) -> Order:
+    """The order with its messages and tools as a conversation. Raises BadRequest."""
+    fields = {name: raw for name, raw in order.fields.items() if name not in ("messages", "tools")}
+    transcript = _transcript(order.fields["messages"])
+    tools, _ = read_tools({"tools": order.fields.get("tools", NULL)})
+    conversation = Conversation(turns=transcript.turns, tools=tools, words=_WORDS, marks=transcript.marks)
+    fields["model"] = rawjson.raw(order.model)
+    return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
+
+
+def _as_chat(given: Fields, mask: bytes, fields: Fields, known: frozenset[str]) -> InboundRequest:
+    """The request of these fields; ``known`` are those of the given ones that were read."""
+    if "messages" in fields:
+        _transcript(fields["messages"])
+    lost = [f"options.{name}" for name in _options(given) if name not in OPTIONS and name != LIMIT]
+    unread = [name for name, raw in given.items() if name not in known and not is_nothing(raw)]
+    found = read_chat(b"", fields, mask)
+    return msgspec.structs.replace(found, removed=(*unread, *lost))
+
+
+def _parameters(given: Fields) -> Fields:
     """What requests for text have in common."""
-    stream = doc.get("stream")
-    out: Doc = {"model": doc.get("model"), "stream": True if stream is None else stream}
-    options = doc.get("options")
-    if options is not None and not isinstance(options, dict):
-        raise BadRequest("options must be an object", code="invalid_type", param="options")
-    options = options or {}
-    out |= {name: options[name] for name in OPTIONS if options.get(name) is not None}
-    limit = options.get(LIMIT)
+    stream, options = given.get("stream", NULL), _options(given)
+    fields: Fields = {"model": given.get("model", NULL), "stream": _TRUE if rawjson.is_null(stream) else stream}
+    fields |= {name: options[name] for name in OPTIONS if not rawjson.is_null(options.get(name))}
+    limit = rawjson.maybe(options.get(LIMIT))
     if type(limit) is int and limit > 0:  # -1 and -2: no limit
-        out["max_tokens"] = limit
-    if (form := _form(doc.get("format"))) is not None:
-        out["response_format"] = form
-    if (effort := _effort(doc.get("think"))) is not None:
-        out["reasoning_effort"] = effort
-    out |= {name: doc[name] for name in ("logprobs", "top_logprobs") if doc.get(name)}
-    return out
+        fields["max_tokens"] = rawjson.raw(limit)
+    if (form := _form(rawjson.maybe(given.get("format")))) is not None:
+        fields["response_format"] = rawjson.raw(form)
+    if (effort := _effort(rawjson.maybe(given.get("think")))) is not None:
+        fields["reasoning_effort"] = rawjson.raw(effort)
+    return fields | {name: given[name] for name in ("logprobs", "top_logprobs") if rawjson.maybe(given.get(name))}
 
 
-def _form(given: object) -> Doc | None:
+def _options(given: Fields) -> Fields:
+    return read_field(given, "options", _OPTIONS, "an object") or {}
+
+
+def _form(given: object) -> dict[str, Any] | None:
     if given == "json":
         return {"type": "json_object"}
     if isinstance(given, dict):
@@ -142,87 +167,69 @@ def _effort(think: object) -> str | None:
     raise BadRequest("think must be true, false, low, medium or high", param="think")
 
 
-def _text(doc: Doc, name: str) -> str:
-    found = doc.get(name)
-    if found is None:
-        return ""
-    if not isinstance(found, str):
+def _text(holder: Fields, name: str) -> msgspec.Raw:
+    """A JSON string; an empty one if there is none. Raises BadRequest."""
+    return _checked_text(holder.get(name, NULL), name)
+
+
+def _checked_text(raw: msgspec.Raw, name: str) -> msgspec.Raw:
+    if rawjson.is_null(raw):
+        return _EMPTY
+    if bytes(memoryview(raw)[:1]) != b'"':
         raise BadRequest(f"{name} must be a string", code="invalid_type", param=name)
-    return found
+    return raw
 
 
-class _OpenCalls:
-    """Tool calls of the conversation that have no result yet."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._open: list[tuple[str, str]] = []
-        """Id and name of each."""
-
-    def add(self, given: object, name: str) -> str:
-        """The id of one more call."""
-        self._count += 1
-        call_id = given if isinstance(given, str) and given else f"call_{self._count}"
-        self._open.append((call_id, name))
-        return call_id
-
-    def answer(self, given: object, name: object) -> str:
-        """The id of the call that a result belongs to."""
-        found = (
-            next((one for one in self._open if one[0] == given), None)
-            or next((one for one in self._open if one[1] == name), None)
-            or next(iter(self._open), None)
-        )
-        if found is None:
-            return given if isinstance(given, str) and given else "call_0"
-        self._open.remove(found)
-        return found[0]
+def _transcript(messages: msgspec.Raw) -> Transcript:
+    """The turns of a conversation. Raises BadRequest."""
+    transcript = Transcript()
+    calls: dict[str, str] = {}
+    given = read_typed(_MESSAGES, messages, "messages")
+    for number, message in enumerate(given):
+        parts = _parts(message)
+        match message.role:
+            case "system" | "user":
+                transcript.add(message.role, parts)
+            case "assistant":
+                transcript.add("assistant", [*_thoughts(message), *parts, *_calls(message, calls, transcript)])
+            case "tool":
+                id, name = str(message.tool_call_id or ""), message.tool_name or ""
+                call_id, name = id if id in calls else "", name if name in calls.values() else ""
+                transcript.add("tool", [ResultPart(call_id=call_id, name=name, parts=tuple(parts))])
+            case _:
+                where = f"messages[{number}].role"
+                raise BadRequest(f"{where}: '{plain(message.role, 40)}' is not a role", param=where)
+    return transcript
 
 
-def _messages(messages: list[Doc]) -> Iterator[Doc]:
-    calls = _OpenCalls()
-    for number, message in enumerate(messages):
-        role = message.get("role")
-        if not isinstance(role, str):
-            where = f"messages[{number}].role"
-            raise BadRequest(f"{where} must be a string", code="invalid_type", param=where)
-        content = _text(message, "content")
-        out: Doc = {"role": role, "content": content}
-        if images := message.get("images"):
-            out["content"] = _with_images(content, images)
-        if thinking := _text(message, "thinking"):
-            out["reasoning_content"] = thinking
-        if role == "tool":
-            out["tool_call_id"] = calls.answer(message.get("tool_call_id"), message.get("tool_name"))
-        elif given := message.get("tool_calls"):
-            out["tool_calls"] = [_tool_call(call, calls) for call in given if isinstance(call, dict)]
-        yield out
+def _thoughts(message: _Message) -> list[ThoughtPart]:
+    text = _checked_text(message.thinking, "thinking")
+    return [] if is_nothing(text) else [ThoughtPart(text=text)]
 
 
-def _tool_call(call: Doc, calls: _OpenCalls) -> Doc:
-    function = call.get("function")
-    function = function if isinstance(function, dict) else {}
-    name, arguments = function.get("name"), function.get("arguments")
-    name = name if isinstance(name, str) else ""
-    written = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments or {}).decode()
-    inner = {"name": name, "arguments": written}
-    return {"id": calls.add(call.get("id"), name), "type": "function", "function": inner}
+def _calls(message: _Message, known: dict[str, str], transcript: Transcript) -> Iterator[CallPart]:
+    """The calls in a message. ``known`` are the names of all so far, by their ids."""
+    for call in message.tool_calls or ():
+        function = call.function or ChatFunction()
+        id = call.id or f"call_{len(known) + 1}"
+        known[id] = function.name
+        arguments = transcript.arguments(call_arguments(bytes(function.arguments)))
+        yield CallPart(id=id, name=function.name, arguments=arguments)
 
 
-def _with_images(text: str, images: object) -> list[Doc]:
-    if not isinstance(images, list) or not all(isinstance(image, str) for image in images):
-        raise BadRequest("images must be an array of base64 texts", code="invalid_type", param="images")
-    parts: list[Doc] = [{"type": "text", "text": text}] if text else []
-    return parts + [{"type": "image_url", "image_url": {"url": _data_url(image)}} for image in images]
+def _parts(message: _Message) -> list[TextPart | MediaPart]:
+    text = _checked_text(message.content, "content")
+    images = [_image(image) for image in message.images or ()]
+    return [*images] if images and is_nothing(text) else [TextPart(raw=text), *images]
 
 
-def _data_url(image: str) -> str:
-    """Of an image in base64, whose format its first bytes tell."""
+def _image(image: str) -> MediaPart:
+    """An image in base64, whose format its first bytes tell, or at an address."""
     if image.startswith(("data:", "http://", "https://")):
-        return image
+        return image_of(image, "images")
     try:
         head = base64.b64decode(image[:64], validate=True)
     except binascii.Error as error:
         raise BadRequest("images must be base64 texts", param="images") from error
     kind = next((kind for sign, kind in _IMAGE_SIGNS if head.startswith(sign)), "image/png")
-    return f"data:{kind};base64,{image}"
+    return MediaPart(type=kind, data=image, where="images")

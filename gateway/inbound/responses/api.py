@@ -9,20 +9,16 @@ not repeat are 400, and 429 without ``retry-after``.
 """
 
 import re
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import AnswerEvent
 from gateway.domain.channel import Channel
 from gateway.domain.errors import PASSED_STATUS, BadRequest, GatewayError, QuotaExceeded, TooLarge, UpstreamError
-from gateway.domain.units import CallId, Millis
-from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
-from gateway.inbound.chat.api import CHAT, error_object
+from gateway.inbound.chat.api import error_object
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.relay import NativeStream
@@ -30,7 +26,7 @@ from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.inbound.responses.compaction import CompactionRenderer, plan_compaction
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.relay import ResponsesRelay, is_failed_event, is_spoken, native_order, without_seals
-from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer
+from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, WholeResponse
 from gateway.inbound.responses.request import (
     ResponsesFields,
     echo_of,
@@ -66,7 +62,7 @@ class Responses(InboundApi):
     name = "responses"
     stream_type = "text/event-stream; charset=utf-8"
     keep_alive = b": keep-alive\n\n"
-    id_headers: tuple[str, ...] = ("x-request-id",)
+    id_prefix = "resp_"
     stream_rules = ResponsesRules
     sticky = True
     repeats_blindly = True
@@ -88,20 +84,6 @@ class Responses(InboundApi):
         """See ``InboundApi``."""
         return lower_limit(request, ("max_output_tokens",), limit)
 
-    def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
-        """See ``InboundApi``."""
-        return Order(
-            fields=request.fields,
-            body=request.body,
-            model=request.model,
-            stream=request.stream,
-            include_usage=True,
-            answer_id="resp_" + call[-24:],
-            created=ts // 1000,
-            form=request.form,
-            forward=request.forward,
-        )
-
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``."""
         if order.form.compacts:
@@ -113,17 +95,15 @@ class Responses(InboundApi):
         found = read_fields(order.fields)
         translated, tools = translate_responses(order, found)
         renderer = partial(_renderer, order, found, tools)
-        adapter = RenderingAdapter(chat, renderer, partial(_whole, renderer))
+        adapter = RenderingAdapter(
+            chat, renderer, lambda order: WholeResponse(writer := renderer(order), writer.response)
+        )
         return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
 
     def sign_of_life(self, stream: AnswerStream | None) -> bytes:
         """See ``InboundApi``."""
         writer = _writer_of(stream)
         return writer.sign_of_life() if isinstance(writer, ResponseRenderer) else self.keep_alive
-
-    def comment(self, facts: Mapping[str, str]) -> bytes:
-        """See ``InboundApi``: SSE comments."""
-        return CHAT.comment(facts)
 
     def status(self, error: GatewayError) -> int:
         """See ``InboundApi``. Mistakes of the client are all 400: what is wrong is in the code."""
@@ -239,15 +219,6 @@ def plan_of(request: Order, found: ResponsesFields, tools: ToolTable, order: Ord
         summary=found.summarized,
         sealed=found.sealed,
     )
-
-
-def _whole(
-    renderer: Callable[[Order], ResponseRenderer], order: Order, _: Channel, events: list[AnswerEvent]
-) -> Callable[[Usage], bytes]:
-    writer = renderer(order)
-    for event in events:
-        writer.take(event)
-    return writer.response
 
 
 def _unknown_plan(call: str) -> ResponsePlan:

@@ -6,7 +6,6 @@ completions. Either way it is one call, held, priced and recorded like any other
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from http import HTTPStatus
 
 import msgspec
@@ -29,15 +28,15 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.chat.conversation import finish_translation
+from gateway.inbound.renderer import Renderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.inbound.responses.output import field
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.relay import ResponsesRelay, is_spoken, native_order
-from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, usage_object
+from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, WholeResponse, usage_object
 from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
 from gateway.upstream.adapter import (
-    AttemptFailed,
     Failure,
     LearnedRefusals,
     Order,
@@ -106,11 +105,12 @@ class CompactionRenderer(ResponseRenderer):
 
 
 class SummaryStream(RenderedStream):
-    """A streamed summary: an answer without one is a failure."""
+    """A summary: an answer without one is a failure."""
 
     def _conclude(self, *, done: bool) -> bytes:
         out = super()._conclude(done=done)
-        if self.finished and isinstance(self.renderer, CompactionRenderer) and self.renderer.empty:
+        writer = self.renderer.writer if isinstance(self.renderer, WholeResponse) else self.renderer
+        if self.finished and isinstance(writer, CompactionRenderer) and writer.empty:
             self.failure, self.finished = bad_response(self._channel, "there is no summary in it"), False
             return b""
         return out
@@ -123,26 +123,15 @@ class SummaryAdapter(RenderingAdapter):
         self, dialect: DialectAdapter, renderer: Callable[[Order], CompactionRenderer], *, at_path: bool
     ) -> None:
         """``at_path``: the client wants the answer of ``PATH``."""
-        super().__init__(dialect, renderer, partial(_whole, renderer, at_path))
 
-    def stream(self, order: Order, channel: Channel) -> RenderedStream:
-        """See ``adapter.Adapter``."""
-        return SummaryStream(self._dialect.reader(order, channel), order, channel, self._renderer(order))
+        def whole(order: Order) -> WholeResponse:
+            writer = renderer(order)
+            return WholeResponse(writer, writer.compacted if at_path else writer.response)
 
+        super().__init__(dialect, renderer, whole)
 
-def _whole(
-    renderer: Callable[[Order], CompactionRenderer],
-    at_path: bool,  # noqa: FBT001 - bound by position
-    order: Order,
-    channel: Channel,
-    events: list[AnswerEvent],
-) -> Callable[[Usage], bytes]:
-    writer = renderer(order)
-    for event in events:
-        writer.take(event)
-    if writer.empty:
-        raise AttemptFailed(bad_response(channel, "there is no summary in it"))
-    return writer.compacted if at_path else writer.response
+    def _rendered(self, order: Order, channel: Channel, renderer: Renderer) -> RenderedStream:
+        return SummaryStream(self._dialect.reader(order, channel), order, channel, renderer)
 
 
 class ResponseTexts(AnswerReader):

@@ -25,7 +25,7 @@ from gateway.domain.answer import (
     ToolCallBegan,
 )
 from gateway.domain.usage import Usage, kinds_of
-from gateway.inbound.rendering import Renderer
+from gateway.inbound.renderer import Renderer
 from gateway.inbound.responses.output import (
     COMPLETED,
     NO_LOGPROBS,
@@ -244,6 +244,23 @@ class ResponseRenderer(Renderer):
     def _event(self, name: bytes, fields: bytes) -> bytes:
         number, self._number = self._number, self._number + 1
         return _EVENT % (name, name, number, fields)
+
+
+class WholeResponse(Renderer):
+    """A whole answer, which is made as a stream is and written at its end."""
+
+    def __init__(self, writer: ResponseRenderer, write: Callable[[Usage], bytes]) -> None:
+        self.writer = writer
+        self._write = write
+
+    def take(self, event: AnswerEvent) -> bytes:
+        """See ``Renderer``."""
+        self.writer.take(event)
+        return b""
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``Renderer``."""
+        return self._write(usage)
 
 
 def _item(plan: ResponsePlan, next_id: Callable[[str], str], kind: object) -> OutputItem:

@@ -151,8 +151,6 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         mask=mask,
         model=found.model or "",
         stream=bool(found.stream),
-        include_usage=True,
-        choices=1,
         output_cap=found.max_output_tokens,
         plain=is_plain(fields, _CHECKED),
         least_cap=LEAST_LIMIT,

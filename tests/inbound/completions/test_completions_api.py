@@ -9,8 +9,8 @@ from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.prompt_size import BOUND_LEAST
 from gateway.domain.usage import Usage, UsageSource
-from gateway.inbound.completions.answers import CompletionsRelay
 from gateway.inbound.completions.api import parse_completions_request
+from gateway.inbound.completions.native import CompletionsRelay
 from tests.upstream.makers import channel, order
 
 SERVED = ServedModel(name="m")

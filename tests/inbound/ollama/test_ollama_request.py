@@ -1,19 +1,38 @@
-"""Ollama's requests in the words of OpenAI's APIs."""
+"""Ollama's requests: parameters in the words of chat completions, and messages as a conversation."""
 
+import json
 from typing import Any
 
+import msgspec
 import pytest
 
+from gateway.domain.conversation import CallPart, MediaPart, ResultPart, TextPart, ThoughtPart
 from gateway.domain.errors import BadRequest
-from gateway.inbound.ollama.request import (
-    GivenDoc,
-    chat_request,
-    completion_request,
-    embedding_request,
-    generate_request,
-)
+from gateway.domain.media_size import PromptMedia
+from gateway.domain.units import CallId, Millis
+from gateway.inbound.api import HttpRequest, InboundRequest
+from gateway.inbound.ollama.api import OLLAMA_CHAT, OLLAMA_EMBED, OLLAMA_EMBEDDINGS, OLLAMA_GENERATE
+from gateway.inbound.ollama.request import translate_ollama
+from gateway.upstream.adapter import Order
 
 TURN = {"role": "user", "content": "Hi"}
+PNG = "iVBORw0KGgoAAAAN"
+
+
+def asked(doc: dict[str, Any]) -> HttpRequest:
+    return HttpRequest(body=json.dumps({"model": "m", **doc}).encode(), target="/", headers={})
+
+
+def chat(doc: dict[str, Any]) -> InboundRequest:
+    return OLLAMA_CHAT.parse(asked(doc))
+
+
+def values(request: InboundRequest) -> dict[str, Any]:
+    return {name: msgspec.json.decode(raw) for name, raw in request.fields.items()}
+
+
+def translated(request: InboundRequest) -> Order:
+    return translate_ollama(OLLAMA_CHAT.order(request, CallId("req_0123456789abcdef01234567"), Millis(0)))
 
 
 @pytest.mark.parametrize(
@@ -22,24 +41,25 @@ TURN = {"role": "user", "content": "Hi"}
         ({}, "messages"),
         ({"messages": "Hi"}, "messages"),
         ({"messages": [{"content": "Hi"}]}, "messages[0].role"),
+        ({"messages": [{**TURN, "role": "queen"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": 3}]}, "content"),
         ({"messages": [TURN], "options": []}, "options"),
         ({"messages": [TURN], "format": "xml"}, "format"),
         ({"messages": [TURN], "think": "a lot"}, "think"),
-        ({"messages": [{**TURN, "images": "x"}]}, "images"),
+        ({"messages": [{**TURN, "images": "x"}]}, "messages[0].images"),
         ({"messages": [{**TURN, "images": ["?"]}]}, "images"),
     ],
 )
 def test_the_error_names_the_field_at_fault(doc: dict[str, Any], param: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        chat_request({"model": "m", **doc})
+        chat(doc)
     assert caught.value.param == param
 
 
 def test_options_have_their_names() -> None:
     options = {"temperature": 0, "repeat_penalty": 1.1, "num_predict": 5, "num_ctx": 9, "stop": ["x"], "top_p": None}
-    found = chat_request({"model": "m", "messages": [TURN], "options": options})
-    assert found == {
+    found = chat({"messages": [TURN], "options": options})
+    assert values(found) == {
         "model": "m",
         "stream": True,
         "temperature": 0,
@@ -48,36 +68,75 @@ def test_options_have_their_names() -> None:
         "max_tokens": 5,
         "messages": [TURN],
     }
+    assert (found.stream, found.output_cap) == (True, 5)
 
 
 def test_a_result_finds_its_call_by_id_by_name_or_by_order() -> None:
     calls = [{"id": "a", "function": {"name": "f"}}, {"function": {"name": "g"}}, {"function": {"name": "f"}}]
-    results = [{"tool_name": "g"}, {"tool_call_id": "a"}, {}, {}]
-    messages = [{"role": "assistant", "tool_calls": calls}, *({"role": "tool", **result} for result in results)]
-    found = chat_request({"model": "m", "messages": messages})["messages"]
-    assert [call["id"] for call in found[0]["tool_calls"]] == ["a", "call_2", "call_3"]
-    assert [one["tool_call_id"] for one in found[1:]] == ["call_2", "a", "call_3", "call_0"]
+    results = [{"tool_name": "g"}, {"tool_call_id": "a"}, {"tool_name": "unknown"}]
+    messages = [
+        {"role": "assistant", "tool_calls": calls},
+        *({"role": "tool", **result, "content": str(number)} for number, result in enumerate(results)),
+    ]
+    order = translated(chat({"messages": messages}))
+    assert order.conversation is not None
+    turns = order.conversation.turns
+    assert [call.id for call in turns[0].calls] == ["a", "call_2", "call_3"]
+    found = [block for block in turns[1].blocks if isinstance(block, ResultPart)]
+    assert [(one.call_id, [bytes(part.raw) for part in one.parts if isinstance(part, TextPart)]) for one in found] == [
+        ("a", [b'"1"']),
+        ("call_2", [b'"0"']),
+        ("call_3", [b'"2"']),
+    ]
+
+
+def test_a_message_becomes_the_blocks_of_a_turn() -> None:
+    call = {"function": {"name": "f", "arguments": {"a": 1}}}
+    messages = [
+        {"role": "system", "content": "Be brief"},
+        {"role": "user", "content": "What is it?", "images": [PNG]},
+        {"role": "assistant", "content": "", "thinking": "Hm", "tool_calls": [call]},
+    ]
+    order = translated(chat({"messages": messages}))
+    assert order.conversation is not None
+    assert [turn.role for turn in order.conversation.turns] == ["system", "user", "assistant", "tool"]
+    _, user, assistant, _ = order.conversation.turns
+    assert user.blocks == (
+        TextPart(raw=msgspec.Raw(b'"What is it?"')),
+        MediaPart(type="image/png", data=PNG, where="images"),
+    )
+    assert assistant.blocks == (
+        ThoughtPart(text=msgspec.Raw(b'"Hm"')),
+        TextPart(raw=msgspec.Raw(b'""')),
+        CallPart(id="call_1", name="f", arguments=msgspec.Raw(b'{"a": 1}')),
+    )
+
+
+def test_an_image_is_held_for_as_a_picture() -> None:
+    image = PNG * 4000
+    found = chat({"messages": [{**TURN, "images": [image]}]})
+    assert found.media == PromptMedia(pictures=1, picture_bytes=len(image))
+    assert found.input_bound < 100
+    assert OLLAMA_CHAT.prompt_tokens(found) < 1000
 
 
 def test_what_only_a_model_server_can_use_is_named() -> None:
     options = {"num_ctx": 9, "num_predict": 5, "top_p": 1}
-    doc = GivenDoc({"model": "m", "messages": [TURN], "keep_alive": "5m", "truncate": False, "options": options})
-    chat_request(doc)
-    assert doc.unread == ("keep_alive", "options.num_ctx")
+    doc = {"messages": [TURN], "keep_alive": "5m", "truncate": False, "options": options}
+    assert chat(doc).removed == ("keep_alive", "options.num_ctx")
 
 
 def test_a_prompt_is_a_chat_or_a_completion() -> None:
-    doc = {"model": "m", "prompt": "p", "suffix": "s", "stream": False, "think": True, "template": "t", "context": [1]}
-    assert generate_request(doc)["messages"] == [{"role": "user", "content": "p"}]
-    assert completion_request(doc) == {"model": "m", "stream": False, "prompt": "p", "suffix": "s"}
+    doc = {"prompt": "p", "stream": False, "think": True, "template": "t", "context": [1]}
+    as_chat = OLLAMA_GENERATE.parse(asked(doc))
+    assert values(as_chat)["messages"] == [{"role": "user", "content": "p", "images": None}]
+    assert as_chat.removed == ("template", "context")
+    as_completion = OLLAMA_GENERATE.parse(asked({**doc, "suffix": "s"}))
+    assert values(as_completion) == {"model": "m", "stream": False, "prompt": "p", "suffix": "s"}
 
 
 def test_texts_to_embed() -> None:
-    assert embedding_request({"model": "m", "input": ["a"], "dimensions": 8, "truncate": True}, single=False) == {
-        "model": "m",
-        "input": ["a"],
-        "encoding_format": "float",
-        "dimensions": 8,
-    }
+    found = OLLAMA_EMBED.parse(asked({"input": ["a"], "dimensions": 8, "truncate": True}))
+    assert values(found) == {"model": "m", "input": ["a"], "encoding_format": "float", "dimensions": 8}
     with pytest.raises(BadRequest):
-        embedding_request({"model": "m", "input": ["a"]}, single=True)
+        OLLAMA_EMBEDDINGS.parse(asked({"input": ["a"]}))

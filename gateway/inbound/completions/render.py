@@ -1,0 +1,83 @@
+"""Chats as clients of completions read them: the chunks of a stream, and whole answers. Only text is shown."""
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Medium, RefusalPiece, TextPiece
+from gateway.domain.rawjson import Fields
+from gateway.domain.usage import Usage
+from gateway.inbound.renderer import Renderer, WholeRenderer
+from gateway.upstream.adapter import Order, as_object
+
+DONE = b"data: [DONE]\n\n"
+_EMPTY = msgspec.Raw(b'""')
+_REASONS = {"length": "length", "content_filter": "content_filter"}
+"""What else a chat can end with is the end of the text."""
+
+
+def identity(answer: Fields, order: Order) -> Fields:
+    """The head of an answer or a chunk: the upstream's id and time if they are good, and the requested model."""
+    name, created = rawjson.maybe(answer.get("id")), rawjson.maybe(answer.get("created"))
+    good_name = isinstance(name, str) and 0 < len(name) <= 200 and not order.screen.shows(name)
+    return {
+        "id": answer["id"] if good_name else rawjson.raw(order.answer_id),
+        "object": rawjson.raw("text_completion"),
+        "created": answer["created"] if type(created) is int and created > 0 else rawjson.raw(order.created),
+        "model": rawjson.raw(order.model),
+    }
+
+
+def choice_of(number: int, text: msgspec.Raw = _EMPTY, reason: str | None = None) -> Fields:
+    """One choice of an answer or a chunk."""
+    return {
+        "index": rawjson.raw(number),
+        "text": text,
+        "logprobs": rawjson.NULL,
+        "finish_reason": rawjson.raw(reason),
+    }
+
+
+def event_of(chunk: Fields) -> bytes:
+    """One event."""
+    return b"data: " + rawjson.encode(chunk) + b"\n\n"
+
+
+class CompletionRenderer(Renderer):
+    """A chat's stream as that of a completion."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._head = identity({}, order)
+
+    def shows(self, medium: Medium) -> bool:
+        """See ``Renderer``."""
+        return False
+
+    def take(self, event: AnswerEvent) -> bytes:
+        """See ``Renderer``."""
+        if isinstance(event, TextPiece | RefusalPiece):
+            return self._event(choice_of(0, msgspec.Raw(event.piece)))
+        if isinstance(event, AnswerFinished):
+            return self._event(choice_of(0, reason=_REASONS.get(event.reason, "stop")))
+        return b""
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``Renderer``."""
+        return (self._event(usage=rawjson.raw(as_object(usage))) if self._order.include_usage else b"") + DONE
+
+    def _event(self, *choices: Fields, **more: msgspec.Raw) -> bytes:
+        return event_of({**self._head, "choices": rawjson.raw(choices), **more})
+
+
+class WholeCompletionRenderer(WholeRenderer):
+    """A whole chat as a completion."""
+
+    def shows(self, medium: Medium) -> bool:
+        """See ``Renderer``."""
+        return False
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``Renderer``."""
+        text = self.text(BlockKind.TEXT, BlockKind.REFUSAL)
+        choice = choice_of(0, _EMPTY if text is None else text, _REASONS.get(self.finish, "stop"))
+        return rawjson.encode({**identity({}, self._order), "choices": [choice], "usage": as_object(usage)})

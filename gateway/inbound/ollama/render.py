@@ -1,0 +1,177 @@
+"""Answers as Ollama's clients read them: JSON objects, in a stream one a line.
+
+The last one (``done: true``) has the totals and is written once the call is recorded. A tool call is written when its
+arguments are complete: they are an object there, and no text.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.answer import (
+    AnswerEvent,
+    BlockEnded,
+    BlockKind,
+    Medium,
+    ReasoningPiece,
+    RefusalPiece,
+    TextPiece,
+)
+from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.usage import Usage
+from gateway.inbound.embeddings.openai import EmbeddingsAdapter
+from gateway.inbound.renderer import WholeBlock, WholeRenderer
+from gateway.inbound.rendering import RenderedWhole
+from gateway.upstream.adapter import Adapter, Failure, LearnedRefusals, Order, PreparedRequest, WholeAnswer
+
+_EMPTY = msgspec.Raw(b'""')
+_MS = 1_000_000
+"""Nanoseconds."""
+Json = dict[str, Any]
+
+
+class LineShape(msgspec.Struct, frozen=True):
+    """Where a path's answers have their parts."""
+
+    message: bool
+    """Text and thoughts are in a ``message``; else they are beside the model's name."""
+
+    def parts(self, content: object, more: Mapping[str, object]) -> Json:
+        """The part of a line that says something."""
+        if self.message:
+            return {"message": {"role": "assistant", "content": content, **more}}
+        return {"response": content, **more}
+
+
+CHAT_LINES = LineShape(message=True)
+GENERATE_LINES = LineShape(message=False)
+
+
+class WholeLineRenderer(WholeRenderer):
+    """A whole answer: one line."""
+
+    def __init__(self, order: Order, shape: LineShape) -> None:
+        super().__init__(order)
+        self._shape = shape
+        self._first = 0
+        """When the first part of the answer came."""
+
+    def shows(self, medium: Medium) -> bool:
+        """See ``Renderer``."""
+        return medium.is_image and bool(medium.data)
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``Renderer``."""
+        thinking = self.text(BlockKind.REASONING)
+        images = [medium.data for block in self.blocks for medium in block.media]
+        calls = [call for block in self.blocks for call in _calls(block)]
+        more = {"thinking": thinking, "images": images or None, "tool_calls": calls or None}
+        return self._last(usage, self.text(BlockKind.TEXT, BlockKind.REFUSAL), more)
+
+    def _last(self, usage: Usage, content: msgspec.Raw | None, more: Mapping[str, object]) -> bytes:
+        reason = "length" if self.finish == "length" else "stop"
+        return self._line(content, more, {"done": True, "done_reason": reason, **self._totals(usage)})
+
+    def _line(self, content: msgspec.Raw | None, more: Mapping[str, object], end: Mapping[str, object]) -> bytes:
+        now = self._order.clock()
+        self._first = self._first or now
+        said = {name: value for name, value in more.items() if value is not None}
+        head = {"model": self._order.model, "created_at": _moment(now)}
+        return rawjson.encode({**head, **self._shape.parts(_EMPTY if content is None else content, said), **end})
+
+    def _totals(self, usage: Usage) -> Json:
+        """What the last line says of time and tokens; no time is zero, for clients divide by them."""
+        now, began = self._order.clock(), self._order.began
+        first = self._first or now
+        return {
+            "total_duration": max(1, now - began) * _MS,
+            "load_duration": 0,
+            "prompt_eval_count": usage.input,
+            "prompt_eval_duration": max(1, first - began) * _MS,
+            "eval_count": usage.output,
+            "eval_duration": max(1, now - first) * _MS,
+        }
+
+
+class LineRenderer(WholeLineRenderer):
+    """A streamed answer as lines."""
+
+    def take(self, event: AnswerEvent) -> bytes:
+        """See ``Renderer``."""
+        match event:
+            case TextPiece() | RefusalPiece():
+                return self._part(content=msgspec.Raw(event.piece))
+            case ReasoningPiece():
+                return self._part(thinking=msgspec.Raw(event.piece))
+            case Medium():
+                return self._part(images=[event.data])
+        super().take(event)
+        if isinstance(event, BlockEnded) and event.kind is BlockKind.TOOL_CALL:
+            return self._part(tool_calls=_calls(self.blocks.pop()))
+        return b""
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``Renderer``."""
+        return self._last(usage, None, {}) + b"\n"
+
+    def _part(self, content: msgspec.Raw | None = None, **more: object) -> bytes:
+        return self._line(content, more, {"done": False}) + b"\n"
+
+
+def _calls(block: WholeBlock) -> list[Json]:
+    """The tool call in a block."""
+    if (call := block.call) is None:
+        return []
+    function = {"index": call.number, "name": call.name, "arguments": block.arguments}
+    return [{"id": call.id, "function": function}]
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
+
+
+class EmbeddingLines(EmbeddingsAdapter):
+    """An adapter whose embeddings are written as Ollama answers them, several or a single one."""
+
+    def __init__(self, inner: Adapter, *, single: bool) -> None:
+        self._inner = inner
+        self._single = single
+
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
+        """See ``adapter.Adapter``."""
+        return self._inner.prepare(order, channel, served, learned)
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """See ``adapter.Adapter``."""
+        return self._inner.failure(channel, status, headers, body)
+
+    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
+        """See ``adapter.Adapter``."""
+        found = self._inner.whole(body, order, channel)
+        vectors = [one["embedding"] for one in rawjson.objects(rawjson.fields(found.body)["data"])]
+
+        def write(usage: Usage) -> bytes:
+            if self._single:
+                return rawjson.encode({"embedding": vectors[0]})
+            spent = max(1, order.clock() - order.began) * _MS
+            totals = {"total_duration": spent, "load_duration": 0, "prompt_eval_count": usage.input}
+            return rawjson.encode({"model": order.model, "embeddings": vectors, **totals})
+
+        return RenderedWhole(
+            body=found.body,
+            reported=found.reported,
+            finish=found.finish,
+            upstream_id=found.upstream_id,
+            tally=found.tally,
+            marks=found.marks,
+            render=write,
+        )
+
+
+def load_answer(model: str, now: int, shape: LineShape) -> Json:
+    """The answer to a request without a prompt, by which clients have a model loaded."""
+    head = {"model": model, "created_at": _moment(now)}
+    return {**head, **shape.parts("", {}), "done": True, "done_reason": "load"}

@@ -1,0 +1,128 @@
+"""Renderer: writes an answer as an API's clients read it. Each API has two, for streams and for whole answers."""
+
+from typing import Any, Protocol
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.answer import (
+    AnswerBegan,
+    AnswerEvent,
+    AnswerFinished,
+    ArgumentsPiece,
+    BlockEnded,
+    BlockKind,
+    Citation,
+    Medium,
+    ReasoningPiece,
+    ReasoningSeal,
+    RefusalPiece,
+    Seal,
+    TextPiece,
+    ToolCallBegan,
+    join_strings,
+)
+from gateway.domain.usage import Usage
+from gateway.upstream.adapter import Order
+from gateway.upstream.translate.transcript import object_of
+
+
+class Renderer(Protocol):
+    """Writes one streamed answer as an API's clients read it."""
+
+    all_choices: bool = False
+    """Clients get every choice, and not the first alone."""
+    held: int = 0
+    """Bytes that are kept for the end."""
+
+    def shows(self, medium: Medium) -> bool:
+        """Whether clients can get it."""
+        return medium.is_image
+
+    def take(self, event: AnswerEvent) -> bytes:
+        """What the client gets for an event, at once; nothing of the end, which is ``tail``."""
+
+    def take_texts(self, pieces: list[TextPiece]) -> bytes:
+        """The same for pieces of text in the middle of a block."""
+        return b"".join([self.take(piece) for piece in pieces])
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """Totals and the terminal event. It is sent once the call is recorded."""
+
+
+class WholeBlock(msgspec.Struct):
+    """A block of a whole answer."""
+
+    choice: int
+    kind: BlockKind = BlockKind.TEXT
+    pieces: list[bytes] = []
+    """Of its text, or of a call's arguments."""
+    call: ToolCallBegan | None = None
+    media: list[Medium] = []
+    seal: Seal | None = None
+    citations: list[Citation] = []
+    logprobs: list[bytes] = []
+    """JSON arrays."""
+
+    @property
+    def text(self) -> msgspec.Raw:
+        """The text or the arguments, a JSON string."""
+        return msgspec.Raw(join_strings(self.pieces))
+
+    @property
+    def arguments(self) -> Any:
+        """The arguments as an object on one line; what is none is kept as a text in one."""
+        text = rawjson.text(self.text)
+        found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
+        if not isinstance(found, dict):
+            return object_of(text) if text.strip() else {}
+        return msgspec.Raw(text.encode()) if text.isascii() and text.isprintable() else found
+
+
+class WholeRenderer(Renderer):
+    """Gathers the blocks of a whole answer, which ``tail`` of a subclass writes."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self.id = order.answer_id
+        self.blocks: list[WholeBlock] = []
+        self.finishes: dict[int, AnswerFinished] = {}
+        """By choice."""
+        self._open: dict[int, WholeBlock] = {}
+
+    def take(self, event: AnswerEvent) -> bytes:
+        """See ``Renderer``."""
+        if isinstance(event, AnswerBegan):
+            self.id = event.id
+            return b""
+        block = self._open.setdefault(event.choice, WholeBlock(event.choice))
+        match event:
+            case TextPiece() | RefusalPiece() | ReasoningPiece() | ArgumentsPiece():
+                block.pieces.append(event.piece)
+                if isinstance(event, TextPiece) and event.logprobs:
+                    block.logprobs.append(event.logprobs)
+            case ToolCallBegan():
+                block.call = event
+            case Medium():
+                block.media.append(event)
+            case ReasoningSeal():
+                block.seal = event.seal
+            case Citation():
+                block.citations.append(event)
+            case BlockEnded():
+                block.kind = event.kind
+                self.blocks.append(self._open.pop(event.choice))
+            case AnswerFinished():
+                self.finishes[event.choice] = event
+        return b""
+
+    def text(self, *kinds: BlockKind, choice: int = 0) -> msgspec.Raw | None:
+        """The text of all blocks of these kinds, a JSON string; None if there are none."""
+        blocks = [block for block in self.blocks if block.kind in kinds and block.choice == choice]
+        pieces = [piece for block in blocks for piece in block.pieces]
+        return msgspec.Raw(join_strings(pieces)) if pieces else None
+
+    @property
+    def finish(self) -> str:
+        """Why the first choice ended."""
+        return self.finishes[0].reason if 0 in self.finishes else "stop"
