@@ -16,7 +16,7 @@ from gateway.domain.call import (
     request_size,
     wait_of,
 )
-from gateway.domain.cost import SEARCH_WORDS, counts_billed
+from gateway.domain.cost import UNIT_WORDS, counts_billed
 from gateway.domain.human_values import brief_multiplier
 from gateway.domain.money import dollars
 from gateway.domain.price import Rates
@@ -116,7 +116,7 @@ _SAID = {
 def arithmetic(call: CallView, rates: Rates, glyphs: Glyphs) -> str:
     """The cost's formula with the numbers in it: ``529 x $3/M + 89 x $15/M, group x1 = $0.00292``."""
     parts = [
-        f"{n:,}{_SAID.get(what, f' {what}')} {glyphs.times} ${fmt.price(rate)}{'' if what in SEARCH_WORDS else '/M'}"
+        f"{n:,}{_SAID.get(what, f' {what}')} {glyphs.times} ${fmt.price(rate)}{'' if what in UNIT_WORDS else '/M'}"
         for n, what, rate in counts_billed(call.usage, rates)
     ]
     if rates.per_call:

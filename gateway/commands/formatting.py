@@ -10,7 +10,7 @@ from gateway.commands.options import now
 from gateway.commands.output import TextWithEnd
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, UpstreamPrices
-from gateway.domain.cost import SEARCH_WORDS, counts_billed
+from gateway.domain.cost import UNIT_WORDS, counts_billed
 from gateway.domain.errors import GatewayError
 from gateway.domain.field_kinds import json_value
 from gateway.domain.forecast import balance_end, balance_forecast, forecast, pace_start
@@ -281,7 +281,7 @@ def receipt(call: CallView) -> list[str]:
     if rates is None:
         return []
     lines = [
-        f"{count:,} {what} at {dollars(rate)} {'each' if what in SEARCH_WORDS else 'per million'}"
+        f"{count:,} {what} at {dollars(rate)} {'each' if what in UNIT_WORDS else 'per million'}"
         for count, what, rate in counts_billed(call.usage, rates)
     ]
     return lines + _extras(rates)

@@ -13,7 +13,7 @@ from gateway.domain.human_values import price_hours_of, rule_words, written_tier
 from gateway.domain.money import dollars, nanos_of
 from gateway.domain.price import RATE_NAMES, RATE_WORDS, VARIANTS, PriceRule
 from gateway.domain.price_view import PriceView
-from gateway.domain.usage import SEARCHES
+from gateway.domain.usage import UNITS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -110,7 +110,7 @@ def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[s
 def extra_rows(view: PriceView) -> Iterator[tuple[str, str]]:
     """The rates of a price beside the usual ones, and its rules, as rows of what is shown."""
     for name, nanos in view.extras.items():
-        yield RATE_WORDS[name], dollars(nanos) + (" each" if name in SEARCHES else "")
+        yield RATE_WORDS[name], dollars(nanos) + (" each" if name in UNITS else "")
     for rule in view.rules:
         yield "and", rule_text(rule)
 

@@ -122,6 +122,7 @@ def upstream_price(
         per_call=served.told.per_call,
         extras=served.told.extras,
         tiers=served.told.tiers,
+        rules=served.told.rules,
         source=f"the list of {channel.name}",
         updated=now,
         as_of=listed.time if listed else now,

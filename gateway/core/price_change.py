@@ -7,7 +7,7 @@ import msgspec
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, Price, Rates, rates
 from gateway.domain.units import DOLLAR, MILLION, Millis
-from gateway.domain.usage import SEARCHES
+from gateway.domain.usage import UNITS
 
 STEEP = 2
 """A rate that more than doubles needs a look."""
@@ -43,7 +43,7 @@ def differs(now: Price | None, new: Price) -> bool:
 def guard_of(now: Price | None, new: Price) -> str:
     """Why the new price should not be imported without a look; empty: it may be."""
     amounts = {said: getattr(new, name) for name, said in {**_NAMES, "cache_write_long": _LONG}.items()}
-    amounts |= {RATE_WORDS[name]: rate for name, rate in new.extras.items() if name not in SEARCHES}
+    amounts |= {RATE_WORDS[name]: rate for name, rate in new.extras.items() if name not in UNITS}
     for said, amount in amounts.items():
         if amount and not LEAST <= amount <= MOST:
             return f"{said} at {dollars(amount)} a million tokens looks like another unit"

@@ -24,13 +24,13 @@ always ask for far more than they use. Their caps go out unchanged, so such a ca
 Long: what is needed, what is left and what is held are one calculation.
 """
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 import msgspec
 
+from gateway.core.call_extras import call_extras
 from gateway.core.quota_refusals import Headroom, Scope, Shortage, budget_warning, quota_exceeded
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, budget_name, window_end, window_start
@@ -40,7 +40,7 @@ from gateway.domain.cost import PLAIN, CallExtras, highest_cost
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.media_size import NO_MEDIA
-from gateway.domain.price import VARIANTS, Price
+from gateway.domain.price import Price
 from gateway.domain.prompt_size import (
     BOUND_BYTES_PER_TOKEN,
     SCHEMAS,
@@ -204,43 +204,11 @@ def need_of(
     if request.media is not NO_MEDIA:
         tokens += max([request.media.bound(served.upstream_name) for _, served in effects.offers], default=0)
     output = _output(request, effects)
-    extras = call_extras(request, effects) if price is not None and (price.extras or price.rules) else PLAIN
+    extras = call_extras(request, effects.offers) if price is not None and (price.extras or price.rules) else PLAIN
     if not hold_output:
         return _priced_need(tokens, output, price, multiplier, extras)
     need = _priced_need(tokens, _held_output(output, hold_output, request.choices, effects), price, multiplier, extras)
     return need if need.capped or not need.output else msgspec.structs.replace(need, owner_limit=True)
-
-
-_SEARCH_OPTIONS = ("web_search_options", "plugins")
-"""Fields that let a vendor search; so does a tool with ``search`` in its type."""
-SEARCHES_HELD = 10
-"""Searches to hold for where a request allows them and names no number."""
-_MOST_USES = re.compile(rb'"max_uses"\s*:\s*(\d{1,4})')
-
-
-def call_extras(request: InboundRequest, effects: ChannelEffects) -> CallExtras:
-    """What a call may be billed for in addition to text, as its request and its channels' parameters tell."""
-    own = [edits.set for channel, _ in effects.offers if (edits := channel.overrides) is not None]
-    names: dict[str, None] = {}
-    for fields in cast("list[Mapping[str, object]]", [request.fields, *own]):
-        for field in ("service_tier", "speed"):
-            names |= _variants_of(fields.get(field))
-    tools = bytes(request.fields.get("tools", b""))
-    searches = 0
-    if b"search" in tools or any(name in request.fields for name in _SEARCH_OPTIONS):
-        uses = [int(found) for found in _MOST_USES.findall(tools)]
-        searches = sum(uses) if uses else SEARCHES_HELD
-    media = request.media is not NO_MEDIA or request.remote_input
-    return CallExtras(media=media, searches=searches, variants=tuple(names))
-
-
-def _variants_of(value: object) -> dict[str, None]:
-    """The variants of a price that a service tier may lead to; ``auto`` leads to any."""
-    text = "" if value is None else (value if isinstance(value, str) else bytes(cast("msgspec.Raw", value)).decode())
-    name = text.strip('" ').lower()
-    if name == "auto":
-        return dict.fromkeys(VARIANTS)
-    return {name: None} if name in VARIANTS else {}
 
 
 def _priced_need(

@@ -17,13 +17,14 @@ from gateway.domain.call import FailureKind, Outcome, Record
 from gateway.domain.cost import cost, highest_cost
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
 from gateway.domain.estimate import Calibration
-from gateway.domain.price import rates
+from gateway.domain.price import Rates, rates
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.usage import NOTHING, Usage, UsageSource, canonical
+from gateway.domain.usage import NOTHING, PICTURES, Usage, UsageSource, canonical
 from gateway.inbound.api import InboundRequest
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.redaction import quotes
+from gateway.upstream.usage_marks import without_charged
 
 _NOT_USED: Final = UsageSource.NONE
 _PARTIAL: Final = UsageSource.PARTIAL
@@ -131,9 +132,11 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
     context, running, attempt, result = call.context, call.running, call.attempt, call.result
     visit, request, usage, error = context.visit, context.request, result.usage, result.error
     charged, first_byte = usage.source is not _NOT_USED, call.delivery.first_byte
-    priced = None
+    priced, marks = None, result.marks
     if charged and attempt.price is not None:
         priced = rates(attempt.price, usage.input, context.group.multiplier, usage.variant)
+        marks = without_charged(marks, usage, attempt.price) if marks else marks
+        usage = _with_pictures(usage, call, priced)
     possible = _possible(call, charged=charged) if result.billed else {}
     return Record(
         id=running.id,
@@ -174,8 +177,16 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         attempts=tuple(result.attempts),
         upstream_id=kept_id(result.upstream_id, request.body or _gather_text(request)) if result.upstream_id else "",
         retry=visit.retry,
-        marks=result.marks + _marks(call),
+        marks=marks + _marks(call),
     )
+
+
+def _with_pictures(usage: Usage, call: Call, at: Rates) -> Usage:
+    """The usage with the pictures of the request, if they cost something beside their tokens."""
+    count = call.context.request.media.pictures
+    if not (count and at.extras and PICTURES in at.extras):
+        return usage
+    return msgspec.structs.replace(usage, parts={**usage.parts, PICTURES: count})
 
 
 def _possible(call: Call, *, charged: bool) -> dict[str, Nanos]:

@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
-from gateway.domain.price import Price, Tier
+from gateway.domain.price import Price, PriceRule, Tier
 from gateway.domain.text import mask, plain
 from gateway.domain.units import MILLION, ChannelId, Millis, Nanos
 
@@ -138,6 +138,8 @@ class UpstreamPrices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     extras: dict[str, Nanos] = {}
     """Further rates, as in ``Price``."""
     tiers: tuple[Tier, ...] = ()
+    rules: tuple[PriceRule, ...] = ()
+    """For service tiers, and hours of the day."""
 
 
 class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -27,7 +27,9 @@ from gateway.domain.usage import (
     LONGEST_WRITE,
     MODALITIES,
     OUTPUT_PARTS,
+    PICTURES,
     SEARCHES,
+    UNITS,
     Usage,
 )
 
@@ -42,6 +44,7 @@ class CallExtras(msgspec.Struct, frozen=True, gc=False):
     """Its input may hold audio, images or video."""
     searches: int = 0
     """How often the vendor may search for it at most."""
+    pictures: int = 0
     variants: tuple[str, ...] = ()
     """How it may be processed, beside the standard way."""
 
@@ -114,6 +117,7 @@ def _highest(price: Price, input_tokens: int, output_tokens: int, extras: CallEx
             into = max(into, own.get(LONGEST_WRITE, 0), *(own.get(name, 0) for name in _MEDIA if extras.media))
             out = max(out, *(own.get(name, 0) for name in _OUTPUT))
             fees += extras.searches * max(own.get(name, 0) for name in SEARCHES)
+            fees += extras.pictures * own.get(PICTURES, 0)
         most = max(most, longest * into + output_tokens * out + fees * MILLION)
     return most
 
@@ -145,8 +149,8 @@ def cost(usage: Usage, at: Rates) -> Nanos:
 def parts_billed(usage: Usage, at: Rates) -> Iterator[tuple[str, int, int, int]]:
     """The parts of a usage that have rates of their own: name, count, that rate, and the one of the whole.
 
-    None is counted twice: ``input_audio`` is here without its cached tokens. Searches are counted in millions, as their
-    rate is for one of them.
+    None is counted twice: ``input_audio`` is here without its cached tokens. ``UNITS`` are counted in millions, as
+    their rates are for one of them.
     """
     parts, extras = usage.parts, at.extras or {}
     left = usage.output
@@ -161,7 +165,7 @@ def parts_billed(usage: Usage, at: Rates) -> Iterator[tuple[str, int, int, int]]
             count = parts.get(name, 0)
             left -= count
             yield name, count, at.part(name), at.output
-        for name in SEARCHES:
+        for name in UNITS:
             yield name, parts.get(name, 0) * MILLION, at.part(name), 0
     if usage.reasoning and REASONING in extras:
         yield REASONING, min(usage.reasoning, left), extras[REASONING], at.output
@@ -170,7 +174,7 @@ def parts_billed(usage: Usage, at: Rates) -> Iterator[tuple[str, int, int, int]]
 def counts_billed(usage: Usage, at: Rates) -> list[tuple[int, str, int]]:
     """What a usage costs, as a receipt shows it: counts with their names and rates, nothing twice, no zeros.
 
-    Rates are for a million tokens, and for one search.
+    Rates are for a million tokens, and for one search or picture.
     """
     counts = {
         "input": usage.input - usage.cached - usage.cache_write,
@@ -182,7 +186,7 @@ def counts_billed(usage: Usage, at: Rates) -> list[tuple[int, str, int]]:
     base = (at.input, at.cached_input, at.cache_write, at.long_write, at.output)
     more: list[tuple[int, str, int]] = []
     for name, count, rate, instead in parts_billed(usage, at) if at.extras else ():
-        if name in SEARCHES:
+        if name in UNITS:
             more.append((count // MILLION, RATE_WORDS[name], rate))
         elif rate != instead:
             counts[_WHOLES.get(name, "output")] -= count
@@ -196,7 +200,7 @@ _WHOLES = {
     **dict.fromkeys(CACHED_PARTS, "cached input"),
     LONGEST_WRITE: "long cache write",
 }
-SEARCH_WORDS: Final = frozenset(RATE_WORDS[name] for name in SEARCHES)
+UNIT_WORDS: Final = frozenset(RATE_WORDS[name] for name in UNITS)
 _SCALE = MILLION * MILLION
 
 

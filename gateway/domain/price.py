@@ -19,13 +19,14 @@ from gateway.domain.usage import (
     LONGEST_WRITE,
     MODALITIES,
     PARTS,
-    SEARCHES,
+    PICTURES,
+    UNITS,
 )
 
 REASONING: Final = "reasoning"
 RATE_NAMES: Final = (*PARTS, REASONING)
 """Rates beside those with fields of their own: of parts of a usage, of reasoning where that is billed apart from other
-output, and, in nano-dollars each, of searches."""
+output, and, in nano-dollars each, of ``UNITS``."""
 VARIANTS: Final = ("flex", "priority", "fast", "batch")
 """Ways to process a call for which vendors ask other prices."""
 RATE_WORDS: Final[Mapping[str, str]] = {
@@ -37,6 +38,7 @@ RATE_WORDS: Final[Mapping[str, str]] = {
     REASONING: REASONING,
     "searches": "web search",
     "file_searches": "file search",
+    PICTURES: "picture",
 }
 """What people call them."""
 
@@ -178,7 +180,7 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
             return extras.get(name.replace("cached", "input"), self.cached_input)
         if name == LONGEST_WRITE:
             return self.long_write
-        return 0 if name in SEARCHES else self.output
+        return 0 if name in UNITS else self.output
 
 
 def in_force(price: Price, moment: Millis) -> Price:

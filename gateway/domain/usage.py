@@ -30,7 +30,11 @@ LONGEST_WRITE: Final = "cache_write_12h"
 CITATIONS: Final = "citations"
 SEARCHES: Final = ("searches", "file_searches")
 """Uses of tools that the vendor runs: searches of the web, and of files that it stores."""
-PARTS: Final = (*INPUT_PARTS, *CACHED_PARTS, LONGEST_WRITE, *OUTPUT_PARTS, CITATIONS, *SEARCHES)
+PICTURES: Final = "images"
+"""Pictures in a request: some vendors ask a fee for each."""
+UNITS: Final = (*SEARCHES, PICTURES)
+"""Counts beside those of tokens, each with a price for one."""
+PARTS: Final = (*INPUT_PARTS, *CACHED_PARTS, LONGEST_WRITE, *OUTPUT_PARTS, CITATIONS, *UNITS)
 
 PART_WORDS: Final[Mapping[str, str]] = {
     **{f"input_{kind}": f"of the input {kind}" for kind in MODALITIES},
@@ -40,6 +44,7 @@ PART_WORDS: Final[Mapping[str, str]] = {
     CITATIONS: "of the output citations",
     "searches": "web searches",
     "file_searches": "file searches",
+    PICTURES: "pictures in the request",
 }
 """What follows the count of each."""
 
@@ -65,7 +70,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     source: UsageSource = UsageSource.NONE
     parts: Mapping[str, int] = {}
     """By the names in ``PARTS``: how much of the counts above is audio, images, video or citations, or is kept in the
-    cache for 12 hours; and the number of searches. Zeros are left out. ``input_audio`` includes ``cached_audio``."""
+    cache for 12 hours; and the numbers of ``UNITS``. Zeros are left out. ``input_audio`` includes ``cached_audio``."""
     variant: str = ""
     """The processing that the answer names if it is not the standard one: ``flex``, ``priority``, ``fast``,
     ``batch``."""
@@ -126,5 +131,5 @@ def _parts(given: Mapping[str, int], whole: Usage) -> dict[str, int]:
     for name in (*OUTPUT_PARTS, CITATIONS):
         out[name] = min(max(0, given.get(name, 0)), left)
         left -= out[name]
-    out |= {name: max(0, given.get(name, 0)) for name in SEARCHES}
+    out |= {name: max(0, given.get(name, 0)) for name in UNITS}
     return {name: count for name, count in out.items() if count}

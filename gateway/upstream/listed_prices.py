@@ -1,18 +1,23 @@
 """Prices in an upstream's list of models, in any of the forms that vendors and relays write.
 
 An entry gives its unit itself, or has names that only one unit is written with. Amounts in an unknown unit or currency
-are ignored.
+are ignored. Fees for a call, a search and a picture are dollars each; a fee of a dollar or more is for a thousand
+searches.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 
 from gateway.domain.channel import UpstreamPrices
-from gateway.domain.price import Tier
+from gateway.domain.price import Price, Tier
 from gateway.domain.units import DOLLAR, MILLION, Nanos
+from gateway.domain.usage import PICTURES
+from gateway.upstream.listed_rules import with_listed_rules
 
+Unit = int | Decimal | None
 UNSURE = None
 """A unit that only the size of the amounts shows."""
 
@@ -25,9 +30,10 @@ _FORMS = (
     ("input_tokens", "output_tokens", UNSURE),
     ("input_price", "output_price", UNSURE),
     ("input_cost_per_token", "output_cost_per_token", MILLION),
+    ("input_token_price_per_m", "output_token_price_per_m", Decimal("0.0001")),
 )
-"""How OpenRouter and most relays, Vercel and Together, DeepInfra, Requesty and LiteLLM name input and output, and what
-makes their amounts dollars for a million tokens where an entry does not say that itself."""
+"""How OpenRouter and most relays, Vercel and Together, DeepInfra, Requesty, LiteLLM and Novita name input and output,
+and what makes their amounts dollars for a million tokens where an entry does not say that itself."""
 _CACHED = (
     *("input_cache_read", "cached_input", "cache_input", "cache_read_tokens", "cached_price"),
     "cache_read_input_token_cost",
@@ -44,7 +50,7 @@ _EXTRAS = {
     "image_output": "output_image",
     "internal_reasoning": "reasoning",
 }
-"""OpenRouter's names of further rates a token, and ours. Its ``image`` is per image, whose tokens are input tokens."""
+"""OpenRouter's names of further rates a token, and ours."""
 _UNIT_FIELDS = ("unit", "units", "price_unit", "pricing_unit", "per", "price_per")
 _UNITS = {
     "token": MILLION,
@@ -74,6 +80,8 @@ _PER_TOKEN = Decimal("0.002")
 """Dollars: the highest rate of a model is never that low for a million tokens, and never that high for one."""
 _MOST = Decimal(100_000)
 """Dollars a million tokens that nobody asks for."""
+_PICTURE_TOKENS = 50_000
+"""No picture counts as many input tokens."""
 _CONDITION = "min_prompt_tokens"
 
 
@@ -98,19 +106,38 @@ def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:
         rates = [_nanos(amount, unit) for amount in dollars]
         if rates[0] is None or rates[1] is None:
             return None
-        fee, search = (_nanos(_dollars(pricing.get(name)), 1) for name in ("request", "web_search"))
-        extras = {ours: _rate(pricing, theirs, unit) for theirs, ours in _EXTRAS.items()} | {"searches": search}
-        return UpstreamPrices(
+        extras = {ours: _rate(pricing, theirs, unit) for theirs, ours in _EXTRAS.items()}
+        extras |= {"searches": _search_fee(pricing)}
+        extras |= {PICTURES: _picture_fee(pricing, rates[0])} if first == "prompt" else {}
+        price = Price(
+            model="",
             input=rates[0],
             output=rates[1],
             cached_input=rates[2],
             cache_write=rates[3],
             cache_write_long=_rate(pricing, "input_cache_write_1h", unit),
-            per_call=fee or Nanos(0),
+            per_call=_nanos(_dollars(pricing.get("request")), 1) or Nanos(0),
             extras={name: nanos for name, nanos in extras.items() if nanos},
             tiers=tuple(_tiers(pricing, names, rates, unit)),
         )
+        price = with_listed_rules(price, pricing, partial(_rates, names=names, unit=unit))
+        return UpstreamPrices(**{name: getattr(price, name) for name in UpstreamPrices.__struct_fields__})
     return None
+
+
+def _rates(holder: Mapping[str, Any], names: Sequence[str], unit: Unit) -> list[Nanos | None]:
+    return [_rate(holder, name, unit) for name in names]
+
+
+def _picture_fee(pricing: Mapping[str, Any], into: Nanos) -> Nanos | None:
+    """What a picture in the request costs beside the input; OpenRouter's ``image`` is mostly what its tokens cost."""
+    fee = _nanos(_dollars(pricing.get("image")), 1)
+    return fee if fee is not None and fee * MILLION > _PICTURE_TOKENS * into else None
+
+
+def _search_fee(pricing: Mapping[str, Any]) -> Nanos | None:
+    fee = _nanos(_dollars(pricing.get("web_search")), 1)
+    return Nanos(fee // 1000) if fee is not None and fee >= DOLLAR else fee
 
 
 def _there(pricing: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -118,7 +145,7 @@ def _there(pricing: Mapping[str, Any], names: Sequence[str]) -> str:
     return next((name for name in names if pricing.get(name) is not None), names[0])
 
 
-def _unit_of(pricing: Mapping[str, Any], factor: int | None, dollars: Sequence[Decimal | None]) -> int | None:
+def _unit_of(pricing: Mapping[str, Any], factor: Unit, dollars: Sequence[Decimal | None]) -> Unit:
     """What makes amounts dollars for a million tokens; None if it is not known."""
     currency = pricing.get("currency")
     if currency is not None and str(currency).strip().upper() not in ("USD", "US$", "$", "DOLLAR", "DOLLARS"):
@@ -132,9 +159,7 @@ def _unit_of(pricing: Mapping[str, Any], factor: int | None, dollars: Sequence[D
     return MILLION if max(amount for amount in dollars if amount is not None) < _PER_TOKEN else 1
 
 
-def _tiers(
-    pricing: Mapping[str, Any], names: Sequence[str], base: Sequence[Nanos | None], unit: int | None
-) -> list[Tier]:
+def _tiers(pricing: Mapping[str, Any], names: Sequence[str], base: Sequence[Nanos | None], unit: Unit) -> list[Tier]:
     """What longer inputs cost: OpenRouter's ``overrides``, or Vercel's list of steps for each rate."""
     steps: dict[int, list[Nanos | None]] = {}
     overrides = pricing.get("overrides")
@@ -168,7 +193,7 @@ def _start(step: object, name: str) -> int:
     return start if type(start) is int and 1 < start < 1_000_000_000 else 0
 
 
-def _rate(holder: Mapping[str, Any], name: str, unit: int | None) -> Nanos | None:
+def _rate(holder: Mapping[str, Any], name: str, unit: Unit) -> Nanos | None:
     return None if unit is None else _nanos(_dollars(holder.get(name)), unit)
 
 
@@ -184,7 +209,7 @@ def _dollars(value: object) -> Decimal | None:
         return None
 
 
-def _nanos(dollars: Decimal | None, unit: int | None) -> Nanos | None:
+def _nanos(dollars: Decimal | None, unit: Unit) -> Nanos | None:
     """Of a sensible amount; OpenRouter's -1 says that it depends on where the call goes."""
     if dollars is None or unit is None or not dollars.is_finite() or not 0 <= dollars * unit <= _MOST:
         return None

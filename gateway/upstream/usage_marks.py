@@ -1,13 +1,16 @@
 """Marks of a usage report for the record: that it cannot be true, and what it says costs something beside tokens.
 
-Such extras (searches that a vendor makes, a faster tier) are not in the cost of a call: only tokens have prices here.
-The record shows them, so that a bill that is higher than the ledger can be explained.
+Such extras (searches that a vendor makes, a faster tier) are in the cost of a call where its price has a rate for them.
+The record shows the others, so that a bill that is higher than the ledger can be explained.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gateway.domain.price import Price, of_variant
 from gateway.domain.text import plain
+from gateway.domain.usage import CITATIONS, Usage
+from gateway.upstream.usage_parts import SEARCH_COUNTS, kind_of_search, named_variant
 
 SUSPECT = "suspect_usage"
 """Mark of a record whose report could not be true as it stood; see ``usage_report``."""
@@ -40,6 +43,33 @@ def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
         marks = (*marks, f"{EXTRA}={extras[:MARK_LIMIT]}")
     cost = reported_cost(report)
     return marks if cost is None else (*marks, f"upstream_cost={cost:.12g}")
+
+
+def without_charged(marks: tuple[str, ...], usage: Usage, price: Price) -> tuple[str, ...]:
+    """The marks of a call, without the extras that its price charges: searches, citations, a service tier."""
+    if not any(mark.startswith(EXTRA) for mark in marks):
+        return marks
+    charged = set(usage.parts) & set((of_variant(price, usage.variant) or price).extras)
+    if of_variant(price, usage.variant) is not None:
+        charged.add(usage.variant)
+    left = []
+    for mark in marks:
+        name, _, items = mark.partition("=")
+        if name == EXTRA:
+            items = ",".join(item for item in items.split(",") if _part_of(item) not in charged)
+        if name != EXTRA or items:
+            left.append(f"{name}={items}" if items else mark)
+    return tuple(left)
+
+
+def _part_of(extra: str) -> str:
+    """The part of a usage, or the variant, that an extra stands for; empty: none."""
+    name, _, value = extra.partition(":")
+    if name in ("service_tier", "speed"):
+        return named_variant(value)
+    if name == "citation_tokens":
+        return CITATIONS
+    return kind_of_search(name) if "search" in name or name in SEARCH_COUNTS else ""
 
 
 def reported_cost(report: Mapping[str, Any]) -> float | None:

@@ -24,7 +24,8 @@ _LISTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Gemini's lists of ``{"modality": "AUDIO", "tokenCount": 9}``."""
 TOOL_COUNTS = ("server_tool_use", "tool_usage", "server_side_tool_usage_details", "tool_calls_details")
 """Objects that count the uses of tools that the vendor runs."""
-_SEARCH_COUNTS = ("num_search_queries", "num_sources_used")
+SEARCH_COUNTS = ("num_search_queries", "num_sources_used")
+"""Perplexity's and xAI's counts of searches, at the top of a report."""
 _FILES = ("file_search", "document_search", "collections_search", "storage_search")
 _VARIANTS = ("flex", "priority", "fast", "batch")
 
@@ -70,12 +71,19 @@ def _searches(report: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     holder = next((found for name in TOOL_COUNTS if isinstance(found := report.get(name), dict)), {})
     for name, value in holder.items():
         if "search" in name:
-            kind = "file_searches" if name.startswith(_FILES) else "searches"
-            yield kind, next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value
+            yield (
+                kind_of_search(name),
+                next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value,
+            )
+
+
+def kind_of_search(name: str) -> str:
+    """The part of a usage that a tool's searches are."""
+    return "file_searches" if name.startswith(_FILES) else "searches"
 
 
 def _named_searches(report: Mapping[str, Any]) -> int:
-    return next((n for name in _SEARCH_COUNTS if type(n := report.get(name)) is int and 0 < n <= MOST_USES), 0)
+    return next((n for name in SEARCH_COUNTS if type(n := report.get(name)) is int and 0 < n <= MOST_USES), 0)
 
 
 def variant_of(report: Mapping[str, Any]) -> str:

@@ -21,9 +21,9 @@ from gateway.core.model_prices import different_prices
 from gateway.domain.account import AccountStatus
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.money import number
-from gateway.domain.price import Price
+from gateway.domain.price import Price, in_force
 from gateway.domain.token import Token
-from gateway.domain.units import Nanos
+from gateway.domain.units import Millis, Nanos
 from gateway.web.response import Response
 
 PATH = "/v1/models"
@@ -58,7 +58,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """The most output tokens of an answer."""
     context_length: int | msgspec.UnsetType = msgspec.UNSET
     pricing: Pricing | msgspec.UnsetType = msgspec.UNSET
-    """What the token pays; of an unpriced model the upstream's price, where it tells."""
+    """What the token pays for calls that begin now; of an unpriced model the upstream's price, where it tells."""
 
 
 class ModelsResponse(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ async def answer_models(engine: Engine, request: web.BaseRequest, visit: CallOri
     if "anthropic-version" in request.headers:
         query, aliases = request.query, engine.catalog.registry.settings.list_for_claude
         page = ModelListPage(_limit(query.get("limit", "")), query.get("after_id", ""), query.get("before_id", ""))
-    body = listing(_token(engine, visit), engine.catalog, page, aliases=aliases)
+    body = listing(_token(engine, visit), engine.catalog, visit.ts, page, aliases=aliases)
     return Response(body, headers=_account_note(engine.catalog))
 
 
@@ -107,7 +107,7 @@ async def answer_model(engine: Engine, request: web.BaseRequest, visit: CallOrig
     """GET /v1/models/{id}; the id may have slashes."""
     aliases = "anthropic-version" in request.headers and engine.catalog.registry.settings.list_for_claude
     name = visit.path[len(PATH) + 1 :]
-    return Response(one(name, _token(engine, visit), engine.catalog, aliases=aliases))
+    return Response(one(name, _token(engine, visit), engine.catalog, visit.ts, aliases=aliases))
 
 
 def _account_note(catalog: Catalog) -> dict[str, str]:
@@ -116,13 +116,15 @@ def _account_note(catalog: Catalog) -> dict[str, str]:
     return {"x-gateway-account": "suspended; calls are rejected until it is active again"} if suspended else {}
 
 
-def listing(token: Token, catalog: Catalog, page: ModelListPage = WHOLE_LIST, *, aliases: bool = False) -> bytes:
+def listing(
+    token: Token, catalog: Catalog, now: Millis, page: ModelListPage = WHOLE_LIST, *, aliases: bool = False
+) -> bytes:
     """The list as JSON, sorted by id; with ``aliases`` also models as ``claude/NAME``."""
     seen = catalog.visible(token)
     ids = sorted((*seen, *_aliases(seen))) if aliases else list(seen)
     found = _page(ids, page)
     has_more = bool(found) and (ids[0] != found[0] if page.before else ids[-1] != found[-1])
-    models = [_model(name, seen[_bare(name, seen)], token, catalog) for name in found]
+    models = [_model(name, seen[_bare(name, seen)], token, catalog, now) for name in found]
     first, last = (found[0], found[-1]) if found else (None, None)
     return msgspec.json.encode(ModelsResponse("list", models, has_more, first, last))
 
@@ -151,10 +153,10 @@ def _limit(text: str) -> int | None:
     return min(max(1, int(text)), MOST_MODELS) if text.isascii() and text.isdecimal() and len(text) < 5 else None
 
 
-def one(name: str, token: Token, catalog: Catalog, *, aliases: bool = False) -> bytes:
+def one(name: str, token: Token, catalog: Catalog, now: Millis, *, aliases: bool = False) -> bytes:
     """One entry as JSON. Raises NotFound if this token does not see it."""
     bare = _bare(name, catalog.visible(token)) if aliases else name
-    return msgspec.json.encode(_model(name, visible_entry(bare, token, catalog), token, catalog))
+    return msgspec.json.encode(_model(name, visible_entry(bare, token, catalog), token, catalog, now))
 
 
 def _pricing(price: Price | UpstreamPrices, others: Sequence[Price]) -> Pricing:
@@ -165,10 +167,12 @@ def _pricing(price: Price | UpstreamPrices, others: Sequence[Price]) -> Pricing:
     return Pricing(number(price.input), number(price.output), number(Nanos(most[0])), number(Nanos(most[1])))
 
 
-def _model(name: str, entry: ModelEntry, token: Token, catalog: Catalog) -> Model:
+def _model(name: str, entry: ModelEntry, token: Token, catalog: Catalog, now: Millis) -> Model:
     target = answering(entry)
-    price = catalog.price_for(entry, token) or target.told
-    others = different_prices(target.effects.prices, catalog.registry.groups.get(token.group))
+    price = catalog.price_for(entry, token)
+    shown = target.told if price is None else in_force(price, now)
+    asked = [in_force(one, now) for one in target.effects.prices]
+    others = different_prices(asked, catalog.registry.groups.get(token.group))
     context = catalog.context(target.name, target.context)
     return Model(
         id=name,
@@ -179,5 +183,5 @@ def _model(name: str, entry: ModelEntry, token: Token, catalog: Catalog) -> Mode
         max_input_tokens=context,
         max_tokens=target.max_output,
         context_length=context or msgspec.UNSET,
-        pricing=msgspec.UNSET if price is None else _pricing(price, others),
+        pricing=msgspec.UNSET if shown is None else _pricing(shown, others),
     )

@@ -247,6 +247,33 @@ def test_tiers_and_fees_are_read_in_the_forms_of_many_vendors(entry: dict[str, o
 
 
 @pytest.mark.parametrize(
+    ("prompt", "image", "fee"),
+    [("0.00000125", "0.00516", None), ("0.00000125", "0.07", 70_000_000), ("0", "0.02", 20_000_000)],
+)
+def test_a_fee_for_a_picture_is_read_where_it_is_more_than_its_tokens_cost(
+    prompt: str, image: str, fee: int | None
+) -> None:
+    pricing = {"prompt": prompt, "completion": "0.00001", "image": image}
+    (model,) = _read({"data": [{"id": "m", "pricing": pricing}]}) or []
+    assert model.told is not None
+    assert model.told.extras.get("images") == fee
+
+
+@pytest.mark.parametrize(("fee", "nanos"), [("0.01", 10_000_000), ("10", 10_000_000), ("2.5", 2_500_000)])
+def test_a_search_fee_of_a_dollar_or_more_is_for_a_thousand(fee: str, nanos: int) -> None:
+    pricing = {"input": "0.000005", "output": "0.000025", "web_search": fee}
+    (model,) = _read({"data": [{"id": "m", "pricing": pricing}]}) or []
+    assert model.told is not None
+    assert model.told.extras == {"searches": nanos}
+
+
+def test_novitas_amounts_are_ten_thousandths_of_a_dollar() -> None:
+    entry = {"id": "m", "input_token_price_per_m": 2690, "output_token_price_per_m": 4000}
+    (model,) = _read({"data": [entry]}) or []
+    assert model.told == _told(0.269, 0.4)
+
+
+@pytest.mark.parametrize(
     ("doc", "name"),
     [
         ({"data": [{"model": "anthropic/claude-opus-4-6"}]}, "anthropic/claude-opus-4-6"),

@@ -10,7 +10,8 @@ from gateway.core.catalog import Catalog
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import NotFound
 from gateway.domain.group import Group
-from gateway.domain.price import Price
+from gateway.domain.price import Price, PriceRule
+from gateway.domain.price_hours import PriceHours
 from gateway.domain.units import DOLLAR, Millis, Nanos
 from gateway.v1.models import ModelListPage, listing, one
 from tests.core import kit
@@ -18,6 +19,8 @@ from tests.fakes.client import Client
 from tests.fakes.gateway import Gateway
 
 TOKEN = kit.token()
+NOW = Millis(1_795_773_540_000)
+"""Friday 2026-11-27, 09:59 UTC."""
 
 
 def offered(*channels: Channel, **fields: Any) -> Catalog:
@@ -25,7 +28,7 @@ def offered(*channels: Channel, **fields: Any) -> Catalog:
 
 
 def listed(catalog: Catalog) -> list[dict[str, Any]]:
-    doc = json.loads(listing(TOKEN, catalog))
+    doc = json.loads(listing(TOKEN, catalog, NOW))
     assert doc["object"] == "list"
     return list(doc["data"])
 
@@ -35,7 +38,9 @@ def up(*models: str, **fields: Any) -> Channel:
 
 
 def test_nothing_to_see_is_an_empty_list() -> None:
-    assert listing(TOKEN, offered()) == b'{"object":"list","data":[],"has_more":false,"first_id":null,"last_id":null}'
+    assert (
+        listing(TOKEN, offered(), NOW) == b'{"object":"list","data":[],"has_more":false,"first_id":null,"last_id":null}'
+    )
 
 
 def test_models_are_sorted_and_unique() -> None:
@@ -58,6 +63,18 @@ def test_the_context_in_the_price_list_is_not_given_as_the_longest_answer() -> N
     known = msgspec.structs.replace(up("x"), models=(ServedModel(name="x", max_output=16_384),))
     (model,) = listed(offered(known, prices=(price,)))
     assert model["max_tokens"] == 16_384
+
+
+@pytest.mark.parametrize(
+    ("minutes", "paid"), [(0, {"input": "4.00", "output": "20.00"}), (1, {"input": "2.00", "output": "10.00"})]
+)
+def test_the_price_of_the_hour_is_shown(minutes: int, paid: dict[str, str]) -> None:
+    peak = PriceRule(
+        during=(PriceHours(start=6 * 60, end=10 * 60),), input=Nanos(4 * DOLLAR), output=Nanos(20 * DOLLAR)
+    )
+    price = Price(model="x", input=Nanos(2 * DOLLAR), output=Nanos(10 * DOLLAR), rules=(peak,))
+    (model,) = json.loads(listing(TOKEN, offered(up("x"), prices=(price,)), Millis(NOW + minutes * 60_000)))["data"]
+    assert model["pricing"] == paid
 
 
 @pytest.mark.parametrize(
@@ -85,7 +102,7 @@ def test_limits_are_those_that_the_upstream_lists(served: ServedModel, expected:
     ],
 )
 def test_a_page_of_the_list(page: ModelListPage, names: list[str], more: bool) -> None:
-    doc = json.loads(listing(TOKEN, offered(up("a", "b", "c", "d")), page))
+    doc = json.loads(listing(TOKEN, offered(up("a", "b", "c", "d")), NOW, page))
     assert ([model["id"] for model in doc["data"]], doc["has_more"]) == (names, more)
     assert (doc["first_id"], doc["last_id"]) == ((names[0], names[-1]) if names else (None, None))
 
@@ -101,31 +118,31 @@ def test_context_and_price_are_shown_beside_it() -> None:
 
 def test_the_list_does_not_change_from_one_call_to_the_next() -> None:
     catalog = offered(up("a", "b"))
-    assert listing(TOKEN, catalog) == listing(TOKEN, catalog)
+    assert listing(TOKEN, catalog, NOW) == listing(TOKEN, catalog, NOW)
 
 
 @pytest.mark.parametrize("name", ["a/b:free", "org/team/model", "m@v1", "ключ", "with space"])
 def test_one_model_is_its_entry(name: str) -> None:
     catalog = offered(up(name))
-    assert [json.loads(one(name, TOKEN, catalog))] == listed(catalog)
+    assert [json.loads(one(name, TOKEN, catalog, NOW))] == listed(catalog)
 
 
 def test_claude_code_finds_every_model_by_a_name_that_it_offers() -> None:
     catalog = offered(up("claude-x", "anthropic/y", "gpt", "qwen", "claude/qwen"))
-    ids = [model["id"] for model in json.loads(listing(TOKEN, catalog, aliases=True))["data"]]
+    ids = [model["id"] for model in json.loads(listing(TOKEN, catalog, NOW, aliases=True))["data"]]
     assert ids == ["anthropic/y", "claude-x", "claude/gpt", "claude/qwen", "gpt", "qwen"]
-    page = json.loads(listing(TOKEN, catalog, ModelListPage(2, after="claude-x"), aliases=True))
+    page = json.loads(listing(TOKEN, catalog, NOW, ModelListPage(2, after="claude-x"), aliases=True))
     assert ([model["id"] for model in page["data"]], page["has_more"]) == (["claude/gpt", "claude/qwen"], True)
-    entry, alias = (json.loads(one(name, TOKEN, catalog, aliases=True)) for name in ("gpt", "claude/gpt"))
+    entry, alias = (json.loads(one(name, TOKEN, catalog, NOW, aliases=True)) for name in ("gpt", "claude/gpt"))
     assert alias == {**entry, "id": "claude/gpt"}
     with pytest.raises(NotFound):
-        one("claude/gpt", TOKEN, catalog)
+        one("claude/gpt", TOKEN, catalog, NOW)
 
 
 def test_a_model_that_is_not_seen_does_not_exist() -> None:
     catalog = offered(up("secret", groups=("work",)), groups=(Group(name="home"), Group(name="work")))
     with pytest.raises(NotFound) as caught:
-        one("secret", TOKEN, catalog)
+        one("secret", TOKEN, catalog, NOW)
     assert caught.value.code == "model_not_found"
 
 

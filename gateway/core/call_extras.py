@@ -1,0 +1,73 @@
+"""Call extras: what a call may be billed for beside plain text, as its request tells before it is sent."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
+from gateway.domain.cost import CallExtras
+from gateway.domain.media_size import NO_MEDIA
+from gateway.inbound.api import InboundRequest
+
+_SEARCH_OPTIONS = ("web_search_options", "search_parameters", "plugins")
+"""Fields that let a vendor search; so does a tool with ``search`` in its type or name."""
+SEARCHES_HELD = 10
+"""Searches to hold for where a request allows them and names no number."""
+_MOST_USES = re.compile(rb'"max_uses"\s*:\s*(\d{1,4})')
+
+
+def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedModel]]) -> CallExtras:
+    """What a call may be billed for in addition to text, as its request and its channels' parameters tell."""
+    media = request.media is not NO_MEDIA or request.remote_input
+    variants: dict[str, None] = {}
+    searches = _searches(request.fields)
+    for channel, served in offers:
+        variants |= dict.fromkeys(_variants_at(channel, request.fields))
+        searches = searches or (SEARCHES_HELD if _always_searches(channel, served) else 0)
+    return CallExtras(media=media, searches=searches, pictures=request.media.pictures, variants=tuple(variants))
+
+
+def _searches(fields: Mapping[str, msgspec.Raw]) -> int:
+    """How often a vendor may search for a request by its fields."""
+    tools = bytes(fields.get("tools", b""))
+    if not any(name in fields for name in _SEARCH_OPTIONS) and b"search" not in tools.lower():
+        return 0
+    uses = [int(found) for found in _MOST_USES.findall(tools)]
+    return sum(uses) if uses else SEARCHES_HELD
+
+
+def _always_searches(channel: Channel, served: ServedModel) -> bool:
+    """Whether a model searches without being told to."""
+    name = served.upstream_name
+    made_for_it = "search" in name or name.endswith(":online") or name.rpartition("/")[2].startswith("sonar")
+    return made_for_it or ".perplexity.ai" in channel.base_url
+
+
+_ANY_TIER = ("flex", "priority", "fast")
+_ANSWERED_AS = {
+    **dict.fromkeys(("default", "standard", "standard_only", "scale"), ()),
+    **dict.fromkeys(("priority", "fast", "ultrafast"), ("priority", "fast")),
+    "flex": ("flex",),
+    "batch": ("batch",),
+}
+"""As what an upstream may answer that it processed a call that asks for a service tier, beside the standard one. One
+that names none of these, or none at all, leaves it to OpenAI's projects, whose setting may be any."""
+
+
+def _variants_at(channel: Channel, fields: Mapping[str, object]) -> Sequence[str]:
+    """The variants of a price that a channel may charge for a call with these fields."""
+    tier, speed = (_outgoing(name, channel.overrides, fields) for name in ("service_tier", "speed"))
+    if speed == "fast":
+        return _ANY_TIER
+    return _ANSWERED_AS.get(tier, _ANY_TIER if tier or channel.dialect is Dialect.OPENAI else ())
+
+
+def _outgoing(name: str, overrides: Overrides | None, fields: Mapping[str, object]) -> str:
+    """The text of a field as it goes out to a channel; empty: it does not."""
+    value = fields.get(name)
+    if overrides is not None:
+        value = None if name in overrides.remove else value
+        value = overrides.set.get(name, overrides.default.get(name) if value is None else value)
+    text = bytes(value).decode() if isinstance(value, msgspec.Raw) else str(value or "")
+    return text.strip('" ').lower()

@@ -1,0 +1,161 @@
+"""Rules in a listed price: what other service tiers cost, and what holds in peak hours, as Vercel writes both.
+
+A tier has rates of its own or a multiplier. Peak hours have a multiplier; where their hours cannot be read, it applies
+all day, so that no call costs more than it is charged.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, cast
+
+import msgspec
+
+from gateway.domain.price import AMOUNTS, Price, PriceRule, Tier, multiply
+from gateway.domain.price_hours import DAY_MINUTES, DAYS, Day, PriceHours, zone_of
+from gateway.domain.units import MILLION, Nanos
+from gateway.upstream.usage_parts import named_variant
+
+Read = Callable[[Mapping[str, Any]], Sequence[Nanos | None]]
+"""Input, output, cached input and cache writes of an object with rates."""
+
+_MOST_TIMES = 100
+_WINDOWS = ("windows", "hours", "periods", "schedule", "times")
+_STARTS = ("start", "start_time", "from", "start_hour")
+_ENDS = ("end", "end_time", "to", "until", "end_hour")
+_DAYS = ("days", "weekdays", "days_of_week")
+_ZONES = ("timezone", "time_zone", "zone", "tz")
+_TIME = re.compile(r"(\d{1,2})(?::(\d\d))?(?::\d\d)?Z?")
+
+
+def with_listed_rules(price: Price, pricing: Mapping[str, Any], read: Read) -> Price:
+    """The price with what its entry says of service tiers and peak hours."""
+    rules = [*_tier_rules(price, pricing.get("service_tiers"), read)]
+    peak = pricing.get("peak_pricing")
+    factor = _factor(peak) if isinstance(peak, dict) else None
+    if factor is None or not isinstance(peak, dict):
+        return msgspec.structs.replace(price, rules=tuple(rules))
+    during = tuple(_hours(peak))
+    found = [_rule(multiply(price, factor), during=during)]
+    found += [
+        _rule(_as_price(price, multiply_rule(rule, factor)), variant=rule.variant, during=during) for rule in rules
+    ]
+    if during:
+        return msgspec.structs.replace(price, rules=(*rules, *found))
+    return msgspec.structs.replace(multiply(price, factor), rules=tuple(found[1:]))
+
+
+def multiply_rule(rule: PriceRule, factor: int) -> PriceRule:
+    """The rule with all its amounts times parts per million."""
+    (found,) = multiply(Price(model="", input=rule.input, output=rule.output, rules=(rule,)), factor).rules
+    return found
+
+
+def _tier_rules(price: Price, tiers: object, read: Read) -> Iterator[PriceRule]:
+    named: list[tuple[object, object]] = []
+    if isinstance(tiers, dict):
+        named = [*tiers.items()]
+    elif isinstance(tiers, list):
+        named = [(one.get("name") or one.get("tier") or one.get("id"), one) for one in tiers if isinstance(one, dict)]
+    for name, holder in named:
+        variant = named_variant(name)
+        if not variant or not isinstance(holder, dict):
+            continue
+        if (factor := _factor(holder)) is not None:
+            yield _rule(multiply(price, factor), variant=variant)
+        elif (own := _own_rates(price, read(holder))) is not None:
+            yield _rule(own, variant=variant)
+
+
+def _own_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
+    """The price with other rates, and longer inputs as much more expensive as they were."""
+    first, second, cached, write = rates
+    if first is None or second is None:
+        return None
+
+    def scaled(amount: int, before: int, after: int) -> Nanos:
+        return Nanos((2 * amount * after + before) // (2 * before)) if before else Nanos(amount)
+
+    def tier(one: Tier) -> Tier:
+        into, out = (price.input, first), (price.output, second)
+        amounts = {"input": scaled(one.input, *into), "output": scaled(one.output, *out)}
+        for name in ("cached_input", "cache_write", "cache_write_long"):
+            if (amount := getattr(one, name)) is not None:
+                amounts[name] = scaled(amount, *into)
+        return msgspec.structs.replace(one, **amounts)
+
+    return msgspec.structs.replace(
+        price,
+        input=first,
+        output=second,
+        cached_input=cached if cached is not None else price.cached_input,
+        cache_write=write if write is not None else price.cache_write,
+        tiers=tuple(map(tier, price.tiers)),
+    )
+
+
+def _rule(price: Price, **conditions: Any) -> PriceRule:
+    amounts = {name: getattr(price, name) for name in (*AMOUNTS, "tiers", "extras")}
+    return PriceRule(**amounts, **conditions)
+
+
+def _as_price(price: Price, rule: PriceRule) -> Price:
+    amounts = {name: getattr(rule, name) for name in (*AMOUNTS, "tiers", "extras")}
+    return msgspec.structs.replace(price, **amounts)
+
+
+def _factor(holder: Mapping[str, Any]) -> int | None:
+    """A multiplier in parts per million; None if there is none with sense."""
+    try:
+        found = Decimal(str(holder.get("multiplier")))
+    except InvalidOperation:
+        return None
+    return int(found * MILLION) if found.is_finite() and 0 < found <= _MOST_TIMES else None
+
+
+def _hours(peak: Mapping[str, Any]) -> Iterator[PriceHours]:
+    """The peak hours; none if one of them cannot be read."""
+    windows = _first(peak, _WINDOWS)
+    found = [_span(one, peak) for one in (windows if isinstance(windows, list) else [peak])]
+    yield from () if None in found else cast("list[PriceHours]", found)
+
+
+def _span(window: object, peak: Mapping[str, Any]) -> PriceHours | None:
+    if isinstance(window, str):
+        start, _, end = window.partition("-")
+        window = {"start": start, "end": end}
+    if not isinstance(window, dict):
+        return None
+    first, last = (_minutes(_first(window, names)) for names in (_STARTS, _ENDS))
+    days = _days(_first(window, _DAYS) or _first(peak, _DAYS))
+    zone = str(_first(window, _ZONES) or _first(peak, _ZONES) or "UTC")
+    try:
+        zone_of(zone)
+    except (ValueError, OSError, KeyError):
+        return None
+    if first is None or last is None or days is None or first >= DAY_MINUTES:
+        return None
+    return PriceHours(days=days, start=first, end=last, zone=zone)
+
+
+def _minutes(value: object) -> int | None:
+    """Minutes since midnight of ``01:00``, or of an hour."""
+    match = _TIME.fullmatch(str(value).strip()) if isinstance(value, str | int) else None
+    minutes = int(match[1]) * 60 + int(match[2] or 0) if match else None
+    return minutes if minutes is not None and minutes <= DAY_MINUTES else None
+
+
+def _days(value: object) -> tuple[Day, ...] | None:
+    """The days of a list of their names, or of ISO's numbers, Monday is 1; None if they cannot be read."""
+    if value is None:
+        return DAYS
+    given = value if isinstance(value, list) else [value]
+    numbers = [one for one in given if type(one) is int and 1 <= one <= len(DAYS)]
+    if numbers and len(numbers) == len(given):
+        return tuple(day for number, day in enumerate(DAYS, start=1) if number in numbers)
+    names = [str(one).strip().lower()[:3] for one in given]
+    return tuple(day for day in DAYS if day in names) if names and set(names) <= set(DAYS) else None
+
+
+def _first(holder: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((holder[name] for name in names if holder.get(name) is not None), None)

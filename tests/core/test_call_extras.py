@@ -1,0 +1,113 @@
+"""What a call may be billed for beside plain text, held before it is sent."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.call_extras import call_extras
+from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
+from gateway.domain.cost import cost, highest_cost
+from gateway.domain.price import Price, PriceRule, rates
+from gateway.domain.units import DOLLAR, MILLION, Nanos
+from gateway.domain.usage import Usage
+from tests.core.kit import ask, channel
+
+PRICE = Price(
+    model="m",
+    input=Nanos(2 * DOLLAR),
+    output=Nanos(10 * DOLLAR),
+    extras={"searches": Nanos(DOLLAR // 100), "images": Nanos(DOLLAR // 50)},
+    rules=(
+        PriceRule(variant="flex", input=Nanos(DOLLAR), output=Nanos(5 * DOLLAR)),
+        PriceRule(variant="priority", input=Nanos(4 * DOLLAR), output=Nanos(20 * DOLLAR)),
+        PriceRule(variant="fast", input=Nanos(12 * DOLLAR), output=Nanos(60 * DOLLAR)),
+        PriceRule(variant="batch", input=Nanos(90 * DOLLAR), output=Nanos(90 * DOLLAR)),
+    ),
+)
+PICTURE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a.example/b.png"}}] * 3}
+
+
+def held(at: Channel, name: str = "m", **fields: Any) -> Nanos:
+    """What a call of a million tokens each way holds."""
+    extras = call_extras(ask(**fields), [(at, ServedModel(name="m", upstream=name))])
+    return highest_cost(PRICE, MILLION, MILLION, MILLION, extras)
+
+
+ANSWERS = [
+    # dialect, what is sent, what the vendors' documents say that may be answered
+    (Dialect.OPENAI, {}, ("", "flex", "priority")),
+    (Dialect.OPENAI, {"service_tier": "auto"}, ("", "flex", "priority")),
+    (Dialect.OPENAI, {"service_tier": "a new one"}, ("", "flex", "priority", "fast")),
+    (Dialect.OPENAI, {"service_tier": "default"}, ("",)),
+    (Dialect.OPENAI, {"service_tier": "flex"}, ("", "flex")),
+    (Dialect.OPENAI, {"service_tier": "priority"}, ("", "priority")),
+    (Dialect.OPENAI, {"service_tier": "fast"}, ("", "priority")),
+    (Dialect.ANTHROPIC, {}, ("",)),
+    (Dialect.ANTHROPIC, {"speed": "fast"}, ("", "fast")),
+    (Dialect.ANTHROPIC, {"service_tier": "standard_only"}, ("",)),
+    (Dialect.GEMINI, {}, ("",)),
+    (Dialect.GEMINI, {"service_tier": "priority"}, ("", "priority")),
+]
+
+
+@pytest.mark.parametrize(("dialect", "sent", "answered"), ANSWERS)
+@given(counts=st.tuples(*[st.integers(0, MILLION)] * 2))
+def test_a_hold_covers_every_tier_that_may_be_answered(
+    dialect: Dialect, sent: dict[str, str], answered: tuple[str, ...], counts: tuple[int, int]
+) -> None:
+    most = held(channel(dialect=dialect), **sent)
+    for variant in answered:
+        usage = Usage(input=counts[0], output=counts[1], variant=variant)
+        assert cost(usage, rates(PRICE, usage.input, MILLION, variant)) <= most
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sent", "dollars"),
+    [
+        (Dialect.OPENAI, {"service_tier": "default"}, 12),
+        (Dialect.OPENAI, {"service_tier": "flex"}, 12),
+        (Dialect.GEMINI, {}, 12),
+        (Dialect.ANTHROPIC, {"service_tier": "standard_only"}, 12),
+    ],
+)
+def test_a_hold_leaves_out_what_cannot_be_answered(dialect: Dialect, sent: dict[str, str], dollars: int) -> None:
+    assert held(channel(dialect=dialect), **sent) == dollars * DOLLAR
+
+
+@pytest.mark.parametrize(
+    ("overrides", "dollars"),
+    [
+        (Overrides(set={"service_tier": "default"}), 12),
+        (Overrides(default={"service_tier": "default"}), 72),
+        (Overrides(remove=("service_tier",), default={"service_tier": "flex"}), 12),
+        (Overrides(set={"service_tier": 7}), 72),
+    ],
+)
+def test_what_an_owner_sets_for_a_channel_decides(overrides: Overrides, dollars: int) -> None:
+    assert held(channel(overrides=overrides), service_tier="priority") == dollars * DOLLAR
+
+
+@pytest.mark.parametrize(
+    ("name", "preset", "sent", "searches"),
+    [
+        ("m", "", {}, 0),
+        ("m", "", {"tools": [{"type": "web_search_preview"}]}, 10),
+        ("m", "", {"tools": [{"googleSearch": {}}]}, 10),
+        ("m", "", {"tools": [{"type": "web_search_20250305", "max_uses": 3}]}, 3),
+        ("m", "", {"web_search_options": {}}, 10),
+        ("gpt-4o-search-preview", "", {}, 10),
+        ("openai/gpt-4o:online", "openrouter", {}, 10),
+        ("perplexity/sonar-pro", "", {}, 10),
+    ],
+)
+def test_searches_are_held_for_where_a_vendor_may_make_them(
+    name: str, preset: str, sent: dict[str, Any], searches: int
+) -> None:
+    most = held(channel(preset=preset), name, service_tier="default", **sent)
+    assert most == 12 * DOLLAR + searches * DOLLAR // 100
+
+
+def test_a_fee_is_held_for_each_picture() -> None:
+    assert held(channel(), service_tier="default", messages=[PICTURE]) == 12 * DOLLAR + 3 * DOLLAR // 50
