@@ -2,8 +2,6 @@
 
 A new preset is a ``Vendor`` and its name in ``PRESETS``.
 
-Long: one table.
-
 A channel's row is found by its preset, else by the host of its base URL; an unknown upstream gets ``PLAIN``. Facts are
 from the vendors' documentation and sources, read in the middle of 2026.
 """
@@ -170,17 +168,6 @@ GEMINI = Vendor(
 )
 """Its host is that of its OpenAI surface, whose row is below."""
 
-AZURE = Vendor(
-    name="azure",
-    hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
-    auth=Auth.API_KEY,
-    models=(_REASONING,),  # the model is a deployment's name, which may say nothing: the channel can set the field
-    suspects=(_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},),
-    responses=True,
-    reads_reasoning=False,
-    strict_messages=True,
-)
-
 OPENROUTER = Vendor(
     name="openrouter",
     base_url="https://openrouter.ai/api/v1",
@@ -190,220 +177,6 @@ OPENROUTER = Vendor(
     responses=True,
 )
 
-DEEPSEEK = Vendor(
-    name="deepseek",
-    base_url="https://api.deepseek.com",
-    key_variable="DEEPSEEK_API_KEY",
-    hosts=("api.deepseek.com",),
-    completions_root="/beta",
-    token_limit_field=TokenLimitField.MAX_TOKENS,
-    reasoning_back=True,
-    reads_developer=False,
-    responses=False,
-)
-
-GROQ = Vendor(
-    name="groq",
-    base_url="https://api.groq.com/openai/v1",
-    key_variable="GROQ_API_KEY",
-    hosts=("api.groq.com",),
-    deny=frozenset({"logprobs", "top_logprobs", "logit_bias"}),
-    suspects=(_OPENAI_ONLY - {"service_tier"},),
-    message_deny=frozenset({"name", "reasoning_content"}),
-    drop_nulls=True,
-    responses=True,
-    reads_reasoning=False,
-    strict_messages=True,
-)
-
-MISTRAL = Vendor(
-    name="mistral",
-    base_url="https://api.mistral.ai/v1",
-    key_variable="MISTRAL_API_KEY",
-    hosts=("api.mistral.ai", "codestral.mistral.ai"),
-    token_limit_field=TokenLimitField.MAX_TOKENS,
-    rename=(("seed", "random_seed"),),
-    swaps=(ValueName("tool_choice", b'"required"', b'"any"'),),
-    stream_options=False,  # usage comes on the last chunk, unasked
-    allow=frozenset(
-        {
-            "model",
-            "messages",
-            "temperature",
-            "top_p",
-            "max_tokens",
-            "stream",
-            "stop",
-            "random_seed",
-            "metadata",
-            "response_format",
-            "tools",
-            "tool_choice",
-            "presence_penalty",
-            "frequency_penalty",
-            "n",
-            "prediction",
-            "parallel_tool_calls",
-            "prompt_mode",
-            "reasoning_effort",
-            "safe_prompt",
-            "guardrails",
-            "prompt_cache_key",
-        }
-    ),
-    message_allow=frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"}),
-    short_tool_ids=True,
-    reads_developer=False,
-    responses=False,
-    strict_messages=True,
-)
-
-TOGETHER = Vendor(
-    name="together",
-    base_url="https://api.together.xyz/v1",
-    key_variable="TOGETHER_API_KEY",
-    hosts=("api.together.xyz", "api.together.ai"),
-)
-
-XAI = Vendor(
-    name="xai",
-    base_url="https://api.x.ai/v1",
-    key_variable="XAI_API_KEY",
-    hosts=("api.x.ai",),
-    suspects=(_OPENAI_ONLY, frozenset({"frequency_penalty", "presence_penalty"})),
-    responses=True,
-)
-
-FIREWORKS = Vendor(
-    name="fireworks",
-    base_url="https://api.fireworks.ai/inference/v1",
-    key_variable="FIREWORKS_API_KEY",
-    hosts=("api.fireworks.ai",),
-)
-
-CEREBRAS = Vendor(
-    name="cerebras",
-    base_url="https://api.cerebras.ai/v1",
-    key_variable="CEREBRAS_API_KEY",
-    hosts=("api.cerebras.ai",),
-    deny=frozenset({"frequency_penalty", "presence_penalty", "logit_bias"}),
-    message_deny=frozenset({"reasoning_content"}),
-    reads_developer=False,
-    responses=False,
-    strict_messages=True,
-)
-
-NVIDIA = Vendor(
-    name="nvidia",
-    base_url="https://integrate.api.nvidia.com/v1",
-    key_variable="NVIDIA_API_KEY",
-    hosts=("integrate.api.nvidia.com",),
-)
-
-HUGGINGFACE = Vendor(
-    name="huggingface",
-    base_url="https://router.huggingface.co/v1",
-    key_variable="HF_TOKEN",
-    hosts=("router.huggingface.co",),
-)
-
-MOONSHOT = Vendor(
-    name="moonshot",
-    base_url="https://api.moonshot.ai/v1",
-    key_variable="MOONSHOT_API_KEY",
-    hosts=("api.moonshot.ai", "api.moonshot.cn"),
-    suspects=(_OPENAI_ONLY, _SAMPLING),
-    reasoning_back=True,
-    reads_developer=False,
-    responses=False,
-)
-
-DEEPINFRA = Vendor(
-    name="deepinfra",
-    base_url="https://api.deepinfra.com/v1/openai",
-    key_variable="DEEPINFRA_API_KEY",
-    hosts=("api.deepinfra.com",),
-)
-
-SAMBANOVA = Vendor(
-    name="sambanova",
-    base_url="https://api.sambanova.ai/v1",
-    key_variable="SAMBANOVA_API_KEY",
-    hosts=("api.sambanova.ai",),
-)
-
-GEMINI_OPENAI = Vendor(
-    name="gemini-openai",
-    base_url="https://generativelanguage.googleapis.com/v1beta/openai",
-    hosts=("generativelanguage.googleapis.com",),
-    allow=frozenset(
-        {
-            "model",
-            "messages",
-            "temperature",
-            "top_p",
-            "max_tokens",
-            "max_completion_tokens",
-            "n",
-            "stream",
-            "stop",
-            "stream_options",
-            "tools",
-            "tool_choice",
-            "parallel_tool_calls",
-            "response_format",
-            "reasoning_effort",
-            "presence_penalty",
-            "frequency_penalty",
-            "seed",
-            "logprobs",
-            "top_logprobs",
-            "extra_body",
-            "modalities",
-            "audio",
-        }
-    ),
-    responses=False,
-    reads_signatures=True,
-    strict_messages=True,
-)
-
-OLLAMA = Vendor(
-    name="ollama",
-    base_url="http://127.0.0.1:11434/v1",
-    hosts=("*:11434",),
-    token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored: the output has no bound
-    empty_content=True,
-    heeds_tool_choice=False,
-    reads_developer=False,
-    responses=True,
-)
-
-LMSTUDIO = Vendor(
-    name="lmstudio",
-    base_url="http://127.0.0.1:1234/v1",
-    hosts=("*:1234",),
-    swaps=(ValueName("response_format", b'{"type":"json_object"}', b'{"type":"text"}'),),
-    reads_developer=False,
-    responses=True,
-)
-
-LLAMACPP = Vendor(name="llamacpp", base_url="http://127.0.0.1:8080/v1", hosts=("*:8080",), reads_developer=False)
-
-VLLM = Vendor(
-    name="vllm",
-    base_url="http://127.0.0.1:8000/v1",
-    hosts=("*:8000",),
-    reads_developer=False,
-    responses=True,
-)
-
-JAN = Vendor(name="jan", base_url="http://127.0.0.1:1337/v1", hosts=("*:1337",), reads_developer=False)
-
-KOBOLDCPP = Vendor(name="koboldcpp", base_url="http://127.0.0.1:5001/v1", hosts=("*:5001",), reads_developer=False)
-
-UNEDITED = Vendor(name="plain", suspects=())
-"""For those who know better than the row their channel's host would find."""
 
 PRESETS = {
     row.name: row
@@ -412,27 +185,178 @@ PRESETS = {
         ANTHROPIC,
         GEMINI,
         OPENROUTER,
-        DEEPSEEK,
-        GROQ,
-        MISTRAL,
-        TOGETHER,
-        XAI,
-        FIREWORKS,
-        CEREBRAS,
-        NVIDIA,
-        HUGGINGFACE,
-        MOONSHOT,
-        DEEPINFRA,
-        SAMBANOVA,
-        AZURE,
-        GEMINI_OPENAI,
-        OLLAMA,
-        LMSTUDIO,
-        LLAMACPP,
-        VLLM,
-        JAN,
-        KOBOLDCPP,
-        UNEDITED,
+        Vendor(
+            name="deepseek",
+            base_url="https://api.deepseek.com",
+            key_variable="DEEPSEEK_API_KEY",
+            hosts=("api.deepseek.com",),
+            completions_root="/beta",
+            token_limit_field=TokenLimitField.MAX_TOKENS,
+            reasoning_back=True,
+            reads_developer=False,
+            responses=False,
+        ),
+        Vendor(
+            name="groq",
+            base_url="https://api.groq.com/openai/v1",
+            key_variable="GROQ_API_KEY",
+            hosts=("api.groq.com",),
+            deny=frozenset({"logprobs", "top_logprobs", "logit_bias"}),
+            suspects=(_OPENAI_ONLY - {"service_tier"},),
+            message_deny=frozenset({"name", "reasoning_content"}),
+            drop_nulls=True,
+            responses=True,
+            reads_reasoning=False,
+            strict_messages=True,
+        ),
+        Vendor(
+            name="mistral",
+            base_url="https://api.mistral.ai/v1",
+            key_variable="MISTRAL_API_KEY",
+            hosts=("api.mistral.ai", "codestral.mistral.ai"),
+            token_limit_field=TokenLimitField.MAX_TOKENS,
+            rename=(("seed", "random_seed"),),
+            swaps=(ValueName("tool_choice", b'"required"', b'"any"'),),
+            stream_options=False,  # usage comes on the last chunk, unasked
+            allow=frozenset(
+                {
+                    *("model", "messages", "temperature", "top_p", "max_tokens", "stream", "stop"),
+                    *("random_seed", "metadata", "response_format", "tools", "tool_choice"),
+                    *("presence_penalty", "frequency_penalty", "n", "prediction"),
+                    *("parallel_tool_calls", "prompt_mode", "reasoning_effort", "safe_prompt"),
+                    *("guardrails", "prompt_cache_key"),
+                }
+            ),
+            message_allow=frozenset({"role", "content", "tool_calls", "tool_call_id", "prefix"}),
+            short_tool_ids=True,
+            reads_developer=False,
+            responses=False,
+            strict_messages=True,
+        ),
+        Vendor(
+            name="together",
+            base_url="https://api.together.xyz/v1",
+            key_variable="TOGETHER_API_KEY",
+            hosts=("api.together.xyz", "api.together.ai"),
+        ),
+        Vendor(
+            name="xai",
+            base_url="https://api.x.ai/v1",
+            key_variable="XAI_API_KEY",
+            hosts=("api.x.ai",),
+            suspects=(_OPENAI_ONLY, frozenset({"frequency_penalty", "presence_penalty"})),
+            responses=True,
+        ),
+        Vendor(
+            name="fireworks",
+            base_url="https://api.fireworks.ai/inference/v1",
+            key_variable="FIREWORKS_API_KEY",
+            hosts=("api.fireworks.ai",),
+        ),
+        Vendor(
+            name="cerebras",
+            base_url="https://api.cerebras.ai/v1",
+            key_variable="CEREBRAS_API_KEY",
+            hosts=("api.cerebras.ai",),
+            deny=frozenset({"frequency_penalty", "presence_penalty", "logit_bias"}),
+            message_deny=frozenset({"reasoning_content"}),
+            reads_developer=False,
+            responses=False,
+            strict_messages=True,
+        ),
+        Vendor(
+            name="nvidia",
+            base_url="https://integrate.api.nvidia.com/v1",
+            key_variable="NVIDIA_API_KEY",
+            hosts=("integrate.api.nvidia.com",),
+        ),
+        Vendor(
+            name="huggingface",
+            base_url="https://router.huggingface.co/v1",
+            key_variable="HF_TOKEN",
+            hosts=("router.huggingface.co",),
+        ),
+        Vendor(
+            name="moonshot",
+            base_url="https://api.moonshot.ai/v1",
+            key_variable="MOONSHOT_API_KEY",
+            hosts=("api.moonshot.ai", "api.moonshot.cn"),
+            suspects=(_OPENAI_ONLY, _SAMPLING),
+            reasoning_back=True,
+            reads_developer=False,
+            responses=False,
+        ),
+        Vendor(
+            name="deepinfra",
+            base_url="https://api.deepinfra.com/v1/openai",
+            key_variable="DEEPINFRA_API_KEY",
+            hosts=("api.deepinfra.com",),
+        ),
+        Vendor(
+            name="sambanova",
+            base_url="https://api.sambanova.ai/v1",
+            key_variable="SAMBANOVA_API_KEY",
+            hosts=("api.sambanova.ai",),
+        ),
+        Vendor(
+            name="azure",
+            hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
+            auth=Auth.API_KEY,
+            models=(
+                _REASONING,
+            ),  # the model is a deployment's name, which may say nothing: the channel can set the field
+            suspects=(_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},),
+            responses=True,
+            reads_reasoning=False,
+            strict_messages=True,
+        ),
+        Vendor(
+            name="gemini-openai",
+            base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+            hosts=("generativelanguage.googleapis.com",),
+            allow=frozenset(
+                {
+                    *("model", "messages", "temperature", "top_p", "max_tokens"),
+                    *("max_completion_tokens", "n", "stream", "stop", "stream_options", "tools"),
+                    *("tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort"),
+                    *("presence_penalty", "frequency_penalty", "seed", "logprobs", "top_logprobs"),
+                    *("extra_body", "modalities", "audio"),
+                }
+            ),
+            responses=False,
+            reads_signatures=True,
+            strict_messages=True,
+        ),
+        Vendor(
+            name="ollama",
+            base_url="http://127.0.0.1:11434/v1",
+            hosts=("*:11434",),
+            token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored: the output has no bound
+            empty_content=True,
+            heeds_tool_choice=False,
+            reads_developer=False,
+            responses=True,
+        ),
+        Vendor(
+            name="lmstudio",
+            base_url="http://127.0.0.1:1234/v1",
+            hosts=("*:1234",),
+            swaps=(ValueName("response_format", b'{"type":"json_object"}', b'{"type":"text"}'),),
+            reads_developer=False,
+            responses=True,
+        ),
+        Vendor(name="llamacpp", base_url="http://127.0.0.1:8080/v1", hosts=("*:8080",), reads_developer=False),
+        Vendor(
+            name="vllm",
+            base_url="http://127.0.0.1:8000/v1",
+            hosts=("*:8000",),
+            reads_developer=False,
+            responses=True,
+        ),
+        Vendor(name="jan", base_url="http://127.0.0.1:1337/v1", hosts=("*:1337",), reads_developer=False),
+        Vendor(name="koboldcpp", base_url="http://127.0.0.1:5001/v1", hosts=("*:5001",), reads_developer=False),
+        # For those who know better than the row their channel's host would find.
+        Vendor(name="plain", suspects=()),
     )
 }
 """By name; the order is the one to offer them in."""

@@ -21,7 +21,7 @@ from gateway.domain.conversation import (
 )
 from gateway.upstream.adapter import Order
 from gateway.upstream.openai.request import write_chat
-from gateway.upstream.vendors import DEEPSEEK, GEMINI_OPENAI, OPENAI, OPENROUTER, PLAIN, Vendor
+from gateway.upstream.vendors import OPENAI, OPENROUTER, PLAIN, PRESETS, Vendor
 
 MARK = rawjson.raw({"type": "ephemeral"})
 
@@ -102,7 +102,12 @@ def test_results_come_before_what_they_show() -> None:
 
 @pytest.mark.parametrize(
     ("vendor", "reasoning", "signature"),
-    [(PLAIN, True, False), (DEEPSEEK, True, False), (OPENAI, False, False), (GEMINI_OPENAI, False, True)],
+    [
+        (PLAIN, True, False),
+        (PRESETS["deepseek"], True, False),
+        (OPENAI, False, False),
+        (PRESETS["gemini-openai"], False, True),
+    ],
 )
 def test_reasoning_and_signatures_go_to_who_reads_them(vendor: Vendor, reasoning: bool, signature: bool) -> None:
     thought = ThoughtPart(text=rawjson.raw("Hm"), signed=(rawjson.raw({"type": "thinking"}),))
