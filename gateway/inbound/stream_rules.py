@@ -5,18 +5,16 @@ twice. A server checks its streams if it is started with ``TOLLKEEPER_CHECK_STRE
 A fault names events and positions and quotes nothing of an answer.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from gateway.domain import rawjson
 from gateway.domain.text import plain
+from gateway.upstream.framing import BLANK, Framer, SSEEvent, parse
 
 MOST_FAULTS = 5
 """Of one stream: those that follow mostly come from the first."""
 
-_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-_LINE_END = re.compile(rb"\r\n|\n|\r")
 _COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 _FITTING = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
 """Which block a delta belongs to, where there is only one."""
@@ -149,35 +147,29 @@ class StreamCheck:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._rest = b""
+        self._framer = Framer()
         self.faults: list[str] = []
 
     def feed(self, data: bytes) -> None:
         """Any piece of the stream."""
-        *events, self._rest = _EVENT_END.split(self._rest + data)
-        for event in events:
+        for event in filter(None, map(parse, self._framer.feed(data).split(BLANK))):
             self._take(event)
 
     def end(self) -> None:
         """The stream has ended, and nobody broke it off."""
-        if self._rest.strip():
+        if self._framer.held:
             self._blame("the last event is not complete")
         if not self._rules.ended:
             self._blame("it ends without its last event")
 
-    def _take(self, event: bytes) -> None:
-        lines = [line for line in _LINE_END.split(event) if line and not line.startswith(b":")]
-        if not lines:
-            return
-        ended = self._rules.ended
-        name = b"".join(line[6:].strip() for line in lines if line.startswith(b"event:"))
-        found = rawjson.maybe(b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:")))
+    def _take(self, event: SSEEvent) -> None:
+        ended, found = self._rules.ended, rawjson.maybe(event.data)
         if not isinstance(found, dict) or not isinstance(found.get("type"), str):
             self._blame("an event is not a JSON object with a type")
             return
         if ended:
             self._blame(f"{_shown_text(found['type'])} comes after the last event")
-        if name.decode(errors="replace") != found["type"]:
+        if event.name.decode(errors="replace") != found["type"]:
             self._blame(f"{_shown_text(found['type'])} has another name in its event line")
         self._rules.take(found, self._blame)
 

@@ -44,86 +44,73 @@ class EventTooLong(Exception):
     """An event is longer than any upstream has reason to send."""
 
 
-class Framer:
-    """Cuts complete events out of bytes; all line ends become line feeds; a leading byte order mark is skipped."""
+_END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+"""A blank line, and the end of the line before it."""
 
-    __slots__ = ("_after_return", "_begun", "_rest")
+
+class RawFramer:
+    """Cuts complete events out of bytes that are split anywhere. No byte is changed."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        self._after_return = False
-        self._begun = False
-
-    def feed(self, data: bytes) -> bytes:
-        """All events that are complete by now, each ended by a blank line; may be empty.
-
-        Raises EventTooLong.
-        """
-        if not self._begun or self._after_return or b"\r" in data:
-            data = self._even(data)
-        rest = self._rest
-        if rest:
-            return self._continue(data)
-        blank = data.rfind(BLANK)
-        cut = blank + 2 if blank >= 0 else 0
-        if cut == len(data) and cut <= EVENT_LIMIT:
-            return data
-        rest += data[cut:]
-        self._check(data[:cut])
-        return data[:cut]
 
     @property
     def held(self) -> int:
         """Bytes of an event that is not complete."""
         return len(self._rest)
 
+    def feed(self, data: bytes) -> bytes:
+        """The events that are complete by now, with their blank lines."""
+        rest = self._rest
+        if not rest and data.endswith(BLANK) and b"\r" not in data:
+            return data
+        if len(rest) <= 4096 and b"\r" not in data and b"\r" not in rest:  # joining so little costs nothing
+            whole = bytes(rest) + data if rest else data
+            blank = whole.rfind(BLANK)
+            end = blank + 2 if blank >= 0 else 0
+            rest[:] = whole[end:]
+            return whole[:end]
+        searched, end = max(0, len(rest) - 3), 0
+        rest += data
+        for found in _END.finditer(rest, searched):
+            if found.end() == len(rest) and rest.endswith(b"\n\r"):
+                break  # the line feed that belongs to it follows
+            end = found.end()
+        done = bytes(rest[:end])
+        del rest[:end]
+        return done
+
     def end(self) -> bytes:
-        """What is left at the end of the bytes: an event whose blank line never came, or nothing."""
+        """What is left at the end of the bytes."""
         left = bytes(self._rest)
         self._rest.clear()
         return left
 
-    def _continue(self, data: bytes) -> bytes:
-        """Only the new bytes are searched, and the last old one: a blank line may be split."""
-        rest = self._rest
-        start = len(rest) - 1
-        rest += data
-        blank = rest.rfind(BLANK, start)
-        if blank < 0:
-            self._check(b"")
-            return b""
-        done = bytes(rest[: blank + 2])
-        del rest[: blank + 2]
-        self._check(done)
-        return done
 
-    def _check(self, done: bytes) -> None:
-        longest = len(self._rest)
-        if len(done) > EVENT_LIMIT:
-            longest = max(longest, *map(len, done.split(BLANK)))
+class Framer(RawFramer):
+    """The same with line feeds for all line ends, without a leading byte order mark, and with a limit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun = False
+
+    def feed(self, data: bytes) -> bytes:
+        """All events that are complete by now, each ended by a blank line; may be empty. Raises EventTooLong."""
+        events = self._even(super().feed(data))
+        longest = max(map(len, events.split(BLANK))) if len(events) > EVENT_LIMIT else self.held
         if longest > EVENT_LIMIT:
             raise EventTooLong(f"an event is longer than {EVENT_LIMIT >> 20} MiB")
+        return events
 
-    def _even(self, data: bytes) -> bytes:
-        """The bytes with line feeds only. A return at the end counts at once; a feed that follows it later does not."""
-        if not self._begun:
-            data = self._unmarked(data)
-        if self._after_return and data:
-            self._after_return = False
-            data = data.removeprefix(b"\n")
-        if b"\r" not in data:
-            return data
-        self._after_return = data.endswith(b"\r")
-        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    def end(self) -> bytes:
+        """What is left at the end of the bytes: an event whose blank line never came, or nothing."""
+        return self._even(super().end())
 
-    def _unmarked(self, data: bytes) -> bytes:
-        whole = bytes(self._rest) + data
-        self._rest.clear()
-        if len(whole) < len(_BOM) and _BOM.startswith(whole):
-            self._rest += whole
-            return b""
-        self._begun = True
-        return whole.removeprefix(_BOM)
+    def _even(self, events: bytes) -> bytes:
+        if not self._begun and events:
+            self._begun = True
+            events = events.removeprefix(_BOM)
+        return events.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in events else events
 
 
 def parse(block: bytes) -> SSEEvent | None:
@@ -161,51 +148,6 @@ def _join_lines(lines: list[bytes]) -> bytes:
 def has_comment(block: bytes) -> bool:
     """Whether a line of the event is a comment."""
     return block.startswith(b":") or b"\n:" in block
-
-
-_SMALL = 4096
-"""Bytes of an event that is not complete, up to which joining it with what follows costs nothing."""
-
-
-_END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
-"""A blank line, and the end of the line before it."""
-
-
-class RawFramer:
-    """Cuts complete events out of bytes that are split anywhere. No byte is changed."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    @property
-    def held(self) -> int:
-        """Bytes of an event that is not complete."""
-        return len(self._rest)
-
-    def feed(self, data: bytes) -> bytes:
-        """The events that are complete by now, with their blank lines."""
-        rest = self._rest
-        if len(rest) <= _SMALL and b"\r" not in data and b"\r" not in rest:
-            whole = bytes(rest) + data if rest else data
-            blank = whole.rfind(BLANK)
-            end = blank + 2 if blank >= 0 else 0
-            rest[:] = whole[end:]
-            return whole[:end]
-        searched, end = max(0, len(rest) - 3), 0
-        rest += data
-        for found in _END.finditer(rest, searched):
-            if found.end() == len(rest) and rest.endswith(b"\n\r"):
-                break  # the line feed that belongs to it follows
-            end = found.end()
-        done = bytes(rest[:end])
-        del rest[:end]
-        return done
-
-    def end(self) -> bytes:
-        """What is left at the end of the bytes."""
-        left = bytes(self._rest)
-        self._rest.clear()
-        return left
 
 
 def event_end(events: bytes, start: int, *, returns: bool) -> int:
