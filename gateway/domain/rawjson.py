@@ -10,11 +10,12 @@ a count of tokens as -1, so that it is not taken for one that was left out: one 
 import json
 import math
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 Fields = dict[str, msgspec.Raw]
+Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
 
 NULL = msgspec.Raw(b"null")
 
@@ -50,10 +51,7 @@ def fields(data: bytes | msgspec.Raw) -> Fields:
     try:
         return _FIELDS.decode(data)
     except _REFUSED:
-        found = _load(data)
-    if not isinstance(found, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 - one kind of error for bytes that are not what was expected
-    return {name: _dump(value) for name, value in found.items()}
+        return {name: _dump(value) for name, value in _load_as(dict, data).items()}
 
 
 def items(data: bytes | msgspec.Raw) -> list[msgspec.Raw]:
@@ -61,10 +59,7 @@ def items(data: bytes | msgspec.Raw) -> list[msgspec.Raw]:
     try:
         return _ITEMS.decode(data)
     except _REFUSED:
-        found = _load(data)
-    if not isinstance(found, list):
-        raise ValueError("not a JSON array")  # noqa: TRY004
-    return [_dump(value) for value in found]
+        return [_dump(value) for value in _load_as(list, data)]
 
 
 def objects(data: bytes | msgspec.Raw) -> list[Fields]:
@@ -80,10 +75,7 @@ def text(data: bytes | msgspec.Raw) -> str:
     try:
         return _TEXT.decode(data)
     except _REFUSED:
-        found = _load(data)
-    if not isinstance(found, str):
-        raise ValueError("not a JSON string")  # noqa: TRY004
-    return found
+        return _load_as(str, data)
 
 
 def value(data: bytes | msgspec.Raw | None) -> Any:
@@ -107,6 +99,13 @@ def maybe(data: bytes | msgspec.Raw | None) -> Any:
 def is_null(data: msgspec.Raw | None) -> bool:
     """Whether a value is absent or null."""
     return data is None or data == NULL
+
+
+def _load_as(kind: type[Kind], data: bytes | msgspec.Raw) -> Kind:
+    found = _load(data)
+    if not isinstance(found, kind):
+        raise ValueError("another kind of JSON value")  # noqa: TRY004 - one kind of error for unexpected bytes
+    return found
 
 
 def _load(data: bytes | msgspec.Raw) -> Any:

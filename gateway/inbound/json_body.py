@@ -49,8 +49,6 @@ _HUGE = re.compile(rb"[^\d.]\d{20,}+(?![.eE])|[^\d.]\d{300,}+|\d[eE]\+?+0*+(?:[3
 _BETWEEN_NUMBERS = re.compile(rb"[^0-9.eE+-]")
 WINDOW = 64 << 10
 """Bytes of a skeleton in which numbers are looked for at once."""
-MARKS = 8 << 10
-"""Brackets and colons that are looked at together."""
 _STEP = [{ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}.get(byte, 0) for byte in range(256)]
 _IS_COLON = [byte == ord(":") for byte in range(256)]
 _NO_MARKS = bytes(byte for byte in range(256) if byte not in b"{}[]:")
@@ -69,9 +67,10 @@ def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
     Raises BadRequest with the position where a parser would stop.
     """
     body = body.removeprefix(BOM)
-    parts = (without_escapes(body) if b"\\" in body else body).split(b'"', MAX_QUOTES + 1)
+    plain = body.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in body else body
+    parts = plain.split(b'"', MAX_QUOTES + 1)
     if len(parts) > MAX_QUOTES + 1:
-        raise too_many_strings()
+        raise BadRequest(f"the body has more than {MAX_QUOTES // 2} strings", code="too_complex")
     skeleton = b"s".join(parts[0::2])
     keys = _known_keys(skeleton) if len(skeleton) <= SHORT else _keys(skeleton, limits)
     digit = b""
@@ -80,16 +79,16 @@ def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
             body.decode()
         fields = _decode(body)
     except UnicodeDecodeError as error:
-        raise not_utf8(error.start) from error
+        raise BadRequest(f"the body is not UTF-8: byte {error.start}", code="invalid_json") from error
     except msgspec.ValidationError as error:
         raise _no_object() from error
     except msgspec.DecodeError as error:
-        masked, digit = mask(body)
+        masked, digit = _mask(body)
         if not digit:
-            raise invalid(str(error)) from error
+            raise _invalid(error) from error
         fields = _parse_masked(masked)
     if len(fields) != keys:
-        raise repeated_key()
+        raise BadRequest("the body has a key twice at its top level; send each field once", code="duplicate_key")
     return fields, digit
 
 
@@ -107,67 +106,34 @@ def read_typed(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw,
         raise BadRequest(f"{where} is not valid JSON: {error}", code="invalid_json", param=where) from error
 
 
-def parse(body: bytes) -> Fields:
-    """The top level of an object. Raises BadRequest if it is none, msgspec.DecodeError where it is not JSON."""
-    try:
-        return _decode(body)
-    except msgspec.ValidationError as error:
-        raise _no_object() from error
-
-
 def _no_object() -> BadRequest:
     return BadRequest("the body must be one JSON object", code="invalid_type")
 
 
-def repeated_key() -> BadRequest:
-    """The error of a body of which fewer fields were read than it has keys."""
-    return BadRequest("the body has a key twice at its top level; send each field once", code="duplicate_key")
-
-
-def not_utf8(position: int) -> BadRequest:
-    """The error of a body with a byte that does not belong there."""
-    return BadRequest(f"the body is not UTF-8: byte {position}", code="invalid_json")
-
-
-def invalid(why: str) -> BadRequest:
-    """The error of a body that is not JSON."""
-    return BadRequest(f"the body is not valid JSON: {why}", code="invalid_json")
+def _invalid(error: msgspec.DecodeError) -> BadRequest:
+    return BadRequest(f"the body is not valid JSON: {error}", code="invalid_json")
 
 
 def _parse_masked(body: bytes) -> Fields:
     try:
-        return parse(body)
+        return _decode(body)
+    except msgspec.ValidationError as error:
+        raise _no_object() from error
     except msgspec.DecodeError as error:
-        raise invalid(str(error)) from error
-
-
-def without_escapes(text: bytes) -> bytes:
-    """As long as the text, with every quotation mark that ends no string and every escaped backslash made harmless."""
-    return text.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in text else text
-
-
-def too_many_strings() -> BadRequest:
-    """The error of a body with more than ``MAX_QUOTES``."""
-    return BadRequest(f"the body has more than {MAX_QUOTES // 2} strings", code="too_complex")
+        raise _invalid(error) from error
 
 
 def _keys(skeleton: bytes, limits: BodyLimits = USUAL) -> int:
-    return count_keys(skeleton.translate(None, BLANKS), limits)
-
-
-_known_keys = lru_cache(maxsize=SHORT)(_keys)
-
-
-def count_keys(skeleton: bytes, limits: BodyLimits = USUAL) -> int:
-    """How many keys the outermost object has, repeated ones counted, of a skeleton without blanks.
-
-    Raises BadRequest for what is too much.
-    """
+    """How many keys the outermost object has, repeated ones counted. Raises BadRequest for what is too much."""
+    skeleton = skeleton.translate(None, BLANKS)
     _check_size(skeleton, limits)
     keys = _top_keys(skeleton)
     if keys > MAX_FIELDS:
         raise BadRequest(f"the body has {keys} fields; the limit is {MAX_FIELDS}", code="too_complex")
     return keys
+
+
+_known_keys = lru_cache(maxsize=SHORT)(_keys)
 
 
 def _check_size(skeleton: bytes, limits: BodyLimits) -> None:
@@ -197,18 +163,13 @@ def _huge_number(skeleton: bytes) -> "re.Match[bytes] | None":
 def _top_keys(skeleton: bytes) -> int:
     """Raises BadRequest if it is nested too deeply."""
     marks = skeleton.translate(None, _NO_MARKS)
-    depth = keys = 0
-    for start in range(0, len(marks), MARKS):
-        part = marks[start : start + MARKS]
-        depths = list(accumulate(map(_STEP.__getitem__, part), initial=depth))
-        if max(depths) > MAX_DEPTH:
-            raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels", code="too_deep")
-        keys += list(compress(depths[1:], map(_IS_COLON.__getitem__, part))).count(1)
-        depth = depths[-1]
-    return keys
+    depths = list(accumulate(map(_STEP.__getitem__, marks), initial=0))
+    if max(depths) > MAX_DEPTH:
+        raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels", code="too_deep")
+    return list(compress(depths[1:], map(_IS_COLON.__getitem__, marks))).count(1)
 
 
-def mask(body: bytes) -> tuple[bytes, bytes]:
+def _mask(body: bytes) -> tuple[bytes, bytes]:
     r"""A lone surrogate escape is legal JSON, but no strict decoder takes it: put ordinary characters in their place.
 
     Every escape ``\udXXX`` gets another first digit, pairs too, so that nothing has to be paired up. A digit is free if
@@ -219,14 +180,8 @@ def mask(body: bytes) -> tuple[bytes, bytes]:
         return body, b""
     shielded = body.replace(b"\\\\", b"\0")
     digit = next((digit for digit in STAND_INS if b"\\u" + digit not in shielded), b"")
-    result = mask_surrogates(body, digit)
-    return (body, b"") if not digit or result == body else (result, digit)
-
-
-def mask_surrogates(text: bytes, digit: bytes) -> bytes:
-    """The text with this first digit in every escape of a surrogate."""
-    shielded = text.replace(b"\\\\", b"\0")
-    return shielded.replace(b"\\uD", b"\\ud").replace(b"\\ud", b"\\u" + digit).replace(b"\0", b"\\\\")
+    masked = shielded.replace(b"\\uD", b"\\ud").replace(b"\\ud", b"\\u" + digit).replace(b"\0", b"\\\\")
+    return (body, b"") if not digit or masked == body else (masked, digit)
 
 
 def unmask(body: bytes, digit: bytes) -> bytes:
