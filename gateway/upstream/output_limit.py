@@ -56,8 +56,6 @@ MOST_TOKENS = 10**9
 MOST_CHOICES = 128
 """That a client may ask for."""
 
-FEW_NAMES = 100
-"""Names in a request that are looked at one by one."""
 MOST_NAMES = 1000
 """Different names of limits in one request; nobody has so many, and the event loop waits while they are read."""
 
@@ -65,7 +63,8 @@ _WORDS = (
     *("token", "predict", "budget", "max", "min", "best", "num", "count", "len", "limit", "sample", "choice", "amount"),
     *("completion", "output", "candidate", "sequence", "generation", "prompt", "input", "batch", "request", "instance"),
 )
-"""A name must have one of these to be looked at closely; ``n`` needs none."""
+_PROMISING = re.compile("|".join(_WORDS), re.IGNORECASE)
+"""A name must have one of these to be looked at closely; a short one such as ``n`` needs none."""
 _CAP = re.compile(
     r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|decode|.*(len|completion|response|answer|reply))"
     r"|(gen|generat|output|completion|response|answer|reply).*(len|limit|max)|amountgen"
@@ -266,26 +265,12 @@ def _objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], se
 def _limits(names: set[str]) -> dict[str, _Meaning]:
     """Those of limits. Raises BadRequest if they are too many; names of other things cost next to nothing."""
     found: dict[str, _Meaning] = {}
-    for name in names if len(names) <= FEW_NAMES else names & _promising(names):
-        if (meaning := _meaning(name)) is not _Meaning.NONE:
+    for name in names:
+        if (len(name) < 3 or _PROMISING.search(name)) and (meaning := _meaning(name)) is not _Meaning.NONE:
             found[name] = meaning
             if len(found) > MOST_NAMES:
                 msg = f"the body has more than {MOST_NAMES} fields that look like limits of the output"
                 raise BadRequest(msg, code="too_complex")
-    return found
-
-
-def _promising(names: set[str]) -> set[str]:
-    """Names with one of the words in them, searched for in all names at once."""
-    text = "\n".join(("", *(name for name in names if name.isascii()), ""))
-    lower = text.lower()
-    found = {"n"}
-    for word in _WORDS:
-        at = lower.find(word)
-        while at >= 0:
-            end = text.index("\n", at)
-            found.add(text[text.rindex("\n", 0, at) + 1 : end])
-            at = lower.find(word, end)
     return found
 
 

@@ -8,7 +8,6 @@ characters; long fields are searched for the values as they are written in JSON.
 import re
 from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
-from struct import Struct
 
 import msgspec
 
@@ -20,19 +19,10 @@ LONG = 4096
 """Characters of a field above which it is not searched for pieces and other spellings."""
 SHORT = 256
 """Characters of a field that is searched together with others."""
-ROW = 40 * BLOCK
-"""Characters whose blocks are looked up together."""
 HARMLESS = 7
 """Characters that are too few for a secret."""
-REPEATED = 64
-"""Bytes of a value that is remembered as harmless."""
-REPEATED_LIMIT = 256
-"""Values that are."""
 
 REQUEST_ID = "x-upstream-request-id"
-
-_BLOCKS = tuple(Struct(f"{BLOCK}s" * count).unpack_from for count in range(ROW // BLOCK + 1))
-"""What gives so many blocks of a text in one call of a built-in."""
 
 _PASSED = frozenset({"openai-processing-ms", "retry-after", "retry-after-ms"})
 _LIMIT = re.compile(
@@ -65,38 +55,21 @@ class Screen:
         """One of the secrets has blanks in it."""
         self._harmless: set[bytes] = set()
         """Short values that were searched: chunk after chunk has the same."""
-        self._grams = frozenset(gram.encode() for spelling in needles.long for gram in all_of(spelling, BLOCK))
+        self._grams = frozenset(gram for spelling in needles.long for gram in all_of(spelling, BLOCK))
         self._values = tuple(dict.fromkeys(form for value in needles.values for form in _in_json(value)))
 
     def shows(self, text: str) -> bool:
         """Whether a short text shows a secret, or a piece of one."""
         if len(text) <= HARMLESS:
             return False
-        if text.isascii() and text.isprintable():
-            low, escaped = text.lower().replace(" ", "+"), "%" in text or "\\" in text or "&" in text
-            size = len(low)
-            if size <= ROW:
-                hit = not self._grams.isdisjoint(_BLOCKS[size // BLOCK](low.encode()))
-            else:
-                hit = self._shares_block(low.encode())
-        else:
-            low, escaped = fold_case(text), has_escapes(text)
-            hit = not self._grams.isdisjoint(block.encode("utf-8", "replace") for block in base64_blocks(low))
-        if hit or escaped or (self._spaced and "++" in low):
+        low = fold_case(text)
+        hit = not self._grams.isdisjoint(base64_blocks(low))
+        if hit or has_escapes(text) or (self._spaced and "++" in low):
             return bool(self._needles.spans(text))
         for short in self._needles.short:  # noqa: SIM110 - a generator would cost more than all this
             if short in low:
                 return True
         return False
-
-    def _shares_block(self, low: bytes) -> bool:
-        """Whether an aligned block of the text, which is ASCII, is anywhere in a secret."""
-        grams, rows = self._grams, len(low) // ROW
-        for row in range(rows):
-            if not grams.isdisjoint(_BLOCKS[ROW // BLOCK](low, row * ROW)):
-                return True
-        rest = (len(low) - rows * ROW) // BLOCK
-        return not grams.isdisjoint(_BLOCKS[rest](low, rows * ROW))
 
     def hides(self, raw: msgspec.Raw) -> bool:
         """Whether a JSON value has a secret in it."""
@@ -130,8 +103,8 @@ class Screen:
 
     def _remember(self, data: bytes) -> None:
         """A value shows nothing."""
-        if len(data) <= REPEATED:
-            if len(self._harmless) >= REPEATED_LIMIT:
+        if len(data) <= 64:
+            if len(self._harmless) >= 256:
                 self._harmless.clear()
             self._harmless.add(data)
 

@@ -72,6 +72,8 @@ def views(text: str) -> Iterator[SearchView]:
 
 def has_escapes(text: str) -> bool:
     """Whether the text reads differently when it is decoded, runs of blanks aside."""
+    if text.isascii() and text.isprintable() and not ("%" in text or "\\" in text or "&" in text):
+        return False
     return _BUT_BLANKS.search(text) is not None
 
 
