@@ -83,7 +83,7 @@ def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
     except msgspec.ValidationError as error:
         raise _no_object() from error
     except msgspec.DecodeError as error:
-        masked, digit = _mask(body)
+        masked, digit = mask(body)
         if not digit:
             raise _invalid(error) from error
         fields = _parse_masked(masked)
@@ -169,7 +169,7 @@ def _top_keys(skeleton: bytes) -> int:
     return list(compress(depths[1:], map(_IS_COLON.__getitem__, marks))).count(1)
 
 
-def _mask(body: bytes) -> tuple[bytes, bytes]:
+def mask(body: bytes) -> tuple[bytes, bytes]:
     r"""A lone surrogate escape is legal JSON, but no strict decoder takes it: put ordinary characters in their place.
 
     Every escape ``\udXXX`` gets another first digit, pairs too, so that nothing has to be paired up. A digit is free if

@@ -29,6 +29,9 @@ MASKS_LIMIT = 32
 """Masked quotes of one text that are looked at."""
 BLANK = "…"
 
+base64_blocks = re.compile(f".{{{BLOCK}}}", re.DOTALL).findall
+"""The blocks of a text, one after the other."""
+
 Span = tuple[int, int]
 
 _JSON = (
@@ -231,11 +234,6 @@ def _tail(after: str, value: str) -> int:
     """How many characters of the value's end begin ``after``."""
     end = after.find(value[-3:]) + 3
     return end if end >= 3 and value.endswith(after[:end]) else 0
-
-
-def base64_blocks(text: str) -> list[str]:
-    """Its blocks, one after the other."""
-    return [text[start : start + BLOCK] for start in range(0, len(text) - BLOCK + 1, BLOCK)]
 
 
 def all_of(text: str, size: int) -> Iterator[str]:
