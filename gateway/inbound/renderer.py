@@ -42,9 +42,9 @@ class Renderer(Protocol):
     def take(self, event: AnswerEvent) -> bytes:
         """What the client gets for an event, at once; nothing of the end, which is ``tail``."""
 
-    def take_texts(self, pieces: list[TextPiece]) -> bytes:
-        """The same for pieces of text in the middle of a block."""
-        return b"".join([self.take(piece) for piece in pieces])
+    def take_texts(self, pieces: list[bytes]) -> bytes:
+        """The same for pieces of text in the middle of a block, JSON strings."""
+        return b"".join([self.take(TextPiece(piece)) for piece in pieces])
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         """Totals and the terminal event. It is sent once the call is recorded."""

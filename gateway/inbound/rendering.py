@@ -176,39 +176,35 @@ class RenderedStream(SourceFacts, FramedStream):
         return out
 
     def _read_events(self, block: bytes) -> bytes:
-        state, texts = self._state, self._reader.texts
-        if state.in_text and (pieces := texts(block)) and state.count_texts(pieces):
-            self.events += len(pieces)
-            return self.renderer.take_texts(pieces)
         out: list[bytes] = []
-        run: list[TextPiece] = []
-        for part in filter(None, block.split(BLANK)):
-            if (pieces := texts(part)) and state.in_text:
-                run += pieces
-                continue
-            out += (self._pass_texts(run), self._read_event(part, pieces))
-            run = []
-            if self.failure or self.finished:
-                break
-        out.append(self._pass_texts(run))
+        start = 0
+        while start < len(block) and not (self.failure or self.finished):
+            run, end = self._reader.texts(block, start) if self._state.in_text else (None, start)
+            if run:
+                out.append(self._pass_texts(run))
+            else:
+                end = block.find(BLANK, start)
+                end = len(block) if end < 0 else end + len(BLANK)
+                out.append(self._read_event(block[start:end].rstrip(b"\n")))
+            start = end
         return b"".join(out)
 
-    def _pass_texts(self, run: list[TextPiece]) -> bytes:
+    def _pass_texts(self, run: list[bytes]) -> bytes:
         """Pieces of text that follow one another, each of them an event."""
         self.events += len(run)
-        if not run or self._state.count_texts(run):
-            return self.renderer.take_texts(run) if run else b""
-        return b"".join([self._pass(SSEEvent(text.piece), [text]) for text in run])
+        if self._state.count_texts(run):
+            return self.renderer.take_texts(run)
+        return b"".join([self._pass(SSEEvent(piece), [TextPiece(piece)]) for piece in run])
 
-    def _read_event(self, part: bytes, texts: list[TextPiece] | None) -> bytes:
-        """What the client gets for one event, without its blank line. ``texts``: it brings nothing else."""
+    def _read_event(self, part: bytes) -> bytes:
+        """What the client gets for one event, without its blank line."""
         if has_comment(part):
             self.comments += 1
         event = parse(part)
         if event is None or not event.data:
             return b""
         self.events += 1
-        out = self._pass(event, texts or self._reader.read(event))
+        out = self._pass(event, self._reader.read(event))
         if not self.failure and self._reader.done:
             out += self._conclude(done=True)
         return out

@@ -6,7 +6,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from gateway.domain.answer import AnswerEvent, AnswerPart, TextPiece
+from gateway.domain.answer import AnswerEvent, AnswerPart
 from gateway.domain.channel import Channel
 from gateway.upstream.adapter import Adapter, AttemptFailed, Failure, Order, RequestWriter
 from gateway.upstream.error_body import read_error
@@ -26,9 +26,11 @@ class AnswerReader(Protocol):
     default_word: str = ""
     """What an answer ended with that is complete and does not say why; empty: it is not complete."""
 
-    def texts(self, block: bytes) -> list[TextPiece] | None:
-        """The pieces of a block of events that brings more text of the first choice and nothing else; else None."""
-        return None
+    def texts(self, events: bytes, start: int) -> tuple[list[bytes], int]:
+        """The texts of the events from ``start`` on that bring more text of the first choice and nothing else, and
+        where these events end. They are JSON strings, and none is empty.
+        """
+        return [], start
 
     def read(self, event: SSEEvent) -> Iterable[AnswerPart]:
         """The parts that an event means. Raises ValueError if it makes no sense."""

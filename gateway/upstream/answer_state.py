@@ -304,10 +304,10 @@ class AnswerState:
                 for _ in choice.take(part):  # counted, and not for this client
                     pass
 
-    def count_texts(self, texts: list[TextPiece]) -> bool:
+    def count_texts(self, texts: list[bytes]) -> bool:
         """Count pieces that are rendered unchanged; False if one of them is not a JSON string."""
         try:
-            self.tally.add("".join(rawjson.value(b"[%b]" % b",".join([text.piece for text in texts]))))
+            self.tally.add("".join(rawjson.value(b"[%b]" % b",".join(texts))))
         except (ValueError, TypeError):
             return False
         return True

@@ -149,12 +149,12 @@ class MessagesRenderer(Renderer):
         self._text_head = b""
         """What is before a piece of the text block that is open."""
 
-    def take_texts(self, pieces: list[TextPiece]) -> bytes:
+    def take_texts(self, pieces: list[bytes]) -> bytes:
         """See ``Renderer``."""
         if self._open != "text":
             return super().take_texts(pieces)
         between = b"}}\n\n" + self._text_head
-        return self._text_head + between.join([event.piece for event in pieces]) + b"}}\n\n"
+        return self._text_head + between.join(pieces) + b"}}\n\n"
 
     def take(self, event: AnswerEvent) -> bytes:
         """See ``Renderer``."""

@@ -67,9 +67,9 @@ class CompactionRenderer(ResponseRenderer):
         """Whether there is no summary."""
         return not b"".join(self._texts).strip(b'" ')
 
-    def take_texts(self, pieces: list[TextPiece]) -> bytes:
+    def take_texts(self, pieces: list[bytes]) -> bytes:
         """See ``Renderer``."""
-        return b"".join([self.take(piece) for piece in pieces])
+        return b"".join([self.take(TextPiece(piece)) for piece in pieces])
 
     def take(self, event: AnswerEvent) -> bytes:
         """See ``Renderer``. Of reasoning and calls nothing is left; a summary that is cut short is one as well."""

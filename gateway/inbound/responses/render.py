@@ -112,12 +112,12 @@ class ResponseRenderer(Renderer):
         self._silent = 0
         """Signs of life since the last event of the answer."""
 
-    def take_texts(self, pieces: list[TextPiece]) -> bytes:
+    def take_texts(self, pieces: list[bytes]) -> bytes:
         """See ``Renderer``."""
         item = self._open
-        if self._kind is not TextPiece or not isinstance(item, MessageItem) or any(text.logprobs for text in pieces):
+        if self._kind is not TextPiece or not isinstance(item, MessageItem):
             return super().take_texts(pieces)
-        out = item.texts([text.piece for text in pieces], self._number, len(self._items))
+        out = item.texts(pieces, self._number, len(self._items))
         self._number += len(pieces)
         self._silent, self.held = 0, self._kept + item.held
         return out

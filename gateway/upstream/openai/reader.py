@@ -30,8 +30,9 @@ from gateway.upstream.adapter import AttemptFailed, Order
 from gateway.upstream.answer_errors import failure_in, reports_error
 from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.call_book import deltas_of, part_of
-from gateway.upstream.framing import SSEEvent
+from gateway.upstream.framing import BLANK, SSEEvent
 from gateway.upstream.openai.chunks import normalize_texts, upstream_id
+from gateway.upstream.openai.template import Template, learn
 
 _REPORTS = ("usage", "x_groq", "timings", "service_tier")
 _SOURCES = ("citations", "search_results")
@@ -54,7 +55,7 @@ class _Choice(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     native_finish_reason: None = None
     stop_reason: None = None
     token_ids: None = None
-    logprobs: msgspec.Raw = NULL
+    logprobs: None = None
 
 
 class _TextChunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -72,7 +73,21 @@ class _TextChunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     usage: None = None
 
 
-_TEXT_CHUNKS = msgspec.json.Decoder(_TextChunk)
+_TEXT_CHUNK = msgspec.json.Decoder(_TextChunk)
+
+
+LESSONS = 12
+"""Templates that are learned of an answer; where each event needs another one, no more are."""
+
+
+class _Uncounted:
+    """Takes texts that are counted elsewhere."""
+
+    def add(self, text: str) -> None:
+        """Of any number of events."""
+
+
+_UNCOUNTED = _Uncounted()
 
 
 class ChatReader(AnswerReader):
@@ -81,30 +96,30 @@ class ChatReader(AnswerReader):
     def __init__(self, order: Order, channel: Channel) -> None:
         self._order = order
         self._channel = channel
+        self._template: Template | None = None
+        self._lessons = LESSONS
         self._reported = False
         self._sources: msgspec.Raw | None = None
         self._cited = False
 
-    def texts(self, block: bytes) -> list[TextPiece] | None:
-        """See ``AnswerReader``: most blocks of events are nothing but text."""
-        if not block.startswith(b"data: {"):
-            return None
-        lines = block[6:].replace(b"\n\ndata: ", b"\n")
-        try:
-            chunks = _TEXT_CHUNKS.decode_lines(lines)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
-        pieces = []
-        for chunk in chunks:
-            if len(chunk.choices) != 1 or chunk.object == "error":
-                return None
-            choice = chunk.choices[0]
-            content = bytes(choice.delta.content)
-            if choice.index or content[:1] != b'"':
-                return None
-            if content != b'""':
-                pieces.append(TextPiece(content, _logprobs(choice.logprobs)))
-        return pieces
+    def texts(self, events: bytes, start: int) -> tuple[list[bytes], int]:
+        """See ``AnswerReader``: most events are nothing but text, and the same around it."""
+        texts: list[bytes] = []
+        while events.startswith(b"data: {", start):
+            run = self._template.run(events, start, _UNCOUNTED) if self._template is not None else None
+            if run is not None:
+                texts += [b'"%b"' % text for text in run.texts if text]
+                start += run.size
+                continue
+            end = events.find(BLANK, start)
+            event = events[start:] if end < 0 else events[start:end]
+            if (text := _text_in(event)) is None:
+                break
+            texts.append(text)
+            self._lessons -= 1
+            self._template = learn(event, event, text) if self._lessons > 0 else None
+            start += len(event) + len(BLANK)
+        return texts, start
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
         """See ``AnswerReader``."""
@@ -197,6 +212,19 @@ class ChatReader(AnswerReader):
             found = {"url": source} if isinstance(source, str) else source
             if (citation := url_citation(found)) is not None:
                 yield msgspec.structs.replace(citation, choice=index)
+
+
+def _text_in(event: bytes) -> bytes | None:
+    """The text of the first choice that an event brings, a JSON string, if it brings nothing else."""
+    try:
+        chunk = _TEXT_CHUNK.decode(event[6:])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if len(chunk.choices) != 1 or chunk.object == "error":
+        return None
+    choice = chunk.choices[0]
+    content = bytes(choice.delta.content)
+    return None if choice.index or content[:1] != b'"' or content == b'""' else content
 
 
 def _chunk_of(data: bytes) -> Fields:

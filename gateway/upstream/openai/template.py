@@ -30,7 +30,13 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     """For the client."""
     size: int
     """Bytes they took."""
-    count: int
+    texts: list[bytes]
+    """What is between the quotes in each of them."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.texts)
 
 
 class Template:
@@ -52,7 +58,7 @@ class Template:
         if not events.startswith(head, start):
             return None
         begin = start + len(head)
-        if self._joint not in events:
+        if events.find(self._joint, begin) < 0:
             end = events.find(foot, begin)
             return self._single(events, start, end, tally) if end >= 0 else None
         middles = events[begin:].split(self._joint)
@@ -67,8 +73,8 @@ class Template:
         tally.add("".join(texts))
         size = len(middles) * len(self._joint) + sum(map(len, middles))
         if self._same and size == len(events):
-            return Run(events, size, len(middles))
-        return Run(self._out_head + self._out_joint.join(middles) + self._out_foot, size, len(middles))
+            return Run(events, size, middles)
+        return Run(self._out_head + self._out_joint.join(middles) + self._out_foot, size, middles)
 
     def _first_of(self, middles: list[bytes]) -> list[bytes]:
         """Those before the first that holds another event; none if that is not what is wrong."""
@@ -92,8 +98,8 @@ class Template:
             return None
         stop = end + len(self._foot)
         if self._same and stop == len(events) and not start:
-            return Run(events, stop, 1)
-        return Run(self._out_head + middle + self._out_foot, stop - start, 1)
+            return Run(events, stop, [middle])
+        return Run(self._out_head + middle + self._out_foot, stop - start, [middle])
 
 
 def _texts(middles: list[bytes]) -> list[str] | None:

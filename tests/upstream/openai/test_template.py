@@ -48,7 +48,7 @@ def test_a_run_is_what_its_events_are_one_by_one(middles: list[str]) -> None:
 def test_one_passes_texts_and_nothing_else(middle: str) -> None:
     out = SAME.one(_event(middle), 0, OutputCounter())
     if _is_text(middle):
-        assert out == Run(_event(middle), len(_event(middle)), 1)
+        assert out == Run(_event(middle), len(_event(middle)), [middle.encode()])
     else:
         assert out is None or out.size < len(_event(middle))
 
@@ -70,7 +70,7 @@ def test_a_run_begins_at_the_given_place() -> None:
 def test_a_run_ends_before_another_event(odd: bytes) -> None:
     for after in (b"", _event("c") + _event("d")):
         run = SAME.run(_event("a") + _event("b") + odd + after, 0, OutputCounter())
-        assert run == Run(_event("a") + _event("b"), 2 * len(_event("a")), 2)
+        assert run == Run(_event("a") + _event("b"), 2 * len(_event("a")), [b"a", b"b"])
 
 
 def test_a_broken_text_among_good_ones_is_not_passed() -> None:
@@ -102,7 +102,7 @@ def test_learns_where_the_text_is() -> None:
     template = learn(b'data: {"c":"hey"}', b'data: {"m":"x","c":"hey"}', b'"hey"')
     assert template is not None
     run = template.one(b'data: {"c":"you"}\n\n', 0, OutputCounter())
-    assert run == Run(b'data: {"m":"x","c":"you"}\n\n', 19, 1)
+    assert run == Run(b'data: {"m":"x","c":"you"}\n\n', 19, [b"you"])
 
 
 @pytest.mark.parametrize("text", [b'""', b"null", b'"assistant"'])
