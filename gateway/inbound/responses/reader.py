@@ -4,7 +4,7 @@ Nothing of it is kept except the response as its last event had it, without the 
 where the upstream brings none.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -284,17 +284,16 @@ def _inner_of(fields: Fields) -> dict[str, Fields]:
     return {name: rawjson.fields(fields[name]) for name in _INNER if name in fields}
 
 
-def _around(fields: Fields, inner: Mapping[str, Fields], kind: str) -> Iterator[msgspec.Raw]:
+def _around(fields: Fields, inner: Mapping[str, Fields], kind: str) -> list[msgspec.Raw]:
     """All values of an event that are not content; of the objects in it their values."""
-    outside = _CONTENT if kind in _TEXT_KINDS else inner
-    yield from (value for name, value in fields.items() if name not in outside)
-    if kind in _TEXT_KINDS:
-        return
-    for values in inner.values():
-        yield from (value for name, value in values.items() if name not in _CONTENT_OR_OUTPUT)
-        if values.get("output", _EMPTY) != _EMPTY and _is_array(values["output"]):
-            for item in rawjson.objects(values["output"]):
-                yield from (value for name, value in item.items() if name not in _CONTENT)
+    outside = _CONTENT if kind in _TEXT_KINDS else _INNER
+    values = [value for name, value in fields.items() if name not in outside]
+    for holder in () if kind in _TEXT_KINDS else inner.values():
+        values += [value for name, value in holder.items() if name not in _CONTENT_OR_OUTPUT]
+        if holder.get("output", _EMPTY) != _EMPTY and _is_array(holder["output"]):
+            for item in rawjson.objects(holder["output"]):
+                values += [value for name, value in item.items() if name not in _CONTENT]
+    return values
 
 
 def _is_array(value: msgspec.Raw) -> bool:

@@ -7,7 +7,9 @@ the client then sends the whole input again. No model here can be steered: ``res
 answers it for such models.
 """
 
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -22,15 +24,17 @@ from gateway.inbound.responses.api import RESPONSES, plan_of
 from gateway.inbound.responses.render import ResponseRenderer
 from gateway.inbound.responses.request import read_fields
 from gateway.inbound.responses.tools import ToolTable
-from gateway.upstream.framing import BLANK, RawFramer, SSEEvent, parse
+from gateway.upstream.framing import BLANK, RawFramer, parse
 
 CREATE = "response.create"
 STEER = "response.steer"
 _OWN = frozenset({"type", "stream_id", "generate", "event_id"})
 """Fields that the request over HTTP does not have."""
 _ITEM = b"response.output_item.done"
-_SUCCESSES = frozenset({b"response.completed", b"response.incomplete"})
+_EVENTS = re.compile(rb"event: ([^\n]+)\ndata: ([^\n]+)\n\n")
+_AROUND = len(b"event: \ndata: \n\n")
 _FAILURES = frozenset({b"response.failed", b"error"})
+_NOTED = _FAILURES | {_ITEM, b"response.completed", b"response.incomplete"}
 
 
 class SocketTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,35 +142,40 @@ class TurnEvents:
             blocks = blocks.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if not blocks.isascii():  # a frame that is not UTF-8 would end the connection
             blocks = blocks.decode("utf-8", "replace").encode("utf-8", "replace")
-        return b"".join(map(self._frame, blocks.split(BLANK)))
+        events = _EVENTS.findall(blocks)
+        if sum([len(name) + len(text) for name, text in events]) + _AROUND * len(events) != len(blocks):
+            events = list(map(_read, blocks.split(BLANK)))
+        if not _NOTED.isdisjoint([name for name, _ in events]):
+            for name, text in events:
+                self._note(name, text)
+        texts = [text for _, text in events if text]
+        if self._prefix:
+            texts = [self._prefix + text[1:] if text.startswith(b'{"') else text for text in texts]
+        return b"".join([part for text in texts for part in (_head(len(text)), text)])
 
-    def _frame(self, block: bytes) -> bytes:
-        name, _, data = block.partition(b"\ndata: ")
-        if not name.startswith(b"event: ") or not data or b"\n" in data or b"\n" in name:
-            event = parse(block)
-            if event is None or event.data == b"[DONE]":
-                return b""
-            name, data = event.name or _kind(event), event.data
-        else:
-            name = name[7:]
-        if name in _SUCCESSES:
-            self.last = data
-        elif name == _ITEM:
-            self.items.append(data)
-        elif name in _FAILURES:
-            self.last = b""
-        if self._prefix and data.startswith(b'{"'):
-            data = self._prefix + data[1:]
-        size = len(data)
-        if size < 126:  # a whole text, neither masked nor compressed (RFC 6455, section 5.2)
-            return b"\x81%c%b" % (size, data)
-        if size < 1 << 16:
-            return b"\x81\x7e%b%b" % (size.to_bytes(2), data)
-        return b"\x81\x7f%b%b" % (size.to_bytes(8), data)
+    def _note(self, name: bytes, text: bytes) -> None:
+        if name == _ITEM:
+            self.items.append(text)
+        elif name in _NOTED:
+            self.last = b"" if name in _FAILURES else text
 
 
-def _kind(event: SSEEvent) -> bytes:
+@lru_cache(maxsize=4096)
+def _head(size: int) -> bytes:
+    """The head of a whole text, neither masked nor compressed (RFC 6455, section 5.2)."""
+    if size < 126:
+        return b"\x81%c" % size
+    return b"\x81\x7e" + size.to_bytes(2) if size < 1 << 16 else b"\x81\x7f" + size.to_bytes(8)
+
+
+def _read(block: bytes) -> tuple[bytes, bytes]:
+    """Name and data of an event; of something else nothing."""
+    event = parse(block)
+    if event is None or event.data == b"[DONE]":
+        return b"", b""
+    if event.name:
+        return event.name, event.data
     try:
-        return _STEER.decode(event.data).type.encode()
+        return _STEER.decode(event.data).type.encode(), event.data
     except _ODD:
-        return b""
+        return b"", event.data
