@@ -1,4 +1,4 @@
-"""JSON text that is searched and counted as it is written, and opened step by step: bodies may be large.
+"""JSON text that is searched and counted as it is written: bodies may be large.
 
 Elements of a large answer are counted before it is decoded: 37 MB of ``{},`` would take a gigabyte. They are counted by
 their commas. Log probabilities have more elements than the rest of an answer together; where they pass unopened, they
@@ -7,7 +7,6 @@ do not count.
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -16,8 +15,6 @@ from gateway.domain.errors import BadRequest
 
 _BACKSLASH = ord("\\")
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
-_PART = 64 << 10
-"""Bytes that are split at every quote at once."""
 
 
 def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
@@ -47,7 +44,7 @@ def _outside_strings(text: bytes) -> Iterator[bytes]:
     """The text without its strings, step by step: of a large text it takes a while."""
     inside = start = 0
     while start < len(text):
-        end = start + _PART
+        end = start + (64 << 10)  # split at every quote at once
         while end < len(text) and text[end - 1] == _BACKSLASH:  # no escape is cut
             end += 1
         part = text[start:end]
@@ -57,20 +54,6 @@ def _outside_strings(text: bytes) -> Iterator[bytes]:
         yield b"".join(pieces[inside::2])
         inside ^= len(pieces) + 1 & 1
         start = end
-
-
-def opened_json(raw: msgspec.Raw) -> Any:
-    """The value; a large one level by level: the decoder runs to its end, and whoever else wants to run waits."""
-    if len(memoryview(raw)) > 256 << 10:
-        try:
-            match bytes(memoryview(raw)[:1]):
-                case b"[":
-                    return [opened_json(item) for item in rawjson.items(raw)]
-                case b"{":
-                    return {name: opened_json(value) for name, value in rawjson.fields(raw).items()}
-        except ValueError:
-            return None
-    return rawjson.maybe(raw)
 
 
 MOST_ELEMENTS = 1_000_000

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain import estimate
-from gateway.domain.json_text import opened_json, plain_escapes, refuse_repeated
+from gateway.domain import estimate, rawjson
+from gateway.domain.json_text import plain_escapes, refuse_repeated
 from gateway.domain.media_size import NO_MEDIA, PromptMedia, count_pages
 
 IMAGE_TOKENS = 800
@@ -131,18 +131,18 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
 
     ``fields`` are the request's top-level values. Images count a flat 800, audio and documents by their size.
     """
-    messages = opened_json(fields["messages"]) if "messages" in fields else None
+    messages = rawjson.maybe(fields["messages"]) if "messages" in fields else None
     schemas = [fields[name] for name in SCHEMAS if name in fields]
     if isinstance(messages, list):
         return _estimate([messages], schemas, len(messages)) + CALL_TOKENS
-    given = [opened_json(fields[name]) for name in _INPUTS if name in fields]
+    given = [rawjson.maybe(fields[name]) for name in _INPUTS if name in fields]
     called = CALL_TOKENS if "messages" in fields else 0
     return _estimate(given, schemas, 0) + sum(map(count_tokens, given)) + called
 
 
 def tokens_of(values: Iterable[msgspec.Raw], schemas: Iterable[msgspec.Raw], messages: int) -> int:
     """About how many tokens the input has. ``schemas`` are read as they are written: tools, the form of the answer."""
-    return _estimate(map(opened_json, values), schemas, messages) + CALL_TOKENS
+    return _estimate(map(rawjson.maybe, values), schemas, messages) + CALL_TOKENS
 
 
 def _estimate(values: Iterable[Any], schemas: Iterable[msgspec.Raw], messages: int) -> int:
@@ -200,7 +200,7 @@ class PromptParts(msgspec.Struct):
 def read_prompt(values: Iterable[msgspec.Raw]) -> PromptParts:
     """The texts in these values, and what else there is."""
     parts = PromptParts()
-    _read(map(opened_json, values), parts)
+    _read(map(rawjson.maybe, values), parts)
     return parts
 
 
