@@ -21,7 +21,6 @@ NULL = msgspec.Raw(b"null")
 
 _ODD = object()
 """Stands for a number that is none."""
-_DIGITS = 400
 _COUNT = re.compile(r"token|_n\Z", re.IGNORECASE)
 """Names of counts of tokens; ``prompt_n`` and the like are llama.cpp's."""
 
@@ -126,7 +125,7 @@ def _float(digits: str) -> object:
 
 
 def _int(digits: str) -> object:
-    return int(digits) if len(digits) < _DIGITS else _ODD
+    return int(digits) if len(digits) < 400 else _ODD
 
 
 def _tame(found: Any) -> Any:

@@ -47,8 +47,6 @@ _HUGE = re.compile(rb"[^\d.]\d{20,}+(?![.eE])|[^\d.]\d{300,}+|\d[eE]\+?+0*+(?:[3
 """Integers beyond 19 digits, powers of ten beyond 299: other parsers read them as something else, or not at all."""
 
 _BETWEEN_NUMBERS = re.compile(rb"[^0-9.eE+-]")
-WINDOW = 64 << 10
-"""Bytes of a skeleton in which numbers are looked for at once."""
 _STEP = [{ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}.get(byte, 0) for byte in range(256)]
 _IS_COLON = [byte == ord(":") for byte in range(256)]
 _NO_MARKS = bytes(byte for byte in range(256) if byte not in b"{}[]:")
@@ -152,7 +150,7 @@ def _check_size(skeleton: bytes, limits: BodyLimits) -> None:
 def _huge_number(skeleton: bytes) -> "re.Match[bytes] | None":
     start = 0
     while start < len(skeleton):
-        gap = _BETWEEN_NUMBERS.search(skeleton, start + WINDOW)
+        gap = _BETWEEN_NUMBERS.search(skeleton, start + (64 << 10))
         end = len(skeleton) if gap is None else gap.start()
         if (found := _HUGE.search(skeleton, start, end)) is not None:
             return found

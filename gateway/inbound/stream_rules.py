@@ -12,9 +12,6 @@ from gateway.domain import rawjson
 from gateway.domain.text import plain
 from gateway.upstream.framing import BLANK, Framer, SSEEvent, parse
 
-MOST_FAULTS = 5
-"""Of one stream: those that follow mostly come from the first."""
-
 _COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 _FITTING = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
 """Which block a delta belongs to, where there is only one."""
@@ -174,7 +171,7 @@ class StreamCheck:
         self._rules.take(found, self._blame)
 
     def _blame(self, fault: str) -> None:
-        if len(self.faults) < MOST_FAULTS:
+        if len(self.faults) < 5:  # those that follow mostly come from the first
             self.faults.append(fault)
 
 

@@ -18,17 +18,6 @@ from gateway.upstream.redaction.answers import NO_SCREEN, Screen
 
 Buffer = bytes | memoryview
 
-PIECES = 256
-"""Texts before they are joined: a stream brings thousands of a few letters each."""
-BLOCK = 65_536
-"""Characters kept before they are folded into a number: the memory of a tally is bounded."""
-FOLD_SAMPLES = 2
-"""Windows that are looked at when a block is folded: a tenth of the work, and rarely needed in the end."""
-TOOL_TOKENS = 4
-"""What every tool call costs beside its name and arguments."""
-CHARS_PER_TOKEN = 4
-"""For the cheap count: progress is shown, nothing is booked by it."""
-
 
 class OutputCounter(msgspec.Struct, eq=False):
     """Collects text, reasoning and tool calls as they pass. Adding costs nearly nothing; ``tokens`` does the work."""
@@ -48,11 +37,11 @@ class OutputCounter(msgspec.Struct, eq=False):
         self.chars += size
         self._pending += size
         self._pieces.append(text)
-        if len(self._pieces) >= PIECES:
+        if len(self._pieces) >= 256:  # a stream brings thousands of a few letters each
             self._texts.append("".join(self._pieces))
             self._pieces.clear()
-        if self._pending > BLOCK:
-            self._folded += estimate(self._text(), samples=FOLD_SAMPLES)
+        if self._pending > 65_536:  # what is kept is bounded; few samples: the number is rarely needed
+            self._folded += estimate(self._text(), samples=2)
             self._texts.clear()
             self._pieces.clear()
             self._pending = 0
@@ -68,12 +57,12 @@ class OutputCounter(msgspec.Struct, eq=False):
 
     @property
     def cheap(self) -> int:
-        """A rough count of tokens that costs nothing."""
-        return -(-self.chars // CHARS_PER_TOKEN)
+        """A rough count of tokens that costs nothing, to show progress: four characters are one."""
+        return -(-self.chars // 4)
 
     def tokens(self) -> int:
-        """The estimate, in tokens. It may be asked at any time, at up to some milliseconds."""
-        return self._folded + estimate(self._text()) + TOOL_TOKENS * self.tools
+        """The estimate, in tokens, four for each tool call. It may be asked at any time, at up to some milliseconds."""
+        return self._folded + estimate(self._text()) + 4 * self.tools
 
     def _text(self) -> str:
         return "".join(self._texts) + "".join(self._pieces)

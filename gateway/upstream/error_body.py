@@ -13,8 +13,6 @@ from gateway.domain.text import plain
 
 MESSAGE_LIMIT = 2000
 """Characters of an upstream's message that are passed on."""
-EXCERPT_LIMIT = 200
-"""Characters of a body that is not JSON."""
 BODY_LIMIT = 4 << 20
 """Bytes of a body that are looked at."""
 
@@ -280,7 +278,7 @@ def excerpt(body: bytes) -> str:
     page = body[:65536].decode("utf-8", "replace")
     title = _TITLE.search(page)
     text = title[1] if title else _TAG.sub(" ", _SCRIPT.sub(" ", page))
-    return tidy(html.unescape(text), EXCERPT_LIMIT)
+    return tidy(html.unescape(text), 200)
 
 
 def tidy(text: str, limit: int = MESSAGE_LIMIT) -> str:

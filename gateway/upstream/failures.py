@@ -19,9 +19,6 @@ from gateway.upstream.error_body import ErrorBody
 from gateway.upstream.pauses import PAUSE_LIMIT_S, reset_s, retry_after_s, told_s
 from gateway.upstream.refused_params import most_output, refused_params
 
-WORDS_LIMIT = 300
-"""Characters of what an upstream says about a channel's own account."""
-
 REJECTED = "upstream_rejected"
 """The code of a refusal for which the upstream gave none."""
 TIMEOUT = "upstream_timeout"
@@ -228,7 +225,7 @@ def _for_owner(text: str, error: ErrorBody) -> UpstreamText | None:
     """Whoever has to act reads the upstream's own words."""
     if not (error.json and error.message):
         return None
-    return UpstreamText(f"{text.partition('. ')[0].rstrip('.')}: {plain(error.message, WORDS_LIMIT)}")
+    return UpstreamText(f"{text.partition('. ')[0].rstrip('.')}: {plain(error.message, 300)}")
 
 
 def _words(status: int, error: ErrorBody) -> str:

@@ -12,9 +12,6 @@ from gateway.upstream.adapter import Failure, LearnedRefusals, Order
 from gateway.upstream.refused_params import MESSAGES, ROLE
 from gateway.upstream.vendors import vendor_of
 
-KEEP_MS = 3_600_000
-KEEP_API_MS = 24 * 3_600_000
-
 NEVER_DROPPED = frozenset(
     {
         *("model", "messages", "tools", "response_format", "stream", "input", "dimensions", "prompt", "suffix"),
@@ -76,12 +73,12 @@ class LearnedParams:
             after = msgspec.structs.replace(after, max_output=min(most, after.max_output or most))
         if after == before:
             return False
-        self.known[channel.id, served.upstream_name] = (after, Millis(now + KEEP_MS))
+        self.known[channel.id, served.upstream_name] = (after, Millis(now + 3_600_000))  # an hour
         return True
 
     def learn_lack(self, channel: ChannelId, api: str, now: Millis) -> None:
         """The channel does not have this API."""
-        self.lacking[channel, api] = Millis(now + KEEP_API_MS)
+        self.lacking[channel, api] = Millis(now + 24 * 3_600_000)
 
     def lacks(self, channel: ChannelId, api: str, now: Millis) -> bool:
         """Whether the channel was found not to have this API in the last day."""

@@ -31,8 +31,6 @@ MODELS = ("demo-echo", "demo-story", "demo-flaky")
 CONTEXT = 8192
 LONGEST = 4 * CONTEXT
 """Characters of an answer: what is echoed beyond them is left out, as by a model that has reached its context."""
-STORY_SPEED = 25.0
-"""Words a second of ``demo-story``: as fast as one reads."""
 
 STORY = (
     "At the mouth of the valley stood a toll house, and in it lived a keeper who counted. She counted carts and sheep,"
@@ -62,10 +60,6 @@ _SHAPES = {
     404: ("invalid_request_error", "model_not_found"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
 }
-DIMENSIONS = 256
-"""Of a vector, unless the request names a number."""
-MOST_DIMENSIONS = 4096
-MOST_VECTORS = 2048
 
 _PAGE = b"<html><head><title>Demo page</title></head><body>This is not JSON.</body></html>"
 
@@ -153,7 +147,7 @@ class Mock:
 
 def plan_of(options: Mapping[str, str | int | float | bool], request: MockRequest) -> MockPlan:
     """The channel's options (see ``mock_options``), then the message's directives; unknown directives are ignored."""
-    plan = MockPlan(speed=STORY_SPEED if request.model == "demo-story" else 0.0)
+    plan = MockPlan(speed=25.0 if request.model == "demo-story" else 0.0)  # as fast as one reads
     for name, value in options.items():
         _set(plan, name.replace("-", "_"), float(value) if isinstance(value, int | float) else None)
     for name, number in _DIRECTIVE.findall(request.text):
@@ -282,8 +276,8 @@ class MockVectors(MockBody):
         """The body of the answer."""
         if self._plan.html:
             return _PAGE
-        size = max(1, min(self._vectors.dimensions or DIMENSIONS, MOST_DIMENSIONS))
-        vectors = [_vector(text, size) for text in self._vectors.inputs[:MOST_VECTORS]]
+        size = max(1, min(self._vectors.dimensions or 256, 4096))
+        vectors = [_vector(text, size) for text in self._vectors.inputs[:2048]]
         base64_wanted = self._vectors.encoding_format == "base64"
         written: list[Any] = [_pack(one) for one in vectors] if base64_wanted else [list(one) for one in vectors]
         data = [{"object": "embedding", "index": i, "embedding": one} for i, one in enumerate(written)]

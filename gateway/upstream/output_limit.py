@@ -80,14 +80,11 @@ _NUMBERS = frozenset({int, float, str})
 _HOLDERS = frozenset({dict, list})
 _BESIDE = frozenset({"prediction"})
 """Fields whose length counts as output."""
-_SMALL = 4 << 10
 _PROMISE = re.compile(
     rb'(?:"n|(?:\\u|' + "|".join(_WORDS).encode() + rb')(?:[^"\\]|\\.)*)"\s*:', re.IGNORECASE | re.DOTALL
 )
 """What a JSON text has in it if there is a name of a limit in it."""
 _HOLDER_STARTS = (b"{", b"[")
-_DIGITS = 400
-"""Characters of a number in a text; the longest float that is written out has fewer."""
 _CHOICES = frozenset(
     {
         *("n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"),
@@ -175,7 +172,7 @@ def may_limit(others: Fields) -> bool:
     if any([_meaning(name) is not _Meaning.NONE or name in _BESIDE for name in others]):  # noqa: C419 - quicker so
         return True
     text = b"".join([text for text in map(bytes, others.values()) if text.startswith(_HOLDER_STARTS)])
-    return len(text) > _SMALL or _PROMISE.search(text) is not None
+    return len(text) > 4 << 10 or _PROMISE.search(text) is not None
 
 
 class _Meaning(Enum):
@@ -297,7 +294,7 @@ def _amount(value: Any) -> int | None:
     """
     if type(value) is int:
         return value
-    if type(value) is str and len(value) <= _DIGITS:
+    if type(value) is str and len(value) <= 400:  # the longest float that is written out has fewer
         try:
             value = float(value)
         except ValueError:

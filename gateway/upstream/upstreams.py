@@ -32,14 +32,7 @@ from gateway.upstream.mock import Mock
 from gateway.upstream.model_list import ModelPage
 from gateway.upstream.redaction.redaction import Redaction
 
-MOST_KEYS = 50
-"""Of one channel; each has a pool of its own."""
 _ANSWERED_HERE = frozenset(dialect for dialect in Dialect if not dialect.info.needs_url)
-LIST_LIMIT = 16 * 1024 * 1024
-LIST_PAGES = 20
-"""Of one list; no vendor has so many models."""
-LIST_S = 20.0
-"""For the head of a list of models."""
 
 _log = logging.getLogger("tollkeeper")
 
@@ -146,7 +139,7 @@ class Upstreams:
             return self._mock.models()
         models: dict[str, ServedModel] = {}
         after, unnamed = "", 0
-        for _ in range(LIST_PAGES):
+        for _ in range(20):  # no vendor has so many pages
             page = await self._fetch_page(channel, after)
             models |= {model.name: model for model in page.models}
             unnamed += page.unreadable
@@ -162,9 +155,9 @@ class Upstreams:
 
     async def _fetch_page(self, channel: Channel, after: str) -> ModelPage:
         lists = listing(channel.dialect)
-        reply = await self._pool(channel).send("GET", lists.ask(channel, after), LIST_S)
+        reply = await self._pool(channel).send("GET", lists.ask(channel, after), head_s=20.0)
         with self._gathering(channel, reply, "its list of models") as memory:
-            body = await reply.read(LIST_LIMIT, memory)
+            body = await reply.read(16 * 1024 * 1024, memory)
             page = lists.read(body) if reply.status == 200 else None
         self.dates[channel.id] = reply.headers.get("date", "")
         if reply.status != 200:
@@ -195,7 +188,7 @@ class Upstreams:
         for pool in pools:
             if pool.channel is channel or pool.fits(channel):
                 return pool
-        if len(pools) > MOST_KEYS:  # calls that began before several edits of their channel
+        if len(pools) > 50:  # more than keys: calls that began before several edits of their channel
             self.forget(channel.id)
         pool = Pool(channel, headers_of(channel, self._environ), proxy_to(channel, self._environ), self._total)
         self._pools.setdefault(channel.id, []).append(pool)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.channel import Dialect
-from gateway.inbound.stream_rules import MOST_FAULTS, MessagesRules, ResponsesRules, StreamCheck
+from gateway.inbound.stream_rules import MessagesRules, ResponsesRules, StreamCheck
 from gateway.v1.endpoints import APIS
 from tests.cases import streams as chat
 from tests.cases.anthropic import streams as anthropic
@@ -164,7 +164,7 @@ def test_every_broken_response_is_found(name: str) -> None:
 def test_faults_are_bounded_and_quote_nothing() -> None:
     events = [changed(event, sequence_number="sk-canary") for event in RESPONSE]
     found = faults("responses", *events)
-    assert len(found) == MOST_FAULTS
+    assert len(found) == 5
     hostile = b'event: \x1b[2J\ndata: {"type":"\\u001b[2J","sequence_number":0}\n\n'
     assert "\x1b" not in str(faults("responses", hostile, *RESPONSE))
 

@@ -8,7 +8,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel, TokenLimitField
 from gateway.domain.units import ChannelId, Millis
 from gateway.upstream.adapter import NO_TEXT, Failure
-from gateway.upstream.learned_params import KEEP_MS, NOTHING, LearnedParams
+from gateway.upstream.learned_params import NOTHING, LearnedParams
 from tests.upstream.makers import SERVED, channel, order
 
 NOW = Millis(1_000)
@@ -32,8 +32,8 @@ def test_a_refused_parameter_is_dropped_for_an_hour() -> None:
     lessons = LearnedParams()
     assert _learn(lessons, "seed")
     assert lessons.of(UP, SERVED, NOW).dropped == ("seed",)
-    assert lessons.of(UP, SERVED, Millis(NOW + KEEP_MS - 1)).dropped == ("seed",)
-    assert lessons.of(UP, SERVED, Millis(NOW + KEEP_MS)) is NOTHING
+    assert lessons.of(UP, SERVED, Millis(NOW + 3_600_000 - 1)).dropped == ("seed",)
+    assert lessons.of(UP, SERVED, Millis(NOW + 3_600_000)) is NOTHING
 
 
 def test_lessons_add_up_but_are_not_learned_twice() -> None:

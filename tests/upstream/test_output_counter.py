@@ -3,7 +3,7 @@
 import sys
 
 from gateway.domain.estimate import estimate
-from gateway.upstream.adapter import BLOCK, PIECES, TOOL_TOKENS, OutputCounter
+from gateway.upstream.adapter import OutputCounter
 
 STORY = "The keeper opened her oldest book and read it to them, line by line. "
 
@@ -25,23 +25,23 @@ def test_a_tool_call_costs_a_little_more_than_its_text() -> None:
     tally = OutputCounter()
     tally.tool()
     tally.add("f")
-    assert tally.tokens() == estimate("f") + TOOL_TOKENS
+    assert tally.tokens() == estimate("f") + 4
 
 
 def test_asking_does_not_change_it() -> None:
     tally = OutputCounter()
-    for _ in range(PIECES + 5):
+    for _ in range(256 + 5):
         tally.add("word ")
     assert tally.tokens() == tally.tokens()
 
 
 def test_a_long_answer_is_folded_and_still_about_right() -> None:
-    tally, whole = OutputCounter(), STORY * (8 * BLOCK // len(STORY))
+    tally, whole = OutputCounter(), STORY * (8 * 65_536 // len(STORY))
     for start in range(0, len(whole), 7):
         tally.add(whole[start : start + 7])
     exact = estimate(STORY) * len(whole) / len(STORY)
     assert abs(tally.tokens() / exact - 1) < 0.05
-    assert _size(tally) < 4 * BLOCK
+    assert _size(tally) < 4 * 65_536
 
 
 def _size(tally: OutputCounter) -> int:

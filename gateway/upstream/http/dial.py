@@ -24,8 +24,6 @@ from gateway.domain.urls import Proxy
 from gateway.upstream.http.errors import text_of
 
 LOOK_UP_S = 5.0
-STUCK_LIMIT = 4
-"""Look-ups of one channel that may be under way, or stuck."""
 
 Address = tuple[socket.AddressFamily, int, str, int]
 """Family, protocol, address and port."""
@@ -56,7 +54,7 @@ class NameLookups:
             raise OSError(None, "the name is not a host name") from exc
 
     def _start(self, asked: _Asked) -> asyncio.Future[list[Address]]:
-        if self._running >= STUCK_LIMIT:
+        if self._running >= 4:  # of one channel
             raise OSError(None, f"{self._running} name look-ups are already stuck")
         told: Future[list[Address]] = Future()
         self._running += 1
@@ -86,8 +84,6 @@ def _ask(told: Future[list[Address]], host: str, port: int, family: socket.Addre
         told.set_result([(info[0], info[2], str(info[4][0]), int(info[4][1])) for info in infos])
 
 
-HEAD_LIMIT = 16 * 1024
-
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?\r\n")
 
 
@@ -104,7 +100,7 @@ async def tunnel(sock: socket.socket, proxy: Proxy, host: str, port: int) -> Non
 async def _head(sock: socket.socket) -> bytes:
     """All that comes up to the end of the head, or to where it is no longer valid."""
     head = b""
-    while b"\r\n\r\n" not in head and len(head) < HEAD_LIMIT:
+    while b"\r\n\r\n" not in head and len(head) < 16 * 1024:
         data = await asyncio.get_running_loop().sock_recv(sock, 4096)
         if not data:
             break
@@ -135,11 +131,6 @@ def _check(head: bytes, proxy: Proxy) -> None:
 def _name(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
-
-NAME_KEPT_S = 300.0
-"""How long the addresses of a name are believed."""
-HEAD_START_S = 0.25
-"""What one address gets before the next is tried beside it (RFC 8305)."""
 
 Made = TypeVar("Made", bound=asyncio.BaseProtocol)
 
@@ -178,8 +169,8 @@ class Dialer:
     async def _connect(self, host: str, port: int) -> socket.socket:
         addresses = await self._addresses(host, port)
         infos = [(family, socket.SOCK_STREAM, proto, "", (host, port)) for family, proto, host, port in addresses]
-        try:
-            return await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=HEAD_START_S)
+        try:  # each address gets a quarter of a second before the next is tried beside it (RFC 8305)
+            return await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=0.25)
         except BaseException:  # its host may have moved
             self._known.pop((host, port), None)
             raise
@@ -205,5 +196,5 @@ class Dialer:
         if until <= now:
             found = await self._names.look_up(host, port, socket.AF_UNSPEC)
             self._known = {key: kept for key, kept in self._known.items() if kept[0] > now}
-            self._known[host, port] = (now + NAME_KEPT_S, found)
+            self._known[host, port] = (now + 300.0, found)  # seconds that they are believed
         return found

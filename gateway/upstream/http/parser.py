@@ -139,9 +139,6 @@ class WireAnswer(msgspec.Struct, eq=False):
 
 HEAD_LIMIT = 64 * 1024
 """Bytes of an answer's head, and of what may come in a row without being part of a body: framing, trailers."""
-HEADERS_LIMIT = 200
-INFORMATION_LIMIT = 10
-"""Answers of status 1xx before the real one."""
 
 
 class Parser:
@@ -220,13 +217,13 @@ class Parser:
         status, headers = self._http.get_status_code(), self._headers
         if not 100 <= status < 600:
             raise ValueError(f"its status is {status}")
-        if len(headers) > HEADERS_LIMIT:
+        if len(headers) > 200:
             raise ValueError("it has too many headers")
         if sum(map(len, headers.values())) > HEAD_LIMIT:
             raise _too_long_error()
         if status < 200:
             self._informed += 1
-            if self._informed > INFORMATION_LIMIT:
+            if self._informed > 10:
                 raise ValueError("it sends only 1xx responses")
             self._headers = {}
         elif self._answer is not None:
@@ -267,10 +264,6 @@ def _key(name: bytes) -> str:
     return name.decode("latin-1").lower()
 
 
-PIECE = 32 * 1024
-"""Bytes unpacked at once."""
-
-
 class Inflater:
     """One compressed body. ``gzip`` may have several members; ``deflate`` comes with or without zlib's frame."""
 
@@ -306,7 +299,7 @@ class Inflater:
         """What the next step brings, which may be nothing."""
         if self._unpacker is None:
             self._unpacker = zlib.decompressobj(self._window(self.pending[0]))
-        out = self._unpacker.decompress(self.pending, PIECE)
+        out = self._unpacker.decompress(self.pending, 32 * 1024)
         if self._unpacker.eof:  # another member may follow
             self.pending, self._unpacker = self._unpacker.unused_data, None
         else:

@@ -30,8 +30,6 @@ KEEP_ALIVE_S = 30.0
 """A connection that has been idle for longer is not used again."""
 LOG_S = 60.0
 """Between two lines in the log that say the same."""
-STALE_S = 1.0
-"""A used connection that breaks within this time after a request was broken before: the request is sent again."""
 
 _log = logging.getLogger("tollkeeper")
 
@@ -145,7 +143,7 @@ class Pool:
                 try:
                     answer = await self._ask(wire, head, prepared.body, head_s)
                 except ConnectionBroken as exc:
-                    late = self._loop.time() - began > STALE_S
+                    late = self._loop.time() - began > 1.0  # seconds: then it was not broken before
                     if not wire.used or late or exc.spoke:
                         raise AttemptFailed(exchange_failure(self.channel, exc)) from exc
                     wire = None  # it had been broken while it was idle

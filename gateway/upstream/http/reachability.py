@@ -13,8 +13,6 @@ from gateway.upstream.http.connection import target_of
 from gateway.upstream.http.dial import Dialer, DialTarget, NameLookups
 from gateway.upstream.http.errors import text_of
 
-LONGEST_S = 5.0
-
 
 class Stage(StrEnum):
     """What has to go well, in this order."""
@@ -54,7 +52,7 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
 
     Through a proxy no name is looked up here but the proxy's own.
     """
-    place, most = target_of(base_url).place, min(seconds, LONGEST_S)
+    place, most = target_of(base_url).place, min(seconds, 5.0)
     reached = Reachability(host=place.host, port=place.port)
     try:
         async with asyncio.timeout(most):

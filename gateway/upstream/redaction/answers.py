@@ -17,8 +17,6 @@ from gateway.upstream.redaction.search import BLOCK, Needles, all_of, base64_blo
 
 LONG = 4096
 """Characters of a field above which it is not searched for pieces and other spellings."""
-SHORT = 256
-"""Characters of a field that is searched together with others."""
 HARMLESS = 7
 """Characters that are too few for a secret."""
 
@@ -91,7 +89,7 @@ class Screen:
             data = bytes(value)
             if len(data) <= HARMLESS or data in self._harmless:
                 continue
-            if len(data) <= SHORT:
+            if len(data) <= 256:
                 short.append(data)
             elif self.hides(value):
                 return True

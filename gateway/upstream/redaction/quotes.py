@@ -28,10 +28,6 @@ LIMIT = 2 * 1024 * 1024
 WORD = 8
 RUN = 2 * WORD - 1
 """Bytes in common that hold an aligned word for certain."""
-SHORTS_LIMIT = 2000
-"""Shorter texts that are looked for: the last ones."""
-PAIRS_LIMIT = 20_000
-"""Words of the request found again in the message that are looked at."""
 
 _TEXTS = frozenset({"content", "text", "arguments", "input", "refusal", "reasoning_content", "prompt"})
 _DROPPED = bytes(range(0x21)) + b"\"'`\\\x7f"
@@ -76,7 +72,7 @@ class Quotes:
                     longs.append(plain)
                 elif whole and len(plain) >= SHORT:
                     self._shorts.append(plain)
-        del self._shorts[:-SHORTS_LIMIT]
+        del self._shorts[:-2000]  # the last ones are looked for
         self._text = text = _END.join(longs)
         self._words.frombytes(text[: len(text) // WORD * WORD])
 
@@ -104,7 +100,7 @@ class Quotes:
         pairs = ((start, number * WORD) for number in places for start in offsets[self._words[number]])
         covered = bytearray(len(message))
         for count, (start, place) in enumerate(pairs):
-            if count >= PAIRS_LIMIT:
+            if count >= 20_000:  # it takes a while
                 yield 0, len(message)
                 return
             if not (covered[start] and covered[start + WORD - 1]):

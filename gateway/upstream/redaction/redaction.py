@@ -104,9 +104,6 @@ def _of_proxy(url: str) -> Iterator[str]:
     yield authorization.partition(" ")[2]
 
 
-MESSAGE_LIMIT = 2200
-"""Characters of a message, the channel's name included."""
-
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_.\-\[\]/:]{1,64}")
 """A code, a type, the path of a parameter."""
 _ID = re.compile(r"[A-Za-z0-9_.\-/:+=]{1,120}")
@@ -270,7 +267,7 @@ def _message(text: UpstreamText, channel: Channel, search: Sequence[Needles]) ->
     message = text.cleared(partial(_clear_text, search))
     if channel.overrides:
         message = blank_spans(message, Quotes(_added_fields(channel)).spans(message))
-    return plain(message, MESSAGE_LIMIT)
+    return plain(message, 2200)
 
 
 def _repeats(failure: Failure) -> bool:

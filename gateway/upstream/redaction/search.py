@@ -23,10 +23,6 @@ BLOCK = 6
 """Two blocks less one character fit into a piece, so that a piece always holds an aligned one."""
 ROUNDS = 3
 """Escapes within escapes that are decoded."""
-MASKED = 8
-"""Characters of a value, its beginning and its end together, that a masked quote (``sk-ab...wxyz``) may not show."""
-MASKS_LIMIT = 32
-"""Masked quotes of one text that are looked at."""
 BLANK = "…"
 
 base64_blocks = re.compile(f".{{{BLOCK}}}", re.DOTALL).findall
@@ -190,12 +186,12 @@ class Needles(msgspec.Struct, frozen=True):
     def _masked(self, text: str) -> Iterator[Span]:
         """Values of which only the beginning and the end are shown."""
         for number, match in enumerate(_ELLIPSIS.finditer(text)):
-            if number >= MASKS_LIMIT:
+            if number >= 32:  # it takes a while
                 return
             before, after = text[max(0, match.start() - 64) : match.start()], text[match.end() : match.end() + 64]
             for value in self.ends:
                 head, tail = _head(before, value), _tail(after, value)
-                if head + tail >= MASKED:
+                if head + tail >= 8:  # characters of ``sk-ab...wxyz``
                     yield match.start() - head, match.end() + tail
 
 

@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 
 from gateway.upstream.adapter import AttemptFailed, UnlimitedMemory
-from gateway.upstream.http.connection import AT_ONCE, JOINED, READ_SIZE, UpstreamConnection
+from gateway.upstream.http.connection import AT_ONCE, READ_SIZE, UpstreamConnection
 from gateway.upstream.http.errors import ConnectionBroken
 from gateway.upstream.http.parser import HIGH_WATER, WireAnswer
 from gateway.upstream.http.pool import Pool
@@ -89,11 +89,11 @@ def test_head_and_body_go_out_as_one_buffer_unless_the_body_is_long() -> None:
     """One buffer costs a fraction of two; a long body is not copied for that."""
     wire, transport = UpstreamConnection(lambda _: None, lambda _: None), Written()
     wire.connection_made(cast("asyncio.Transport", transport))
-    head, long = REQUEST[0], b"x" * (JOINED + 1)
+    head, long = REQUEST[0], b"x" * ((16 * 1024) + 1)
     wire.ask(*REQUEST)
-    wire.ask(head, long[:JOINED])
+    wire.ask(head, long[: (16 * 1024)])
     wire.ask(head, long)
-    assert transport.calls == [b"".join(REQUEST), head + long[:JOINED], [head, long]]
+    assert transport.calls == [b"".join(REQUEST), head + long[: (16 * 1024)], [head, long]]
 
 
 async def test_a_request_that_was_to_go_together_is_not_sent_after_all() -> None:

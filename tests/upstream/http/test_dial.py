@@ -14,7 +14,7 @@ import trustme
 
 from gateway.domain.urls import Proxy
 from gateway.upstream.http import dial
-from gateway.upstream.http.dial import HEAD_LIMIT, STUCK_LIMIT, Address, Dialer, DialTarget, NameLookups
+from gateway.upstream.http.dial import Address, Dialer, DialTarget, NameLookups
 from tests.fakes.wire import Socket
 from tests.upstream.http.makers import Talk, hang, listening
 
@@ -184,7 +184,7 @@ async def test_a_stuck_look_up_is_abandoned(stuck: threading.Event) -> None:
 
 async def test_only_so_many_may_be_stuck_in_one_channel(stuck: threading.Event) -> None:
     mine = NameLookups()
-    for _ in range(STUCK_LIMIT):
+    for _ in range(4):
         with pytest.raises(OSError, match="not found within"):
             await mine.look_up("slow.test", 80, socket.AF_INET)
     with pytest.raises(OSError, match="already stuck"):
@@ -202,7 +202,7 @@ async def test_many_who_ask_for_one_name_share_a_look_up(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(socket, "getaddrinfo", find)
     mine = NameLookups()
-    await asyncio.gather(*(mine.look_up("busy.test", 80, socket.AF_INET) for _ in range(3 * STUCK_LIMIT)))
+    await asyncio.gather(*(mine.look_up("busy.test", 80, socket.AF_INET) for _ in range(3 * 4)))
     assert len(asked) == 1
 
 
@@ -218,7 +218,7 @@ async def test_who_leaves_takes_the_look_up_from_nobody(stuck: threading.Event) 
 
 async def test_a_thread_that_comes_back_makes_room(stuck: threading.Event) -> None:
     mine = NameLookups()
-    for _ in range(STUCK_LIMIT):
+    for _ in range(4):
         with pytest.raises(OSError, match="not found within"):
             await mine.look_up("slow.test", 80, socket.AF_INET)
     stuck.set()
@@ -295,7 +295,7 @@ async def test_tls_is_spoken_with_the_host_and_not_with_the_proxy() -> None:
         (b"HTTP/1.1 403 Forbidden\r\nX: y\r\n\r\nno", "refuses to connect there \\(HTTP 403\\)"),
         (b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\n\r\n", "refuses to connect there"),
         (b"\x05\x00garbage\r\n\r\n", "an answer that is not valid"),
-        (b"x" * (HEAD_LIMIT + 10), "an answer that is not valid"),
+        (b"x" * ((16 * 1024) + 10), "an answer that is not valid"),
         (OPEN + b"more", "unexpected data"),
     ],
 )
