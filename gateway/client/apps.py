@@ -19,7 +19,14 @@ GEMINI = (
     "Gemini CLI speaks Gemini's API only, which this gateway does not offer to programs: it would call Google. "
     "Qwen Code, which is made from it, works: tollkeeper run -- qwen"
 )
-OTHER_APIS: Mapping[str, str] = {"gemini": GEMINI, "gemini-cli": GEMINI}
+GENAI = (
+    "Google's Gen AI SDK speaks Gemini's API only, which this gateway does not offer to programs. OpenAI's SDK calls the "
+    "same models here: tollkeeper env --for openai"
+)
+OTHER_APIS: Mapping[str, str] = {
+    **dict.fromkeys(("gemini", "gemini-cli"), GEMINI),
+    **dict.fromkeys(("genai", "google-genai", "google-generativeai"), GENAI),
+}
 """Why a program cannot be connected, by its name or that of its executable."""
 
 

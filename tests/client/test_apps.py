@@ -193,11 +193,17 @@ def test_agents_that_read_variables_get_the_address_and_the_model(name: str, add
     assert "qwen3" in "".join(variables.values())
 
 
-@pytest.mark.parametrize("name", ["gemini", "/usr/bin/gemini", "gemini.cmd", "Gemini-CLI"])
-def test_a_program_that_speaks_no_api_of_the_gateway_is_refused(name: str) -> None:
-    with pytest.raises(NotFound, match="Gemini CLI speaks Gemini's API only"):
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        *((name, "Gemini CLI") for name in ("gemini", "/usr/bin/gemini", "gemini.cmd", "Gemini-CLI")),
+        *((name, "Google's Gen AI SDK") for name in ("google-genai", "genai")),
+    ],
+)
+def test_a_program_that_speaks_no_api_of_the_gateway_is_refused(name: str, title: str) -> None:
+    with pytest.raises(NotFound, match=f"{title} speaks Gemini's API only"):
         demand_api(name)
-    with pytest.raises(NotFound, match="Gemini CLI speaks Gemini's API only"):
+    with pytest.raises(NotFound, match=f"{title} speaks Gemini's API only"):
         find_app(name)
 
 
