@@ -20,8 +20,8 @@ GEMINI = (
     "Qwen Code, which is made from it, works: tollkeeper run -- qwen"
 )
 GENAI = (
-    "Google's Gen AI SDK speaks Gemini's API only, which this gateway does not offer to programs. OpenAI's SDK calls the "
-    "same models here: tollkeeper env --for openai"
+    "Google's Gen AI SDK speaks Gemini's API only, which this gateway does not offer to programs. "
+    "OpenAI's SDK calls the same models here: tollkeeper env --for openai"
 )
 OTHER_APIS: Mapping[str, str] = {
     **dict.fromkeys(("gemini", "gemini-cli"), GEMINI),

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect
+from gateway.store.verify import verify
 from tests.apps.installed import RUN_S, drive, driven, program
 from tests.apps.scripted_agent import INPUT, MODEL, OUTPUT, UPSTREAM_MODELS, ScriptedAgent, serve
 from tests.fakes.gateway import Gateway
@@ -51,14 +52,29 @@ async def test_an_answer_is_shown(
     assert {(record.outcome, record.input, record.output) for record in records} == {(Outcome.DONE, INPUT, OUTPUT)}
 
 
+@dataclass
+class Editor(ScriptedAgent):
+    """Answers with the whole file, which has the number of the turn in it."""
+
+    def next_step(self, results: int, *, tools: bool) -> str:
+        """See ``ScriptedAgent``."""
+        self.asked.append(results)
+        return f"greet.py\n```\nprint({len(self.asked)})\n```\n"
+
+
 @driven
 @pytest.mark.timeout(RUN_S + 60)
 @pytest.mark.parametrize("dialect", UPSTREAM_MODELS)
-async def test_aider_edits_a_file(gateway: Gateway, provider: Provider, tmp_path: Path, dialect: Dialect) -> None:
-    executable = program("aider", "aider")
-    (tmp_path / "work").mkdir()
-    file = tmp_path / "work" / "greet.py"
-    file.write_text("print('old')\n")
-    serve(gateway, provider, dialect, ScriptedAgent([], final="greet.py\n```\nprint('new')\n```\n"))
-    ended = await drive("aider", gateway, [executable, *QUIET, "--message", "Say new.", "greet.py"], tmp_path)
-    assert file.read_text() == "print('new')\n", ended.out[-3000:]
+async def test_aider_edits_a_file_six_times(
+    gateway: Gateway, provider: Provider, tmp_path: Path, dialect: Dialect
+) -> None:
+    executable, work = program("aider", "aider"), tmp_path / "work"
+    work.mkdir()
+    (work / "greet.py").write_text("print(0)\n")
+    (work / "tasks.txt").write_text("".join(f"/code Say {turn}.\n" for turn in range(1, 7)))
+    serve(gateway, provider, dialect, Editor([]))
+    ended = await drive("aider", gateway, [executable, *QUIET, "--load", "tasks.txt", "greet.py"], tmp_path)
+    assert (work / "greet.py").read_text() == "print(6)\n", ended.out[-3000:]
+    records = await gateway.settled(6)
+    assert [(record.outcome, record.input, record.output) for record in records] == [(Outcome.DONE, INPUT, OUTPUT)] * 6
+    assert verify(gateway.engine.store).equal

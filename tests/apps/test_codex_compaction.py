@@ -27,12 +27,16 @@ FULL, LIMIT = 50_000, 20_000
 FULL_AT = 15
 """The turn with that answer."""
 WAYS: Mapping[str, Mapping[str, str]] = {
-    "http": {},
-    "websocket": {"model_providers.tollkeeper.supports_websockets": "true"},
+    "websocket": {},
+    "http": {"model_providers.tollkeeper.supports_websockets": "false"},
     "built-in": {"model_provider": '"openai"', "openai_base_url": '"{base_url}"'},
     "named-openai": {"model_providers.tollkeeper.name": '"OpenAI"'},
+    "named-openai-http": {
+        "model_providers.tollkeeper.name": '"OpenAI"',
+        "model_providers.tollkeeper.supports_websockets": "false",
+    },
 }
-"""How Codex is set up, beyond what ``tollkeeper env`` prints. ``built-in`` uses a WebSocket."""
+"""How Codex is set up, beyond what ``tollkeeper env`` prints."""
 CHANNELS = {
     "chat": Dialect.OPENAI,
     "native": Dialect.OPENAI,
@@ -78,7 +82,7 @@ async def test_a_task_goes_on_after_a_compaction(
     assert (ended.code, script.final in ended.out) == (0, True), ended.out[-3000:]
     assert (tmp_path / "work" / "notes.txt").read_text().splitlines() == LINES
     assert script.asked == [*range(FULL_AT + 1), *range(len(LINES) - FULL_AT)]
-    assert clients == {SocketClient if way in ("websocket", "built-in") else HttpClient}
+    assert clients == {HttpClient if "http" in way else SocketClient}
 
     calls_after = len(LINES) - FULL_AT
     records = await gateway.settled(FULL_AT + 2 + calls_after)
@@ -86,7 +90,7 @@ async def test_a_task_goes_on_after_a_compaction(
         (Outcome.DONE, OUTPUT, 0, 1)
     }
     assert [record.input for record in records] == [INPUT] * FULL_AT + [FULL] + [INPUT] * (1 + calls_after)
-    asks_api = way in ("built-in", "named-openai")
+    asks_api = way not in ("websocket", "http")
     marked = ["compaction" in record.marks for record in records]
     assert marked == [False] * (FULL_AT + 1) + [asks_api] + [False] * calls_after
     summary = SEALED if asks_api and channel == "compacts" else SUMMARY

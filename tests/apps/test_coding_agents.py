@@ -76,7 +76,14 @@ def shell_commands(_: Path) -> list[ToolUse]:
     return [ToolUse("bash", {"command": f"echo '{line}' >> notes.txt", "description": "Add a line"}) for line in LINES]
 
 
+def bash_commands(_: Path) -> list[ToolUse]:
+    """The tool of mini-swe-agent, which ends by a command."""
+    lines = [f"echo '{line}' >> notes.txt" for line in LINES]
+    return [ToolUse("bash", {"command": command}) for command in (*lines, f"echo {SUBMIT}; echo All is done.")]
+
+
 CODEX = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "Do it.")
+SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 COPILOT = ("-p", "Do it.", "--allow-all-tools")
 RESPONSES = {"COPILOT_PROVIDER_WIRE_API": "responses"}
 WEBSOCKET = {**RESPONSES, "COPILOT_PROVIDER_TRANSPORT": "websockets"}
@@ -104,6 +111,7 @@ AGENTS = [
         ("--auto", "-p", "Do it."),
         edits("Write", "Edit", "file_path", "old_string", "new_string", read="Read", other_path="filepath"),
     ),
+    Agent("mini-swe-agent", "mini", ("-t", "Do it.", "--yolo", "--exit-immediately"), bash_commands),
     Agent("copilot", "copilot", COPILOT, shell_commands),
     Agent("copilot", "copilot", COPILOT, shell_commands, name="copilot-responses", more=RESPONSES),
     Agent("copilot", "copilot", COPILOT, shell_commands, name="copilot-websocket", more=WEBSOCKET),
@@ -139,6 +147,6 @@ async def test_a_task_of_thirty_turns(
     records = await gateway.settled(TURNS)
     assert {(record.outcome, record.input, record.output) for record in records} == {(Outcome.DONE, INPUT, OUTPUT)}
     native = agent.responses or (agent.app, dialect) == ("claude", Dialect.ANTHROPIC)
-    assert clients == {SocketClient if agent.more == WEBSOCKET else HttpClient}
+    assert clients == {SocketClient if agent.app == "codex" or agent.more == WEBSOCKET else HttpClient}
     assert {record.native for record in records} == {native}
     assert verify(gateway.engine.store).equal

@@ -8,12 +8,23 @@ from openai import APIError, AsyncOpenAI
 
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.units import ChannelId
+from gateway.store.verify import verify
 from tests.cases.conversations import function
 from tests.conformance.sdk import openai
 from tests.fakes.agents import Agent, ClaudeAgent, DeepSeekAgent, GeminiAgent
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Provider
+from tests.fakes.provider import Exchange, Provider
+from tests.fakes.replies import Doc, reply
 
+TEXT: Doc = {"type": "text", "text": "Read it."}
+NO_THREADS: Doc = {
+    "type": "error",
+    "error": {
+        "type": "invalid_request_error",
+        "message": "Threads are not supported.",
+        "details": {"error_code": "thread_unsupported_request"},
+    },
+}
 RESULT = '{"lines": [1, 2], "size": 9007199254740993}'
 SYSTEM = "You work on files. " * 200
 AGENTS: Mapping[Dialect, tuple[type[Agent], str, str]] = {
@@ -69,6 +80,40 @@ async def test_thirty_turns(gateway: Gateway, provider: Provider, dialect: Diale
     billed = [(exchange.bill.input, exchange.bill.output) for exchange in provider.exchanges if exchange.bill]
     assert [(record.input, record.output) for record in records] == billed
     assert all(record.held >= record.cost for record in records)
+
+
+@pytest.mark.sampled(3)  # each dialect
+@EACH
+@pytest.mark.parametrize("stream", [False, True])
+async def test_anthropics_tool_runner_works_through_ten_turns(
+    gateway: Gateway, provider: Provider, dialect: Dialect, *, stream: bool
+) -> None:
+    """It begins with a conversation that the upstream is to keep; none of them does."""
+    from anthropic import AsyncAnthropic, beta_async_tool
+
+    agent = _connect(gateway, provider, dialect, turns=10)
+
+    async def without_threads(exchange: Exchange) -> None:
+        await (reply(NO_THREADS, status=400) if "thread" in exchange.json else agent)(exchange)
+
+    provider.other = without_threads
+    root = gateway.base_url.removesuffix("/v1")
+
+    @beta_async_tool
+    async def read(path: str) -> str:
+        """Read a file."""
+        return RESULT + path
+
+    async with AsyncAnthropic(base_url=root, api_key=gateway.client.key) as client:
+        talk = [{"role": "user", "content": [TEXT]}]
+        fields: Any = {"model": "m", "max_tokens": 8000, "messages": talk, "tools": [read], "stream": stream}
+        runner: Any = client.beta.messages.tool_runner(**fields)
+        said = [await one.get_final_message() if stream else one async for one in runner]
+    assert (said[-1].content[-1].text, len(said), agent.refusals) == ("All done.", 11, [])
+    records = await gateway.settled(11)
+    billed = [(exchange.bill.input, exchange.bill.output) for exchange in provider.exchanges if exchange.bill]
+    assert [(record.input, record.output) for record in records if record.status == 200] == billed
+    assert verify(gateway.engine.store).equal
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -181,9 +181,10 @@ class ClaudeAgent(Agent):
     def streamed(self, bill: Bill, cached: int) -> bytes:
         out = claude.start(self._usage(bill, cached), id=bill.id)
         out += claude.thinking(self.thought, "SIG") if self._thinks else b""
+        index = int(self._thinks)
         if self.ends:
-            return out + claude.text("All done.", index=1) + claude.end("end_turn", output_tokens=OUTPUT)
-        call = claude.tool(self._id, self.tool, json.dumps(self.arguments), index=1)
+            return out + claude.text("All done.", index=index) + claude.end("end_turn", output_tokens=OUTPUT)
+        call = claude.tool(self._id, self.tool, json.dumps(self.arguments), index=index)
         return out + call + claude.end("tool_use", output_tokens=OUTPUT)
 
     @property
