@@ -42,7 +42,6 @@ async def answer_response(engine: Engine, request: web.BaseRequest, visit: CallO
 async def _recall(
     engine: Engine, visit: CallOrigin, token: Token, body: bytes
 ) -> tuple[bytes, Mapping[str, msgspec.Raw], Callable[[bytes], None] | None]:
-    """See ``call.Recall``."""
     found = await recall_request(engine, body, TokenMemory(token.id, engine.responses))
     if len(found.body) > MOST_SEEN:
         found = msgspec.structs.replace(found, stored=False)

@@ -7,8 +7,6 @@ alike, and ends when its client leaves. Beside it a second task reads what the c
 
 import asyncio
 import logging
-from base64 import b64decode
-from binascii import Error as NotBase64
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -66,7 +64,7 @@ REMEMBERED_BYTES = 16 << 20
 """Bytes of the responses of a connection that can be gone on from."""
 WAITING = 8
 """Requests that may wait on a connection for the one before them."""
-VERSION, KEY_SIZE = "13", 16
+VERSION = hdrs.SEC_WEBSOCKET_VERSION
 _BETA = "openai-beta"
 
 Socket = web.WebSocketResponse[Literal[False]]
@@ -77,26 +75,15 @@ async def answer_socket(engine: Engine, request: web.BaseRequest, visit: CallOri
     if request.method != "GET" or request.headers.get(hdrs.UPGRADE, "").strip().lower() != "websocket":
         raise BadRequest("GET is not allowed here; use POST", code="method_not_allowed", details={"allow": "POST"})
     token = engine.pipeline.identify(visit)
-    _check_handshake(request)
     socket: Socket = web.WebSocketResponse(
         timeout=CLOSE_S, heartbeat=PING_S, compress=False, max_msg_size=MAX_BODY, decode_text=False
     )
+    if request.version < (1, 1) or not socket.can_prepare(request) or request.headers[VERSION] != "13":
+        msg = "a WebSocket begins with HTTP/1.1, 'Connection: Upgrade', version 13 and a key of 16 bytes in base64"
+        raise BadRequest(msg, code="websocket_not_supported")
     await socket.prepare(request)
     await SocketSession(engine, request, visit, token, socket).run()
     return socket
-
-
-def _check_handshake(request: web.BaseRequest) -> None:
-    headers, key = request.headers, b""
-    with suppress(NotBase64, ValueError):
-        key = b64decode(headers.get(hdrs.SEC_WEBSOCKET_KEY, ""), validate=True)
-    why = "" if len(key) == KEY_SIZE else f"Sec-WebSocket-Key must be {KEY_SIZE} bytes in base64"
-    if headers.get(hdrs.SEC_WEBSOCKET_VERSION) != VERSION:
-        why = f"the only version is {VERSION}"
-    if request.version < (1, 1) or not request._message.upgrade:  # noqa: SLF001 - what the parser found in Connection
-        why = "it needs HTTP/1.1 and 'Connection: Upgrade'"
-    if why:
-        raise BadRequest(f"this WebSocket cannot begin: {why}", code="websocket_not_supported")
 
 
 class SocketClient:

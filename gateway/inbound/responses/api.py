@@ -69,23 +69,18 @@ class Responses(InboundApi):
     timed = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        """See ``InboundApi``."""
         return parse_responses_request(request)
 
     def prompt_tokens(self, request: InboundRequest) -> int:
-        """See ``InboundApi``."""
         return prompt_of(request.fields) if request.prompt is None else request.prompt
 
     def keeps_answer(self, request: InboundRequest) -> bool:
-        """See ``InboundApi``."""
         return True
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
-        """See ``InboundApi``."""
         return lower_limit(request, ("max_output_tokens",), limit)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """See ``InboundApi``."""
         if order.form.compacts:
             summaries, at_path = partial(_compaction_renderer, order), bool(self.ability)
             return plan_compaction(order, channel, chat, summaries, lacking=lacking, at_path=at_path)
@@ -101,7 +96,6 @@ class Responses(InboundApi):
         return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
 
     def sign_of_life(self, stream: AnswerStream | None) -> bytes:
-        """See ``InboundApi``."""
         writer = _writer_of(stream)
         return writer.sign_of_life() if isinstance(writer, ResponseRenderer) else self.keep_alive
 
@@ -113,7 +107,6 @@ class Responses(InboundApi):
         return 400 if isinstance(error, UpstreamError) and status in PASSED_STATUS else status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
-        """See ``InboundApi``."""
         if isinstance(error, UpstreamError) and error.verbatim:
             found = rawjson.maybe(error.verbatim.encode("utf-8", "surrogatepass"))
             response = found.get("response") if isinstance(found, dict) else None
@@ -124,7 +117,6 @@ class Responses(InboundApi):
         return rawjson.encode(error_fields(error, call))
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """See ``InboundApi``."""
         return self.broken_end(error, call, None)
 
     def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None) -> bytes:
@@ -155,7 +147,6 @@ class Compactions(Responses):
         )
 
     def keeps_answer(self, request: InboundRequest) -> bool:
-        """See ``InboundApi``."""
         return False
 
 

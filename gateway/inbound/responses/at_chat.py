@@ -28,7 +28,6 @@ class ChatEndpoint(ChatCompletions):
     """Chat completions as they are served over HTTP."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        """See ``InboundApi``."""
         try:
             found = super().parse(request)
         except BadRequest as error:

@@ -68,7 +68,6 @@ class CompactionRenderer(ResponseRenderer):
         return not b"".join(self._texts).strip(b'" ')
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
-        """See ``Renderer``."""
         return b"".join([self.take(TextPiece(piece)) for piece in pieces])
 
     def take(self, event: AnswerEvent) -> bytes:
@@ -143,7 +142,6 @@ class ResponseTexts(AnswerReader):
         self._begun = False
 
     def read(self, event: SSEEvent) -> Iterable[AnswerPart]:
-        """See ``AnswerReader``."""
         fields = rawjson.fields(event.data)
         kind = rawjson.maybe(fields.get("type")) or event.name.decode("utf-8", "replace")
         if kind == "error":
@@ -158,7 +156,6 @@ class ResponseTexts(AnswerReader):
             yield from self._end(rawjson.fields(fields["response"]))
 
     def read_whole(self, body: bytes) -> Iterable[AnswerPart]:
-        """See ``AnswerReader``."""
         self._reader.whole(body)
         yield from self._end(rawjson.fields(body))
 
@@ -187,7 +184,6 @@ class ResponsesDialect:
         self.failure = relay.failure
 
     def reader(self, order: Order, channel: Channel) -> ResponseTexts:
-        """See ``DialectAdapter``."""
         return ResponseTexts(order, channel)
 
 
@@ -212,11 +208,9 @@ class CompactRelay(ResponsesRelay):
         return self._summaries.prepare(summary, channel, served, learned)
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``."""
         return self._summaries.whole(body, order, channel) if self._summarizes else super().whole(body, order, channel)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``adapter.Adapter``."""
         found = super().failure(channel, status, headers, body)
         return found if self._summarizes else msgspec.structs.replace(found, lacks_api=False, may_lack_api=False)
 

@@ -109,13 +109,11 @@ class PartItem(OutputItem):
         self._place += field(shape.index, b"0")
 
     def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
-        """See ``OutputItem``."""
         begun = self._begin_part()
         super().piece(piece, logprobs)
         return (*begun, (self._shape.texts + b".delta", self._place + field(b"delta", piece)))
 
     def ended(self, status: str) -> Iterable[Event]:
-        """See ``OutputItem``."""
         if not self._pieces:
             return ()
         text = self._place + field(self._shape.text, self.text)
@@ -123,7 +121,6 @@ class PartItem(OutputItem):
         return (self._shape.texts + b".done", text), (self._shape.parts + b".done", part)
 
     def done(self, status: str) -> bytes:
-        """See ``OutputItem``."""
         return self._item(status, self._part(self.text) if self._pieces else b"")
 
     def _begun(self) -> bytes:
@@ -150,7 +147,6 @@ class MessageItem(PartItem):
         self._annotations: list[bytes] = []
 
     def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
-        """See ``OutputItem``."""
         if logprobs != NO_LOGPROBS:
             self._logprobs.append(logprobs[1:-1])
         *begun, (name, fields) = super().piece(piece, logprobs)
@@ -180,7 +176,6 @@ class MessageItem(PartItem):
         return *begun, (b"output_text.annotation.added", self._place + number + field(b"annotation", annotation))
 
     def ended(self, status: str) -> Iterable[Event]:
-        """See ``OutputItem``."""
         for name, fields in super().ended(status):
             more = field(b"logprobs", self._all_logprobs()) if name == b"output_text.done" else b""
             yield name, fields + more
@@ -214,7 +209,6 @@ class ReasoningItem(PartItem):
         self.held += len(seal.content)
 
     def done(self, status: str) -> bytes:
-        """See ``OutputItem``."""
         if not self._summary and self._pieces:
             self._head["content"] = [{"type": "reasoning_text", "text": msgspec.Raw(self.text)}]
         if self._sealed:
@@ -236,7 +230,6 @@ class CallItem(OutputItem):
         self._name = b"" if custom else field(b"name", rawjson.encode(tool.name))
 
     def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
-        """See ``OutputItem``."""
         if self._unwrapped is None:
             return self._add(piece)
         self.held += len(piece)
@@ -251,7 +244,6 @@ class CallItem(OutputItem):
         return *more, (self._events + b".done", self._place + self._name + text)
 
     def done(self, status: str) -> bytes:
-        """See ``OutputItem``."""
         return rawjson.encode({**self._head, self._field: msgspec.Raw(self.text), "status": status})
 
     def _begun(self) -> bytes:
@@ -276,15 +268,12 @@ class OwnToolItem(OutputItem):
         self._kind = tool.kind
 
     def added(self) -> Iterable[Event]:
-        """See ``OutputItem``."""
         return ()
 
     def ended(self, status: str) -> Iterable[Event]:
-        """See ``OutputItem``."""
         return super().added()
 
     def done(self, status: str) -> bytes:
-        """See ``OutputItem``."""
         text = rawjson.text(self.text)
         found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
         given = found if isinstance(found, dict) else {}
@@ -303,11 +292,9 @@ class ImageItem(OutputItem):
         self._medium = medium
 
     def ended(self, status: str) -> Iterable[Event]:
-        """See ``OutputItem``."""
         return ((b"image_generation_call.completed", self._place),)
 
     def done(self, status: str) -> bytes:
-        """See ``OutputItem``."""
         form = self._medium.type.partition("/")[2] or "png"
         more = {"status": "completed", "output_format": form, "result": self._medium.data or self._medium.url}
         return rawjson.encode({**self._head, **more})

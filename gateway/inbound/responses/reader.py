@@ -4,7 +4,7 @@ Nothing of it is kept except the response as its last event had it, without the 
 where the upstream brings none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -20,8 +20,7 @@ from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream import answer_errors
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
 from gateway.upstream.answer_errors import failure_told
-from gateway.upstream.failures import truncation
-from gateway.upstream.framing import BLANK, SMALL_NUMBER, Framer, PieceDecoder, SSEEvent, parse
+from gateway.upstream.framing import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_report import UsageReports
 
@@ -106,18 +105,15 @@ class ResponsesReader:
 
     @property
     def reported(self) -> Usage | None:
-        """See ``adapter.AnswerStream``."""
         return self._reports.usage(self.tally)
 
     @property
     def upstream_id(self) -> str:
-        """See ``adapter.AnswerStream``."""
         found = rawjson.maybe(self._response.get("id"))
         return found if isinstance(found, str) else ""
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """See ``adapter.AnswerStream``."""
         marks = (COMPACTION,) if self._compacted else ()
         return tuple(dict.fromkeys(self._reports.marks + _extras(self._response) + marks))
 
@@ -138,7 +134,6 @@ class ResponsesReader:
         return len(pieces), end
 
     def take(self, event: SSEEvent) -> bytes | None:
-        """See ``relay.NativeReader``."""
         data, made = event.data, None
         fields = rawjson.fields(data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
@@ -166,7 +161,6 @@ class ResponsesReader:
         return made
 
     def replay(self, body: bytes) -> bytes:
-        """See ``relay.NativeReader``."""
         sent = self.whole(body)
         response = rawjson.fields(sent)
         begun = rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})
@@ -178,12 +172,10 @@ class ResponsesReader:
         return b"".join(out)
 
     def cut_short(self) -> bytes:
-        """See ``relay.NativeReader``."""
         self.finish, self._cut = "length", True
         return b""
 
     def closing(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``relay.NativeReader``."""
         status, response = rawjson.maybe(self._response.get("status")), rawjson.raw(self._response)
         if self._cut:
             status, details = "incomplete", {"reason": "max_output_tokens"}
@@ -355,27 +347,15 @@ def _limits(fields: Fields) -> Fields:
     return limited
 
 
-def last_response(body: bytes, channel: Channel) -> bytes:
-    """The response of the terminal event, of a stream that came where none was requested.
-
-    Where it lists no items, those of the events before it are its output.
-    """
-    framer = Framer()
-    items: dict[int, msgspec.Raw] = {}
-    for event in filter(None, map(parse, (framer.feed(body) + framer.end()).split(BLANK))):
-        fields = rawjson.fields(event.data)
-        kind = str(rawjson.maybe(fields.get("type")) or event.name.decode())
-        if kind == "response.output_item.done" and "item" in fields:
-            place = rawjson.maybe(fields.get("output_index"))
-            items[place if type(place) is int else len(items)] = fields["item"]
-        if kind in _TERMINAL and "response" in fields:
-            response = rawjson.fields(fields["response"])
-            if not items or response.get("output", _EMPTY) != _EMPTY:
-                return bytes(fields["response"])
-            return rawjson.encode({**response, "output": [items[place] for place in sorted(items)]})
-        if kind == "error":
-            raise AttemptFailed(failure_told(channel, event.data))
-    raise AttemptFailed(truncation(channel, "its last event did not come"))
+def last_response(events: Iterable[Any]) -> bytes:
+    """The whole response, of the events of a stream. If the last one lists no items, those before it are its output."""
+    items: list[Any] = []
+    response: dict[str, Any] = {}
+    for event in events:
+        response = event.get("response", response)
+        if event.get("type") == "response.output_item.done":
+            items.append(event["item"])
+    return rawjson.encode({**response, "output": response.get("output") or items})
 
 
 def _text_of(item: Any) -> str:

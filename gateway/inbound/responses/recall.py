@@ -47,7 +47,6 @@ class RecalledRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def repeats(self) -> dict[str, msgspec.Raw]:
-        """See ``AnswerForm``."""
         found = {"store": msgspec.Raw(b"true")} if self.stored else {}
         return {**found, "previous_response_id": rawjson.raw(self.previous)} if self.previous else found
 

@@ -14,7 +14,7 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.rawjson import NULL, Fields
-from gateway.inbound.relay import NativeStream, edit_request, native_body, native_failure, native_headers
+from gateway.inbound.relay import NativeStream, edit_request, events_in, native_body, native_failure, native_headers
 from gateway.inbound.rendering import RenderedWhole
 from gateway.inbound.responses.reader import ResponsesReader, last_response
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
@@ -146,7 +146,6 @@ class ResponsesRelay:
         self._dialect = dialect
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``adapter.Adapter``."""
         changes: Fields = {"model": rawjson.raw(served.upstream_name)}
         reads_developer = vendor_of(channel.preset, channel.base_url).reads_developer and ROLE not in learned.dropped
         if not reads_developer and DEVELOPER in bytes(order.fields.get("input", NULL)):
@@ -170,16 +169,14 @@ class ResponsesRelay:
         return 0
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
-        """See ``adapter.Adapter``."""
         return ResponsesStream(order, channel, ResponsesReader(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``."""
         body = body.strip()
         reader = ResponsesReader(order, channel)
         try:
             if is_stream(body):
-                body = last_response(body, channel)
+                body = last_response(events_in(body, self.stream(order, channel)))
             refuse_many_elements(body)
             sent = reader.whole(body)
         except TooManyElements as error:
@@ -197,7 +194,6 @@ class ResponsesRelay:
         )
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``adapter.Adapter``."""
         return native_failure(self._dialect.failure(channel, status, headers, body), body)
 
 
@@ -211,7 +207,6 @@ class ResponsesStream(NativeStream):
     """A streamed answer. Some upstreams report an error in an event of its own, and end without a last one."""
 
     def end(self) -> bytes:
-        """See ``adapter.AnswerStream``."""
         out, reader = super().end(), self.reader
         if self.failure is not None and isinstance(reader, ResponsesReader):
             self.failure = reader.told or self.failure

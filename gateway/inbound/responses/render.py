@@ -65,7 +65,6 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     sealed: bool
     """Reasoning can be sent back."""
     clock: Callable[[], int] = int
-    """See ``Order``."""
 
     def item_id(self, prefix: str, number: int) -> str:
         """Of an item by its place in the output: the same if the answer were rendered again."""
@@ -113,7 +112,6 @@ class ResponseRenderer(Renderer):
         """Signs of life since the last event of the answer."""
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
-        """See ``Renderer``."""
         item = self._open
         if self._kind is not TextPiece or not isinstance(item, MessageItem):
             return super().take_texts(pieces)
@@ -149,7 +147,6 @@ class ResponseRenderer(Renderer):
         return out
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``Renderer``."""
         kind = b"incomplete" if self._finish in INCOMPLETE else b"completed"
         out = self._begin() + self._event(kind, field(b"response", self.response(usage)))
         self._number -= 1  # it is kept back, and replaced by ``failed`` if the record cannot be written
@@ -254,12 +251,10 @@ class WholeResponse(Renderer):
         self._write = write
 
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``Renderer``."""
         self.writer.take(event)
         return b""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``Renderer``."""
         return self._write(usage)
 
 

@@ -96,7 +96,7 @@ _OWN_DESCRIPTIONS: Mapping[ToolKind, str] = {
 
 
 class _ToolFields(msgspec.Struct, frozen=True):
-    """What is read of a tool, whichever it is."""
+    """What is read of a tool, or of a choice of one."""
 
     type: str
     name: str = ""
@@ -105,6 +105,8 @@ class _ToolFields(msgspec.Struct, frozen=True):
     strict: bool | None = None
     format: msgspec.Raw = NULL
     tools: list[msgspec.Raw] | None = None
+    namespace: str | None = None
+    mode: str = "auto"
     execution: str | None = None
     environment: msgspec.Raw = NULL
 
@@ -119,18 +121,9 @@ class _Place(msgspec.Struct, frozen=True):
     type: str = "local"
 
 
-class _ChoiceFields(msgspec.Struct, frozen=True):
-    type: str
-    name: str = ""
-    namespace: str | None = None
-    mode: str = "auto"
-    tools: list[msgspec.Raw] | None = None
-
-
 _TOOL = msgspec.json.Decoder(_ToolFields)
 _GRAMMAR = msgspec.json.Decoder(_Grammar)
 _PLACE = msgspec.json.Decoder(_Place)
-_CHOICE = msgspec.json.Decoder(_ChoiceFields)
 _WORDS = ("auto", "none", "required")
 
 
@@ -168,7 +161,7 @@ class ToolTable:
             return ToolChoice()
         if bytes(memoryview(raw)[:1]) == b'"':
             return self._word(rawjson.maybe(raw))
-        choice = read_typed(_CHOICE, raw, "tool_choice")
+        choice = read_typed(_TOOL, raw, "tool_choice")
         if choice.type == "allowed_tools":
             return self._allowed(choice)
         name = self._chosen(choice)
@@ -184,17 +177,17 @@ class ToolTable:
             raise _impossible(self.omitted[0])
         return ToolChoice(mode=word) if self.offers else ToolChoice()
 
-    def _allowed(self, choice: _ChoiceFields) -> ToolChoice:
+    def _allowed(self, choice: _ToolFields) -> ToolChoice:
         if choice.mode not in _WORDS:
             msg = f"tool_choice.mode: must be one of {', '.join(_WORDS)}"
             raise BadRequest(msg, param="tool_choice.mode")
-        allowed = [read_typed(_CHOICE, raw, f"tool_choice.tools[{i}]") for i, raw in enumerate(choice.tools or ())]
+        allowed = [read_typed(_TOOL, raw, f"tool_choice.tools[{i}]") for i, raw in enumerate(choice.tools or ())]
         names = tuple(name for name in map(self._chosen, allowed) if name is not None)
         if not names and choice.mode != "none":
             raise _impossible(allowed[0].type if allowed else "allowed_tools")
         return ToolChoice(mode=choice.mode, allowed=names)
 
-    def _chosen(self, choice: _ChoiceFields) -> str | None:
+    def _chosen(self, choice: _ToolFields) -> str | None:
         """The name of the function that a choice means; None if it is a tool that has no counterpart."""
         if choice.type not in _KINDS:
             return None
