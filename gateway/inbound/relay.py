@@ -25,13 +25,12 @@ from gateway.domain.channel import Channel, Overrides
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.rawjson import Fields
 from gateway.domain.usage import NOTHING, Usage
-from gateway.inbound.rendering import AnswerSource, SourcedStream
-from gateway.upstream.adapter import AttemptFailed, Failure, Order, UpstreamText
+from gateway.inbound.rendering import SourceFacts
+from gateway.upstream.adapter import AnswerFacts, AttemptFailed, Failure, Order, UpstreamText
 from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import (
     BLANK,
-    BODY_STARTS,
-    EVENT_LIMIT,
+    FramedStream,
     RawFramer,
     SSEEvent,
     WholeBody,
@@ -62,7 +61,6 @@ PING = b"ping"
 """The name of Anthropic's event that says nothing."""
 MOST_LEADING = 64 << 10
 """Bytes of signs of life before an answer that are passed on; the gateway gives its own."""
-_BOM = b"\xef\xbb\xbf"
 
 
 def forwardable(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[str, str]:
@@ -179,7 +177,7 @@ def _names_something(failure: Failure) -> bool:
     return named or failure.code != REJECTED
 
 
-class NativeReader(AnswerSource, Protocol):
+class NativeReader(AnswerFacts, Protocol):
     """Reads the events of one native answer. Pure."""
 
     complete: bool
@@ -217,55 +215,17 @@ class NativeReader(AnswerSource, Protocol):
         """The terminal event of an answer that brought none of its own."""
 
 
-class NativeStream(SourcedStream):
+class NativeStream(SourceFacts, FramedStream):
     """A streamed answer that passes as it is. Implements ``adapter.AnswerStream``."""
 
-    def __init__(self, order: Order, channel: Channel, reader: NativeReader) -> None:
-        super().__init__(reader)
-        self._order = order
-        self._channel = channel
-        self.reader = reader
-        self._framer = RawFramer()
-        self._body: WholeBody | None = None
-        self._recognized = False
-        """The first byte has shown whether these are events or a body."""
+    def __init__(self, channel: Channel, reader: NativeReader) -> None:
+        super().__init__(channel, RawFramer())
+        self._source = self.reader = reader
+        self.tally = reader.tally
         self._terminal = b""
         """The event that is kept back."""
         self._leading = b""
         """Signs of life before the first event. They wait for it: until then another channel may answer."""
-
-    def feed(self, data: bytes) -> bytes:
-        """See ``adapter.AnswerStream``."""
-        if self.failure or self.finished:
-            return b""
-        if not self._recognized:
-            first = data.removeprefix(_BOM).lstrip()[:1]
-            if first in BODY_STARTS:
-                self._body = WholeBody()
-            self._recognized = bool(first)
-        if self._body is not None:
-            return self._gather(self._body, data)
-        events = self._framer.feed(data)
-        self.held = self._framer.held
-        if self.held > EVENT_LIMIT:
-            self.failure = bad_response(self._channel, f"an event is longer than {EVENT_LIMIT >> 20} MiB")
-            return b""
-        return self._pass(events)
-
-    def end(self) -> bytes:
-        """See ``adapter.AnswerStream``."""
-        if self.failure or self.finished:
-            return b""
-        if self._body is not None:
-            return self._replay(self._body)
-        rest, out = self._framer.end(), b""
-        event = parse(rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n"))
-        if event is not None and rawjson.maybe(event.data) is not None:  # its blank line never came
-            out = self._pass(rest.rstrip(b"\r\n") + BLANK)
-        if not (self.failure or self.finished):
-            self.finished = self.reader.ended
-            self.failure = None if self.finished else truncation(self._channel, "its last event did not come")
-        return out
 
     def cut_short(self) -> bytes:
         """See ``adapter.AnswerStream``."""
@@ -277,8 +237,17 @@ class NativeStream(SourcedStream):
         """See ``adapter.AnswerStream``."""
         return self._terminal or self.reader.closing(usage, estimated=estimated)
 
-    def _pass(self, events: bytes) -> bytes:
-        """What the client gets of complete events: all that lies between those that are replaced, in one piece."""
+    def _read_rest(self, rest: bytes) -> bytes:
+        event, out = parse(rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n")), b""
+        if event is not None and rawjson.maybe(event.data) is not None:  # its blank line never came
+            out = self._read_events(rest.rstrip(b"\r\n") + BLANK)
+        if not (self.failure or self.finished):
+            self.finished = self.reader.ended
+            self.failure = None if self.finished else truncation(self._channel, "its last event did not come")
+        return out
+
+    def _read_events(self, events: bytes) -> bytes:
+        """All that lies between events that are replaced, in one piece."""
         out: list[bytes] = []
         start = passed = 0
         returns = b"\r" in events
@@ -334,17 +303,8 @@ class NativeStream(SourcedStream):
             self._leading += block
         return b""
 
-    def _gather(self, body: WholeBody, data: bytes) -> bytes:
-        try:
-            body.add(data, self._channel)
-        except AttemptFailed as failed:
-            self.failure = failed.failure
-        self.held = body.size
-        return b""
-
-    def _replay(self, body: WholeBody) -> bytes:
+    def _read_body(self, body: WholeBody) -> bytes:
         """A whole answer came instead of events: a client that gets it would call again, and pay twice."""
-        self.events += 1
         data = body.take()
         self.held = 0
         try:

@@ -7,7 +7,6 @@ nothing else.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -24,12 +23,12 @@ from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer
 from gateway.upstream.adapter import (
+    AnswerFacts,
     AttemptFailed,
     Buffer,
     Failure,
     LearnedRefusals,
     Order,
-    OutputCounter,
     PreparedRequest,
     WholeAnswer,
 )
@@ -42,32 +41,10 @@ from gateway.upstream.framing import BLANK, FramedStream, SSEEvent, WholeBody, h
 from gateway.upstream.text_pieces import is_long, pieces
 
 
-class AnswerSource(Protocol):
-    """What knows the facts of an answer."""
-
-    tally: OutputCounter
-
-    @property
-    def reported(self) -> Usage | None:
-        """See ``adapter.AnswerStream``, as for the others."""
-
-    @property
-    def finish(self) -> str:
-        """A ``finish_reason`` of chat completions, or empty."""
-
-    @property
-    def upstream_id(self) -> str:
-        """The answer's id at the upstream, or empty."""
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """For the record."""
-
-
 class SourceFacts:
-    """The part of ``adapter.AnswerStream`` that comes from a source."""
+    """Implements ``adapter.AnswerFacts`` by those of another."""
 
-    _source: AnswerSource
+    _source: AnswerFacts
 
     @property
     def reported(self) -> Usage | None:
@@ -129,20 +106,6 @@ class NativeTap(SourceFacts):
         for _ in self._state.conclude(word):
             pass
         return left
-
-
-class SourcedStream(SourceFacts):
-    """The same, and the state at the beginning."""
-
-    def __init__(self, source: AnswerSource) -> None:
-        self._source = source
-        self.tally = source.tally
-        self.started = False
-        self.finished = False
-        self.failure: Failure | None = None
-        self.events = 0
-        self.comments = 0
-        self.held = 0
 
 
 class RenderedStream(SourceFacts, FramedStream):

@@ -234,18 +234,10 @@ class SignsOfLife(Protocol):
     """Comments seen so far."""
 
 
-class AnswerStream(SignsOfLife, Protocol):
-    """One streamed answer on its way: upstream bytes in at any split, client bytes out. Pure."""
+class AnswerFacts(Protocol):
+    """What is known of an answer so far."""
 
-    started: bool
-    """The first event with something for the client was seen."""
-    finished: bool
-    """The answer is complete: ``[DONE]`` was seen, or the stream ended with every choice finished."""
-    failure: Failure | None
-    """Set when the upstream said or was wrong. Nothing more is to be read. Its kind counts only while not started."""
     tally: OutputCounter
-    held: int
-    """Bytes that are kept for later: of an event that is not complete, or of a whole answer."""
 
     @property
     def reported(self) -> Usage | None:
@@ -262,6 +254,19 @@ class AnswerStream(SignsOfLife, Protocol):
     @property
     def marks(self) -> tuple[str, ...]:
         """Peculiarities for the record."""
+
+
+class AnswerStream(SignsOfLife, AnswerFacts, Protocol):
+    """One streamed answer on its way: upstream bytes in at any split, client bytes out. Pure."""
+
+    started: bool
+    """The first event with something for the client was seen."""
+    finished: bool
+    """The answer is complete: ``[DONE]`` was seen, or the stream ended with every choice finished."""
+    failure: Failure | None
+    """Set when the upstream said or was wrong. Nothing more is to be read. Its kind counts only while not started."""
+    held: int
+    """Bytes that are kept for later: of an event that is not complete, or of a whole answer."""
 
     def feed(self, data: bytes) -> bytes:
         """What may go to the client now: complete, normalised events; never the usage chunk, never ``[DONE]``."""

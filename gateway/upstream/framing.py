@@ -259,9 +259,9 @@ class WholeBody:
 class FramedStream(ABC):
     """One streamed answer: the part of ``adapter.AnswerStream`` that is the same whatever its events mean."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, framer: RawFramer | None = None) -> None:
         self._channel = channel
-        self._framer = Framer()
+        self._framer = framer or Framer()
         self._body: WholeBody | None = None
         """If that is what comes instead of events."""
         self._recognized = False
@@ -290,7 +290,7 @@ class FramedStream(ABC):
         if self.failure or self.finished:
             return b""
         if not self._recognized:
-            first = data.lstrip()[:1]
+            first = data.removeprefix(_BOM).lstrip()[:1]
             if first in BODY_STARTS:
                 self._body = WholeBody()
             self._recognized = bool(first)
@@ -301,6 +301,8 @@ class FramedStream(ABC):
                 return b""
             block = self._framer.feed(data)
             self.held = self._framer.held
+            if self.held > EVENT_LIMIT:
+                raise EventTooLong(f"an event is longer than {EVENT_LIMIT >> 20} MiB")
         except AttemptFailed as exc:
             self.failure = exc.failure
             return b""

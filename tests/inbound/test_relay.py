@@ -62,7 +62,7 @@ class LineReader:
 
 
 def native() -> NativeStream:
-    return NativeStream(order(), channel(), LineReader())
+    return NativeStream(channel(), LineReader())
 
 
 ENDS = ["\n", "\r\n", "\r"]

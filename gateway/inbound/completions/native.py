@@ -80,7 +80,7 @@ class CompletionsRelay(Adapter):
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
         """See ``adapter.Adapter``."""
-        return NativeStream(order, channel, CompletionTap(order, channel))
+        return NativeStream(channel, CompletionTap(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""

@@ -171,13 +171,13 @@ class MessagesRelay(Adapter):
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
         """See ``adapter.Adapter``."""
-        return NativeStream(order, channel, self._tap(order, channel))
+        return NativeStream(channel, self._tap(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """See ``adapter.Adapter``."""
         tap = self._tap(order, channel)
         if is_stream(body):
-            body = assemble(events_in(body, NativeStream(order, channel, tap)))
+            body = assemble(events_in(body, NativeStream(channel, tap)))
         return tap.read_whole(body)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:

@@ -169,7 +169,7 @@ class ResponsesRelay:
         return 0
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
-        return ResponsesStream(order, channel, ResponsesReader(order, channel))
+        return ResponsesStream(channel, ResponsesReader(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = body.strip()

@@ -23,7 +23,7 @@ PLACE = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
 
 def stream() -> ResponsesStream:
     order = msgspec.structs.replace(order_of(), screen=Screen(needles([KEY])))
-    return ResponsesStream(order, channel(), ResponsesReader(order, channel()))
+    return ResponsesStream(channel(), ResponsesReader(order, channel()))
 
 
 def delta(number: int, text: str = "a", kind: str = PieceKind.TEXT, **more: Any) -> bytes:
