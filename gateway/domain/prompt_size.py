@@ -165,6 +165,15 @@ def count_tokens(given: Any) -> int:
     return sum(len(item) if isinstance(item, list) else type(item) is int for item in given)
 
 
+def text_count(raw: msgspec.Raw | None) -> int:
+    """How many texts such a value has."""
+    try:
+        items = rawjson.items(rawjson.NULL if raw is None else raw)
+    except ValueError:  # one text, or none
+        return 1
+    return len(items) if items and bytes(memoryview(items[0])[:1]) in (b'"', b"[") else 1
+
+
 class PromptParts(msgspec.Struct):
     """What the values of a request hold. Bytes are those of base64 text."""
 

@@ -17,7 +17,7 @@ from gateway.domain.call import Outcome
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.group import Fallback
 from gateway.domain.usage import UsageSource
-from gateway.inbound.embeddings.openai import pack_vector
+from gateway.upstream.openai.embeddings import pack_vector
 from tests.conformance import nodejs
 from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client

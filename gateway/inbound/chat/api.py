@@ -15,9 +15,9 @@ from typing import TypeVar
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.channel import Channel, Dialect, Overrides
+from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of
+from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of, count_tokens
 from gateway.domain.rawjson import Fields, is_null
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.conversation import fit_dialect
@@ -85,6 +85,8 @@ _TEXTUAL = (b'"', b"[", b"{")
 _NUMBER_OF_ITEM = re.compile(r"\[\d+\]")
 _STRING = msgspec.json.Decoder(str)
 _COUNT = msgspec.json.Decoder(int | None)
+_ONE_OR_MORE = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
+_TEXTS_WANTED = "a string, an array of strings, an array of tokens or an array of such arrays"
 
 
 def parse_chat_request(body: bytes) -> InboundRequest:
@@ -188,6 +190,17 @@ def read_number(fields: Fields, name: str, most: int) -> int | None:
     return check_range(name, read_field(fields, name, _COUNT, "an integer or null"), most)
 
 
+def read_texts(fields: Fields, name: str) -> int:
+    """How many tokens a field gives in place of texts; 0: it has one text or several, or is missing.
+
+    Raises BadRequest.
+    """
+    given = read_field(fields, name, _ONE_OR_MORE, _TEXTS_WANTED)
+    if isinstance(given, list) and (not given or len({type(item) for item in given}) > 1):
+        raise BadRequest(f"{name} must be {_TEXTS_WANTED}", code="invalid_type", param=name)
+    return count_tokens(given)
+
+
 def check_range(name: str, value: int | None, most: int) -> int | None:
     """The value of a field. Raises BadRequest if it is not from 1 to ``most``."""
     if value is not None and not 1 <= value <= most:
@@ -245,10 +258,6 @@ class ChatCompletions(InboundApi):
         """See ``InboundApi``."""
         return lower_limit(request, CAPS, limit)
 
-    def override(self, order: Order, overrides: Overrides) -> Order:
-        """The order with the overrides of the channel's owner."""
-        return apply_overrides(order, overrides)
-
     def adapter(self, dialect: Dialect, chat: DialectAdapter) -> Adapter:
         """The adapter by which a channel of this dialect is called. It writes answers as this API has them.
 
@@ -259,7 +268,7 @@ class ChatCompletions(InboundApi):
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``. Every dialect takes the request, by ``adapter``."""
         if channel.overrides is not None:
-            order = self.override(order, channel.overrides)
+            order = apply_overrides(order, channel.overrides)
         if "messages" in order.fields:
             order = fit_dialect(order, channel)
         native = chat.native_chat is not None

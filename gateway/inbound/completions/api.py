@@ -13,8 +13,9 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
-from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, count_tokens
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, text_count
 from gateway.domain.rawjson import Fields
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
@@ -25,8 +26,9 @@ from gateway.inbound.chat.api import (
     read_field,
     read_model,
     read_number,
+    read_texts,
 )
-from gateway.inbound.chat.conversation import fit_dialect
+from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.completions.native import CompletionsRelay
 from gateway.inbound.completions.render import CompletionRenderer, WholeCompletionRenderer
 from gateway.inbound.json_body import BodyLimits, fields_of
@@ -69,8 +71,6 @@ _CONTENT = frozenset({"model", "prompt", "suffix"})
 _CHECKED = _CONTENT | {"stream", "n", "best_of", "max_tokens"}
 """Fields that are checked, or counted by themselves."""
 
-_PROMPT = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
-_PROMPT_WANTS = "a string, an array of strings, an array of tokens or an array of such arrays"
 _FLAG = msgspec.json.Decoder(bool | None)
 _OPTIONS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _ONE_TEXT = re.compile(rb'\s*(?:"|\[\s*"(?:[^"\\]|\\.)*"\s*\]\s*\Z)', re.DOTALL)
@@ -100,10 +100,7 @@ class Completions(ChatCompletions):
         if beyond := _beyond_chat(order.fields):
             msg = f"it has no completions: {_as_chat(beyond)}"
             raise BadRequest(msg, code="unsupported_parameter", param=beyond)
-        order = _chat_order(order)
-        if channel.overrides is not None:
-            order = self.override(order, channel.overrides)
-        order = fit_dialect(order, channel)
+        order = finish_translation(_chat_order(order), channel)
         return AttemptPlan(RenderingAdapter(chat, CompletionRenderer, WholeCompletionRenderer), order, native=False)
 
 
@@ -114,19 +111,16 @@ def parse_completions_request(body: bytes) -> InboundRequest:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
     fields, mask = fields_of(body, LIMITS)
     model = read_model(fields)
-    given = read_field(fields, "prompt", _PROMPT, _PROMPT_WANTS)
-    if given is None and not rawjson.is_null(fields.get("messages")):
+    if rawjson.is_null(fields.get("prompt")) and not rawjson.is_null(fields.get("messages")):
         raise missing_input(fields, "prompt")
-    if isinstance(given, list) and (not given or len({type(item) for item in given}) > 1):
-        raise BadRequest(f"prompt must be {_PROMPT_WANTS}", code="invalid_type", param="prompt")
+    tokens = read_texts(fields, "prompt")
     stream = bool(read_field(fields, "stream", _FLAG, "true, false or null"))
     options = read_field(fields, "stream_options", _OPTIONS, "an object or null")
     if options is not None and not stream:
         raise BadRequest("stream_options is only allowed when stream is true", param="stream_options")
     choices = max(read_number(fields, name, MAX_CHOICES) or 1 for name in ("n", "best_of"))
     cap = read_number(fields, "max_tokens", MAX_OUTPUT)
-    prompts = prompt_count(fields)
-    tokens = count_tokens(given)
+    prompts = text_count(fields.get("prompt"))
     texts = [fields[name] for name in ("prompt", "suffix") if name in fields and not (tokens and name == "prompt")]
     if prompts > 1 and "suffix" in fields:  # which goes with each of them
         tokens += -(-(prompts - 1) * len(memoryview(fields["suffix"])) // BOUND_BYTES_PER_TOKEN)
@@ -147,15 +141,6 @@ def parse_completions_request(body: bytes) -> InboundRequest:
     )
 
 
-def prompt_count(fields: Fields) -> int:
-    """How many prompts there are: each has answers of its own."""
-    try:
-        items = rawjson.items(fields.get("prompt", rawjson.NULL))
-    except ValueError:  # one text, or none
-        return 1
-    return max(1, len(items)) if items and bytes(memoryview(items[0])[:1]) in (b'"', b"[") else 1
-
-
 def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
     """The most output that a request allows, natively and as a chat: some channels are found not to have the API."""
     order = Order(fields=fields, model="")
@@ -166,7 +151,9 @@ def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> 
     if rawjson.is_null(sent.get("max_tokens")):
         sent = {**sent, "max_tokens": rawjson.raw(USUAL_OUTPUT)}
     native = read_limit(sent, content=_CONTENT, caps=("max_tokens",))
-    return larger(chat, msgspec.structs.replace(native, choices=min(native.choices * prompt_count(sent), MOST_TOKENS)))
+    return larger(
+        chat, msgspec.structs.replace(native, choices=min(native.choices * text_count(sent.get("prompt")), MOST_TOKENS))
+    )
 
 
 def _beyond_chat(fields: Fields) -> str:
@@ -201,7 +188,12 @@ def _chat_order(order: Order) -> Order:
     prompt = order.fields["prompt"]
     if bytes(memoryview(prompt)[:1]) == b"[":
         (prompt,) = rawjson.items(prompt)
-    fields = _to_chat(order.fields)
-    fields["messages"] = rawjson.raw([{"role": "user", "content": prompt}])
+    turn = Turn(role="user", blocks=(TextPart(raw=prompt),))
     left_out = tuple(name for name in order.fields if name not in _TO_CHAT and name not in _MEANINGLESS)
-    return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *left_out))
+    return msgspec.structs.replace(
+        order,
+        fields=_to_chat(order.fields),
+        body=b"",
+        conversation=Conversation(turns=(turn,)),
+        removed=(*order.removed, *left_out),
+    )

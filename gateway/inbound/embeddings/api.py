@@ -8,17 +8,23 @@ import re
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, Overrides
-from gateway.domain.errors import BadRequest
-from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, count_tokens
-from gateway.domain.rawjson import Fields
-from gateway.inbound.api import HttpRequest, InboundRequest
-from gateway.inbound.chat.api import ChatCompletions, missing_input, read_field, read_model, read_number
-from gateway.inbound.embeddings.gemini import GeminiEmbeddings
-from gateway.inbound.embeddings.openai import OpenAIEmbeddings, input_count
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, text_count
+from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
+from gateway.inbound.chat.api import (
+    ChatCompletions,
+    missing_input,
+    read_field,
+    read_model,
+    read_number,
+    read_texts,
+)
 from gateway.inbound.json_body import BodyLimits, fields_of
 from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.gemini.embeddings import GeminiEmbeddings
+from gateway.upstream.openai.embeddings import OpenAIEmbeddings
 from gateway.upstream.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.upstream.overrides import with_parameters
 
@@ -35,9 +41,7 @@ REPEATED = ("title", "task_type", "taskType")
 """Fields that a translated request has beside each of its texts."""
 _CHECKED = frozenset({"model", "input", "dimensions", "encoding_format", *REPEATED})
 
-_INPUT = msgspec.json.Decoder(str | list[str | int | list[int]])
 _FORMAT = msgspec.json.Decoder(str | None)
-_INPUT_WANTS = "a string, an array of strings, an array of tokens or an array of such arrays"
 _TOKENS = re.compile(rb"\s*\[\s*[\d\[]")
 _ADAPTERS: dict[Dialect, Adapter] = {
     Dialect.OPENAI: OpenAIEmbeddings(),
@@ -66,15 +70,13 @@ class Embeddings(ChatCompletions):
             return "speaks gemini, which takes texts, not arrays of tokens"
         return ""
 
-    def override(self, order: Order, overrides: Overrides) -> Order:
-        """See ``ChatCompletions``: what is set for chats does not apply, nor does the system prompt."""
-        fields = with_parameters(order.fields, without(overrides, CHAT_ONLY))
-        removed = tuple(name for name in overrides.remove if name in order.fields)
-        return msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
-
-    def adapter(self, dialect: Dialect, chat: DialectAdapter) -> Adapter:
-        """See ``ChatCompletions``."""
-        return _ADAPTERS[dialect]
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
+        """See ``InboundApi``. What the owner sets for chats does not apply, nor does the system prompt."""
+        if (overrides := channel.overrides) is not None:
+            fields = with_parameters(order.fields, without(overrides, CHAT_ONLY))
+            removed = tuple(name for name in overrides.remove if name in order.fields)
+            order = msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
+        return AttemptPlan(_ADAPTERS[channel.dialect], order, native=chat.native_chat is not None)
 
 
 EMBEDDINGS = Embeddings()
@@ -93,11 +95,13 @@ def parse_embeddings_request(body: bytes) -> InboundRequest:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
     fields, mask = fields_of(body, LIMITS)
     model = read_model(fields)
-    tokens = _check_input(fields)
+    if rawjson.is_null(fields.get("input")):
+        raise missing_input(fields, "input")
+    tokens = read_texts(fields, "input")
     read_number(fields, "dimensions", MOST_DIMENSIONS)
     read_field(fields, "encoding_format", _FORMAT, "float, base64 or null")
     repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields)
-    repeated *= input_count(fields) if repeated else 0
+    repeated *= text_count(fields["input"]) if repeated else 0
     others = [fields[name] for name in fields.keys() - _CHECKED]
     bound = bound_of([] if tokens else [fields["input"]], (), others, ())
     return InboundRequest(
@@ -109,20 +113,6 @@ def parse_embeddings_request(body: bytes) -> InboundRequest:
         media=bound.media,
         output_rule=no_output,
     )
-
-
-def _check_input(fields: Fields) -> int:
-    """How many tokens the input is given as; 0: it is given as text."""
-    given = read_field(fields, "input", _INPUT, _INPUT_WANTS)
-    if given is None:
-        raise missing_input(fields, "input")
-    if isinstance(given, str):
-        return 0
-    if not given:
-        raise BadRequest("input is an empty array; send at least one text", param="input")
-    if len({type(item) for item in given}) > 1:
-        raise BadRequest(f"input must be {_INPUT_WANTS}, not a mixture", code="invalid_type", param="input")
-    return count_tokens(given)
 
 
 def no_output(*_: object) -> OutputLimit:

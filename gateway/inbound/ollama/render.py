@@ -22,10 +22,10 @@ from gateway.domain.answer import (
 )
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.usage import Usage
-from gateway.inbound.embeddings.openai import EmbeddingsAdapter
 from gateway.inbound.renderer import WholeBlock, WholeRenderer
 from gateway.inbound.rendering import RenderedWhole
 from gateway.upstream.adapter import Adapter, Failure, LearnedRefusals, Order, PreparedRequest, WholeAnswer
+from gateway.upstream.openai.embeddings import EmbeddingsAdapter
 
 _EMPTY = msgspec.Raw(b'""')
 _MS = 1_000_000

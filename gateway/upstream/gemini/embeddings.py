@@ -12,8 +12,8 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.prompt_size import text_count
 from gateway.domain.rawjson import Fields
-from gateway.inbound.embeddings.openai import EmbeddingsAdapter, Vector, answer_of, in_order, input_count, numbers
 from gateway.upstream.adapter import (
     AttemptFailed,
     LearnedRefusals,
@@ -26,6 +26,7 @@ from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response
 from gateway.upstream.gemini.request import root
 from gateway.upstream.openai.dialect import PLAIN_HEADERS
+from gateway.upstream.openai.embeddings import EmbeddingsAdapter, Vector, answer_of, in_order, numbers
 
 BATCH = 100
 """Texts of one request."""
@@ -67,7 +68,7 @@ class GeminiEmbeddings(EmbeddingsAdapter):
             vectors = [Vector(_scale(one, order)) for answer in answers for one in _vectors(answer)]
             for i, vector in enumerate(vectors):
                 vector.index = i
-            in_order(vectors, input_count(order.fields))
+            in_order(vectors, text_count(order.fields["input"]))
             return answer_of(vectors, order, _head(answers))
         except ValueError as error:
             msg = f"it has no embeddings: {str(error) or excerpt(body)}"

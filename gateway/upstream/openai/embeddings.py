@@ -17,6 +17,7 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import InternalError
+from gateway.domain.prompt_size import text_count
 from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import (
@@ -129,7 +130,7 @@ def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     except (msgspec.DecodeError, RecursionError):
         pass
     else:
-        vectors = in_order(found.data, input_count(order.fields))
+        vectors = in_order(found.data, text_count(order.fields["input"]))
         answer = {"model": rawjson.raw(found.model), "usage": found.usage}
         return answer_of(vectors, order, answer, body if vectors is found.data else b"")
     answer = rawjson.fields(body)
@@ -144,17 +145,8 @@ def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         order.screen.clean(answer)
         answer["data"] = data_field
         body = b""
-    vectors = in_order(data, input_count(order.fields))
+    vectors = in_order(data, text_count(order.fields["input"]))
     return answer_of(vectors, order, answer, body if vectors is data else b"")
-
-
-def input_count(fields: Mapping[str, msgspec.Raw]) -> int:
-    """How many vectors are requested."""
-    try:
-        items = rawjson.items(fields["input"])
-    except ValueError:  # one text
-        return 1
-    return len(items) if items and bytes(memoryview(items[0])[:1]) in (b'"', b"[") else 1
 
 
 def in_order(data: list[Vector], wanted: int) -> list[Vector]:
