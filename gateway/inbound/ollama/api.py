@@ -20,7 +20,6 @@ from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.completions.api import COMPLETIONS
-from gateway.inbound.completions.native import CompletionsRelay
 from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.inbound.json_body import fields_of, unmask
 from gateway.inbound.lower_limit import lower_limit
@@ -42,6 +41,7 @@ from gateway.inbound.ollama.request import (
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.openai.completions import CompletionsDialect
 from gateway.upstream.output_limit import CAPS
 
 LATEST = ":latest"
@@ -120,7 +120,7 @@ class OllamaGenerate(OllamaChat):
         if "prompt" not in order.fields:
             return super().plan(order, channel, chat, lacking=lacking)
         plan = COMPLETIONS.plan(order, channel, chat, lacking=lacking)
-        adapter = self.rendered(CompletionsRelay() if plan.native else chat)
+        adapter = self.rendered(CompletionsDialect() if plan.native else chat)
         return AttemptPlan(adapter, plan.order, native=False)
 
 

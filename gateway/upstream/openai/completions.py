@@ -1,0 +1,120 @@
+"""Completions (``POST /v1/completions``) at channels of OpenAI's dialect: requests of them, and answers as parts."""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.answer import AnswerPart, StopWord, TextPiece, UpstreamNamed, UsageSeen
+from gateway.domain.call import FailureKind
+from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.rawjson import Fields
+from gateway.upstream.adapter import AttemptFailed, Failure, LearnedRefusals, Order, PreparedRequest, RequestWriter
+from gateway.upstream.answer_errors import failure_in
+from gateway.upstream.answer_reader import AnswerReader
+from gateway.upstream.error_body import read_error
+from gateway.upstream.failures import classify
+from gateway.upstream.framing import SSEEvent
+from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
+from gateway.upstream.vendors import Vendor, vendor_of
+
+USUAL_OUTPUT = msgspec.Raw(b"16")
+"""Tokens of an answer by default."""
+_USAGE_WANTED = msgspec.Raw(b'{"include_usage":true}')
+_NO_PATH = frozenset({404, 405, 501})
+"""Statuses by which a server says that it has no such path, if they do not concern the model."""
+
+
+class CompletionsDialect(RequestWriter):
+    """Implements ``DialectAdapter``."""
+
+    native_chat = None
+
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
+        """See ``adapter.Adapter``."""
+        vendor = vendor_of(channel.preset, channel.base_url)
+        dropped = tuple(name for name in learned.dropped if name in order.fields)
+        if dropped:
+            kept = {name: value for name, value in order.fields.items() if name not in dropped}
+            order = msgspec.structs.replace(order, fields=kept, body=b"")
+        changes: Fields = {"model": rawjson.raw(served.upstream_name)} if served.upstream_name != order.model else {}
+        if rawjson.is_null(order.fields.get("max_tokens")):
+            changes["max_tokens"] = USUAL_OUTPUT
+        cap = rawjson.maybe(order.fields.get("max_tokens")) if learned.max_output is not None else None
+        lowered = learned.max_output if type(cap) is int and cap > (learned.max_output or cap) else None
+        if lowered is not None:
+            changes["max_tokens"] = rawjson.raw(lowered)
+        wanted = vendor.stream_options and "stream_options" not in learned.dropped
+        if order.stream and wanted and not order.include_usage:
+            changes["stream_options"] = _with_usage(order.fields.get("stream_options"))
+        return PreparedRequest(
+            url=_address(channel.base_url, vendor),
+            headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
+            body=order.body if order.body and not changes else rawjson.encode({**order.fields, **changes}),
+            dropped=dropped,
+            lowered=lowered,
+        )
+
+    def reader(self, order: Order, channel: Channel) -> "CompletionReader":
+        """See ``DialectAdapter``."""
+        return CompletionReader(channel)
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """See ``adapter.Adapter``."""
+        found = classify(channel, status, read_error(body), headers)
+        lacks = status in _NO_PATH and found.kind not in (FailureKind.MISSING, FailureKind.AUTH)
+        return msgspec.structs.replace(found, lacks_api=True, parameters=()) if lacks else found
+
+
+def _address(base_url: str, vendor: Vendor) -> str:
+    """DeepSeek has completions beside the usual root."""
+    if vendor.completions_root:
+        base_url = base_url.rstrip("/").removesuffix("/v1").removesuffix("/beta") + vendor.completions_root
+    return endpoint(base_url, "/completions")
+
+
+def _with_usage(options: msgspec.Raw | None) -> msgspec.Raw:
+    if options is None or rawjson.is_null(options):
+        return _USAGE_WANTED
+    return rawjson.raw({**rawjson.fields(options), "include_usage": True})
+
+
+class CompletionReader(AnswerReader):
+    """Reads one answer. Implements ``AnswerReader``."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
+        """See ``AnswerReader``."""
+        if event.data.strip() == b"[DONE]":
+            self.done = True
+            return
+        chunk = rawjson.fields(event.data)
+        self.failure = failure_in(self._channel, chunk, event=event.name)
+        if self.failure is None:
+            yield from _parts(chunk)
+
+    def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
+        """See ``AnswerReader``."""
+        answer = rawjson.fields(body)
+        if "choices" not in answer and (failure := failure_in(self._channel, answer)) is not None:
+            raise AttemptFailed(failure)
+        self.default_word = "stop"
+        yield from _parts(answer)
+
+
+def _parts(answer: Fields) -> Iterator[AnswerPart]:
+    """Of an answer or a chunk. Raises ValueError if it has no choices, or one of them no text."""
+    choices = rawjson.objects(answer.get("choices", rawjson.NULL))
+    yield UsageSeen(answer)
+    name = rawjson.maybe(answer.get("id"))
+    yield UpstreamNamed(name if isinstance(name, str) else "", began=bool(choices))
+    for position, choice in enumerate(choices):
+        number = rawjson.maybe(choice.get("index"))
+        number = number if type(number) is int else position
+        text, reason = choice.get("text", rawjson.NULL), rawjson.maybe(choice.get("finish_reason"))
+        if not (rawjson.is_null(text) and "finish_reason" in choice):
+            yield TextPiece(bytes(text), choice=number)
+        if isinstance(reason, str) and reason:
+            yield StopWord(reason, number)
