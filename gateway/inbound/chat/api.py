@@ -191,10 +191,7 @@ def read_number(fields: Fields, name: str, most: int) -> int | None:
 
 
 def read_texts(fields: Fields, name: str) -> int:
-    """How many tokens a field gives in place of texts; 0: it has one text or several, or is missing.
-
-    Raises BadRequest.
-    """
+    """The number of tokens in a field that may have texts as their tokens; 0: it has texts. Raises BadRequest."""
     given = read_field(fields, name, _ONE_OR_MORE, _TEXTS_WANTED)
     if isinstance(given, list) and (not given or len({type(item) for item in given}) > 1):
         raise BadRequest(f"{name} must be {_TEXTS_WANTED}", code="invalid_type", param=name)
