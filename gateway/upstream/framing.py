@@ -301,13 +301,14 @@ class FramedStream(ABC):
                 return b""
             block = self._framer.feed(data)
             self.held = self._framer.held
-            if self.held > EVENT_LIMIT:
-                raise EventTooLong(f"an event is longer than {EVENT_LIMIT >> 20} MiB")
         except AttemptFailed as exc:
             self.failure = exc.failure
             return b""
         except EventTooLong as exc:
             self.failure = bad_response(self._channel, str(exc))
+            return b""
+        if self.held > EVENT_LIMIT:
+            self.failure = bad_response(self._channel, f"an event is longer than {EVENT_LIMIT >> 20} MiB")
             return b""
         return self._read_events(block) if block else b""
 
