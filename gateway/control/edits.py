@@ -200,7 +200,7 @@ async def commit_many(edits: ConfigEdits, done: str, undone: str, *changes: Chan
         return edits.commit(done, undone, *changes)
     before = edits.registry
     entry = await asyncio.to_thread(edits.entry, done, undone, *changes)
-    catalog = await asyncio.to_thread(Catalog, with_changes(before, changes))
+    catalog = await asyncio.to_thread(Catalog, with_changes(before, changes), edits.engine.catalog)
     if edits.registry is not before:
         raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
     return commit_entry(edits, entry, *changes, catalog=catalog)

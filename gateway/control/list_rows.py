@@ -48,6 +48,7 @@ _MAKERS = {
         *(("claude-", "anthropic"), ("grok-", "x-ai")),
     ),
     "google": (("claude-", "anthropic"),),
+    "perplexity": (("claude-", "anthropic"), ("gpt-", "openai"), ("gemini-", "google"), ("grok-", "x-ai")),
 }
 """Whose price a vendor asks that sells other makers' models, where it asks the maker's. Of models with open weights
 every vendor has a price of its own."""
@@ -268,10 +269,10 @@ def _by_rule(vendor: str, name: str) -> ListRow | None:
 
 def size_price(name: str) -> int | None:
     """What Fireworks asks for a million tokens of a model whose name has its size, in nano-dollars."""
-    sizes = [(experts, billions or plain) for experts, billions, plain in _SIZE.findall(name)]
-    if not sizes:
-        return None
-    experts, written = max(sizes, key=lambda size: (bool(size[0]), float(size[1].replace("p", "."))))
+    sizes = {(experts, billions or plain) for experts, billions, plain in _SIZE.findall(name)}
+    if len(sizes) != 1:
+        return None  # one of two may be that of a model that goes with another
+    ((experts, written),) = sizes
     billions = float(written.replace("p", ".")) * int(experts or 1)
     if experts:
         return next((nanos for most, nanos in MIXTURES if billions <= most), None)

@@ -25,7 +25,9 @@ _ROWS = {
         0.3 1.2 - minimax-m2
         0.45 1.8 0.009 deepseek-v4p1-flash-1017-us deepseek-v4p1-flash-us
         0.45 1.8 - qwen3-coder-480b-a35b-instruct
+        0.1 0 - qwen3-embedding-8b
         0.5 0.5 - deepseek-coder-v2-lite-base deepseek-coder-v2-lite-instruct deepseek-v2-lite-chat firefunction-v1
+        0.5 0.5 - gpt-oss-safeguard-20b
         0.5 0.5 - qwen3-30b-a3b-instruct-2507
         0.55 2.19 - deepseek-r1-basic glm-4p5 glm-4p6
         0.56 1.68 - deepseek-v3p1 deepseek-v3p1-terminus
@@ -51,6 +53,8 @@ _ROWS = {
         0.072 0.288 - us-gov.nvidia.nemotron-nano-3-30b
         0.078 0.312 0.0195 eu.amazon.nova-lite-v1:0
         0.084 0.36 - us-gov.openai.gpt-oss-20b-1:0
+        0.1 0 - amazon.titan-embed-g1-text-02 cohere.embed-english-v3 cohere.embed-multilingual-v3
+        0.12 0 - cohere.embed-v4:0 global.cohere.embed-v4:0 us.cohere.embed-v4:0
         0.13 0.4 - google.gemma-4-26b-a4b
         0.14 0.4 - google.gemma-4-31b
         0.14 1.2 - qwen.qwen3-next-80b-a3b-instruct
@@ -89,7 +93,10 @@ _ROWS = {
         0.04 0.04 - ministral-3b
         0.06 0.22 0.01 fw-nemotron-lightning-3.5-30b-a3b
         0.075 0.3 - phi-4-mini-reasoning
+        0.08 0 - cohere-embed-v5-fast
+        0.1 0 - cohere-embed-v3-english cohere-embed-v3-multilingual
         0.1 0.3 - mistral-small-2503
+        0.12 0 - cohere-embed-v5-pro embed-v-4-0
         0.125 0.5 - phi-4-reasoning
         0.15 0.15 - mistral-nemo
         0.15 0.31 0.03 fw-deepseek-v4-flash

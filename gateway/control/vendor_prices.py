@@ -145,13 +145,13 @@ class PriceList:
         return None if vendor is None else self._price(vendor, name, name, now, channel.base_url)
 
     def hint(self, channel: Channel, upstream: str) -> str:
-        """Why a channel's model has no list price, and the closest names that have one; empty: nothing is known."""
+        """Why a channel's model has no list price, and the closest names that have one; empty without a list."""
         vendor = self._vendor(channel)
         if vendor is None:
             return ""
         why, near = self._names.row(vendor, upstream, channel.base_url).why, self._names.near(vendor, upstream)
         closest = f"closest: {', '.join(near)}" if near else ""
-        return "; ".join(filter(None, (why, closest)))
+        return "; ".join(filter(None, (why or f"not in the list of {vendor.name}", closest)))
 
     def as_of(self, now: Millis) -> Millis:
         """When the list was last brought up to date."""

@@ -4,7 +4,7 @@ A new one is made on each change; a running call keeps the one it began with.
 """
 
 from collections.abc import Container, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ from gateway.domain.key_owners import find_owner
 from gateway.domain.patterns import matches, near_names
 from gateway.domain.price import UPSTREAM, Price, multiply
 from gateway.domain.registry import Registry
+from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
 
@@ -111,7 +112,8 @@ def _route_for(route: Route, api: str) -> Route:
 class Catalog:
     """What each token may see and where it leads."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, before: "Catalog | None" = None) -> None:
+        """``before``: that of another configuration; what depends on nothing that changed since is the same."""
         self.registry = registry
         self.token_by_digest = {t.digest: t for t in registry.tokens.values()}.get
         """Gives the token whose key has this digest; None if there is none."""
@@ -121,7 +123,16 @@ class Catalog:
         """Gives the price of calls that begin at a moment, of prices of this catalog."""
         self.price = self.prices.get
         """Gives the price of a model; None if it has none."""
-        self._groups = {name: _group_models(group, registry, self.prices) for name, group in registry.groups.items()}
+        changed = None if before is None else _repriced_models(before.registry, registry)
+        same = {} if before is None or changed is None else before.entries
+        self.entries: dict[str, dict[str, ModelEntry]] = {
+            name: _entries(group, registry, same.get(name, {}), changed) for name, group in registry.groups.items()
+        }
+        """What each group offers, without fallbacks."""
+        self._groups = {
+            name: _with_fallbacks(self.entries[name], group, registry.settings, self.prices)
+            for name, group in registry.groups.items()
+        }
         self.seen: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}
         """What tokens see that were asked for, by their group and patterns; see ``visible``."""
         self.scopes: dict[TokenId, CallScopes] = {}
@@ -219,7 +230,26 @@ def answering(entry: ModelEntry) -> ModelEntry:
     return entry.fallbacks[0] if entry.fallbacks and not entry.routes else entry
 
 
-def _group_models(group: Group, registry: Registry, priced: Container[str]) -> dict[str, ModelEntry]:
+def _repriced_models(before: Registry, after: Registry) -> set[str] | None:
+    """The names of models that a price differs for; None if more than the prices of models is different."""
+    if before.settings is not after.settings or not (
+        _same(before.channels, after.channels) and _same(before.groups, after.groups)
+    ):
+        return None
+    names = before.prices.keys() | after.prices.keys()
+    found = {name for name in names if before.prices.get(name) is not after.prices.get(name)}
+    models = (served for channel in after.channels.values() for served in channel.models) if found else ()
+    return {served.name for served in models if served.name in found or served.upstream in found}
+
+
+def _same(before: Mapping[Any, object], after: Mapping[Any, object]) -> bool:
+    return before.keys() == after.keys() and all(one is after[key] for key, one in before.items())
+
+
+def _entries(
+    group: Group, registry: Registry, same: Mapping[str, ModelEntry], changed: set[str] | None
+) -> dict[str, ModelEntry]:
+    """What a group offers, by name. ``same``: its models before, of which only the ``changed`` names differ."""
     offers: dict[str, list[tuple[Channel, ServedModel]]] = {}
     limits: dict[str, list[int | None]] = {}
     ways: dict[ChannelId, _ChannelRoute] = {}
@@ -227,7 +257,7 @@ def _group_models(group: Group, registry: Registry, priced: Container[str]) -> d
         if channel.enabled and group.name in channel.groups:
             ways[channel.id] = _ChannelRoute(channel_scope(channel, registry.settings), _with_one_key(channel))
             for served in channel.models:
-                if matches(served.name, group.models):
+                if (changed is None or served.name in changed) and matches(served.name, group.models):
                     price = channel_price(channel, served, registry.prices)
                     known = with_limit(channel, served, price)
                     offer = (channel, known if price is known.price else msgspec.structs.replace(known, price=price))
@@ -240,10 +270,7 @@ def _group_models(group: Group, registry: Registry, priced: Container[str]) -> d
         order = rank_offers(group.policy, offers[name])
         entry = _entry(name, [_route(offer, rank, ways[offer[0].id]) for offer, rank in order])
         entries[name] = msgspec.structs.replace(entry, max_output=_largest(limits[name]))
-    if not group.fallbacks:
-        return entries
-    refuse = registry.settings.refuse_unpriced
-    return _with_fallbacks(entries, group, {name for name in entries if not refuse or name in priced})
+    return entries if changed is None else {**same, **entries}
 
 
 def _priced_offers(offers: list[tuple[Channel, ServedModel]]) -> list[tuple[Channel, ServedModel]]:
@@ -256,11 +283,16 @@ def _largest(limits: Sequence[int | None]) -> int | None:
     return max(known) if len(known) == len(limits) else None
 
 
-def _with_fallbacks(entries: dict[str, ModelEntry], group: Group, usable: Container[str]) -> dict[str, ModelEntry]:
+def _with_fallbacks(
+    entries: dict[str, ModelEntry], group: Group, settings: Settings, priced: Container[str]
+) -> dict[str, ModelEntry]:
     """The models with those that may answer for them, as far as the group has them and they may be used at all.
 
     A model that no channel serves is there as well if a rule names it: the others answer for it.
     """
+    if not group.fallbacks:
+        return entries
+    usable = {name for name in entries if not settings.refuse_unpriced or name in priced}
     out = dict(entries)
     for name, entry in entries.items():
         others = [other for other in models_after(name, group.fallbacks) if other in usable]

@@ -146,7 +146,8 @@ class Engine:
         changes = [*changes, *retirements(changes, registry, with_changes(registry, changes), self.now())]
         inverse = self.store.entities.apply(changes, entry)
         fits = catalog is not None and catalog.registry == self.store.entities.registry
-        self.catalog = catalog if catalog is not None and fits else Catalog(self.store.entities.registry)
+        fresh = catalog if catalog is not None and fits else Catalog(self.store.entities.registry, self.catalog)
+        self.catalog = fresh
         self.catalog.registry = self.store.entities.registry
         self.upstreams.redaction.adopt(self.catalog.registry.channels)
         if self.limiter.lines.crowded:

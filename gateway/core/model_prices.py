@@ -7,6 +7,7 @@ demo's.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -53,8 +54,12 @@ def channel_price(channel: Channel, served: ServedModel, prices: Mapping[str, Pr
 
 def is_free_server(channel: Channel) -> bool:
     """Whether the channel is a model server that usually runs on the owner's machine, and asks for nothing."""
-    known = vendor_of(channel.preset, channel.base_url).name in LOCAL
-    return known and (bool(channel.preset) or is_near(channel.base_url))
+    return _is_free(channel.preset, channel.base_url)
+
+
+@lru_cache(maxsize=256)
+def _is_free(preset: str, base_url: str) -> bool:
+    return vendor_of(preset, base_url).name in LOCAL and (bool(preset) or is_near(base_url))
 
 
 def prices_by_model(registry: Registry) -> dict[str, Price]:
