@@ -127,12 +127,13 @@ def _body(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
     if entry.get("like"):
         return {"like": str(entry["like"])}
     body: dict[str, Any] = {ours: entry[theirs] for theirs, ours in _NANOS.items() if theirs in entry}
-    body |= {name: entry[name] for name in _AS_IS if entry.get(name)}
+    body |= {name: entry[name] for name in _AS_IS if entry.get(name) and not isinstance(entry[name], str)}
     given: dict[str, Any] = {}
     viewed = bool(body)
     for name, value in entry.items():
         field = _WORDS.get(name)
-        if field is not None and not (viewed and name == "tiers"):
+        as_json = (viewed and name == "tiers") or (name in _AS_IS and not isinstance(value, str))
+        if field is not None and not as_json:
             text = " ".join(map(str, value)) if isinstance(value, list) else str(value).removeprefix("$")
             try:
                 given[field.name] = field.kind.read(text, now())

@@ -1,7 +1,6 @@
 """Options and words of prices that hold at one channel, in some hours, from a day on, or for a service tier."""
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -10,14 +9,15 @@ import msgspec
 from gateway.commands.completion import CHANNELS
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import price_hours_of, rule_words, written_tier
-from gateway.domain.money import dollars, nanos_of
-from gateway.domain.price import RATE_NAMES, RATE_WORDS, VARIANTS, PriceRule
+from gateway.domain.money import dollars
+from gateway.domain.price import RATE_WORDS, VARIANTS, PriceRule
 from gateway.domain.price_view import PriceView
+from gateway.domain.rule_text import moment_of
 from gateway.domain.usage import UNITS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-NAMES = ("channel", "rate", "during", "since", "variant")
+NAMES = ("channel", "during", "since", "variant")
 """The parameters of these options."""
 
 
@@ -26,13 +26,6 @@ def rule_options(command: F) -> F:
     for option in reversed(
         (
             click.option("--channel", shell_complete=CHANNELS, help="Only for the calls that this channel answers."),
-            click.option(
-                "--rate",
-                multiple=True,
-                metavar="NAME=DOLLARS",
-                help=f"Dollars per million tokens of a kind, or for each search: {', '.join(RATE_NAMES)}. "
-                "May be repeated.",
-            ),
             click.option(
                 "--during",
                 multiple=True,
@@ -54,39 +47,15 @@ def rule_options(command: F) -> F:
     return command
 
 
-def extras_of(rate: tuple[str, ...]) -> dict[str, Any]:
-    """The body of ``--rate``. Raises UsageError."""
-    found: dict[str, int] = {}
-    for text in rate:
-        name, equals, amount = text.partition("=")
-        if not equals or name not in RATE_NAMES:
-            raise click.UsageError(
-                f"--rate {text!r}: not one of {', '.join(RATE_NAMES)} with its dollars, as NAME=1.50"
-            )
-        try:
-            found[name] = nanos_of(amount)
-        except BadRequest as error:
-            raise click.UsageError(f"--rate {text!r}: {error.message}") from error
-    return {"extras": found} if found else {}
-
-
 def conditions_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """When and for what the price of a command holds; empty: always. Raises UsageError."""
     try:
         during = [msgspec.to_builtins(price_hours_of(text)) for text in given["during"]]
-        since = 0 if given["since"] is None else _moment(given["since"])
+        since = 0 if given["since"] is None else moment_of(given["since"])
     except BadRequest as error:
         raise click.UsageError(error.message) from error
     found = {"during": during, "since": since, "variant": given["variant"] or ""}
     return {name: value for name, value in found.items() if value}
-
-
-def _moment(text: str) -> int:
-    try:
-        then = datetime.fromisoformat(text)
-    except ValueError:
-        raise BadRequest(f"--since {text!r} is not a day such as 2026-12-01") from None
-    return round((then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp()) // 60 * 60_000
 
 
 def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from gateway.commands.completion import MODELS
 from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out_json, words
-from gateway.commands.price_rule import conditions_of, extras_of, rule_options, rule_text, with_rule
+from gateway.commands.price_rule import conditions_of, rule_options, rule_text, with_rule
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import written_tier
@@ -61,7 +61,7 @@ def set_price(
     models: tuple[str, ...], *, free: bool, like: str | None, file: str | None, as_json: bool, **given: Any
 ) -> None:
     """Set the price of a model, or of several. It replaces the whole price. With --json, several are an array."""
-    amounts = patch_of(PRICE, given, PriceDraft()) | extras_of(given["rate"])
+    amounts = patch_of(PRICE, given, PriceDraft())
     conditions, channel = conditions_of(given), given["channel"] or ""
     if file is not None:
         if models or amounts or free or like or conditions or channel:
@@ -172,6 +172,10 @@ def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None, 
     ctx = click.get_current_context()
     if like and conditions:
         raise click.UsageError("--like copies a whole price, with its hours and days", ctx)
+    if conditions and "rules" in amounts:
+        raise click.UsageError(
+            "--rule has its own hours, day and variant; leave out --during, --since and --variant", ctx
+        )
     if like and (free or amounts):
         raise click.UsageError("--like cannot be combined with amounts or --free", ctx)
     if free and any(amounts.values()):

@@ -4,12 +4,12 @@ A new one is made on each change; a running call keeps the one it began with.
 """
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from gateway.core.group_policy import Offer, Rank, models_after, rank_offers
-from gateway.core.model_prices import PricesNow, channel_price, prices_by_model
+from gateway.core.model_prices import PricesNow, channel_price, prices_by_model, repriced_models
 from gateway.core.quota import NO_EFFECTS, ChannelEffects, effects_of, known_limit, with_limit
 from gateway.core.rate_scopes import (
     CallScopes,
@@ -123,7 +123,7 @@ class Catalog:
         """Gives the price of calls that begin at a moment, of prices of this catalog."""
         self.price = self.prices.get
         """Gives the price of a model; None if it has none."""
-        changed = None if before is None else _repriced_models(before.registry, registry)
+        changed = None if before is None else repriced_models(before.registry, registry)
         same = {} if before is None or changed is None else before.entries
         self.entries: dict[str, dict[str, ModelEntry]] = {
             name: _entries(group, registry, same.get(name, {}), changed) for name, group in registry.groups.items()
@@ -228,22 +228,6 @@ def stands_for(entry: ModelEntry) -> str:
 def answering(entry: ModelEntry) -> ModelEntry:
     """The model itself, or of an alias of a group the first model that answers for it."""
     return entry.fallbacks[0] if entry.fallbacks and not entry.routes else entry
-
-
-def _repriced_models(before: Registry, after: Registry) -> set[str] | None:
-    """The names of models that a price differs for; None if more than the prices of models is different."""
-    if before.settings is not after.settings or not (
-        _same(before.channels, after.channels) and _same(before.groups, after.groups)
-    ):
-        return None
-    names = before.prices.keys() | after.prices.keys()
-    found = {name for name in names if before.prices.get(name) is not after.prices.get(name)}
-    models = (served for channel in after.channels.values() for served in channel.models) if found else ()
-    return {served.name for served in models if served.name in found or served.upstream in found}
-
-
-def _same(before: Mapping[Any, object], after: Mapping[Any, object]) -> bool:
-    return before.keys() == after.keys() and all(one is after[key] for key, one in before.items())
 
 
 def _entries(

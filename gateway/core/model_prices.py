@@ -8,6 +8,7 @@ demo's.
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -94,6 +95,22 @@ def imported_to_channels(registry: Registry) -> list[Change]:
                 moved.add(price.model)
         changes += [Change("channels", channel.id, with_price(channel, own))] if own else []
     return [*changes, *(Change("prices", name, None) for name in sorted(moved))]
+
+
+def repriced_models(before: Registry, after: Registry) -> set[str] | None:
+    """The names of models that a price differs for; None if more than the prices of models is different."""
+    if before.settings is not after.settings or not (
+        _same(before.channels, after.channels) and _same(before.groups, after.groups)
+    ):
+        return None
+    names = before.prices.keys() | after.prices.keys()
+    found = {name for name in names if before.prices.get(name) is not after.prices.get(name)}
+    models = (served for channel in after.channels.values() for served in channel.models) if found else ()
+    return {served.name for served in models if served.name in found or served.upstream in found}
+
+
+def _same(before: Mapping[Any, object], after: Mapping[Any, object]) -> bool:
+    return before.keys() == after.keys() and all(one is after[key] for key, one in before.items())
 
 
 def different_prices(prices: Iterable[Price], group: Group | None) -> list[Price]:

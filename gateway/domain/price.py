@@ -144,6 +144,8 @@ class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
     cache_write_long: Nanos | None = None
     per_call: Nanos | None = None
     tiers: tuple[Tier, ...] = ()
+    extras: dict[str, Nanos] = {}
+    rules: tuple[PriceRule, ...] = ()
 
 
 class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -1,4 +1,4 @@
-"""The fields of a price, and their kinds: amounts of dollars, and prices for longer inputs."""
+"""The fields of a price, and their kinds: amounts of dollars, prices for longer inputs, rates, and rules."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,8 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORDS, Field, Kind, Option
 from gateway.domain.human_values import tier_of, tiers_of, written_tier
 from gateway.domain.money import dollars, nanos_of
-from gateway.domain.price import Tier
+from gateway.domain.price import RATE_NAMES, PriceRule, Tier
+from gateway.domain.rule_text import rate_of, rates_of, rule_of, rules_of, written_rates, written_rule
 from gateway.domain.units import Millis, Nanos
 
 
@@ -62,6 +63,57 @@ class PriceTiers(Kind[tuple[Tier, ...]]):
         return [] if before == after else [word for tier in after for word in (field.flags, written_tier(tier))]
 
     def show(self, value: tuple[Tier, ...]) -> str:
+        return self.text(value)
+
+
+class PriceRates(Kind[Mapping[str, Nanos]]):
+    """Rates by their names; a command takes one an option."""
+
+    metavar = "NAME=DOLLARS"
+
+    def options(self, field: Field) -> Sequence[Option]:
+        (option,) = super().options(field)
+        return [msgspec.structs.replace(option, read=lambda text, _: rate_of(text), multiple=True)]
+
+    def change(self, field: Field, given: Mapping[str, Any], before: Mapping[str, Nanos]) -> Any:
+        rates = given.get(field.name)
+        return dict(rates) if rates else msgspec.UNSET
+
+    def text(self, value: Mapping[str, Nanos]) -> str:
+        return written_rates(value)
+
+    def read(self, text: str, now: Millis) -> dict[str, Nanos]:
+        return {} if text.strip().lower() in NONE_WORDS else rates_of(text)
+
+    def arguments(self, field: Field, before: Mapping[str, Nanos], after: Mapping[str, Nanos]) -> Sequence[str]:
+        return [] if before == after else [word for one in self.text(after).split() for word in (field.flags, one)]
+
+    def show(self, value: Mapping[str, Nanos]) -> str:
+        return self.text(value)
+
+
+class PriceRules(Kind[tuple[PriceRule, ...]]):
+    """Rules, in the order in which they are looked at; a command takes one an option."""
+
+    metavar = "WHEN=INPUT/OUTPUT"
+
+    def options(self, field: Field) -> Sequence[Option]:
+        (option,) = super().options(field)
+        return [msgspec.structs.replace(option, read=lambda text, _: rule_of(text), multiple=True)]
+
+    def change(self, field: Field, given: Mapping[str, Any], before: tuple[PriceRule, ...]) -> Any:
+        return tuple(given.get(field.name) or ()) or msgspec.UNSET
+
+    def text(self, value: tuple[PriceRule, ...]) -> str:
+        return "; ".join(map(written_rule, value))
+
+    def read(self, text: str, now: Millis) -> tuple[PriceRule, ...]:
+        return () if text.strip().lower() in NONE_WORDS else rules_of(text)
+
+    def arguments(self, field: Field, before: tuple[PriceRule, ...], after: tuple[PriceRule, ...]) -> Sequence[str]:
+        return [] if before == after else [word for rule in after for word in (field.flags, written_rule(rule))]
+
+    def show(self, value: tuple[PriceRule, ...]) -> str:
         return self.text(value)
 
 
@@ -120,6 +172,26 @@ PRICE: Sequence[Field] = (
         "Without CACHED, cached tokens of such inputs cost the INPUT given there.",
         option="--tier",
         placeholder="none, or 200k=6/22.50: above 200k tokens",
+        advanced=True,
+    ),
+    Field(
+        name="extras",
+        kind=PriceRates(),
+        label="Further rates",
+        help=f"Dollars per million tokens of a kind, or for each search or picture: {', '.join(RATE_NAMES)}. "
+        "May be repeated.",
+        option="--rate",
+        placeholder="none, or input_audio=32 searches=0.01",
+        advanced=True,
+    ),
+    Field(
+        name="rules",
+        kind=PriceRules(),
+        label="Hours, days, tiers",
+        help="What it costs in some hours, from a day on, or for a service tier: 'mon-fri 01:00-04:00 UTC = 5/20', "
+        "'from 2027-01-01 = 3/12 cached=0.30', 'flex = 1.25/5'. May be repeated.",
+        option="--rule",
+        placeholder="none, or mon-fri 01:00-04:00 UTC = 5/20; flex = 1.25/5",
         advanced=True,
     ),
 )

@@ -5,7 +5,7 @@ from typing import Any
 import click
 import pytest
 
-from gateway.commands.price_rule import conditions_of, extras_of, rule_text, with_rule
+from gateway.commands.price_rule import conditions_of, rule_text, with_rule
 from gateway.domain.price import PriceRule
 from gateway.domain.price_hours import PriceHours
 from gateway.domain.price_view import PriceView
@@ -34,15 +34,6 @@ def test_conditions_become_those_of_a_rule(given: dict[str, Any], found: dict[st
 def test_what_cannot_be_read_is_a_usage_error(given: dict[str, Any]) -> None:
     with pytest.raises(click.UsageError):
         conditions_of({**NONE, **given})
-
-
-def test_rates_have_the_names_of_parts() -> None:
-    assert extras_of(("input_audio=32", "searches=0.01")) == {
-        "extras": {"input_audio": 32 * DOLLAR, "searches": DOLLAR // 100}
-    }
-    for text in ("audio=1", "input_audio", "input_audio=much"):
-        with pytest.raises(click.UsageError):
-            extras_of((text,))
 
 
 def view(*rules: PriceRule) -> PriceView:

@@ -1,6 +1,6 @@
-"""Costs of random usages beside those of the calculator that comes with the price list: the same to the nano-dollar.
+"""Costs of random usages equal those of the calculator that comes with the price list, to the nano-dollar.
 
-The calculator knows no days of the week and no reasoning inside of output of a kind; usages keep to what it knows.
+The calculator has no days of the week, and no reasoning in output of a kind; so all usages are without these.
 """
 
 import random
@@ -106,7 +106,7 @@ def test_costs_equal_those_of_the_lists_own_calculator(seed: int) -> None:
             try:
                 expected = their_costs(row, usage, then)
             except ValueError:
-                continue  # it refuses counts of which it cannot tell the overlap
+                continue  # it refuses some counts that overlap
             assert cost(usage, at) in {Nanos(one) for one in expected}, (name, usage, then)
             compared += 1
             vendors.add(name.partition("/")[0])

@@ -1,4 +1,4 @@
-"""A catalog made from the one before it, of which only prices differ, is the same as one that is made anew."""
+"""A catalog made from the one before it, of which only prices differ, equals one that is made from nothing."""
 
 import pytest
 from hypothesis import given
@@ -47,7 +47,7 @@ def test_models_whose_price_stays_are_the_same_objects() -> None:
     assert kept == ["b"]
 
 
-def test_another_channel_or_group_makes_all_of_it_anew() -> None:
+def test_another_channel_or_group_makes_all_of_it_again() -> None:
     before = Catalog(kit.registry(*CHANNELS, groups=GROUPS, prices=()))
     more = kit.channel("three", "new", groups=("home",))
     for change in (Change("channels", more.id, more), Change("groups", "plain", Group(name="plain", models=("b",)))):

@@ -6,7 +6,8 @@ from gateway.domain.channel import ChannelFields, Overrides, Timeouts, TokenLimi
 from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN, Table
 from gateway.domain.group import Fallback, GroupFields, Policy
 from gateway.domain.limits import Limits
-from gateway.domain.price import PriceDraft, Tier
+from gateway.domain.price import PriceDraft, PriceRule, Tier
+from gateway.domain.price_hours import PriceHours
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.token import Color, TokenFields
 from gateway.domain.units import Millis, Nanos
@@ -93,6 +94,21 @@ PRICES = (
         tiers=(
             Tier(above=200_000, input=Nanos(6_000_000_000), output=Nanos(22_500_000_000)),
             Tier(above=1_234_567, input=Nanos(7_000_000_000), output=Nanos(0), cached_input=Nanos(600_000_000)),
+        ),
+        extras={"input_audio": Nanos(32_000_000_000), "searches": Nanos(10_000_000)},
+        rules=(
+            PriceRule(
+                since=Millis(1_796_083_200_000),
+                during=(PriceHours(days=("mon", "wed"), start=60, end=240), PriceHours(start=1380, end=60)),
+                variant="flex",
+                input=Nanos(1_250_000_000),
+                output=Nanos(5_000_000_000),
+                cached_input=Nanos(1),
+                per_call=Nanos(0),
+                extras={"output_audio": Nanos(64_000_000_000)},
+                tiers=(Tier(above=200_000, input=Nanos(6_000_000_000), output=Nanos(0)),),
+            ),
+            PriceRule(since=Millis(1_796_083_260_000), input=Nanos(1), output=Nanos(0)),
         ),
     ),
 )

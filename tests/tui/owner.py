@@ -262,7 +262,7 @@ class Owner(FakeClient):
         return self.offered
 
     async def set_price(self, model: str, body: Any, channel: str = "") -> PriceView:
-        self.note("set_price", model, body)
+        self.note("set_price", model, body, *([channel] if channel else []))
         assert self.models_now[0].price is not None
         return self.models_now[0].price
 

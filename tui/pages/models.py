@@ -1,7 +1,7 @@
 """Models page: the models clients can ask for, their prices and channels; set or import prices."""
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -111,36 +111,31 @@ async def edit(page: AnyPage) -> None:
     others = [one.name for one in session.board.models if one.price is not None and one.name != model.name]
 
     async def save(values: Values) -> Any:
+        channel = values.get("channel") or ""
         if values["like"]:
-            return await session.client.set_price(model.name, {"like": values["like"]})
-        if model.price is not None and not model.price.inherited_from and form.is_as_shown(values):
+            return await session.client.set_price(model.name, {"like": values["like"]}, channel)
+        inherits = model.price is None or model.price.inherited_from
+        if not inherits and not channel and form.is_as_shown(values):
             return UNCHANGED
         for name in ("input", "output"):
             if values[name] is None:
                 raise BadRequest("required, unless the price is the same as another model's", param=name)
-        return await session.client.set_price(model.name, {**_parts(model.price), **form.body(values)})
+        return await session.client.set_price(model.name, form.body(values), channel)
 
     def command(texts: Mapping[str, str]) -> str:
-        like = texts["like"].strip()
-        return shlex.join(["price", "set", model.name, *(["--like", like] if like else form.arguments(texts))])
+        like, channel = texts["like"].strip(), texts.get("channel", "").strip()
+        at = ["--channel", channel] if channel else []
+        return shlex.join(["price", "set", model.name, *at, *(["--like", like] if like else form.arguments(texts))])
 
     plan = FormPlan(
         title=f"Price of {model.name}",
-        fields=[_like_field(others), *map(_optional_rate, form.inputs())],
+        fields=[_like_field(others), *map(_optional_rate, form.inputs()), *_channel_field(model.channels)],
         save=save,
         command=command,
         live=lambda values: price_preview(page, values),
     )
     if (saved := await page.ask(Form(plan))) is not None:
         page.report_edit(saved, f"Price of {model.name} saved.")
-
-
-def _parts(price: PriceView | None) -> dict[str, Any]:
-    """What a price has that the form does not show: it stays."""
-    if price is None or price.inherited_from:
-        return {}
-    parts = {"extras": price.extras, "rules": [msgspec.to_builtins(rule) for rule in price.rules]}
-    return {name: value for name, value in parts.items() if value}
 
 
 def _like_field(others: Sequence[str]) -> FormField:
@@ -150,6 +145,18 @@ def _like_field(others: Sequence[str]) -> FormField:
         hint="another model: gpt-4o, groq/llama-3.3-70b-versatile; or enter amounts",
         suggest=[Suggestion(name) for name in others],
     )
+
+
+def _channel_field(channels: Sequence[str]) -> Iterator[FormField]:
+    """For which channel a price is, where a model has several."""
+    if len(channels) > 1:
+        yield FormField(
+            id="channel",
+            label="Only at",
+            hint=f"all its channels; or one of {first_of([safe(name, 24) for name in channels], 4)}",
+            suggest=[Suggestion(name) for name in channels],
+            advanced=True,
+        )
 
 
 def _optional_rate(field: FormField) -> FormField:

@@ -47,6 +47,8 @@ def price_draft(price: PriceView | None) -> PriceDraft:
         cache_write_long=price.cache_write_long_nanos,
         per_call=price.per_call_nanos or None,
         tiers=tuple(price.tier_prices),
+        extras=dict(price.extras),
+        rules=tuple(price.rules),
     )
 
 

@@ -2,12 +2,13 @@ import msgspec
 import pytest
 
 from gateway.domain.channel import ServedModel
-from gateway.domain.price import Tier
+from gateway.domain.price import PriceRule, Tier
 from gateway.domain.price_news import PriceNews
-from gateway.domain.units import Nanos
+from gateway.domain.units import DOLLAR, Nanos
 from tests.tui.owner import Owner, press, proposal, said, screen, shown, until
 from tests.tui.stage import channel, words
 from tui.pages.models import guard_prices, preselected_prices, price_changes, price_list_summary, price_options
+from tui.widgets.form import FormRow
 
 
 def test_only_what_changes_is_offered_and_what_is_new_comes_first() -> None:
@@ -92,6 +93,45 @@ async def test_a_price_is_set_with_an_example_beside_it() -> None:
         assert said(app, ".command") == "$ tollkeeper price set my-finetune-7 --input 1.50 --output 6"
         await press(app, pilot, "enter")
         assert owner.did == [("set_price", "my-finetune-7", {"input": 1_500_000_000, "output": 6_000_000_000})]
+
+
+async def test_hours_tiers_and_rates_are_edited_in_the_form() -> None:
+    """What a price has beside its amounts is shown as it is typed, and can be changed or removed."""
+    owner = Owner()
+    flex = PriceRule(variant="flex", input=Nanos(DOLLAR), output=Nanos(5 * DOLLAR))
+    model = owner.models_now[0]
+    assert model.price is not None
+    priced = msgspec.structs.replace(model.price, rules=[flex], extras={"searches": Nanos(DOLLAR // 100)})
+    owner.models_now[0] = msgspec.structs.replace(model, price=priced)
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, "e")
+        rows = {row.field.id: row for row in app.screen.query(FormRow)}
+        assert (rows["extras"].text, rows["rules"].text) == ("searches=0.01", "flex = 1/5")
+        typed = {"rules": "mon-fri 01:00-04:00 UTC = 6/30; flex = 1/5", "extras": "none"}
+        for name, text in typed.items():
+            rows[name].input.focus()
+            await press(app, pilot, f"={text}")
+        await press(app, pilot, "enter")
+        ((_, _, body),) = owner.did
+        assert body.get("extras", {}) == {}
+        assert [(rule["variant"], rule["input"], len(rule["during"])) for rule in body["rules"]] == [
+            ("", 6 * DOLLAR, 1),
+            ("flex", DOLLAR, 0),
+        ]
+
+
+async def test_a_price_may_be_for_one_channel_of_several() -> None:
+    owner = Owner()
+    owner.models_now[0] = msgspec.structs.replace(owner.models_now[0], channels=["anthropic", "relay"])
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, "e")
+        rows = {row.field.id: row for row in app.screen.query(FormRow)}
+        app.screen.query_one(".advanced").display = True
+        rows["channel"].input.focus()
+        await press(app, pilot, "=relay")
+        assert "--channel relay" in said(app, ".command")
+        await press(app, pilot, "enter")
+        assert [did[3:] for did in owner.did] == [("relay",)]
 
 
 async def test_a_price_that_is_saved_as_it_was_is_not_set() -> None:

@@ -1,0 +1,125 @@
+"""Rules and further rates of a price as they are typed: ``flex, mon-fri 01:00-04:00 UTC = 0.30/1.20 cached=0.03``.
+
+Before ``=`` are the conditions, after it input and output, and then what else the rule says: amounts by their names,
+and tiers such as ``200k=6/22.50``. Several rules are separated by ``;``.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import price_hours_of, tier_of, written_tier
+from gateway.domain.money import dollars, nanos_of
+from gateway.domain.price import RATE_NAMES, VARIANTS, PriceRule
+from gateway.domain.units import Millis, Nanos
+
+_AMOUNTS: Final = {
+    "cached": "cached_input",
+    "cache-write": "cache_write",
+    "cache-write-long": "cache_write_long",
+    "per-call": "per_call",
+}
+"""As the options of the same amounts are called, and the fields."""
+_MINUTE_MS = 60_000
+
+
+def rates_of(text: str) -> dict[str, Nanos]:
+    """The rates of ``input_audio=32 searches=0.01``; raises BadRequest for other names."""
+    return dict(map(rate_of, text.replace(",", " ").split()))
+
+
+def rate_of(text: str) -> tuple[str, Nanos]:
+    """The rate of ``input_audio=32``; raises BadRequest for another name."""
+    name, equals, amount = text.partition("=")
+    if not equals or name.strip() not in RATE_NAMES:
+        raise BadRequest(f"{text!r} is not one of {', '.join(RATE_NAMES)} with its dollars, as NAME=1.50")
+    return name.strip(), _amount(amount)
+
+
+def written_rates(rates: Mapping[str, Nanos]) -> str:
+    """As they are typed."""
+    return " ".join(f"{name}={_plain(nanos)}" for name, nanos in rates.items())
+
+
+def rules_of(text: str) -> tuple[PriceRule, ...]:
+    """The rules of a text, separated by ``;``. Raises BadRequest."""
+    return tuple(rule_of(part) for part in text.split(";") if part.strip())
+
+
+def rule_of(text: str) -> PriceRule:
+    """The rule of a text. Raises BadRequest."""
+    when, equals, amounts = text.partition("=")
+    pair, *more = amounts.split() or [""]
+    into, slash, out = pair.partition("/")
+    if not equals or not slash:
+        raise BadRequest(
+            f"{text.strip()!r} is not a rule such as 'mon-fri 01:00-04:00 UTC = 5/20', which is input/output"
+        )
+    fields: dict[str, Any] = {"input": _amount(into), "output": _amount(out), "extras": {}, "tiers": ()}
+    for word in more:
+        name, _, value = word.partition("=")
+        if name in _AMOUNTS:
+            fields[_AMOUNTS[name]] = _amount(value)
+        elif "/" in value:
+            fields["tiers"] = (*fields["tiers"], tier_of(word))
+        else:
+            fields["extras"] |= [rate_of(word)]
+    fields["tiers"] = tuple(sorted(fields["tiers"], key=lambda tier: tier.above))
+    return PriceRule(**fields, **_conditions(when))
+
+
+def written_rule(rule: PriceRule) -> str:
+    """As it is typed."""
+    when = [rule.variant] if rule.variant else []
+    when += [f"from {_written_moment(rule.since)}"] if rule.since else []
+    when += map(str, rule.during)
+    amounts = {name: getattr(rule, field) for name, field in _AMOUNTS.items()}
+    words = [f"{_plain(rule.input)}/{_plain(rule.output)}"]
+    words += [f"{name}={_plain(nanos)}" for name, nanos in amounts.items() if nanos is not None]
+    words += [written_rates(rule.extras)] if rule.extras else []
+    return f"{', '.join(when)} = {' '.join([*words, *map(written_tier, rule.tiers)])}"
+
+
+def moment_of(text: str) -> Millis:
+    """The minute of ``2026-12-01`` or ``2026-12-01T08:30+01:00``, UTC unless it says so. Raises BadRequest."""
+    try:
+        then = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise BadRequest(f"{text.strip()!r} is not a day such as 2026-12-01") from None
+    return Millis(
+        round((then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp() * 1000) // _MINUTE_MS * _MINUTE_MS
+    )
+
+
+def _written_moment(moment: Millis) -> str:
+    then = datetime.fromtimestamp(moment / 1000, UTC)
+    return f"{then:%Y-%m-%d}" if moment % 86_400_000 == 0 else f"{then:%Y-%m-%dT%H:%M}"
+
+
+def _conditions(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"during": ()}
+    for part in filter(None, map(str.strip, text.split(", "))):
+        if part.lower().removesuffix(" processing") in VARIANTS:
+            found["variant"] = part.lower().removesuffix(" processing")
+        elif part.lower().startswith("from "):
+            found["since"] = moment_of(part[len("from ") :].removesuffix(" UTC"))
+        else:
+            found["during"] = (*found["during"], price_hours_of(part))
+    if not found["during"] and len(found) == 1:
+        raise BadRequest(
+            "a rule needs hours such as 'mon-fri 01:00-04:00 UTC', a day such as 'from 2026-12-01', or "
+            f"one of {', '.join(VARIANTS)}, before its '='"
+        )
+    return found
+
+
+def _amount(text: str) -> Nanos:
+    nanos = nanos_of(text)
+    if nanos < 0:
+        raise BadRequest("a price cannot be negative")
+    return nanos
+
+
+def _plain(nanos: int) -> str:
+    return dollars(nanos).replace("$", "").replace(",", "").removesuffix(".00")

@@ -1,0 +1,82 @@
+"""Rules and rates of a price as people type them."""
+
+import pytest
+
+from gateway.domain.errors import BadRequest
+from gateway.domain.price import PriceRule, Tier
+from gateway.domain.price_hours import PriceHours
+from gateway.domain.rule_text import rates_of, rule_of, rules_of, written_rates, written_rule
+from gateway.domain.units import DOLLAR, Millis, Nanos
+
+WORKDAYS = PriceHours(days=("mon", "tue", "wed", "thu", "fri"), start=60, end=240)
+RULES = [
+    (
+        "flex = 1.25/5 searches=0.01",
+        PriceRule(
+            variant="flex",
+            input=Nanos(5 * DOLLAR // 4),
+            output=Nanos(5 * DOLLAR),
+            extras={"searches": Nanos(DOLLAR // 100)},
+        ),
+    ),
+    (
+        "mon-fri 01:00-04:00 UTC = 5/20 cached=0.50",
+        PriceRule(
+            during=(WORKDAYS,), input=Nanos(5 * DOLLAR), output=Nanos(20 * DOLLAR), cached_input=Nanos(DOLLAR // 2)
+        ),
+    ),
+    (
+        "priority, from 2026-12-01, sat,sun 22:00-06:00 Europe/Berlin, 12:00-13:00 UTC = 2/10 per-call=0 200k=4/20",
+        PriceRule(
+            variant="priority",
+            since=Millis(1_796_083_200_000),
+            during=(
+                PriceHours(days=("sat", "sun"), start=1320, end=360, zone="Europe/Berlin"),
+                PriceHours(start=720, end=780),
+            ),
+            input=Nanos(2 * DOLLAR),
+            output=Nanos(10 * DOLLAR),
+            per_call=Nanos(0),
+            tiers=(Tier(above=200_000, input=Nanos(4 * DOLLAR), output=Nanos(20 * DOLLAR)),),
+        ),
+    ),
+    ("from 2026-12-01T08:30 = 0/0", PriceRule(since=Millis(1_796_113_800_000), input=Nanos(0), output=Nanos(0))),
+]
+
+
+@pytest.mark.parametrize(("text", "rule"), RULES)
+def test_a_rule_is_read_as_it_is_written(text: str, rule: PriceRule) -> None:
+    assert rule_of(text) == rule
+    assert rule_of(written_rule(rule)) == rule
+
+
+def test_several_rules_have_semicolons_between_them() -> None:
+    assert rules_of(" ; ".join(text for text, _ in RULES)) == tuple(rule for _, rule in RULES)
+    assert rules_of(" ") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("= 5/20", "a rule needs hours"),
+        ("flex", "is not a rule such as"),
+        ("flex = 5", "is not a rule such as"),
+        ("cheap = 5/20", "are not hours"),
+        ("from soon = 5/20", "is not a day"),
+        ("flex = -5/20", "cannot be negative"),
+        ("flex = 5/20 discount=1", "is not one of"),
+        ("flex = 5/20 cached=much", "is not an amount"),
+    ],
+)
+def test_other_texts_are_refused(text: str, message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        rule_of(text)
+
+
+def test_rates_have_the_names_of_parts() -> None:
+    found = rates_of("input_audio=32, searches=0.01")
+    assert found == {"input_audio": 32 * DOLLAR, "searches": DOLLAR // 100}
+    assert written_rates(found) == "input_audio=32 searches=0.01"
+    for text in ("audio=1", "input_audio", "input_audio=much", "searches=-1"):
+        with pytest.raises(BadRequest):
+            rates_of(text)
