@@ -11,6 +11,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.group import Fallback, Group
 from gateway.domain.human_values import price_hours_of
 from gateway.domain.limits import Limits
+from gateway.domain.output_limit import MOST_TOKENS
 from gateway.domain.patterns import NOT
 from gateway.domain.price import RATE_NAMES, VARIANTS, Price, PriceRule, Tier
 from gateway.domain.price_hours import DAY_MINUTES
@@ -21,7 +22,6 @@ from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import MILLION, MOST_TIMES
 from gateway.domain.urls import checked_base_url, demand_no_url, proxy_of
 from gateway.upstream import mock_options
-from gateway.upstream.output_limit import MOST_TOKENS
 from gateway.upstream.vendors import PRESETS
 
 NAME_LIMIT = 64

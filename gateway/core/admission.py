@@ -34,12 +34,12 @@ from gateway.domain.call import RequestSize
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.human_values import count_text
+from gateway.domain.output_limit import LEAST_OUTPUT
 from gateway.domain.patterns import near_names
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
 from gateway.inbound.api import InboundApi, InboundRequest
-from gateway.upstream.output_limit import LEAST_OUTPUT
 
 _NONE_LEFT_OUT: Final[Mapping[str, QuotaExceeded]] = {}
 

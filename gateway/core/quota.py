@@ -6,7 +6,7 @@ cap it is what a usual answer costs, or all that is left.
 
 **What a call needs** (``CallNeed``) is the most over all the channels that may serve it. What is held, what counts
 against rates and what ``why`` shows all come from it. The output is what the caps of the request allow as it goes out,
-which ``upstream.output_limit`` reads for each channel, with the owner's parameters in it; the input is the client's
+which ``output_limit`` reads for each channel, with the owner's parameters in it; the input is the client's
 and whatever the gateway itself puts before it.
 
 A model's own limit may come from the upstream's list, a vendor's table or the price list; none is trusted blindly. A
@@ -40,6 +40,7 @@ from gateway.domain.cost import PLAIN, CallExtras, highest_cost
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.media_size import NO_MEDIA
+from gateway.domain.output_limit import CHAT_CONTENT, STANDARD_FIELDS
 from gateway.domain.price import Price
 from gateway.domain.prompt_size import (
     BOUND_BYTES_PER_TOKEN,
@@ -52,7 +53,6 @@ from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from gateway.inbound.api import InboundRequest
 from gateway.upstream.dialects import chat_limit, model_limit, output_limit, remembers
-from gateway.upstream.output_limit import CHAT_CONTENT, STANDARD_FIELDS
 
 _QUIET = STANDARD_FIELDS - {"max_completion_tokens", "max_tokens", "n", "reasoning_effort"}
 """Parameters that change nothing about the length of the output."""

@@ -27,13 +27,13 @@ from gateway.domain.answer import USUAL_FORM, AnswerForm
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.media_size import NO_MEDIA, PromptMedia
+from gateway.domain.output_limit import OutputLimit
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.stream_rules import Rules
 from gateway.upstream.adapter import Adapter, AnswerStream, Failure, Order
 from gateway.upstream.answer_reader import DialectAdapter
-from gateway.upstream.output_limit import OutputLimit
 
 EMPTY = msgspec.Raw(b"[]")
 OPENAI_DIALECTS = frozenset({Dialect.OPENAI, Dialect.MOCK})

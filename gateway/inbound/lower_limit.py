@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.output_limit import LEAST_OUTPUT
 from gateway.domain.rawjson import Fields
 from gateway.inbound.api import InboundRequest
-from gateway.upstream.output_limit import LEAST_OUTPUT
 
 LEAST_BUDGET = 1024
 """Tokens to think with, at least, where Anthropic's API gets a number of them."""

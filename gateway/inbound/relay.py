@@ -23,23 +23,15 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
+from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
+from gateway.domain.sse import BLANK, RawFramer, SSEEvent, event_end, has_comment, parse
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.rendering import SourceFacts
 from gateway.upstream.adapter import AnswerFacts, AttemptFailed, Failure, Order, UpstreamText
 from gateway.upstream.failures import REJECTED, bad_response, truncation
-from gateway.upstream.framing import (
-    BLANK,
-    FramedStream,
-    RawFramer,
-    SSEEvent,
-    WholeBody,
-    event_end,
-    has_comment,
-    parse,
-)
+from gateway.upstream.framing import FramedStream, WholeBody
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
-from gateway.upstream.output_limit import CAPS
 from gateway.upstream.refused_params import ROLE
 
 _NEVER_FORWARDED = re.compile(

@@ -20,6 +20,7 @@ from gateway.domain.answer import (
 )
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.json_text import refuse_many_elements
+from gateway.domain.sse import BLANK, SSEEvent, has_comment, is_stream, parse
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer
 from gateway.upstream.adapter import (
@@ -37,7 +38,7 @@ from gateway.upstream.answer_reader import AnswerReader, DialectAdapter
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
-from gateway.upstream.framing import BLANK, FramedStream, SSEEvent, WholeBody, has_comment, is_stream, parse
+from gateway.upstream.framing import FramedStream, WholeBody
 from gateway.upstream.text_pieces import is_long, pieces
 
 

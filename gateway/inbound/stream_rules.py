@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from gateway.domain import rawjson
+from gateway.domain.sse import BLANK, Framer, SSEEvent, parse
 from gateway.domain.text import plain
-from gateway.upstream.framing import BLANK, Framer, SSEEvent, parse
 
 _COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 _FITTING = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}

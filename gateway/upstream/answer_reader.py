@@ -8,10 +8,10 @@ from typing import Protocol
 
 from gateway.domain.answer import AnswerEvent, AnswerPart
 from gateway.domain.channel import Channel
+from gateway.domain.sse import SSEEvent
 from gateway.upstream.adapter import Adapter, AttemptFailed, Failure, Order, RequestWriter
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import bad_response
-from gateway.upstream.framing import SSEEvent
 
 
 class AnswerReader(Protocol):

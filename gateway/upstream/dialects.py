@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.output_limit import OutputLimit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.anthropic import request as anthropic
@@ -19,7 +20,6 @@ from gateway.upstream.gemini.models import row_of as gemini_row
 from gateway.upstream.model_list import ModelListing, PlainModelListing
 from gateway.upstream.openai import dialect as openai
 from gateway.upstream.openai.dialect import OpenAIDialect
-from gateway.upstream.output_limit import OutputLimit
 from gateway.upstream.overrides import with_parameters
 from gateway.upstream.translate.tool_names import Signatures
 from gateway.upstream.vendors import ANTHROPIC, GEMINI

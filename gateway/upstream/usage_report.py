@@ -26,10 +26,10 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+from gateway.domain.output_limit import read_limit
 from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage, UsageSource, canonical
 from gateway.upstream.adapter import OutputCounter
-from gateway.upstream.output_limit import read_limit
 from gateway.upstream.usage_marks import PRICED_TIERS, SUSPECT, marks_of
 from gateway.upstream.usage_parts import named_variant, parts_of, variant_of
 

@@ -26,12 +26,12 @@ from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.limits import DEFAULT_OUTPUT
+from gateway.domain.output_limit import LEAST_OUTPUT
 from gateway.domain.price import Price
 from gateway.domain.token import Token
 from gateway.domain.units import MILLION, CallId, Millis, Nanos, TokenId
 from gateway.inbound.embeddings.api import parse_embeddings_request
 from gateway.store.books import scopes
-from gateway.upstream.output_limit import LEAST_OUTPUT
 from tests.core import kit
 from tests.core.clocks import NOON
 

@@ -7,8 +7,8 @@ import pytest
 
 from gateway.domain.call import FailureKind, Outcome
 from gateway.domain.channel import Timeouts
+from gateway.domain.sse import EVENT_LIMIT
 from gateway.domain.usage import UsageSource
-from gateway.upstream.framing import EVENT_LIMIT
 from gateway.upstream.http import reply as incoming
 from tests.conformance.shapes import error_faults, stream_faults
 from tests.fakes.client import Answer

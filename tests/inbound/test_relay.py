@@ -8,6 +8,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Overrides
+from gateway.domain.sse import RawFramer, SSEEvent
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import (
     NativeStream,
@@ -19,7 +20,6 @@ from gateway.inbound.relay import (
 )
 from gateway.upstream.adapter import AttemptFailed, Failure, OutputCounter, UpstreamText
 from gateway.upstream.failures import bad_response
-from gateway.upstream.framing import RawFramer, SSEEvent
 from tests.upstream.makers import channel, order
 
 

@@ -9,6 +9,7 @@ import pytest
 from gateway.domain import rawjson
 from gateway.domain.answer import AnswerPart, Medium, StopWord, TextPiece, UpstreamNamed
 from gateway.domain.channel import Channel
+from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.completions.render import CompletionRenderer
@@ -16,7 +17,6 @@ from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer
 from gateway.upstream.answer_reader import AnswerReader, DialectAdapter, no_answer
 from gateway.upstream.failures import bad_response
-from gateway.upstream.framing import SSEEvent
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.cases.answers import Answer, said_in
 from tests.conformance.shapes import completion_faults
@@ -130,7 +130,7 @@ def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_event_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.framing.EVENT_LIMIT", 5)
+    monkeypatch.setattr("gateway.domain.sse.EVENT_LIMIT", 5)
     stream = _stream()
     stream.feed(b'data: "endless')
     assert (stream.failure and stream.failure.code) == "upstream_bad_response"
@@ -175,7 +175,7 @@ def test_failures(body: bytes) -> None:
 
 
 def test_an_event_of_a_plain_answer_may_not_be_endless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.upstream.framing.EVENT_LIMIT", 5)
+    monkeypatch.setattr("gateway.domain.sse.EVENT_LIMIT", 5)
     with attempt_fails("longer than"):
         _read(said("Hello there"))
 

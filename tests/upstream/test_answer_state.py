@@ -27,9 +27,9 @@ from gateway.domain.answer import (
     ToolCallPart,
     join_strings,
 )
+from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.answer_state import AnswerState
-from gateway.upstream.framing import SSEEvent
 from gateway.upstream.openai.reader import ChatReader
 from tests.fakes.replies import choice, chunk, delta, dumps, tool_call, usage, whole
 from tests.upstream.makers import channel, order

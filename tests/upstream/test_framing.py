@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from gateway.upstream.framing import EVENT_LIMIT, WholeBody, is_stream
+from gateway.domain.sse import EVENT_LIMIT, is_stream
+from gateway.upstream.framing import WholeBody
 from gateway.upstream.openai.stream import ChatStream
 from tests.cases.streams import GOOD
 from tests.upstream.makers import attempt_fails, channel, error_of, order

@@ -15,6 +15,7 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
+from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, text_count
 from gateway.domain.rawjson import Fields
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
@@ -37,7 +38,6 @@ from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.dialects import chat_limit
-from gateway.upstream.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
 
 USUAL_OUTPUT = 16
 """Tokens of an answer by default."""

@@ -12,6 +12,7 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.rawjson import Fields
+from gateway.domain.sse import SSEEvent, is_stream
 from gateway.domain.usage import Usage
 from gateway.inbound.completions.render import DONE, choice_of, event_of, identity
 from gateway.inbound.relay import NativeStream, events_in
@@ -25,7 +26,6 @@ from gateway.upstream.adapter import (
 )
 from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response, truncation
-from gateway.upstream.framing import SSEEvent, is_stream
 from gateway.upstream.openai.completions import CompletionReader, CompletionsDialect
 
 

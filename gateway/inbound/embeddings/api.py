@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, Overrides
+from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, text_count
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
@@ -25,7 +26,6 @@ from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.gemini.embeddings import GeminiEmbeddings
 from gateway.upstream.openai.embeddings import OpenAIEmbeddings
-from gateway.upstream.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.upstream.overrides import with_parameters
 
 ANSWER_LIMIT = 256 << 20

@@ -16,7 +16,9 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
+from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
+from gateway.domain.sse import is_stream
 from gateway.inbound.messages.native_answer import MessageTap, assemble
 from gateway.inbound.relay import (
     ChatWords,
@@ -40,9 +42,7 @@ from gateway.upstream.adapter import (
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.anthropic.request import VERSION, root
 from gateway.upstream.failures import REJECTED
-from gateway.upstream.framing import is_stream
 from gateway.upstream.openai.dialect import endpoint
-from gateway.upstream.output_limit import STANDARD_FIELDS
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/v1/messages"

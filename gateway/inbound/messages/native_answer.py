@@ -14,13 +14,13 @@ from gateway.domain import rawjson
 from gateway.domain.answer import StopWord, UpstreamNamed, UsageSeen
 from gateway.domain.channel import Channel
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
 from gateway.inbound.rendering import NativeTap
 from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
-from gateway.upstream.framing import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.translate.transcript import object_of
 

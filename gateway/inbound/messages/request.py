@@ -13,6 +13,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
+from gateway.domain.output_limit import OutputLimit, read_limit
 from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_SIGNS, InputBound, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
@@ -22,7 +23,6 @@ from gateway.inbound.messages.native import CONTENT, lower_cap, native_order
 from gateway.inbound.relay import forwardable
 from gateway.upstream.adapter import Order
 from gateway.upstream.dialects import chat_limit
-from gateway.upstream.output_limit import OutputLimit, read_limit
 
 _UNREAD = (
     *("temperature", "top_p", "top_k", "stop_sequences", "thinking", "metadata", "service_tier", "cache_control"),

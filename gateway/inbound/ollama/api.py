@@ -15,6 +15,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
+from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
@@ -42,7 +43,6 @@ from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.openai.completions import CompletionsDialect
-from gateway.upstream.output_limit import CAPS
 
 LATEST = ":latest"
 

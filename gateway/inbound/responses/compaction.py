@@ -25,6 +25,7 @@ from gateway.domain.answer import (
 )
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.chat.conversation import finish_translation
@@ -46,7 +47,6 @@ from gateway.upstream.adapter import (
 from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.answer_reader import AnswerReader, DialectAdapter
 from gateway.upstream.failures import bad_response
-from gateway.upstream.framing import SSEEvent
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/responses/compact"

@@ -13,6 +13,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.replay import item_events
@@ -20,7 +21,6 @@ from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream import answer_errors
 from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
 from gateway.upstream.answer_errors import failure_told
-from gateway.upstream.framing import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_report import UsageReports
 

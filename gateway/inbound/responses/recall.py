@@ -14,9 +14,9 @@ from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.kept_response import KeptResponse
 from gateway.domain.rawjson import NULL
+from gateway.domain.sse import BLANK, parse
 from gateway.inbound.json_body import BOM, fields_of, mask, unmask
 from gateway.inbound.responses.summary import COMPACTIONS
-from gateway.upstream.framing import BLANK, parse
 
 _ENDED = frozenset({"completed", "incomplete"})
 

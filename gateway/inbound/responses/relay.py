@@ -14,6 +14,7 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.sse import is_stream
 from gateway.inbound.relay import NativeStream, edit_request, events_in, native_body, native_failure, native_headers
 from gateway.inbound.rendering import RenderedWhole
 from gateway.inbound.responses.reader import ResponsesReader, last_response
@@ -29,7 +30,6 @@ from gateway.upstream.adapter import (
     WholeAnswer,
 )
 from gateway.upstream.failures import bad_response
-from gateway.upstream.framing import is_stream
 from gateway.upstream.learned_params import DEVELOPER
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.refused_params import ROLE

@@ -16,6 +16,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.rawjson import NULL
+from gateway.domain.sse import BLANK, RawFramer, parse
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import HttpRequest, InboundRequest
@@ -24,7 +25,6 @@ from gateway.inbound.responses.api import RESPONSES, plan_of
 from gateway.inbound.responses.render import ResponseRenderer
 from gateway.inbound.responses.request import read_fields
 from gateway.inbound.responses.tools import ToolTable
-from gateway.upstream.framing import BLANK, RawFramer, parse
 
 CREATE = "response.create"
 STEER = "response.steer"

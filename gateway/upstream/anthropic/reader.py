@@ -30,13 +30,13 @@ from gateway.domain.answer import (
 )
 from gateway.domain.channel import Channel
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.sse import SSEEvent
 from gateway.upstream.adapter import AttemptFailed, Order
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.tools import JSON_TOOL, answers_by_tool
 from gateway.upstream.call_book import argument_text, index_of, label
-from gateway.upstream.framing import SSEEvent
 from gateway.upstream.translate.tool_names import Signatures, ToolNames
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})

@@ -9,13 +9,13 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
+from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.anthropic import cache_marks, tools
 from gateway.upstream.anthropic.messages import dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.upstream.translate.request import (
     Parameters,
     ResponseFormat,

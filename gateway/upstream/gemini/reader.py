@@ -23,13 +23,13 @@ from gateway.domain.answer import (
 )
 from gateway.domain.channel import Channel
 from gateway.domain.rawjson import Fields
+from gateway.domain.sse import SSEEvent
 from gateway.upstream.adapter import AttemptFailed, Order
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.call_book import made_id
 from gateway.upstream.failures import bad_response
 from gateway.upstream.finish_words import is_broken
-from gateway.upstream.framing import SSEEvent
 from gateway.upstream.gemini.request import TOOLS
 from gateway.upstream.translate.tool_names import Signatures, ToolNames
 

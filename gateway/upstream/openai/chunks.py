@@ -13,12 +13,12 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.rawjson import Fields
+from gateway.domain.sse import BLANK
 from gateway.domain.text import plain
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import Order, OutputCounter, as_object
 from gateway.upstream.call_book import Arguments
 from gateway.upstream.finish_words import finish_reason, is_broken, unknown_word
-from gateway.upstream.framing import BLANK
 from gateway.upstream.openai.tool_calls import ToolCalls
 from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_report import UsageReports

@@ -9,12 +9,12 @@ from gateway.domain.answer import AnswerPart, StopWord, TextPiece, UpstreamNamed
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.rawjson import Fields
+from gateway.domain.sse import SSEEvent
 from gateway.upstream.adapter import AttemptFailed, Failure, LearnedRefusals, Order, PreparedRequest, RequestWriter
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify
-from gateway.upstream.framing import SSEEvent
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.vendors import Vendor, vendor_of
 

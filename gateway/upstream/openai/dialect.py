@@ -15,11 +15,12 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel, TokenLimitField
 from gateway.domain.limits import DEFAULT_OUTPUT
+from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
+from gateway.domain.sse import is_stream
 from gateway.upstream import failures
 from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, WholeAnswer
 from gateway.upstream.error_body import read_error
-from gateway.upstream.framing import is_stream
 from gateway.upstream.learned_params import DEVELOPER
 from gateway.upstream.openai.completion import read_whole
 from gateway.upstream.openai.reader import ChatReader
@@ -31,7 +32,6 @@ from gateway.upstream.openai.reasoning import (
     remember_reasoning,
 )
 from gateway.upstream.openai.stream import ChatStream, assemble
-from gateway.upstream.output_limit import CAPS, OutputLimit, read_limit
 from gateway.upstream.refused_params import MESSAGES, ROLE
 from gateway.upstream.vendors import Vendor, vendor_of
 

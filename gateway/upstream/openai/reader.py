@@ -26,11 +26,11 @@ from gateway.domain.answer import (
 )
 from gateway.domain.channel import Channel
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.sse import BLANK, SSEEvent
 from gateway.upstream.adapter import AttemptFailed, Order
 from gateway.upstream.answer_errors import failure_in, reports_error
 from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.call_book import deltas_of, part_of
-from gateway.upstream.framing import BLANK, SSEEvent
 from gateway.upstream.openai.chunks import normalize_texts, upstream_id
 from gateway.upstream.openai.template import Template, learn
 

@@ -29,9 +29,9 @@ from gateway.domain.answer import (
 from gateway.domain.channel import Channel
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.domain.rawjson import Fields
+from gateway.domain.sse import BLANK, SSEEvent
 from gateway.upstream.adapter import Order, WholeAnswer
 from gateway.upstream.answer_state import AnswerState
-from gateway.upstream.framing import BLANK, SSEEvent
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.stream import ChatStream
 from gateway.upstream.translate.tool_names import Signatures, call_ids

@@ -12,12 +12,13 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.rawjson import Fields
+from gateway.domain.sse import BLANK, SSEEvent, event_end, has_comment, parse
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer, as_object
 from gateway.upstream.answer_errors import failure_named, failure_told, reports_error
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
-from gateway.upstream.framing import BLANK, FramedStream, SSEEvent, WholeBody, event_end, has_comment, parse
+from gateway.upstream.framing import FramedStream, WholeBody
 from gateway.upstream.openai.chunks import TEXTS, Chunks
 from gateway.upstream.openai.completion import read_whole
 from gateway.upstream.openai.replay import chunks_of

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.upstream.framing import BLANK
+from gateway.domain.sse import BLANK
 
 _TEXT = msgspec.json.Decoder(str)
 _TEXTS = msgspec.json.Decoder(list[str])

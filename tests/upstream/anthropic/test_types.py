@@ -10,8 +10,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from gateway.domain.channel import ServedModel
+from gateway.domain.sse import BLANK, parse
 from gateway.upstream.anthropic.dialect import AnthropicDialect
-from gateway.upstream.framing import BLANK, parse
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.anthropic.streams import HELLO, TWO_TOOLS

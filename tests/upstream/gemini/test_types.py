@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from gateway.domain.channel import ServedModel
-from gateway.upstream.framing import BLANK, parse
+from gateway.domain.sse import BLANK, parse
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translate.tool_names import Signatures

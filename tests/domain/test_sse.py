@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.framing import EVENT_LIMIT, EventTooLong, Framer, SSEEvent, has_comment, parse
+from gateway.domain.sse import EVENT_LIMIT, EventTooLong, Framer, SSEEvent, has_comment, parse
 
 DECODED = [
     (b"data: a\n\n", [SSEEvent(b"a")]),

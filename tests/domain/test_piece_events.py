@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from gateway.upstream.framing import SMALL_NUMBER, WINDOW, PieceDecoder
+from gateway.domain.sse import SMALL_NUMBER, WINDOW, PieceDecoder
 
 
 class Word(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

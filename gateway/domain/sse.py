@@ -1,0 +1,208 @@
+"""Server-sent events, cut out of bytes that are split anywhere, and read.
+
+Events are read in two steps, so that what needs no look can be passed on in bulk: a ``Framer`` cuts complete events out
+of the bytes, ``parse`` reads one of them. Where events pass as they came, a ``RawFramer`` cuts them, and a
+``PieceDecoder`` reads what most of them are: pieces of the answer, in a usual form, as many as follow each other. Time
+is linear in the bytes, whatever the splits. The rules are those of the WHATWG HTML standard, section 9.2.6.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+
+EVENT_LIMIT = 16 * 1024 * 1024
+"""Bytes of one event, blank line not counted."""
+
+BLANK = b"\n\n"
+"""Ends an event once the line ends are made equal."""
+
+BOM = b"\xef\xbb\xbf"
+
+
+class SSEEvent(msgspec.Struct, frozen=True):
+    """One event: its data and the name of its ``event`` line or empty.
+
+    Several ``data`` lines are joined by line feeds; by blanks if they are JSON, as parts of it may be passed on as is.
+    """
+
+    data: bytes
+    name: bytes = b""
+
+
+class EventTooLong(Exception):
+    """An event is longer than any upstream has reason to send."""
+
+
+_END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+"""A blank line, and the end of the line before it."""
+
+
+class RawFramer:
+    """Cuts complete events out of bytes that are split anywhere. No byte is changed."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    @property
+    def held(self) -> int:
+        """Bytes of an event that is not complete."""
+        return len(self._rest)
+
+    def feed(self, data: bytes) -> bytes:
+        """The events that are complete by now, with their blank lines."""
+        rest = self._rest
+        if not rest and data.endswith(BLANK) and b"\r" not in data:
+            return data
+        if len(rest) <= 4096 and b"\r" not in data and b"\r" not in rest:  # joining so little costs nothing
+            whole = bytes(rest) + data if rest else data
+            blank = whole.rfind(BLANK)
+            end = blank + 2 if blank >= 0 else 0
+            rest[:] = whole[end:]
+            return whole[:end]
+        searched, end = max(0, len(rest) - 3), 0
+        rest += data
+        for found in _END.finditer(rest, searched):
+            if found.end() == len(rest) and rest.endswith(b"\n\r"):
+                break  # the line feed that belongs to it follows
+            end = found.end()
+        done = bytes(rest[:end])
+        del rest[:end]
+        return done
+
+    def end(self) -> bytes:
+        """What is left at the end of the bytes."""
+        left = bytes(self._rest)
+        self._rest.clear()
+        return left
+
+
+class Framer(RawFramer):
+    """The same with line feeds for all line ends, without a leading byte order mark, and with a limit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun = False
+
+    def feed(self, data: bytes) -> bytes:
+        """All events that are complete by now, each ended by a blank line; may be empty. Raises EventTooLong."""
+        events = self._even(super().feed(data))
+        longest = max(map(len, events.split(BLANK))) if len(events) > EVENT_LIMIT else self.held
+        if longest > EVENT_LIMIT:
+            raise EventTooLong(f"an event is longer than {EVENT_LIMIT >> 20} MiB")
+        return events
+
+    def end(self) -> bytes:
+        """What is left at the end of the bytes: an event whose blank line never came, or nothing."""
+        return self._even(super().end())
+
+    def _even(self, events: bytes) -> bytes:
+        if not self._begun and events:
+            self._begun = True
+            events = events.removeprefix(BOM)
+        return events.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in events else events
+
+
+def parse(block: bytes) -> SSEEvent | None:
+    """One event without its blank line; None if it has no data: comments, or nothing at all."""
+    if block.startswith(b"data: ") and b"\n" not in block:
+        return SSEEvent(block[6:])
+    if block.startswith(b"event: ") and block.count(b"\n") == 1:
+        title, found, value = block[7:].partition(b"\ndata: ")
+        if found:
+            return SSEEvent(value, title)
+    data: list[bytes] = []
+    name = b""
+    for line in block.split(b"\n"):
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            name = value.removeprefix(b" ")
+        elif field == b"error":  # llama.cpp's way to report one
+            data.append(value.removeprefix(b" "))
+            name = field
+    return SSEEvent(data[0] if len(data) == 1 else _join_lines(data), name) if data else None
+
+
+def _join_lines(lines: list[bytes]) -> bytes:
+    """Between the tokens of JSON a line feed is a blank; inside a string it is a fault, which stays one."""
+    whole = b"\n".join(lines)
+    try:
+        msgspec.json.decode(whole)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return whole
+    return b" ".join(lines)
+
+
+def has_comment(block: bytes) -> bool:
+    """Whether a line of the event is a comment."""
+    return block.startswith(b":") or b"\n:" in block
+
+
+def event_end(events: bytes, start: int, *, returns: bool) -> int:
+    """Where the event at ``start`` ends, its blank line included. ``returns``: lines may end in carriage returns."""
+    if returns:
+        found = _END.search(events, start)
+        return found.end() if found else len(events)
+    blank = events.find(BLANK, start)
+    return blank + 2 if blank >= 0 else len(events)
+
+
+SMALL_NUMBER = Annotated[int, msgspec.Meta(ge=0, le=9_999_999)]
+"""Has too few digits to show a secret."""
+WINDOW = 32 << 10
+"""Bytes of events that are decoded together. Few, so that little is wasted if one of them is odd."""
+PieceEvent = TypeVar("PieceEvent")
+
+
+class PieceDecoder(Generic[PieceEvent]):
+    """Decodes events that bring a piece of the answer and nothing else, as many of a kind as follow each other."""
+
+    def __init__(self, kinds: Iterable[str], shape: type[PieceEvent]) -> None:
+        """``kinds``: names of events. ``shape``: their data; it has to forbid unknown fields."""
+        self._heads = frozenset(b"event: %b\ndata: {" % kind.encode() for kind in kinds)
+        self._decoder: msgspec.json.Decoder[PieceEvent] = msgspec.json.Decoder(shape)
+
+    def read(self, events: bytes, start: int) -> tuple[list[PieceEvent], int]:
+        """The pieces from ``start`` on, and where they end; none if the first event is another one.
+
+        The data of all events is decoded as lines, so that none can reach into the next.
+        """
+        begin = events.find(b"{", start, start + 128) + 1
+        head = events[start:begin]
+        if head not in self._heads:
+            return [], start
+        parts = events[begin : start + WINDOW].split(BLANK + head)
+        last, blank, _ = parts[-1].partition(BLANK)
+        parts[-1:] = [last] if blank else []
+        if b"\n" in b"".join(parts):
+            parts = _before_others(parts)
+        while parts:
+            lines = b"\n{".join(parts)
+            try:
+                found = self._decoder.decode_lines(b"{" + lines)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                found = []
+            if len(found) == len(parts):
+                return found, start + len(parts) * len(head) + len(lines) + len(BLANK)
+            parts = parts[: len(parts) // 2]
+        return [], start
+
+
+def _before_others(parts: list[bytes]) -> list[bytes]:
+    """The data up to the first event of another kind."""
+    for number, part in enumerate(parts):
+        if b"\n" in part:
+            piece, blank, _ = part.partition(BLANK)
+            return [*parts[:number], piece] if blank and b"\n" not in piece else parts[:number]
+    return parts
+
+
+_LINE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
+
+
+def is_stream(body: bytes) -> bool:
+    """Whether a body is an event stream."""
+    return body[:64].removeprefix(BOM).lstrip().startswith(_LINE_STARTS)
