@@ -10,7 +10,7 @@ from io import SEEK_END, BytesIO
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.domain.sse import BOM, EventTooLong, Framer
+from gateway.domain.sse import BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer
 from gateway.upstream.adapter import AttemptFailed, Failure
 from gateway.upstream.failures import bad_response
 
