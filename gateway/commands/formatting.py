@@ -166,7 +166,7 @@ def price(view: PriceView | None) -> str:
     if view is None:
         return UNPRICED
     more = [count_text(view.tiers, "tier")] if view.tiers else []
-    more += [count_text(len(view.rules), "other price")] if view.rules else []
+    more += [count_text(len(view.rules), "rule")] if view.rules else []
     return _rates(view) + "".join(f", {one}" for one in ([] if view.free else more))
 
 

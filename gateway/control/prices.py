@@ -152,6 +152,7 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
     known = await asyncio.to_thread(lambda: list(known_prices(channels, registry, find, now)))
     proposals: list[PriceProposal] = []
     prices: dict[ChannelId, dict[str, Price | None]] = {}
+    sources: dict[str, None] = {}
     for channel, served, price in known:
         if asked.models is not None and served.name not in asked.models:
             continue
@@ -159,11 +160,12 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
         proposals.append(proposal)
         if proposal.applied:
             prices.setdefault(channel.id, {})[served.name] = price
+            sources[price.source] = None
     if prices:
         count = count_text(sum(map(len, prices.values())), "price")
         await commit_many(
             edits,
-            f"imported {count} from {first_of(list(dict.fromkeys(price.source for _, _, price in known)), SOURCES)}",
+            f"imported {count} from {first_of([*sources], SOURCES)}",
             f"the import of {count} is reverted",
             *(Change("channels", id_, with_price(registry.channels[id_], own)) for id_, own in prices.items()),
         )

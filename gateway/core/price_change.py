@@ -21,10 +21,12 @@ OLD_MS = 90 * 86_400_000
 _NAMES = {"input": "input", "output": "output", "cached_input": "cached input", "cache_write": "cache write"}
 """Rates by their fields, with the words for them."""
 _LONG = "long cache write"
+_UNIT_NAMES = ("the call itself", *(RATE_WORDS[name] for name in UNITS))
+"""Rates that are not for a million tokens."""
 
 
 def change_of(now: Price | None, new: Price) -> str:
-    """``new``, ``up`` if any rate rises or is added, ``down`` if they only fall, else ``same``."""
+    """``new``, ``up`` if any rate rises or is added, ``down`` if they only fall or go, else ``same``."""
     if now is None:
         return "new"
     pairs = [(before, after) for _, before, after in _pairs(now, new)]
@@ -32,7 +34,9 @@ def change_of(now: Price | None, new: Price) -> str:
         return "up"
     if any(after < before for before, after in pairs):
         return "down"
-    return "up" if new.extras.keys() - now.extras.keys() or len(new.rules) > len(now.rules) else "same"
+    if new.extras.keys() - now.extras.keys() or len(new.rules) > len(now.rules):
+        return "up"
+    return "down" if differs(now, new) else "same"
 
 
 def differs(now: Price | None, new: Price) -> bool:
@@ -49,7 +53,8 @@ def guard_of(now: Price | None, new: Price) -> str:
             return f"{said} at {dollars(amount)} a million tokens looks like another unit"
     for name, before, after in _pairs(now, new) if now is not None else ():
         if why := _leap(before, after):
-            return f"{name} {why}: from {dollars(before)} to {dollars(after)} a million tokens"
+            each = "each" if name in _UNIT_NAMES else "a million tokens"
+            return f"{name} {why}: from {dollars(before)} to {dollars(after)} {each}"
     return ""
 
 

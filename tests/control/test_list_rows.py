@@ -77,6 +77,10 @@ def channel(url: str) -> Channel:
         (FIREWORKS, "accounts/fireworks/models/qwen2p5-7b-instruct", 0.2, 0.2),
         (FIREWORKS, "accounts/fireworks/models/mixtral-8x22b-instruct", 1.2, 1.2),
         (FIREWORKS, "accounts/fireworks/models/llama-v3p3-70b-instruct", 0.9, 0.9),
+        (FIREWORKS, "accounts/fireworks/models/gpt-oss-safeguard-20b", 0.5, 0.5),
+        ("https://api.perplexity.ai", "anthropic/claude-opus-4-5", 5, 25),
+        ("https://api.perplexity.ai", "openai/gpt-5.1", 1.25, 10),
+        ("https://bedrock-runtime.us-east-1.amazonaws.com", "cohere.embed-v4:0", 0.12, 0),
     ],
 )
 async def test_a_name_has_the_price_of_the_model_it_is(url: str, name: str, first: float, second: float) -> None:
@@ -104,6 +108,8 @@ async def test_a_name_has_the_price_of_the_model_it_is(url: str, name: str, firs
         (VERTEX, "gemini-3.8-flash-cyber", "not for this one"),
         (OPENAI, "gpt-4.1-minni", "closest: gpt-4.1-mini"),
         (FIREWORKS, "accounts/fireworks/models/kimi-k2p4", "closest: kimi-k2p6, kimi-k2p5"),
+        (FIREWORKS, "accounts/fireworks/models/llama-v3p1-70b-instruct-1b", "not in the list of Fireworks"),
+        ("https://api.perplexity.ai", "pplx-7b-chat", "not in the list of Perplexity"),
     ],
 )
 async def test_a_row_of_another_model_is_only_a_hint(url: str, name: str, hint: str) -> None:
@@ -139,6 +145,13 @@ async def test_the_source_names_the_rule_that_gives_a_price() -> None:
 def test_a_price_follows_from_the_size_in_a_name(name: str, dollars: float | None) -> None:
     nanos = size_price(name)
     assert (nanos if nanos is None else nanos / DOLLAR) == dollars
+
+
+@pytest.mark.parametrize(("name", "cached"), [("yi-34b", 0.45), ("deepseek-v3p1", 0.28), ("glm-5p3-fast", 0.39)])
+async def test_fireworks_asks_half_for_cached_input_unless_it_says_otherwise(name: str, cached: float) -> None:
+    price = (await load())(channel(FIREWORKS), ServedModel(name=f"accounts/fireworks/models/{name}"), NOW)
+    assert price is not None
+    assert price.cached_input == round(cached * DOLLAR)
 
 
 @pytest.mark.parametrize(

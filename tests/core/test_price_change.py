@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.core.price_change import OLD_MS, change_of, differs, guard_of, is_stale
-from gateway.domain.price import Price, Tier
+from gateway.domain.price import Price, PriceRule, Tier
 from gateway.domain.units import DOLLAR, Millis, Nanos
 
 NOW = Price(model="m", input=Nanos(2 * DOLLAR), output=Nanos(10 * DOLLAR), cached_input=Nanos(DOLLAR))
@@ -32,6 +32,14 @@ def new(**more: Any) -> Price:
 def test_changes(more: dict[str, Any], change: str) -> None:
     assert change_of(NOW, new(**more)) == change
     assert differs(NOW, new(**more)) is (change != "same")
+
+
+def test_a_price_without_a_rule_or_rate_that_it_had_is_lower() -> None:
+    rule = PriceRule(variant="priority", input=Nanos(4 * DOLLAR), output=Nanos(20 * DOLLAR))
+    before = replace(NOW, rules=(rule,), extras={"searches": Nanos(DOLLAR // 100)})
+    assert change_of(before, replace(before, rules=())) == "down"
+    assert change_of(replace(before, rules=()), before) == "up"
+    assert guard_of(before, NOW) == "web search becomes free: from $0.01 to $0.00 each"
 
 
 def test_a_first_price_is_new() -> None:
