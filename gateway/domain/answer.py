@@ -292,6 +292,8 @@ class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """It is a summary that stands for the conversation."""
     repeats: Mapping[str, msgspec.Raw] = {}
     """Fields that the answer repeats; those in ``Order.fields`` by the same names do not count."""
+    image_objects: bool = False
+    """Ollama's Python client takes an image of a message as ``{"value": ...}``, others as a text."""
 
 
 USUAL_FORM = AnswerForm()

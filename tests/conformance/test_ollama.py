@@ -24,9 +24,10 @@ from tests.conformance.test_completions import answered, said, spend_it_all
 from tests.conformance.test_embeddings import vectors
 from tests.fakes.client import HELLO, Answer, Client, Doc, read_answer
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Exchange, Provider
+from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import (
     DONE,
+    choice,
     chunk,
     cut,
     delta,
@@ -325,6 +326,55 @@ async def test_in139_images_get_their_type(
         {"type": "text", "text": "what?"},
         {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{image}"}},
     ]
+
+
+def picture(data: str) -> Doc:
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+
+
+DRAWN = [picture(PNG), picture(JPEG)]
+
+
+def draw(exchange: Exchange) -> Script:
+    """An upstream that answers with a text and two images."""
+    if exchange.json.get("stream"):
+        first, second = ({**one, "index": index} for index, one in enumerate(DRAWN))
+        return stream(*story("Look")[:-1], *(chunk(delta(images=[one])) for one in (first, second)), *story("")[-1:])
+    return reply(whole("m", {**choice("Look"), "message": {**choice("Look")["message"], "images": DRAWN}}))
+
+
+async def test_the_python_client_gets_images_and_sends_them_back(
+    gateway: Gateway, provider: Provider, client: AsyncClient
+) -> None:
+    """It refuses the base64 texts that Ollama's other clients read."""
+    provider.on("m", lambda exchange: draw(exchange)(exchange))
+    asked: list[Any] = [{"role": "user", "content": "Draw"}]
+    plain = await client.chat("m", messages=asked)
+    assert plain.message.content == "Look"
+    assert [image.value for image in plain.message.images or ()] == [PNG, JPEG]
+    parts = [part.message async for part in await client.chat("m", messages=asked, stream=True)]
+    assert "".join(part.content or "" for part in parts) == "Look"
+    assert [image.value for part in parts for image in part.images or ()] == [PNG, JPEG]
+    await client.chat("m", messages=[*asked, plain.message, {"role": "user", "content": "Again"}])
+    assert PNG in provider.last.body.decode()
+
+
+async def test_the_python_client_generates_an_image(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
+    provider.on("m", lambda exchange: draw(exchange)(exchange))
+    plain = await client.generate("m", prompt="Draw")
+    assert (plain.response, plain.image) == ("Look", PNG)
+    parts = [part async for part in await client.generate("m", prompt="Draw", stream=True)]
+    assert [part.image for part in parts if part.image] == [PNG, JPEG]
+
+
+async def test_other_clients_get_images_as_texts(gateway: Gateway, provider: Provider) -> None:
+    provider.on("m", lambda exchange: draw(exchange)(exchange))
+    plain = await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO, "stream": False})
+    assert plain.json["message"] == {"role": "assistant", "content": "Look", "images": [PNG, JPEG]}
+    plain = await post(gateway.client, "/api/generate", {"model": "m", "prompt": "Draw", "stream": False})
+    assert (plain.json["response"], plain.json["image"], plain.json["images"]) == ("Look", PNG, [PNG, JPEG])
+    streamed = lines(await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO}))
+    assert [line["message"]["images"] for line in streamed if "images" in line["message"]] == [[PNG], [JPEG]]
 
 
 async def test_in139_a_large_image_passes(gateway: Gateway, provider: Provider) -> None:

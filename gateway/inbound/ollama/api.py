@@ -13,6 +13,7 @@ from typing import ClassVar
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.answer import AnswerForm
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
 from gateway.domain.output_limit import CAPS
@@ -45,6 +46,8 @@ from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.openai.completions import CompletionsDialect
 
 LATEST = ":latest"
+PYTHON_CLIENT = "ollama-python/"
+"""How its name of itself begins."""
 
 
 class _Ollama(InboundApi):
@@ -80,7 +83,10 @@ class OllamaChat(_Ollama):
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``."""
-        return read_chat_request(*fields_of(request.body))
+        found = read_chat_request(*fields_of(request.body))
+        if not request.headers.get("user-agent", "").startswith(PYTHON_CLIENT):
+            return found
+        return msgspec.structs.replace(found, form=AnswerForm(image_objects=True))
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
         """See ``InboundApi``."""

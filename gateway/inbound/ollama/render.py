@@ -68,8 +68,17 @@ class WholeLineRenderer(WholeRenderer):
         thinking = self.text(BlockKind.REASONING)
         images = [medium.data for block in self.blocks for medium in block.media]
         calls = [call for block in self.blocks for call in _calls(block)]
-        more = {"thinking": thinking, "images": images or None, "tool_calls": calls or None}
+        more = {"thinking": thinking, **self._images(images), "tool_calls": calls or None}
         return self._last(usage, self.text(BlockKind.TEXT, BlockKind.REFUSAL), more)
+
+    def _images(self, images: list[str]) -> Json:
+        """Images in base64. A response has a place for one."""
+        if not images:
+            return {}
+        if not self._shape.message:
+            return {"image": images[0], "images": images if len(images) > 1 else None}
+        objects = self._order.form.image_objects
+        return {"images": [{"value": data} for data in images] if objects else images}
 
     def _last(self, usage: Usage, content: msgspec.Raw | None, more: Mapping[str, object]) -> bytes:
         reason = "length" if self.finish == "length" else "stop"
@@ -107,7 +116,7 @@ class LineRenderer(WholeLineRenderer):
             case ReasoningPiece():
                 return self._part(thinking=msgspec.Raw(event.piece))
             case Medium():
-                return self._part(images=[event.data])
+                return self._part(**self._images([event.data]))
         super().take(event)
         if isinstance(event, BlockEnded) and event.kind is BlockKind.TOOL_CALL:
             return self._part(tool_calls=_calls(self.blocks.pop()))
