@@ -62,8 +62,8 @@ CLOSE_S = 0.25
 """How long the closing of the client is waited for."""
 REMEMBERED_BYTES = 16 << 20
 """Bytes of the responses of a connection that can be gone on from."""
-WAITING = 8
-"""Requests that may wait on a connection for the one before them."""
+WAITING = 16
+"""Requests that may wait on a connection for the one before them: clients have as many streams at OpenAI."""
 VERSION = hdrs.SEC_WEBSOCKET_VERSION
 _BETA = "openai-beta"
 

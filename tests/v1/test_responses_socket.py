@@ -107,13 +107,13 @@ async def test_more_requests_than_may_wait_are_refused(gateway: Gateway, provide
     async with talk(gateway) as peer:
         await peer.create()
         await provider.asked()
-        for _ in range(9):
+        for _ in range(17):
             await peer.create()
         last = await peer.last()
         assert (last["type"], last["status"], last["error"]["code"]) == ("error", 429, "rate_limit_exceeded")
         go.set()
-        assert [(await peer.last())["type"] for _ in range(9)] == ["response.completed"] * 9
-    assert len(await gateway.settled(10)) == 10
+        assert [(await peer.last())["type"] for _ in range(17)] == ["response.completed"] * 17
+    assert len(await gateway.settled(18)) == 18
 
 
 @pytest.mark.parametrize("channel", [chats, native])

@@ -124,7 +124,8 @@ class Responses(InboundApi):
         if isinstance(error, UpstreamError) and error.verbatim and is_failed_event(error.verbatim):
             return b"event: response.failed\ndata: %b\n\n" % error.verbatim.encode("utf-8", "replace")
         told = error_fields(error, call)["error"]
-        writer = _writer_of(stream) or ResponseRenderer(_unknown_plan(call))
+        blank = Order(fields={}, model="", answer_id="resp_" + call[-24:])
+        writer = _writer_of(stream) or ResponseRenderer(plan_of(blank, ResponsesFields(), ToolTable(), blank))
         return writer.failed({"code": failed_code(error), "message": told["message"]}, rawjson.encode(told))
 
 
@@ -209,17 +210,4 @@ def plan_of(request: Order, found: ResponsesFields, tools: ToolTable, order: Ord
         tool=tools.tool,
         summary=found.summarized,
         sealed=found.sealed,
-    )
-
-
-def _unknown_plan(call: str) -> ResponsePlan:
-    """Of a response that failed before anything of it came."""
-    return ResponsePlan(
-        id="resp_" + call[-24:],
-        model="",
-        created=0,
-        echo=echo_of(Order(fields={}, model=""), ResponsesFields()),
-        tool=ToolTable().tool,
-        summary=False,
-        sealed=False,
     )

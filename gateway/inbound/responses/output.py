@@ -69,56 +69,32 @@ class OutputItem:
         raise NotImplementedError
 
 
-class PartShape(msgspec.Struct, frozen=True):
-    """An item with one text in one part: how it is written."""
-
-    item: str
-    part: bytes
-    """The type of the part."""
-    texts: bytes
-    """What the events of the text are called, and ``parts`` those of the part."""
-    parts: bytes
-    text: bytes
-    """The field with the text."""
-    holder: bytes
-    """The field of the item with the part."""
-    index: bytes
-    """The number of the part."""
-
-
-_MESSAGE = (b"content_part", b"content", b"content_index")
-TEXT = PartShape("message", b"output_text", b"output_text", _MESSAGE[0], b"text", *_MESSAGE[1:])
-REFUSAL = PartShape("message", b"refusal", b"refusal", _MESSAGE[0], b"refusal", *_MESSAGE[1:])
-SUMMARY = PartShape(
-    item="reasoning",
-    part=b"summary_text",
-    texts=b"reasoning_summary_text",
-    parts=b"reasoning_summary_part",
-    text=b"text",
-    holder=b"summary",
-    index=b"summary_index",
-)
-
-
 class PartItem(OutputItem):
-    """An item with a text. The part begins with its first piece: sealed reasoning may have no text at all."""
+    """An item with a text in one part, which begins with its first piece: sealed reasoning may have no text at all."""
 
-    def __init__(self, id: str, shape: PartShape, **head: object) -> None:
-        super().__init__(id, shape.item, **head)
-        self._shape = shape
-        self._place += field(shape.index, b"0")
+    kind = "message"
+    part = texts = b"output_text"
+    """The type of the part, and the name of the events of its text."""
+    parts, holder, index = b"content_part", b"content", b"content_index"
+    """The name of the events of the part, and the fields with the part and with its number."""
+    named = b"text"
+    """The field with the text."""
+
+    def __init__(self, id: str, **head: object) -> None:
+        super().__init__(id, self.kind, **head)
+        self._place += field(self.index, b"0")
 
     def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
         begun = self._begin_part()
         super().piece(piece, logprobs)
-        return (*begun, (self._shape.texts + b".delta", self._place + field(b"delta", piece)))
+        return (*begun, (self.texts + b".delta", self._place + field(b"delta", piece)))
 
     def ended(self, status: str) -> Iterable[Event]:
         if not self._pieces:
             return ()
-        text = self._place + field(self._shape.text, self.text)
+        text = self._place + field(self.named, self.text)
         part = self._place + field(b"part", self._part(self.text))
-        return (self._shape.texts + b".done", text), (self._shape.parts + b".done", part)
+        return (self.texts + b".done", text), (self.parts + b".done", part)
 
     def done(self, status: str) -> bytes:
         return self._item(status, self._part(self.text) if self._pieces else b"")
@@ -129,20 +105,20 @@ class PartItem(OutputItem):
     def _begin_part(self) -> tuple[Event, ...]:
         if self._pieces:
             return ()
-        return ((self._shape.parts + b".added", self._place + field(b"part", self._part(EMPTY))),)
+        return ((self.parts + b".added", self._place + field(b"part", self._part(EMPTY))),)
 
     def _item(self, status: str, part: bytes) -> bytes:
-        return b'%b,"%b":[%b]}' % (rawjson.encode({**self._head, "status": status})[:-1], self._shape.holder, part)
+        return b'%b,"%b":[%b]}' % (rawjson.encode({**self._head, "status": status})[:-1], self.holder, part)
 
     def _part(self, text: bytes) -> bytes:
-        return b'{"type":"%b","%b":%b}' % (self._shape.part, self._shape.text, text)
+        return b'{"type":"%b","%b":%b}' % (self.part, self.named, text)
 
 
 class MessageItem(PartItem):
     """The assistant's text, with its sources and probabilities."""
 
     def __init__(self, id: str) -> None:
-        super().__init__(id, TEXT, role="assistant")
+        super().__init__(id, role="assistant")
         self._logprobs: list[bytes] = []
         self._annotations: list[bytes] = []
 
@@ -152,7 +128,7 @@ class MessageItem(PartItem):
         *begun, (name, fields) = super().piece(piece, logprobs)
         return (*begun, (name, fields + field(b"logprobs", logprobs)))
 
-    def texts(self, pieces: list[bytes], number: int, place: int) -> bytes:
+    def several(self, pieces: list[bytes], number: int, place: int) -> bytes:
         """The events of several pieces without probabilities, of which the first has this number."""
         self._pieces += pieces
         self.held += sum(map(len, pieces))
@@ -191,14 +167,23 @@ class MessageItem(PartItem):
         )
 
 
+class RefusalItem(PartItem):
+    """The assistant's refusal."""
+
+    part = texts = named = b"refusal"
+
+
 class ReasoningItem(PartItem):
     """What the model thought. All clients read summaries, so the text is one; a client that did not ask for a summary
     finds it as the content, too.
     """
 
+    kind, part, texts = "reasoning", b"summary_text", b"reasoning_summary_text"
+    parts, holder, index = b"reasoning_summary_part", b"summary", b"summary_index"
+
     def __init__(self, id: str, *, summary: bool, sealed: bool) -> None:
         """``summary``: the client asked for one. ``sealed``: it wants what it takes to send the reasoning back."""
-        super().__init__(id, SUMMARY)
+        super().__init__(id)
         self._summary = summary
         self._sealed = sealed
         self._seal = PLAIN_SEAL

@@ -31,13 +31,12 @@ from gateway.inbound.responses.output import (
     NO_LOGPROBS,
     PLACED_EVENT,
     PREFIXES,
-    REFUSAL,
     Event,
     ImageItem,
     MessageItem,
     OutputItem,
-    PartItem,
     ReasoningItem,
+    RefusalItem,
     call_item,
     field,
 )
@@ -115,7 +114,7 @@ class ResponseRenderer(Renderer):
         item = self._open
         if self._kind is not TextPiece or not isinstance(item, MessageItem):
             return super().take_texts(pieces)
-        out = item.texts(pieces, self._number, len(self._items))
+        out = item.several(pieces, self._number, len(self._items))
         self._number += len(pieces)
         self._silent, self.held = 0, self._kept + item.held
         return out
@@ -262,7 +261,7 @@ def _item(plan: ResponsePlan, next_id: Callable[[str], str], kind: object) -> Ou
     """A new item for pieces of this kind."""
     if kind is ReasoningPiece:
         return ReasoningItem(next_id("rs"), summary=plan.summary, sealed=plan.sealed)
-    return PartItem(next_id("msg"), REFUSAL, role="assistant") if kind is RefusalPiece else MessageItem(next_id("msg"))
+    return RefusalItem(next_id("msg"), role="assistant") if kind is RefusalPiece else MessageItem(next_id("msg"))
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:

@@ -61,8 +61,6 @@ _CHECKED = frozenset(
     }
 )
 """Fields that are checked or hold no limit: of these only ``max_output_tokens`` bears on the output's length."""
-_STATE = ("previous_response_id", "conversation", "prompt")
-"""What stands for input that is not in the request."""
 _INPUT = ("instructions", "input")
 _SCHEMAS = ("tools", "text")
 _NOTHING = (b"null", b"false", b"[]", b"{}")
@@ -71,6 +69,7 @@ _KEPT_ELSEWHERE = {
     "conversation": ("unsupported_parameter", "conversations are not kept here; send the whole input"),
     "prompt": ("unsupported_parameter", "prompts are kept at their vendor; send the text itself"),
 }
+"""What stands for input that is not in the request, and how it is refused where that cannot be had."""
 _FORWARDED = re.compile("openai-beta")
 _SESSION_HEADERS = ("session-id", "session_id")
 
@@ -129,7 +128,7 @@ class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def state(self) -> str:
         """The field that stands for input which is not in the request; empty: all of it is."""
-        return next((name for name in _STATE if getattr(self, name) not in (None, NULL)), "")
+        return next((name for name in _KEPT_ELSEWHERE if getattr(self, name) not in (None, NULL)), "")
 
 
 _FIELDS = msgspec.json.Decoder(ResponsesFields)
