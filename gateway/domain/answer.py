@@ -160,6 +160,8 @@ class UpstreamNamed(msgspec.Struct, frozen=True, gc=False):
     id: str
     began: bool = True
     """The answer began with it, although nothing of it may be there yet."""
+    choice: int = 0
+    """The one that began."""
 
 
 class StopWord(msgspec.Struct, frozen=True, gc=False):

@@ -32,6 +32,8 @@ class Renderer(Protocol):
 
     all_choices: bool = False
     """Clients get every choice, and not the first alone."""
+    native: bool = False
+    """Clients know the upstream's words, and keep pieces of different blocks apart."""
     held: int = 0
     """Bytes that are kept for the end."""
 

@@ -7,6 +7,7 @@ nothing else.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 
 import msgspec
 
@@ -75,7 +76,7 @@ class NativeTap(SourceFacts):
         self._order = order
         self._channel = channel
         self.reader = reader
-        self._source = self._state = AnswerState(order, all_choices=True, stops=reader.stops)
+        self._source = self._state = AnswerState(order, all_choices=True, native=True)
         self.reports = self._state.reports
         self.tally = self._state.tally
         self.complete = False
@@ -95,8 +96,7 @@ class NativeTap(SourceFacts):
     def see(self, parts: Iterable[AnswerPart]) -> None:
         """Keep the books of these. Raises ValueError if one makes no sense, and what their reader raises."""
         for part in parts:
-            for _ in self._state.take(part):
-                pass
+            self._state.take(part)
         self.failure = self.reader.failure
         if self._state.broken and self.failure is None:
             self.failure = failure_named(self._channel, self._state.broken)
@@ -104,19 +104,23 @@ class NativeTap(SourceFacts):
     def end_all(self, word: str) -> list[int]:
         """End the choices that have not ended, which are returned."""
         left = self._state.unfinished
-        for _ in self._state.conclude(word):
-            pass
+        self._state.conclude(word)
         return left
 
 
 class RenderedStream(SourceFacts, FramedStream):
     """A streamed answer of any dialect in the form of an API. Implements ``adapter.AnswerStream``."""
 
+    _check: Callable[[bytes], None] = staticmethod(refuse_many_elements)
+    """Raises ValueError for an event, or a body, that is not to be decoded."""
+
     def __init__(self, reader: AnswerReader, order: Order, channel: Channel, renderer: Renderer) -> None:
         super().__init__(channel)
         self._order = order
         self._reader = reader
-        self._source = self._state = AnswerState(order, all_choices=renderer.all_choices, stops=reader.stops)
+        self._source = self._state = AnswerState(
+            order, all_choices=renderer.all_choices, native=renderer.native, stops=reader.stops
+        )
         self._withheld = False
         """The answer had a medium that this API has no place for."""
         self._shown = False
@@ -168,7 +172,7 @@ class RenderedStream(SourceFacts, FramedStream):
         if event is None or not event.data:
             return b""
         self.events += 1
-        out = self._pass(event, self._reader.read(event))
+        out = self._pass(event, None)
         if not self.failure and self._reader.done:
             out += self._conclude(done=True)
         return out
@@ -192,9 +196,9 @@ class RenderedStream(SourceFacts, FramedStream):
     def read_whole(self, body: bytes, *, split: bool = False) -> bytes:
         """What the client gets for a whole answer; ``split``: long texts in pieces."""
         try:
-            refuse_many_elements(body)
-            events = self._parts(self._reader.read_whole(body))
-            out = self._render((small for event in events for small in _pieces_of(event)) if split else events)
+            self._check(body)
+            parts = self._reader.read_whole(body)
+            out = self._render(self._parts(chain.from_iterable(map(_pieces_of, parts)) if split else parts))
         except AttemptFailed as exc:
             self.failure = exc.failure
             return b""
@@ -203,11 +207,11 @@ class RenderedStream(SourceFacts, FramedStream):
             return b""
         return out + self._conclude(done=True)
 
-    def _pass(self, event: SSEEvent, parts: Iterable[AnswerPart]) -> bytes:
-        """What the client gets for one event."""
+    def _pass(self, event: SSEEvent, parts: Iterable[AnswerPart] | None) -> bytes:
+        """What the client gets for one event; ``parts``: what it was read as, if it was."""
         try:
-            refuse_many_elements(event.data)
-            out = self._render(self._parts(parts))
+            self._check(event.data)
+            out = self._render(self._parts(parts or self._reader.read(event)))
         except ValueError:
             self._skip(event)
             return b""
@@ -217,13 +221,12 @@ class RenderedStream(SourceFacts, FramedStream):
     def _parts(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
         for part in parts:
             yield from self._state.take(part)
-        if self._state.broken and self.failure is None:
-            self._reader.failure = self._reader.failure or failure_named(self._channel, self._state.broken)
 
     def _render(self, events: Iterable[AnswerEvent]) -> bytes:
         out = []
         for event in events:
-            self._reader.watch(event)
+            if self._reader.watches:
+                self._reader.watch(event)
             if isinstance(event, Medium) and not self.renderer.shows(event):
                 self._withheld = True
                 self._state.note("medium_dropped")
@@ -231,6 +234,8 @@ class RenderedStream(SourceFacts, FramedStream):
             self._shown = self._shown or isinstance(event, Medium | TextPiece | ToolCallBegan)
             out.append(self.renderer.take(event))
         self.started = self.started or self._state.began
+        if self._state.broken and self._reader.failure is None:
+            self._reader.failure = failure_named(self._channel, self._state.broken)
         return b"".join(out)
 
     def _skip(self, event: SSEEvent) -> None:
@@ -245,7 +250,8 @@ class RenderedStream(SourceFacts, FramedStream):
         self.failure = self.failure or self._reader.failure
         if self.failure:
             return b""
-        default = self._reader.default_word if self._state.began and not self._state.complete else ""
+        open_choices = self._state.began and not self._state.complete
+        default = self._reader.default_word if open_choices and not self._state.garbled else ""
         if not (self._state.complete or default):
             self.failure = _failure_without_end(self._state, self._channel)
             return b""
@@ -269,13 +275,13 @@ def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
     return truncation(channel, "it has no finish_reason" if state.began else "it has no choice")
 
 
-def _pieces_of(event: AnswerEvent) -> Iterator[AnswerEvent]:
+def _pieces_of(part: AnswerPart) -> Iterator[AnswerPart]:
     """A long text as several, so that of an answer of any size only a piece is ever copied."""
-    if isinstance(event, TextPiece) and is_long(event.piece) and not event.logprobs:
-        for piece in pieces(event.piece):
-            yield msgspec.structs.replace(event, piece=piece)
+    if isinstance(part, TextPiece) and is_long(part.piece) and not part.logprobs:
+        for piece in pieces(part.piece):
+            yield msgspec.structs.replace(part, piece=piece)
     else:
-        yield event
+        yield part
 
 
 class RenderedWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):

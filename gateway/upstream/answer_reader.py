@@ -9,8 +9,8 @@ from typing import Protocol
 from gateway.domain.answer import AnswerEvent, AnswerPart
 from gateway.domain.channel import Channel
 from gateway.domain.sse import SSEEvent
-from gateway.upstream.adapter import Adapter, AttemptFailed, Failure, Order, RequestWriter
-from gateway.upstream.error_body import read_error
+from gateway.upstream.adapter import AttemptFailed, Failure, Order, RequestWriter
+from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response
 
 
@@ -23,6 +23,8 @@ class AnswerReader(Protocol):
     """The terminal event was seen."""
     stops: bool = False
     """The upstream says when a block is complete."""
+    watches: bool = False
+    """It wants every event, see ``watch``."""
     default_word: str = ""
     """What an answer ended with that is complete and does not say why; empty: it is not complete."""
 
@@ -50,10 +52,6 @@ class AnswerReader(Protocol):
 class DialectAdapter(RequestWriter, Protocol):
     """One dialect: how requests are written and answers are read. Pure."""
 
-    @property
-    def native_chat(self) -> Adapter | None:
-        """The adapter whose answers are chat completions already, which clients of that API get nearly as they came."""
-
     def reader(self, order: Order, channel: Channel) -> AnswerReader:
         """What reads the answer of one attempt."""
 
@@ -62,4 +60,5 @@ def no_answer(body: bytes, channel: Channel) -> AttemptFailed:
     """The failure of a body that is not an answer of the dialect."""
     fields = read_error(body[:65536])
     what = "not an answer" if fields.json else "not valid JSON"
-    return AttemptFailed(bad_response(channel, f"it is {what}: {fields.message or 'an empty body'}"))
+    said = fields.message or excerpt(body) or "an empty body"
+    return AttemptFailed(bad_response(channel, f"it is {what}: {said}"))

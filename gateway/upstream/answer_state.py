@@ -6,7 +6,6 @@ merges the reports of usage (``usage_report``), and counts the output.
 """
 
 from collections import deque
-from collections.abc import Iterator
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
@@ -35,8 +34,8 @@ from gateway.domain.answer import (
 )
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import Order, OutputCounter
-from gateway.upstream.call_book import Arguments, CallBook
-from gateway.upstream.finish_words import finish_reason, is_broken, unknown_word
+from gateway.upstream.call_book import Arguments, BookedCall, CallBook
+from gateway.upstream.finish_words import REASONS, finish_reason, is_broken, unknown_word
 from gateway.upstream.usage_report import UsageReports
 
 Place = tuple[BlockKind, int]
@@ -48,13 +47,13 @@ class BlockSequence:
     """Puts the blocks of a choice one after another: of a block that is not complete nothing else gets past.
 
     A tool call is complete with its arguments; any block when the upstream says so; texts and the like, of an upstream
-    that never says so, at any time.
+    that never says so, at any time. What may be rendered is added to the state's events.
     """
 
-    def __init__(self, choice: int, *, stops: bool) -> None:
-        """``stops``: the upstream says when a block is complete."""
+    def __init__(self, choice: int, state: "AnswerState") -> None:
         self._choice = choice
-        self._stops = stops
+        self._state = state
+        self._stops = state.stops
         self._open: Place | None = None
         self._arguments: Arguments | None = None
         """Of the open tool call."""
@@ -68,47 +67,47 @@ class BlockSequence:
         """Whether more text of the first block can follow at once."""
         return self._open == _TEXT and not self._waiting
 
-    def put(self, place: Place, event: AnswerEvent, arguments: Arguments | None = None) -> Iterator[AnswerEvent]:
-        """What may be rendered now that this event came."""
-        if place == self._open:
-            yield event
+    def put(self, place: Place, event: AnswerEvent, arguments: Arguments | None = None) -> None:
+        """One more event of a block."""
+        if place == self._open or self._state.native:
+            self._open = place
+            self._state.out.append(event)
             if self._waiting:
-                yield from self._advance()
+                self._advance()
         elif place[0] is BlockKind.TOOL_CALL and place in self._stopped:
             return
         elif self._waiting or not self._complete():
             self._wait(place, event, arguments)
         else:
-            yield from self._turn(place, arguments)
-            yield event
+            self._turn(place, arguments)
+            self._state.out.append(event)
 
-    def stop(self, place: Place) -> Iterator[AnswerEvent]:
+    def stop(self, place: Place) -> None:
         """The upstream says that a block is complete."""
         self._stopped.add(place)
         if place == self._open and self._waiting:
-            yield from self._advance()
+            self._advance()
 
-    def close(self) -> Iterator[AnswerEvent]:
-        """End the open block, if there is one."""
-        if self._open is not None:
-            kind, number = self._open
-            self._open = self._arguments = None
-            self._stopped.add((kind, number))
-            yield BlockEnded(kind, number, self._choice)
-
-    def flush(self) -> Iterator[AnswerEvent]:
+    def flush(self) -> None:
         """End the open block and all that wait: nothing more will come."""
         waiting, self._waiting = self._waiting, deque()
         self._places.clear()
         for place, arguments, events in waiting:
-            yield from self._turn(place, arguments)
-            yield from events
-        yield from self.close()
+            self._turn(place, arguments)
+            self._state.out += events
+        self._close()
 
-    def _turn(self, place: Place, arguments: Arguments | None) -> Iterator[AnswerEvent]:
+    def _close(self) -> None:
+        if self._open is not None:
+            kind, number = self._open
+            self._open = self._arguments = None
+            self._stopped.add((kind, number))
+            self._state.out.append(BlockEnded(kind, number, self._choice))
+
+    def _turn(self, place: Place, arguments: Arguments | None) -> None:
         """Open a block; one text after another is the same block for clients."""
         if self._open is None or place[0] is not BlockKind.TEXT or self._open[0] is not BlockKind.TEXT:
-            yield from self.close()
+            self._close()
         self._open, self._arguments = place, arguments
 
     def _complete(self) -> bool:
@@ -128,59 +127,68 @@ class BlockSequence:
         self._places[place] = events = [event]
         self._waiting.append((place, arguments, events))
 
-    def _advance(self) -> Iterator[AnswerEvent]:
+    def _advance(self) -> None:
         """Render what waits, up to a block that is not complete."""
         while self._waiting and self._complete():
             place, arguments, events = self._waiting.popleft()
             if self._places.get(place) is events:
                 del self._places[place]
-            yield from self._turn(place, arguments)
-            yield from events
+            self._turn(place, arguments)
+            self._state.out += events
 
 
 class _Choice:
     """One choice so far."""
 
-    def __init__(self, index: int, seed: str, tally: OutputCounter, *, stops: bool) -> None:
+    def __init__(self, index: int, state: "AnswerState") -> None:
         self.index = index
-        self.calls = CallBook(f"{seed}/{index}")
-        self.blocks = BlockSequence(index, stops=stops)
+        self.shown = state.all_choices or index == 0
+        """Its events go to the client."""
+        self.calls = CallBook(f"{state.order.answer_id}/{index}")
+        self.blocks = BlockSequence(index, state)
         self.word = ""
         """The upstream's, once it ended."""
         self.stop_sequence: str | None = None
         self.produced = False
         """Something was made that a client can use."""
-        self._tally = tally
+        self._tally = state.tally
+        self._native = state.native
         self._reasoned = 0
         """Blocks of reasoning that have ended with a seal: what follows is another."""
 
     @property
     def reason(self) -> str:
-        """The finish_reason."""
-        return finish_reason(self.word, tools=bool(self.calls))
+        """The finish_reason. Native clients get a word of chat completions as it came."""
+        tools = bool(self.calls)
+        if self._native and self.word in REASONS and not (tools and self.word == "stop"):
+            return self.word
+        return finish_reason(self.word, tools=tools)
 
-    def take(self, part: AnswerPart) -> Iterator[AnswerEvent]:
-        """The events that a part means. Raises ValueError if it makes no sense."""
+    def take(self, part: AnswerPart) -> None:
+        """One more part. Raises ValueError if it makes no sense."""
         put = self.blocks.put
         match part:
             case TextPiece():
-                yield from put((BlockKind.TEXT, part.block), self._counted(part))
+                put((BlockKind.TEXT, part.block), self._counted(part))
             case ReasoningPiece():
-                yield from put((BlockKind.REASONING, part.block or self._reasoned), self._counted(part))
+                put((BlockKind.REASONING, part.block or self._reasoned), self._counted(part))
             case RefusalPiece():
-                yield from put((BlockKind.REFUSAL, 0), self._counted(part))
+                put((BlockKind.REFUSAL, 0), self._counted(part))
             case ReasoningSeal():
-                yield from self._seal(part)
+                self._seal(part)
             case ToolCallPart():
-                yield from self._call(part)
+                self._call(part)
             case Medium():
                 self.produced = True
                 self._tally.tool()
-                yield from put((BlockKind.MEDIUM, 0), part)
+                put((BlockKind.MEDIUM, 0), part)
             case Citation():
-                yield from put((BlockKind.TEXT, part.block), part)
+                put((BlockKind.TEXT, part.block), part)
             case BlockStop():
-                yield from self.blocks.stop((part.kind, self._number(part)))
+                self.blocks.stop((part.kind, self._number(part)))
+            case StopWord():
+                self.word = self.word or part.word
+                self.stop_sequence = self.stop_sequence or part.stop_sequence
 
     def _counted(self, part: TextPiece | ReasoningPiece | RefusalPiece) -> AnswerEvent:
         self.produced = True
@@ -191,7 +199,7 @@ class _Choice:
         """The number of a block, which of a tool call is that among the calls."""
         return self.calls.number_at(part.block) if part.kind is BlockKind.TOOL_CALL else part.block
 
-    def _call(self, part: ToolCallPart) -> Iterator[AnswerEvent]:
+    def _call(self, part: ToolCallPart) -> None:
         placed = self.calls.place(part)
         if placed is None:
             return
@@ -203,30 +211,33 @@ class _Choice:
             self._tally.add(call.name)
             if part.signature:
                 seal = Seal(SealKind.GEMINI, rawjson.encode({call.id: part.signature}))
-                yield from self._seal(ReasoningSeal(seal, self.index))
+                self._seal(ReasoningSeal(seal, self.index))
             began = ToolCallBegan(number, call.id, call.name, part.custom, part.signature, self.index)
-            yield from self.blocks.put(place, began, call.arguments)
+            self.blocks.put(place, began, call.arguments)
         if placed.piece:
             self._tally.add(rawjson.text(placed.piece))
             more = ArgumentsPiece(number, placed.piece, self.index)
-            yield from self.blocks.put(place, more, call.arguments)
+            self.blocks.put(place, more, call.arguments)
 
-    def _seal(self, part: ReasoningSeal) -> Iterator[AnswerEvent]:
+    def _seal(self, part: ReasoningSeal) -> None:
         """The seal of the reasoning before it, or of none; the block ends with it."""
         place = (BlockKind.REASONING, part.block or self._reasoned)
-        yield from self.blocks.put(place, part)
-        yield from self.blocks.stop(place)
+        self.blocks.put(place, part)
+        self.blocks.stop(place)
         self._reasoned += 1
 
 
 class AnswerState:
     """One answer. ``take`` gives the events of each part, ``conclude`` those of its end."""
 
-    def __init__(self, order: Order, *, all_choices: bool = False, stops: bool = False) -> None:
-        """``all_choices``: renderers get every choice, not the first alone. ``stops``: see ``BlockSequence``."""
-        self._order = order
-        self._all = all_choices
-        self._stops = stops
+    def __init__(self, order: Order, *, all_choices: bool = False, native: bool = False, stops: bool = False) -> None:
+        """``all_choices`` and ``native``: see ``Renderer``. ``stops``: the upstream says when a block is complete."""
+        self.order = order
+        self.all_choices = all_choices
+        self.native = native
+        self.stops = stops
+        self.out: list[AnswerEvent] = []
+        """Events that were not given away yet."""
         self._choices: dict[int, _Choice] = {}
         self._marks: dict[str, None] = {}
         self.reports = UsageReports(order.fields)
@@ -278,31 +289,43 @@ class AnswerState:
         choice = self._choices.get(0)
         return choice is not None and choice.blocks.in_text
 
+    def reason(self, index: int) -> str:
+        """finish_reason of a choice, or empty."""
+        choice = self._choices.get(index)
+        return "" if choice is None or not choice.word else choice.reason
+
+    def last_call(self, index: int) -> BookedCall | None:
+        """The tool call of a choice that its last piece belongs to; None if it belongs to none yet."""
+        return self._choices[index].calls.last
+
     def note(self, mark: str) -> None:
         """Add a peculiarity for the record."""
         self._marks[mark] = None
 
-    def take(self, part: AnswerPart) -> Iterator[AnswerEvent]:
+    def take(self, part: AnswerPart) -> list[AnswerEvent]:
         """The events that a part means. Raises ValueError if it makes no sense."""
         if isinstance(part, UsageSeen):
             self.reports.see(part.fields, final=part.final)
         elif isinstance(part, UpstreamNamed):
-            if not self._order.screen.shows(part.id):
-                self.upstream_id = self.upstream_id or part.id
+            if not self.upstream_id and not self.order.screen.shows(part.id):
+                self.upstream_id = part.id
             if part.began:
-                yield from self._begin()
+                self._begun_choice(part.choice)
         elif isinstance(part, AnswerMark):
             self.note(part.mark)
         else:
-            yield from self._begin()
-            choice = self._choice(part.choice)
+            choice = self._begun_choice(part.choice)
             if isinstance(part, StopWord):
-                self._stop(choice, part)
-            elif self._all or choice.index == 0:
-                yield from choice.take(part)
+                self._marks |= dict.fromkeys(unknown_word(part.word))
+            if isinstance(part, StopWord) and is_broken(part.word):
+                self.broken = part.word
             else:
-                for _ in choice.take(part):  # counted, and not for this client
-                    pass
+                count = len(self.out)
+                choice.take(part)
+                if not choice.shown:
+                    del self.out[count:]
+        events, self.out = self.out, []
+        return events
 
     def count_texts(self, texts: list[bytes]) -> bool:
         """Count pieces that are rendered unchanged; False if one of them is not a JSON string."""
@@ -312,33 +335,22 @@ class AnswerState:
             return False
         return True
 
-    def conclude(self, default: str = "") -> Iterator[AnswerEvent]:
+    def conclude(self, default: str = "") -> list[AnswerEvent]:
         """The events of the end. Choices that have not ended do so with the ``default`` word."""
         for choice in self._choices.values():
             choice.word = choice.word or default
-            if not (self._all or choice.index == 0):
-                continue
-            yield from choice.blocks.flush()
-            if choice.word:
-                yield AnswerFinished(choice.reason, choice.stop_sequence, choice.index)
+            if choice.shown:
+                choice.blocks.flush()
+                if choice.word:
+                    self.out.append(AnswerFinished(choice.reason, choice.stop_sequence, choice.index))
+        events, self.out = self.out, []
+        return events
 
-    def _begin(self) -> Iterator[AnswerEvent]:
+    def _begun_choice(self, index: int) -> _Choice:
         if not self.began:
             self.began = True
-            yield AnswerBegan(self.upstream_id or self._order.answer_id, self.reported)
-
-    def _choice(self, index: int) -> _Choice:
+            self.out.append(AnswerBegan(self.upstream_id or self.order.answer_id, self.reported))
         choice = self._choices.get(index)
         if choice is None:
-            made = _Choice(index, self._order.answer_id, self.tally, stops=self._stops)
-            choice = self._choices[index] = made
+            choice = self._choices[index] = _Choice(index, self)
         return choice
-
-    def _stop(self, choice: _Choice, part: StopWord) -> None:
-        if is_broken(part.word):
-            self.broken = part.word
-            return
-        for mark in unknown_word(part.word):
-            self.note(mark)
-        choice.word = choice.word or part.word
-        choice.stop_sequence = choice.stop_sequence or part.stop_sequence

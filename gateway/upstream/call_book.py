@@ -108,6 +108,8 @@ class CallBook:
         self._seed = seed
         """Ids that are missing are made of it, so that they differ from answer to answer."""
         self.calls: list[BookedCall] = []
+        self.last: BookedCall | None = None
+        """The one that the last piece belongs to; None if it waits for its name."""
         self._by_index: dict[int, BookedCall] = {}
         self._by_id: dict[str, BookedCall] = {}
         self._waiting: list[_Waiting] = []
@@ -128,6 +130,11 @@ class CallBook:
 
     def place(self, part: ToolCallPart) -> PlacedPart | None:
         """Where a piece belongs; None if it waits for its name. Raises ValueError."""
+        placed = self._place(part)
+        self.last = None if placed is None else placed.call
+        return placed
+
+    def _place(self, part: ToolCallPart) -> PlacedPart | None:
         said = rawjson.text(part.piece) if part.piece else ""
         call = self._known(part, said)
         if call is None:
@@ -253,15 +260,15 @@ def index_of(value: msgspec.Raw | None, default: int | None = None) -> int | Non
     return found if type(found) is int and found >= 0 else default
 
 
-def deltas_of(raw: msgspec.Raw) -> list[tuple[rawjson.Fields, int | None]]:
-    """The tool calls in a field of a message, and their places if it has several; a single one may be without its list.
+def calls_of(raw: msgspec.Raw) -> list[rawjson.Fields]:
+    """The tool calls in a field of a message; a single one may be without its list.
 
     Raises ValueError if there are none in it.
     """
     calls = rawjson.objects(raw) if bytes(memoryview(raw)[:1]) != b"{" else [rawjson.fields(raw)]
     if calls == [{}]:
         raise ValueError("no call")
-    return [(call, place if len(calls) > 1 else None) for place, call in enumerate(calls)]
+    return calls
 
 
 def label(value: msgspec.Raw | None) -> str:

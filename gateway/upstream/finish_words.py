@@ -23,6 +23,8 @@ _WORDS = {
         " no_image guardrail_intervened guardrails guardrail moderation moderated error_toxic toxic risk"
     ),
 }
+REASONS = frozenset({*_WORDS, "function_call"})
+"""The words of chat completions."""
 _MEANINGS = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 
 BROKEN = frozenset(

@@ -12,7 +12,7 @@ _ESCAPE = 6
 _HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
 
 
-def is_long(text: bytes) -> bool:
+def is_long(text: bytes | memoryview) -> bool:
     """Whether a JSON string is more than a piece."""
     return len(text) > PIECE + 2
 

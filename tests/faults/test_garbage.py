@@ -14,15 +14,15 @@ import pytest
 from gateway.core.call import Call
 from gateway.domain.channel import Dialect, Timeouts
 from gateway.domain.errors import UpstreamError
+from gateway.inbound.chat.native import NativeChatStream
 from gateway.inbound.rendering import RenderedStream
 from gateway.upstream.http.parser import WireAnswer
 from gateway.upstream.http.reply import HttpReply
-from gateway.upstream.openai.stream import ChatStream
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import EVENTS, Exchange, Provider, Script
 from tests.fakes.replies import chunk, cut, delta, event, fail, reply, silence, slam, stream, usage, whole
 
-HELD = (Call, ChatStream, RenderedStream, HttpReply, WireAnswer, UpstreamError)
+HELD = (Call, NativeChatStream, RenderedStream, HttpReply, WireAnswer, UpstreamError)
 """What leads to the bytes of an answer, or keeps what does."""
 
 

@@ -16,8 +16,10 @@ from gateway.domain.units import ChannelId
 from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.chat.conversation import translate_chat
+from gateway.inbound.chat.native import NativeChat, NativeChatStream
 from gateway.upstream.adapter import Adapter, AttemptFailed, Failure, Order, WholeAnswer
 from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.redaction.redaction import Redaction
 
 SERVED = ServedModel(name="m")
@@ -52,6 +54,16 @@ def translated(body: object = None, *, model: str = "m", include_usage: bool = F
 def as_chat(dialect: DialectAdapter) -> Adapter:
     """How clients of chat completions get the answers of a dialect."""
     return CHAT.adapter(Dialect.OPENAI, dialect)
+
+
+def native_stream(asked: Order | None = None, at: Channel | None = None) -> NativeChatStream:
+    """A stream of chat completions that speaks them already."""
+    return NativeChat(OpenAIDialect()).stream(asked or order(), at or channel())
+
+
+def native_whole(body: bytes, asked: Order | None = None, at: Channel | None = None) -> WholeAnswer:
+    """A whole one."""
+    return NativeChat(OpenAIDialect()).whole(body, asked or order(), at or channel())
 
 
 def body_of(whole: WholeAnswer) -> bytes:

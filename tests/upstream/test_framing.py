@@ -6,9 +6,8 @@ import pytest
 
 from gateway.domain.sse import EVENT_LIMIT, is_stream
 from gateway.upstream.framing import WholeBody
-from gateway.upstream.openai.stream import ChatStream
 from tests.cases.streams import GOOD
-from tests.upstream.makers import attempt_fails, channel, error_of, order
+from tests.upstream.makers import attempt_fails, channel, error_of, native_stream
 
 
 def test_a_body_is_gathered_from_its_pieces_and_given_away() -> None:
@@ -43,12 +42,12 @@ def test_an_endless_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("data", "held"), [(b"  ", 2), (b" {", 2), (b"\n\n[1", 4), (b"<p>", 3), (b"data: x", 7)])
 def test_what_is_held_of_events_and_bodies(data: bytes, held: int) -> None:
-    stream = ChatStream(order(), channel())
+    stream = native_stream()
     assert (stream.feed(data), stream.held, stream.failure) == (b"", held, None)
 
 
 def test_an_event_that_is_too_long_is_a_bad_answer() -> None:
-    stream = ChatStream(order(), channel())
+    stream = native_stream()
     assert stream.feed(b"data: " + b"x" * EVENT_LIMIT) == b""
     assert stream.failure is not None
     assert "longer than" in error_of(stream.failure).message
@@ -79,7 +78,7 @@ def test_parts_that_are_passed_on_as_they_are_have_no_line_breaks() -> None:
         "usage": {"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 11},
     }
     event = "".join(f"data: {line}\n" for line in json.dumps(chunk, indent=1).splitlines()) + "\n"
-    stream = ChatStream(order(), channel())
+    stream = native_stream()
     lines = (stream.feed(event.encode()) + stream.feed(b"data: [DONE]\n\n") + stream.end()).splitlines()
     assert b"hi" in b"".join(lines)
     assert [line for line in lines if not line.startswith((b"data: ", b":")) and line] == []

@@ -10,13 +10,13 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.estimate import estimate
 from gateway.domain.prompt_size import prompt_tokens
+from gateway.inbound.chat.native import NativeChatStream
 from gateway.upstream.adapter import PreparedRequest, Reply, UnlimitedMemory
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.mock import HELP, NO_TOOLS, STORY, Mock
 from gateway.upstream.openai.dialect import OpenAIDialect
-from gateway.upstream.openai.stream import ChatStream
 from tests.cases.answers import Answer, said_in
-from tests.upstream.makers import attempt_fails, channel, error_of, order
+from tests.upstream.makers import attempt_fails, channel, error_of, native_stream, native_whole, order
 
 Doc = dict[str, Any]
 DIALECT = OpenAIDialect()
@@ -54,9 +54,9 @@ async def _whole(sleep: Sleeper, text: object, **more: Any) -> Doc:
     return doc
 
 
-async def _stream(sleep: Sleeper, text: str, **more: Any) -> tuple[ChatStream, Answer]:
+async def _stream(sleep: Sleeper, text: str, **more: Any) -> tuple[NativeChatStream, Answer]:
     reply = await _reply(sleep, text, stream=True, **more)
-    stream = ChatStream(order(), channel())
+    stream = native_stream()
     out = [stream.feed(data) async for data in reply.chunks(stream)]
     return stream, said_in(b"".join(out) + stream.end())
 
@@ -163,7 +163,7 @@ async def test_it_hides_its_usage(sleep: Sleeper) -> None:
 async def test_it_garbles(sleep: Sleeper) -> None:
     reply = await _reply(sleep, "!bad-json")
     with attempt_fails("not valid JSON"):
-        DIALECT.whole(await reply.read(10_000, UnlimitedMemory()), order(), channel())
+        native_whole(await reply.read(10_000, UnlimitedMemory()))
     stream, _ = await _stream(sleep, "!bad-json")
     assert (stream.failure and stream.failure.code) == "upstream_bad_response"
 

@@ -11,6 +11,7 @@ from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import GatewayError
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
+from gateway.inbound.chat.native import NativeChat
 from gateway.upstream.adapter import Adapter, Order, WholeAnswer
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -24,7 +25,7 @@ from tests.fakes.replies import speak
 PATH = "/v1/shout"
 
 
-class ShoutAdapter(OpenAIDialect):
+class ShoutAdapter(NativeChat):
     """Writes whole answers in upper case."""
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
@@ -46,7 +47,7 @@ class Shout(ChatCompletions):
         return super().parse(msgspec.structs.replace(request, body=body))
 
     def adapter(self, dialect: Dialect, chat: DialectAdapter) -> Adapter:
-        return ShoutAdapter()
+        return ShoutAdapter(OpenAIDialect())
 
     def status(self, error: GatewayError) -> int:
         return 418 if error.code == "model_not_found" else super().status(error)

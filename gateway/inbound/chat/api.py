@@ -22,12 +22,14 @@ from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of
 from gateway.domain.rawjson import Fields, is_null
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.conversation import fit_dialect
+from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.json_body import BOM, fields_of
 from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.overrides import apply_overrides
 
 MAX_MODEL = 256
@@ -260,7 +262,9 @@ class ChatCompletions(InboundApi):
 
         ``chat`` is the dialect, which takes chat completions. An API of the same family has adapters of its own.
         """
-        return chat.native_chat or RenderingAdapter(chat, ChatRenderer, WholeChatRenderer)
+        if isinstance(chat, OpenAIDialect):
+            return NativeChat(chat)
+        return RenderingAdapter(chat, ChatRenderer, WholeChatRenderer)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """See ``InboundApi``. Every dialect takes the request, by ``adapter``."""
@@ -268,8 +272,8 @@ class ChatCompletions(InboundApi):
             order = apply_overrides(order, channel.overrides)
         if "messages" in order.fields:
             order = fit_dialect(order, channel)
-        native = chat.native_chat is not None
-        return AttemptPlan(self.adapter(channel.dialect, chat), order, native=native)
+        adapter = self.adapter(channel.dialect, chat)
+        return AttemptPlan(adapter, order, native=isinstance(chat, OpenAIDialect))
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
         """See ``InboundApi``."""

@@ -28,8 +28,8 @@ from gateway.domain.answer import (
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer, WholeRenderer
 from gateway.upstream.adapter import Order, as_object
-from gateway.upstream.openai.stream import DONE
 
+DONE = b"data: [DONE]\n\n"
 _EMPTY = msgspec.Raw(b'""')
 Json = dict[str, Any]
 

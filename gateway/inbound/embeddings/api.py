@@ -25,6 +25,7 @@ from gateway.inbound.json_body import BodyLimits, fields_of
 from gateway.upstream.adapter import Adapter, Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.gemini.embeddings import GeminiEmbeddings
+from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.embeddings import OpenAIEmbeddings
 from gateway.upstream.overrides import with_parameters
 
@@ -76,7 +77,7 @@ class Embeddings(ChatCompletions):
             fields = with_parameters(order.fields, without(overrides, CHAT_ONLY))
             removed = tuple(name for name in overrides.remove if name in order.fields)
             order = msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
-        return AttemptPlan(_ADAPTERS[channel.dialect], order, native=chat.native_chat is not None)
+        return AttemptPlan(_ADAPTERS[channel.dialect], order, native=isinstance(chat, OpenAIDialect))
 
 
 EMBEDDINGS = Embeddings()

@@ -176,8 +176,6 @@ class ResponseTexts(AnswerReader):
 class ResponsesDialect:
     """The Responses API as a dialect, of which the texts alone are read. Implements ``DialectAdapter``."""
 
-    native_chat = None
-
     def __init__(self, relay: ResponsesRelay) -> None:
         self.prepare = relay.prepare
         self.recalled = relay.recalled

@@ -23,8 +23,6 @@ from gateway.upstream.translate.tool_names import Signatures
 class AnthropicDialect:
     """Implements ``DialectAdapter``. ``signatures`` holds the thoughts before tool calls, which the API wants back."""
 
-    native_chat = None
-
     def __init__(self, signatures: Signatures) -> None:
         self._signatures = signatures
 

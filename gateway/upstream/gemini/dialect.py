@@ -20,8 +20,6 @@ from gateway.upstream.translate.tool_names import Signatures
 class GeminiDialect:
     """Implements ``DialectAdapter``. ``signatures`` holds those of tool calls, which the API wants back."""
 
-    native_chat = None
-
     def __init__(self, signatures: Signatures) -> None:
         self._signatures = signatures
 

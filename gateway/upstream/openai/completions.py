@@ -28,8 +28,6 @@ _NO_PATH = frozenset({404, 405, 501})
 class CompletionsDialect(RequestWriter):
     """Implements ``DialectAdapter``."""
 
-    native_chat = None
-
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``."""
         vendor = vendor_of(channel.preset, channel.base_url)

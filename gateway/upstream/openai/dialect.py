@@ -17,21 +17,12 @@ from gateway.domain.channel import Channel, ServedModel, TokenLimitField
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
-from gateway.domain.sse import is_stream
 from gateway.upstream import failures
-from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, WholeAnswer
+from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.error_body import read_error
 from gateway.upstream.learned_params import DEVELOPER
-from gateway.upstream.openai.completion import read_whole
 from gateway.upstream.openai.reader import ChatReader
-from gateway.upstream.openai.reasoning import (
-    ReasoningMemory,
-    ReasoningReader,
-    ReasoningStream,
-    put_back,
-    remember_reasoning,
-)
-from gateway.upstream.openai.stream import ChatStream, assemble
+from gateway.upstream.openai.reasoning import ReasoningMemory, ReasoningReader, put_back
 from gateway.upstream.refused_params import MESSAGES, ROLE
 from gateway.upstream.vendors import Vendor, vendor_of
 
@@ -261,14 +252,13 @@ def wants_reasoning(channel: Channel) -> bool:
 
 
 class OpenAIDialect:
-    """Implements ``DialectAdapter``, and ``Adapter`` for chat completions; also for ``mock``, which answers so, too."""
+    """Implements ``DialectAdapter``; also for ``mock``, which answers so, too."""
 
     def __init__(self) -> None:
         self._memory = ReasoningMemory()
-        self.native_chat = self
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``adapter.Adapter``. Dropped are named those parameters of the client that are missing in it."""
+        """See ``DialectAdapter``. Dropped are named those parameters of the client that are missing in it."""
         traits = vendor_of(channel.preset, channel.base_url)
         if _fits(order, traits, channel, served, learned):
             url = endpoint(channel.base_url, "/chat/completions")
@@ -298,25 +288,13 @@ class OpenAIDialect:
         )
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``adapter.Adapter``."""
+        """See ``DialectAdapter``."""
         return self._memory.tokens_for(fields)
 
     def reader(self, order: Order, channel: Channel) -> ChatReader:
         """See ``DialectAdapter``."""
         return ReasoningReader(order, channel, self._memory) if wants_reasoning(channel) else ChatReader(order, channel)
 
-    def stream(self, order: Order, channel: Channel) -> ChatStream:
-        """See ``adapter.Adapter``."""
-        return ReasoningStream(order, channel, self._memory) if wants_reasoning(channel) else ChatStream(order, channel)
-
-    def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``."""
-        streamed = not body.startswith(b"{") and is_stream(body)
-        answer = assemble(body, order, channel) if streamed else read_whole(body, order, channel)
-        if vendor_of(channel.preset, channel.base_url).reasoning_back:
-            return remember_reasoning(answer, order, channel, self._memory)
-        return answer
-
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``adapter.Adapter``."""
+        """See ``DialectAdapter``."""
         return failures.classify(channel, status, read_error(body), headers)

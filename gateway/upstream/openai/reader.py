@@ -4,7 +4,6 @@ Beside OpenAI's own form it knows what others send: reasoning under three names,
 (Mistral), images in ``images`` (OpenRouter), sources in ``annotations``, ``citations`` or ``search_results``.
 """
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -12,7 +11,6 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerPart,
-    Medium,
     ReasoningPiece,
     ReasoningSeal,
     RefusalPiece,
@@ -27,15 +25,26 @@ from gateway.domain.answer import (
 from gateway.domain.channel import Channel
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import BLANK, SSEEvent
-from gateway.upstream.adapter import AttemptFailed, Order
-from gateway.upstream.answer_errors import failure_in, reports_error
+from gateway.domain.text import plain
+from gateway.upstream.adapter import Order
+from gateway.upstream.answer_errors import failure_in, failure_told, reports_error
 from gateway.upstream.answer_reader import AnswerReader, no_answer
-from gateway.upstream.call_book import deltas_of, part_of
-from gateway.upstream.openai.chunks import normalize_texts, upstream_id
+from gateway.upstream.call_book import calls_of, part_of
+from gateway.upstream.finish_words import finish_reason
+from gateway.upstream.openai.contents import items_in, media_in, normalize_texts
 from gateway.upstream.openai.template import Template, learn
+from gateway.upstream.redaction.answers import Screen
+
+ID_LIMIT = 200
+"""Characters of an upstream's id; a longer one is replaced by ours."""
 
 _REPORTS = ("usage", "x_groq", "timings", "service_tier")
-_SOURCES = ("citations", "search_results")
+_REASONING = ("reasoning_content", "reasoning")
+_USUAL = frozenset({"role", "content", "refusal", "tool_calls", "function_call", *_REASONING})
+"""Fields of a message that are read one by one."""
+_SOURCES = ("search_results", "citations")
+_BARE = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint", "obfuscation"})
+"""Fields of a chunk that has neither."""
 
 
 class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -90,14 +99,38 @@ class _NoSink:
 _NO_SINK = _NoSink()
 
 
+class OpenedChoice(msgspec.Struct, gc=False):
+    """A choice as it was read; what is changed in it changes nothing that was read."""
+
+    index: int
+    fields: dict[str, Any]
+    """Its values are raw, as those of the message."""
+    message: dict[str, Any]
+    """Its delta or message, with the texts made even."""
+    calls: list[Fields]
+    """The tool calls in it, or the function call of old: each of them was one part."""
+    whole: bool
+    """It is complete, and not a delta."""
+
+
 class ChatReader(AnswerReader):
     """Reads one answer. Implements ``AnswerReader``."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
+        self.opened: dict[str, Any] = {}
+        """The last chunk, or the whole answer."""
+        self.choices: list[OpenedChoice] = []
+        """Those in it."""
+        self._parts: list[AnswerPart] = []
+        """Of it."""
         self._order = order
         self._channel = channel
         self._template: Template | None = None
         self._lessons = LESSONS
+        self._name = ""
+        """The answer's id at the upstream."""
+        self._begun: set[int] = set()
+        """Choices."""
         self._reported = False
         self._sources: msgspec.Raw | None = None
         self._cited = False
@@ -121,97 +154,118 @@ class ChatReader(AnswerReader):
             start += len(event) + len(BLANK)
         return texts, start
 
-    def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
+    def read(self, event: SSEEvent) -> list[AnswerPart]:
         """See ``AnswerReader``."""
+        self._parts, self.choices = [], []
         if event.data.strip() == b"[DONE]":
             self.done = True
             self.default_word = "stop" if self._reported else ""
-            return
-        chunk = _chunk_of(event.data)
-        yield from self._reports(chunk)
-        self.failure = failure_in(self._channel, chunk, event=event.name)
-        if self.failure is not None:
-            return
-        yield from self._choices(chunk, "delta")
-
-    def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
-        """See ``AnswerReader``."""
+            return []
         try:
-            answer = rawjson.fields(body.strip().removeprefix(b"\xef\xbb\xbf"))
+            self.opened = chunk = _chunk_of(event.data)
+        except ValueError:
+            if event.name != b"error":
+                raise
+            self.failure = failure_told(self._channel, event.data)
+            return []
+        self._add_reports(chunk)
+        self.failure = failure_in(self._channel, chunk, event=event.name)
+        if self.failure is None:
+            self._add_choices(chunk, "delta")
+        return self._parts
+
+    def read_whole(self, body: bytes) -> list[AnswerPart]:
+        """See ``AnswerReader``."""
+        self._parts, self.choices = [], []
+        try:
+            self.opened = answer = rawjson.fields(body.strip().removeprefix(b"\xef\xbb\xbf"))
         except ValueError as error:
             raise no_answer(body, self._channel) from error
-        yield from self._reports(answer)
-        choices = answer.get("choices", NULL)
-        if rawjson.is_null(choices) or not rawjson.items(choices):
-            failure = failure_in(self._channel, answer)
-            raise no_answer(body, self._channel) if failure is None else AttemptFailed(failure)
-        self.default_word = "stop"
-        yield from self._choices(answer, "message")
+        self._add_reports(answer)
+        if self._add_choices(answer, "message"):
+            self.default_word = "stop"
+            return self._parts
+        self.failure = failure_in(self._channel, answer)
+        if self.failure is None:
+            raise no_answer(body, self._channel)
+        return self._parts
 
-    def _reports(self, chunk: Fields) -> Iterator[AnswerPart]:
-        found = {name: chunk[name] for name in _REPORTS if name in chunk and not rawjson.is_null(chunk[name])}
-        if not rawjson.is_null(chunk.get("choices")) and b'"usage"' in bytes(chunk["choices"]):
+    def forget(self) -> None:
+        """Keep nothing of what was read last."""
+        self.opened, self.choices, self._parts = {}, [], []
+
+    def _add_reports(self, chunk: Fields) -> None:
+        found: Fields = {}
+        if not chunk.keys() <= _BARE:
+            found = {name: chunk[name] for name in _REPORTS if name in chunk and chunk[name] != NULL}
+            self._sources = next(
+                (chunk[name].copy() for name in _SOURCES if chunk.get(name, NULL) != NULL), self._sources
+            )
+        if "choices" in chunk and b'"usage"' in bytes(chunk["choices"]):
             found["choices"] = chunk["choices"]  # Moonshot's place
         if found:
             self._reported = self._reported or "usage" in found or "x_groq" in found
-            yield UsageSeen(found)
-        for name in _SOURCES:
-            if not rawjson.is_null(chunk.get(name)):
-                self._sources = chunk[name].copy()
+            self._parts.append(UsageSeen(found))
 
-    def _choices(self, chunk: Fields, holder: str) -> Iterator[AnswerPart]:
+    def _add_choices(self, chunk: Fields, holder: str) -> bool:
+        """Whether there are any."""
         raw = chunk.get("choices", NULL)
-        choices = [] if rawjson.is_null(raw) else rawjson.objects(raw)
-        if choices:
-            yield UpstreamNamed(upstream_id(chunk, self._order.screen))
-        for position, choice in enumerate(choices):
-            given = rawjson.value(choice.get("index"))
-            index = given if type(given) is int else position
-            message = choice.get(holder, NULL)
-            if rawjson.is_null(message):
-                message = choice.get("message", NULL)
-            if not rawjson.is_null(message):
-                yield from self._message(rawjson.fields(message), choice, index, holder)
-            word = rawjson.value(choice.get("finish_reason"))
+        choices = [] if raw == NULL else rawjson.objects(raw)
+        if choices and not self._name:
+            self._name = upstream_id(chunk, self._order.screen)
+        for position, fields in enumerate(choices):
+            given = rawjson.value(fields.get("index"))
+            choice = _open(fields, given if type(given) is int else position, holder)
+            self.choices.append(choice)
+            if choice.index not in self._begun:
+                self._begun.add(choice.index)
+                self._parts.append(UpstreamNamed(self._name, choice=choice.index))
+            self._add_message(choice)
+            word = rawjson.value(fields.get("finish_reason"))
             if isinstance(word, str) and word:
-                yield from self._cite(index)
-                hit = rawjson.maybe(choice.get("stop_reason"))  # vLLM's
-                yield StopWord(word, index, hit if isinstance(hit, str) else None)
-            elif holder == "message":
-                yield from self._cite(index)
-                yield StopWord("stop", index)
+                self._cite(choice.index)
+                hit = rawjson.maybe(fields.get("stop_reason"))  # vLLM's
+                self._parts.append(StopWord(word, choice.index, hit if isinstance(hit, str) else None))
+            elif choice.whole:
+                self._cite(choice.index)
+                self._parts.append(StopWord("stop", choice.index))
+        return bool(choices)
 
-    def _message(self, message: Fields, choice: Fields, index: int, holder: str) -> Iterator[AnswerPart]:
-        normalize_texts(message)
-        for name in ("reasoning_content", "reasoning"):
-            if piece := _text(message.get(name)):
-                yield ReasoningPiece(piece, index)
+    def _add_message(self, choice: OpenedChoice) -> None:
+        message, index, add = choice.message, choice.index, self._parts.append
+        for name in _REASONING:
+            if name in message and (piece := _text(message[name])):
+                add(ReasoningPiece(piece, index))
                 break
-        for block in _list(message.get("thinking_blocks")):
-            yield ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([block])), index)
-        if piece := _text(message.get("content")):
-            yield TextPiece(piece, _logprobs(choice.get("logprobs", NULL)), index)
-        if piece := _text(message.get("refusal")):
-            yield RefusalPiece(piece, index)
-        for image in _list(message.get("images")):
-            if (medium := _image(image, index)) is not None:
-                yield medium
-        yield from _audio(message.get("audio"), index)
-        for annotation in _list(message.get("annotations")):
+        for block in items_in(message.get("thinking_blocks")):
+            add(ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([block])), index))
+        if "content" in message and (piece := _text(message["content"])):
+            add(TextPiece(piece, _logprobs(choice.fields.get("logprobs", NULL)), index))
+        if "refusal" in message and (piece := _text(message["refusal"])):
+            add(RefusalPiece(piece, index))
+        if not message.keys() <= _USUAL:
+            self._add_extras(message, index)
+        numbered = choice.whole or len(choice.calls) > 1
+        for place, call in enumerate(choice.calls):
+            add(part_of(call, index, place if numbered else None))
+
+    def _add_extras(self, message: Fields, index: int) -> None:
+        """What is not in every message."""
+        self._parts += media_in(message, index)
+        for annotation in items_in(message.get("annotations")):
             if (citation := url_citation(annotation)) is not None:
                 self._cited = True
-                yield msgspec.structs.replace(citation, choice=index)
-        yield from _calls(message, index, whole=holder == "message")
+                self._parts.append(msgspec.structs.replace(citation, choice=index))
 
-    def _cite(self, index: int) -> Iterator[AnswerPart]:
+    def _cite(self, index: int) -> None:
         """The sources that came beside the choices, unless the text named them itself."""
         if self._sources is None or self._cited:
             return
         self._cited = True
-        for source in _list(self._sources):
+        for source in items_in(self._sources):
             found = {"url": source} if isinstance(source, str) else source
             if (citation := url_citation(found)) is not None:
-                yield msgspec.structs.replace(citation, choice=index)
+                self._parts.append(msgspec.structs.replace(citation, choice=index))
 
 
 def _text_in(event: bytes) -> bytes | None:
@@ -238,14 +292,37 @@ def _chunk_of(data: bytes) -> Fields:
     return rawjson.fields(data)
 
 
-def _calls(message: Fields, index: int, *, whole: bool) -> Iterator[AnswerPart]:
-    raw = message.get("tool_calls")
-    calls = [] if rawjson.is_null(raw) or raw is None else deltas_of(raw)
-    for position, (call, place) in enumerate(calls):
-        yield part_of(call, index, position if whole else place)
-    legacy = message.get("function_call")
-    if not calls and legacy is not None and not rawjson.is_null(legacy):
-        yield part_of({"function": legacy}, index, 0)
+def _open(fields: Fields, index: int, holder: str) -> OpenedChoice:
+    """The choice. Raises ValueError if it is none."""
+    whole = holder == "message"
+    raw = fields.get(holder, NULL)
+    if raw == NULL and not whole:
+        raw = fields.pop("message", NULL)
+    if raw == NULL and whole and not _is_withheld(fields):
+        raise ValueError("a choice has no message")
+    message = {} if raw == NULL else rawjson.fields(raw)
+    normalize_texts(message)
+    calls: list[Fields] = []
+    if (raw := message.get("tool_calls", NULL)) != NULL:
+        calls = calls_of(raw)
+    elif (raw := message.get("function_call", NULL)) != NULL:
+        calls = [{"function": raw}]
+    return OpenedChoice(index, fields, message, calls, whole)
+
+
+def _is_withheld(choice: Fields) -> bool:
+    """Whether a filter took the message (Azure)."""
+    word = rawjson.value(choice.get("finish_reason"))
+    return isinstance(word, str) and finish_reason(word, tools=False) == "content_filter"
+
+
+def upstream_id(answer: Fields, screen: Screen) -> str:
+    """The id the upstream gave, made harmless and cut to ``ID_LIMIT``; empty if there is none, or it shows a secret."""
+    found = rawjson.value(answer.get("id"))
+    if not isinstance(found, str) or screen.shows(found):
+        return ""
+    harmless = len(found) <= ID_LIMIT and found.isascii() and found.isprintable()
+    return found if harmless else plain(found, ID_LIMIT)
 
 
 def _text(raw: msgspec.Raw | None) -> bytes:
@@ -258,11 +335,6 @@ def _text(raw: msgspec.Raw | None) -> bytes:
     return data if data != b'""' else b""
 
 
-def _list(raw: msgspec.Raw | None) -> list[Any]:
-    found = rawjson.maybe(raw)
-    return found if isinstance(found, list) else []
-
-
 def _logprobs(raw: msgspec.Raw) -> bytes:
     """The probabilities of the text's tokens, a JSON array that is not empty; else nothing."""
     if rawjson.is_null(raw):
@@ -272,25 +344,3 @@ def _logprobs(raw: msgspec.Raw) -> bytes:
         return bytes(content) if rawjson.items(content) else b""
     except ValueError:
         return b""
-
-
-def _image(found: Any, index: int) -> Medium | None:
-    """OpenRouter's: ``{"type": "image_url", "image_url": {"url": ...}}``."""
-    holder = found.get("image_url") if isinstance(found, dict) else None
-    url = holder.get("url") if isinstance(holder, dict) else holder
-    return medium_of(url, index) if isinstance(url, str) and url else None
-
-
-def medium_of(url: str, choice: int = 0) -> Medium:
-    """The image behind an address, or in a data URL."""
-    head, comma, data = url.partition(",")
-    if comma and head.startswith("data:") and head.endswith(";base64"):
-        return Medium(head.removeprefix("data:").removesuffix(";base64"), data, choice=choice)
-    return Medium("image", url=url, choice=choice)
-
-
-def _audio(raw: msgspec.Raw | None, index: int) -> Iterable[AnswerPart]:
-    """OpenAI's speech: clients of other APIs get its transcript."""
-    found = rawjson.maybe(raw)
-    transcript = found.get("transcript") if isinstance(found, dict) else None
-    return [TextPiece(rawjson.encode(transcript), b"", index)] if isinstance(transcript, str) and transcript else []

@@ -11,7 +11,7 @@ forgets; another thread may recall at any moment, so no step may depend on the o
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -21,7 +21,6 @@ from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerEvent,
     AnswerFinished,
-    AnswerPart,
     ArgumentsPiece,
     ReasoningPiece,
     ToolCallBegan,
@@ -29,11 +28,8 @@ from gateway.domain.answer import (
 from gateway.domain.channel import Channel
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.domain.rawjson import Fields
-from gateway.domain.sse import BLANK, SSEEvent
-from gateway.upstream.adapter import Order, WholeAnswer
-from gateway.upstream.answer_state import AnswerState
+from gateway.upstream.adapter import Order
 from gateway.upstream.openai.reader import ChatReader
-from gateway.upstream.openai.stream import ChatStream
 from gateway.upstream.translate.tool_names import Signatures, call_ids
 
 ENTRIES = 2048
@@ -47,7 +43,6 @@ MOST_IDS = 65_536
 
 _EMPTY = msgspec.Raw(b'""')
 _ASSISTANT = b'"assistant"'
-_SIGNS = (b'"reasoning_content"', b'"tool_calls"')
 
 
 class _Function(msgspec.Struct):
@@ -193,6 +188,8 @@ class ReasoningNotes:
 class ReasoningReader(ChatReader):
     """A reader whose answers' reasoning is remembered before the client can call again."""
 
+    watches = True
+
     def __init__(self, order: Order, channel: Channel, memory: ReasoningMemory) -> None:
         super().__init__(order, channel)
         self._notes = ReasoningNotes(memory, order.owner)
@@ -200,50 +197,3 @@ class ReasoningReader(ChatReader):
     def watch(self, event: AnswerEvent) -> None:
         """See ``AnswerReader``."""
         self._notes.watch(event)
-
-
-class ReasoningStream(ChatStream):
-    """The same of chat completions that pass nearly as they came."""
-
-    def __init__(self, order: Order, channel: Channel, memory: ReasoningMemory) -> None:
-        super().__init__(order, channel)
-        self._notes = ReasoningNotes(memory, order.owner)
-        self._reader = ChatReader(order, channel)
-        self._state = AnswerState(order, all_choices=True)
-
-    def feed(self, data: bytes) -> bytes:
-        """See ``adapter.AnswerStream``."""
-        out = super().feed(data)
-        self._note(out)
-        return out
-
-    def end(self) -> bytes:
-        """See ``adapter.AnswerStream``."""
-        out = super().end()
-        self._note(out)
-        return out
-
-    def _note(self, out: bytes) -> None:
-        for part in out.split(BLANK):
-            if any(sign in part for sign in _SIGNS):
-                self._watch(self._reader.read(SSEEvent(part.removeprefix(b"data: "))))
-        if self.finished:
-            for event in self._state.conclude("stop"):
-                self._notes.watch(event)
-
-    def _watch(self, parts: Iterable[AnswerPart]) -> None:
-        for part in parts:
-            for event in self._state.take(part):
-                self._notes.watch(event)
-
-
-def remember_reasoning(whole: WholeAnswer, order: Order, channel: Channel, memory: ReasoningMemory) -> WholeAnswer:
-    """The answer, whose reasoning is remembered."""
-    if any(sign in whole.body for sign in _SIGNS):
-        notes, state = ReasoningNotes(memory, order.owner), AnswerState(order, all_choices=True)
-        for part in ChatReader(order, channel).read_whole(whole.body):
-            for event in state.take(part):
-                notes.watch(event)
-        for event in state.conclude():
-            notes.watch(event)
-    return whole

@@ -19,6 +19,7 @@ from gateway.domain.errors import (
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest
 from gateway.inbound.chat.api import CHAT, error_object
+from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -40,7 +41,7 @@ def test_an_order_has_the_request_and_the_names_of_its_answer() -> None:
 def test_answers_of_a_dialect_that_is_this_api_pass_and_others_are_rendered() -> None:
     openai, request = OpenAIDialect(), order()
     plan = CHAT.plan(request, channel(), openai, lacking=False)
-    assert (plan.adapter, plan.order, plan.native) == (openai, request, True)
+    assert (type(plan.adapter), plan.order, plan.native) == (NativeChat, request, True)
     plan = CHAT.plan(request, channel(dialect=Dialect.GEMINI), GeminiDialect(Signatures()), lacking=False)
     assert (type(plan.adapter), plan.native) == (RenderingAdapter, False)
     assert plan.order.conversation is not None

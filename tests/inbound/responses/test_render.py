@@ -8,10 +8,10 @@ from openai.types.responses import Response
 
 from gateway.domain.answer import SealKind
 from gateway.domain.channel import Dialect, ServedModel
+from gateway.inbound.chat.render import DONE
 from gateway.inbound.sealed import unwrap
 from gateway.upstream.dialects import adapter
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.openai.stream import DONE
 from tests.cases import streams as chat
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini

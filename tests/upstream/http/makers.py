@@ -9,11 +9,11 @@ from functools import partial
 import msgspec
 
 from gateway.domain.channel import Timeouts
+from gateway.inbound.chat.native import NativeChatStream
 from gateway.upstream.adapter import PreparedRequest
 from gateway.upstream.http.parser import WireAnswer
 from gateway.upstream.http.pool import Pool
 from gateway.upstream.http.reply import HttpReply
-from gateway.upstream.openai.stream import ChatStream
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.wire import PATIENCE_S, Gone, Socket
 from tests.upstream.makers import channel
@@ -66,7 +66,7 @@ class Asker:
             await self._pool.close()
 
 
-async def drain(answer: HttpReply, into: ChatStream) -> None:
+async def drain(answer: HttpReply, into: NativeChatStream) -> None:
     """Feed all that comes."""
     async for data in answer.chunks(into):
         into.feed(data)

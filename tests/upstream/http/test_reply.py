@@ -13,12 +13,11 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.upstream.adapter import AttemptFailed, UnlimitedMemory
 from gateway.upstream.http.reply import LINGER_S, DeadlineTimer, HttpReply
-from gateway.upstream.openai.stream import ChatStream
 from tests.fakes.clock import skip
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import chunk, cut, delta, event, reply, story, stream, stream_bytes
 from tests.upstream.http.makers import Asker, drain
-from tests.upstream.makers import attempt_fails, channel, order
+from tests.upstream.makers import attempt_fails, native_stream
 
 K = FailureKind
 
@@ -98,7 +97,7 @@ async def test_a_stream_whose_reader_was_away_is_not_too_slow(ask: Asker) -> Non
         await exchange.piece(event(story()[-1])[7:] + b"data: [DONE]\n\n")
         await exchange.finish()
 
-    answer, up = await ask(script, idle=0.3), ChatStream(order(), channel())
+    answer, up = await ask(script, idle=0.3), native_stream()
     chunks = answer.chunks(up)
     up.feed(await anext(chunks))
     await asyncio.sleep(0.6)
@@ -238,7 +237,7 @@ async def test_a_released_connection_is_closed_if_the_rest_does_not_come(ask: As
 @pytest.mark.parametrize("fault", ["reset", "close", "chunk"])
 async def test_a_break_before_the_first_event_is_a_failure(ask: Asker, fault: str) -> None:
     answer = await ask(_broken(fault, b": wait\n\n"))
-    up = ChatStream(order(), channel())
+    up = native_stream()
     with attempt_fails() as caught:
         await drain(answer, up)
     assert caught.value.sent
@@ -247,7 +246,7 @@ async def test_a_break_before_the_first_event_is_a_failure(ask: Asker, fault: st
 @pytest.mark.parametrize("fault", ["reset", "close", "chunk"])
 async def test_a_break_after_it_ends_the_events(ask: Asker, fault: str) -> None:
     answer = await ask(_broken(fault, event(chunk(delta("Hi")))))
-    up = ChatStream(order(), channel())
+    up = native_stream()
     await drain(answer, up)
     up.end()
     assert (up.failure and up.failure.code) == "upstream_stream_truncated"
@@ -262,7 +261,7 @@ async def test_a_body_that_trickles_is_cut_at_the_total_deadline(ask: Asker) -> 
 
 
 async def _late(ask: Asker, script: Script, **deadlines: float) -> str:
-    answer, up = await ask(script, **deadlines), ChatStream(order(), channel())
+    answer, up = await ask(script, **deadlines), native_stream()
     with attempt_fails() as caught:
         await drain(answer, up)
     assert (caught.value.kind, caught.value.code) == (K.SLOW, "upstream_timeout")
@@ -287,14 +286,14 @@ async def test_comments_hold_the_idle_deadline_off_but_not_for_ever(ask: Asker) 
 
 
 async def test_events_in_time_are_not_silence(ask: Asker) -> None:
-    answer, up = await ask(_paced, idle=0.3, head=0.3), ChatStream(order(), channel())
+    answer, up = await ask(_paced, idle=0.3, head=0.3), native_stream()
     await drain(answer, up)
     up.end()
     assert up.finished
 
 
 async def test_time_the_reader_takes_is_not_the_upstreams(ask: Asker) -> None:
-    answer, up = await ask(stream(*story("Hi"), done=True), idle=0.1, head=0.1), ChatStream(order(), channel())
+    answer, up = await ask(stream(*story("Hi"), done=True), idle=0.1, head=0.1), native_stream()
     async for data in answer.chunks(up):
         up.feed(data)
         await asyncio.sleep(0.3)

@@ -7,7 +7,7 @@ from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.cases.streams import GOOD
 from tests.fakes.replies import choice, dumps, whole
-from tests.upstream.makers import SERVED, channel, order
+from tests.upstream.makers import SERVED, as_chat, channel, order
 
 DIALECT = OpenAIDialect()
 
@@ -17,16 +17,16 @@ def test_a_request_is_prepared() -> None:
 
 
 def test_a_plain_answer_is_read() -> None:
-    assert DIALECT.whole(dumps(whole("m", choice("Hi"))), order(), channel()).finish == "stop"
+    assert as_chat(DIALECT).whole(dumps(whole("m", choice("Hi"))), order(), channel()).finish == "stop"
 
 
 def test_a_stream_is_assembled() -> None:
-    body = DIALECT.whole(GOOD, order(), channel()).body
+    body = as_chat(DIALECT).whole(GOOD, order(), channel()).body
     assert json.loads(body)["choices"][0]["message"]["content"] == "Hi there"
 
 
 def test_a_stream_is_followed() -> None:
-    stream = DIALECT.stream(order(), channel())
+    stream = as_chat(DIALECT).stream(order(), channel())
     stream.feed(GOOD)
     assert stream.finished
 

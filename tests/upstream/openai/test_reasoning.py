@@ -13,7 +13,7 @@ from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reasoning import CallKey, ReasoningMemory
 from tests.cases.conversations import call
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage, whole
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import as_chat, channel, order
 
 UP = channel("https://api.deepseek.com")
 HI = {"role": "user", "content": "Look."}
@@ -27,7 +27,7 @@ def _order(*messages: Any, owner: str = "tok_1", **fields: Any) -> Any:
 
 
 def _stream(dialect: OpenAIDialect, *chunks: Any, owner: str = "tok_1", step: int = 50) -> None:
-    stream = dialect.stream(_order(HI, owner=owner, stream=True), UP)
+    stream = as_chat(dialect).stream(_order(HI, owner=owner, stream=True), UP)
     data = b"".join(map(event, chunks)) + DONE
     for start in range(0, len(data), step):
         stream.feed(data[start : start + step])
@@ -68,7 +68,7 @@ def test_what_a_stream_brought_before_a_call_goes_back() -> None:
 def test_what_a_plain_answer_brought_goes_back() -> None:
     dialect = OpenAIDialect()
     said = choice(None, finish="tool_calls", reasoning_content="Hm", tool_calls=CALLED["tool_calls"])
-    dialect.whole(dumps(whole("m", said, spent=usage())), _order(HI), UP)
+    as_chat(dialect).whole(dumps(whole("m", said, spent=usage())), _order(HI), UP)
     assert _back(dialect, HI, CALLED, RESULT) == ["Hm"]
 
 

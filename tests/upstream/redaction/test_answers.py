@@ -7,11 +7,10 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.upstream.adapter import Order
-from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.redaction.answers import LONG, Screen
 from gateway.upstream.redaction.search import needles
 from tests.fakes.replies import choice, chunk, delta, dumps, event, usage, whole
-from tests.upstream.makers import channel, order
+from tests.upstream.makers import channel, native_stream, native_whole, order
 from tests.upstream.redaction.test_search import WRITTEN
 
 KEY = "sk-proj-Ab3/dE+fG=hIjKlMnOpQrStUvWxYz0123456789"
@@ -66,7 +65,7 @@ def test_other_headers_are_not(value: str) -> None:
 def test_a_plain_answer_shows_no_secret_beside_its_content() -> None:
     said = choice(f"the key is {KEY}", finish="stop")
     doc = whole("m", {**said, "note": KEY}, id=f"x-{KEY}", spent=usage(), system_fingerprint=KEY, provider={"a": [KEY]})
-    found = OpenAIDialect().whole(dumps(doc), ask(), channel())
+    found = native_whole(dumps(doc), ask(), channel())
     answer = json.loads(found.body)
     assert (found.upstream_id, answer["id"]) == ("", "chatcmpl-ours")
     assert (answer["system_fingerprint"], answer["provider"]) == ("…", {"a": ["…"]})
@@ -77,11 +76,11 @@ def test_a_plain_answer_shows_no_secret_beside_its_content() -> None:
 def test_a_field_whose_name_shows_a_secret_is_left_out(name: str) -> None:
     said = {**choice("Hi", finish="stop"), name: 1}
     doc = {**whole("m", said, spent=usage()), name: [1], "note": 2}
-    answer = OpenAIDialect().whole(dumps(doc), ask(), channel())
+    answer = native_whole(dumps(doc), ask(), channel())
     assert b"hunter2!x" not in answer.body
     assert KEY[4:30].encode() not in answer.body
     assert json.loads(answer.body)["note"] == 2
-    stream = OpenAIDialect().stream(ask(), channel())
+    stream = native_stream(ask(), channel())
     out = stream.feed(event({**chunk({**delta("Hi"), name: 1}), name: 1, "note": 2}))
     assert json.loads(out.partition(b": ")[2])["note"] == 2
     assert name.encode() not in out
@@ -91,23 +90,23 @@ def test_a_field_whose_name_shows_a_secret_is_left_out(name: str) -> None:
 def test_usage_shows_no_secret(name: str) -> None:
     report = {**usage(), "note": WRITTEN[name](KEY)}
     for body in (dumps(whole("m", spent=report)), json.dumps(whole("m", spent=report), ensure_ascii=False).encode()):
-        answer = json.loads(OpenAIDialect().whole(body, ask(), channel()).body)
+        answer = json.loads(native_whole(body, ask(), channel()).body)
         assert "note" not in answer["usage"]
 
 
 @pytest.mark.parametrize("field", ["system_fingerprint", "provider", "service_tier"])
 def test_a_field_of_an_otherwise_regular_answer(field: str) -> None:
     doc = whole("m", spent=usage(), **{field: KEY[4:30]})
-    assert json.loads(OpenAIDialect().whole(dumps(doc), ask(), channel()).body)[field] == "…"
+    assert json.loads(native_whole(dumps(doc), ask(), channel()).body)[field] == "…"
 
 
 def test_an_answer_without_any_secret_is_passed_on_as_it_came() -> None:
     body = dumps(whole("m", choice(KEY), spent=usage(), system_fingerprint="fp_1234567890", service_tier="default"))
-    assert OpenAIDialect().whole(body, ask(), channel()).body == body
+    assert native_whole(body, ask(), channel()).body == body
 
 
 def test_a_stream_shows_no_secret_beside_its_content() -> None:
-    stream = OpenAIDialect().stream(ask(), channel())
+    stream = native_stream(ask(), channel())
     docs = [
         chunk(delta("Hi", role="assistant"), id=KEY, system_fingerprint=KEY),
         *(chunk(delta(KEY), id=KEY, system_fingerprint=KEY) for _ in range(5)),

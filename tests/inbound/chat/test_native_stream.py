@@ -2,26 +2,27 @@
 
 import json
 import tracemalloc
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.domain.sse import is_stream
 from gateway.domain.usage import Usage, UsageSource
+from gateway.inbound.chat.native import NativeChatStream
 from gateway.upstream.adapter import as_object
-from gateway.upstream.openai.completion import read_whole
-from gateway.upstream.openai.stream import ChatStream, assemble
-from tests.cases.answers import chunks_in, said_in
+from tests.cases.answers import Answer, Doc, chunks_in, said_in
 from tests.cases.streams import DONE_AND_USAGE, GOOD, HI, ROLE, STOP, STREAMS, USAGE, Case
-from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, usage, whole
-from tests.upstream.makers import attempt_fails, channel, error_of, order
+from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage, whole
+from tests.upstream.makers import attempt_fails, error_of, native_stream, native_whole, order
 
 
-def _stream(*, include_usage: bool = False, model: str = "m") -> ChatStream:
-    return ChatStream(order(model=model, include_usage=include_usage), channel())
+def _stream(*, include_usage: bool = False, model: str = "m") -> NativeChatStream:
+    return native_stream(order(model=model, include_usage=include_usage))
 
 
-def _fed(data: bytes, size: int) -> tuple[ChatStream, bytes]:
+def _fed(data: bytes, size: int) -> tuple[NativeChatStream, bytes]:
     stream = _stream()
     out = [stream.feed(data[start : start + size]) for start in range(0, len(data), size)]
     return stream, b"".join(out) + stream.end()
@@ -70,7 +71,7 @@ def test_split_into_pieces_is_the_same(case: Case, size: int) -> None:
 def test_templates_change_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     with_templates = _outcome(case.came)
     stream, _ = _fed(case.came, len(case.came) or 1)
-    monkeypatch.setattr("gateway.upstream.openai.stream.LESSONS", 0)
+    monkeypatch.setattr("gateway.inbound.chat.native.LESSONS", 0)
     assert _outcome(case.came) == with_templates
     plain, _ = _fed(case.came, len(case.came) or 1)
     assert (plain.events, plain.comments) == (stream.events, stream.comments)
@@ -254,7 +255,7 @@ def test_a_whole_answer_is_not_kept_once_it_was_sent() -> None:
     assert most < 2.8 * size
 
 
-def test_pieces_of_a_whole_answer_become_chunks() -> None:
+def test_a_whole_answer_in_pieces_becomes_chunks() -> None:
     stream, out = _fed(dumps(whole("m", choice("Hi"))), 10)
     assert (len(chunks_in(out)), stream.finished, stream.marks) == (2, True, ())
 
@@ -267,7 +268,7 @@ def test_a_body_that_is_not_an_answer_fails() -> None:
 
 @pytest.mark.parametrize("case", [case for case in STREAMS if not case.error], ids=lambda case: case.name)
 def test_says_what_the_stream_said(case: Case) -> None:
-    whole = assemble(case.came, order(), channel())
+    whole = native_whole(case.came)
     choices = json.loads(whole.body)["choices"]
     assert {c["index"]: c["message"]["content"] or "" for c in choices} == {
         i: _joined(t) for i, t in case.said.text.items()
@@ -279,13 +280,15 @@ def test_says_what_the_stream_said(case: Case) -> None:
         for call in c["message"].get("tool_calls", [])
     ]
     assert calls == case.said.calls.get(0, [])
-    assert read_whole(whole.body, order(), channel()).body == whole.body
+    assert native_whole(whole.body).body == whole.body
 
 
-@pytest.mark.parametrize("case", [case for case in STREAMS if case.error], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in STREAMS if case.error and is_stream(case.came)], ids=lambda case: case.name
+)
 def test_fails_as_the_stream_failed(case: Case) -> None:
     with attempt_fails() as caught:
-        assemble(case.came, order(), channel())
+        native_whole(case.came)
     assert caught.value.code == case.error
 
 
@@ -294,7 +297,7 @@ def test_the_events_of_a_large_answer_are_not_all_there_at_once() -> None:
     came = b"".join([ROLE, *parts, STOP, DONE])
     tracemalloc.start()
     try:
-        answer = assemble(came, order(), channel())
+        answer = native_whole(came)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -303,17 +306,168 @@ def test_the_events_of_a_large_answer_are_not_all_there_at_once() -> None:
 
 
 def test_usage_is_kept() -> None:
-    whole = assemble(DONE_AND_USAGE, order(), channel())
+    whole = native_whole(DONE_AND_USAGE)
     assert whole.reported == Usage(input=9, output=2, source=UsageSource.REPORTED)
     assert json.loads(whole.body)["usage"]["total_tokens"] == 11
 
 
 def test_logprobs_are_joined() -> None:
     events = GOOD.replace(b'"logprobs":null', b'"logprobs":{"content":[{"token":"x"}]}')
-    (choice,) = json.loads(assemble(events, order(), channel()).body)["choices"]
+    (choice,) = json.loads(native_whole(events).body)["choices"]
     assert len(choice["logprobs"]["content"]) == 4
 
 
 def _joined(text: str) -> str:
     """Halves of a character that came apart are one again."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+MESSAGE_CALL = {name: value for name, value in tool_call(0, "a", "f", '{"x":1}').items() if name != "index"}
+
+
+def _told(answer: object) -> tuple[NativeChatStream, list[Doc]]:
+    """A whole answer that came where a stream was requested."""
+    stream, out = _fed(dumps(answer), 1 << 20)
+    return stream, chunks_in(out)
+
+
+def test_a_whole_answer_with_several_choices_becomes_a_stream() -> None:
+    answer = whole("m", choice("a"), choice("b", index=1, finish="length"), spent=usage(9, 2))
+    stream, out = _fed(dumps(answer), 1 << 20)
+    said = said_in(out)
+    assert (said.text, said.finish) == ({0: "a", 1: "b"}, {0: "stop", 1: "length"})
+    assert (stream.reported and stream.reported.total) == 11
+
+
+def test_fields_of_a_whole_answer_that_are_not_known_come_along() -> None:
+    answer = whole("m", {**choice("a", odd=1), "logprobs": {"content": []}}, service_tier="x")
+    first = _told(answer)[1][0]
+    (told,) = first["choices"]
+    assert (first["service_tier"], told["delta"]["odd"], told["logprobs"]) == ("x", 1, {"content": []})
+
+
+def test_a_long_answer_is_sent_in_pieces_and_its_thoughts_first() -> None:
+    thought, spoken = "t" * (2 * 32768 + 5), "s" * (3 * 32768)
+    answer = whole("m", choice(spoken, reasoning_content=thought, tool_calls=[MESSAGE_CALL], finish="tool_calls"))
+    stream, out = _fed(dumps(answer), 1 << 20)
+    expected = Answer({0: spoken}, {0: thought}, {0: [("a", "f", '{"x":1}')]}, {0: "tool_calls"})
+    assert (said_in(out), stream.finished) == (expected, True)
+    assert max(map(len, out.split(b"\n\n"))) < 33_200
+    assert out.index(b'"content":"s') > out.rindex(b'"reasoning_content":"t')
+
+
+def test_a_chunk_without_choices_is_nothing_for_the_client() -> None:
+    stream = _stream()
+    for doc in (chunk(), {"choices": None}, {}, chunk(usage=usage(9, 2))):
+        assert stream.feed(event(doc)) == b""
+    assert stream.started is False
+
+
+def test_the_head_is_fixed_by_the_first_chunk() -> None:
+    stream = _stream(model="mine")
+    (doc,) = chunks_in(stream.feed(ROLE) and stream.feed(event(chunk(delta("x"), id="b", model="b", created=5))))
+    assert (doc["id"], doc["model"], doc["created"]) == ("chatcmpl-1", "mine", 1_763_500_000)
+
+
+@pytest.mark.parametrize("more", [{"timings": {}}, {"x_groq": {}}, {"usage": usage(9, 2)}])
+def test_figures_are_seen_in_each_of_many_chunks(more: Doc) -> None:
+    stream = _stream()
+    out = stream.feed(ROLE + event(chunk(delta("x"), **more)) * 3)
+    assert (b'"usage"' in out, said_in(out).text) == (False, {0: "xxx"})
+
+
+def test_a_stream_that_is_cut_short_ends_what_is_open() -> None:
+    stream = _stream()
+    stream.feed(ROLE + event(chunk(delta("", index=1, finish="stop"))))
+    (last,) = chunks_in(stream.cut_short())
+    assert (last["id"], last["choices"][0]["index"], last["choices"][0]["finish_reason"]) == ("chatcmpl-1", 0, "length")
+
+
+def test_a_usage_chunk_can_come_alone() -> None:
+    (doc,) = chunks_in(_stream(include_usage=True).tail(Usage(input=1, output=2), estimated=True))
+    assert (doc["id"], doc["created"], doc["choices"], doc["usage"]["total_tokens"]) == ("chatcmpl-ours", 77, [], 3)
+
+
+@pytest.mark.parametrize(
+    "doc",
+    [
+        {"choices": 5},
+        {"choices": [1]},
+        {"choices": [{"delta": 1}]},
+        chunk({"index": 0, "delta": {"content": 5}}),
+        chunk(delta(reasoning={})),
+        chunk(delta(tool_calls={})),
+        chunk(delta(refusal=["x"])),
+    ],
+)
+def test_what_is_not_a_chunk_is_left_out_once(doc: object) -> None:
+    stream = _stream()
+    out = stream.feed(ROLE + HI + event(doc) + HI)
+    assert (said_in(out).text, stream.marks) == ({0: "HiHi"}, ("bad_chunks=1",))
+
+
+def test_a_legacy_call_passes_and_is_counted() -> None:
+    stream = _stream()
+    call = {"name": "f", "arguments": "{}"}
+    out = stream.feed(ROLE + event(chunk(delta(function_call=call))) + event(chunk(delta(finish="function_call"))))
+    deltas = [doc["choices"][0] for doc in chunks_in(out)]
+    assert (deltas[1]["delta"], deltas[2]["finish_reason"]) == ({"function_call": call}, "function_call")
+    assert (stream.tally.empty, stream.finish) == (False, "function_call")
+
+
+def test_text_after_the_end_passes_and_nothing_else_does() -> None:
+    stream = _stream()
+    stream.feed(ROLE + STOP)
+    (doc,) = chunks_in(stream.feed(HI))
+    assert (doc["choices"][0]["delta"], stream.feed(event(chunk(delta(""))))) == ({"content": "Hi"}, b"")
+
+
+@pytest.mark.parametrize(
+    ("word", "calls", "reason"),
+    [
+        ("stop", False, "stop"),
+        ("stop", True, "tool_calls"),
+        ("eos", True, "tool_calls"),
+        ("end_turn", False, "stop"),
+        ("max_tokens", False, "length"),
+        ("model_length", True, "length"),
+        ("content_filter", True, "content_filter"),
+        ("function_call", False, "function_call"),
+        ("tool_calls", False, "tool_calls"),
+    ],
+)
+def test_the_clients_words_stay_and_others_become_theirs(word: str, reason: str, *, calls: bool) -> None:
+    call = event(chunk(delta(tool_calls=[tool_call(0, "a", "f", "{}")]))) if calls else b""
+    assert said_in(_stream().feed(ROLE + call + event(chunk(delta(finish=word))))).finish == {0: reason}
+
+
+@pytest.mark.parametrize(
+    ("given", "even"),
+    [
+        ({"content": []}, {"content": ""}),
+        ({"content": ["Hi", 5, None, {"type": "image"}]}, {"content": "Hi"}),
+        ({"content": [{"type": "thinking", "thinking": "hm"}]}, {"content": None, "reasoning_content": "hm"}),
+        ({"reasoning": "a", "reasoning_content": "a"}, {"reasoning_content": "a"}),
+        ({"reasoning": "a", "reasoning_content": None}, {"reasoning": "a", "reasoning_content": None}),
+    ],
+)
+def test_content_is_text_and_reasoning_has_one_name(given: Doc, even: Doc) -> None:
+    stream = _stream()
+    (doc,) = chunks_in(stream.feed(ROLE) and stream.feed(event(chunk({"index": 0, "delta": given}))))
+    assert doc["choices"][0]["delta"] == even
+
+
+@pytest.mark.parametrize("id", [None, "", 5, "x" * 200, []])
+def test_an_id_that_is_none_is_made(id: Any) -> None:
+    assert chunks_in(_stream().feed(event(chunk(delta("x"), id=id))))[0]["id"] == "chatcmpl-ours"
+
+
+@pytest.mark.parametrize("created", [None, 0, -1, True, "5", 1.5])
+def test_a_time_that_is_none_is_made(created: object) -> None:
+    assert chunks_in(_stream().feed(event(chunk(delta("x"), created=created))))[0]["created"] == 77
+
+
+def test_the_upstreams_id_is_harmless() -> None:
+    stream = _stream()
+    stream.feed(event(chunk(delta("x"), id="a\x1b[31m")))
+    assert "\x1b" not in stream.upstream_id

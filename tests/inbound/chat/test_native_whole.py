@@ -3,25 +3,21 @@
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
-from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.adapter import OutputCounter, WholeAnswer, as_object
-from gateway.upstream.openai.completion import RepairedChoice, finish_of_regular, read_whole, repair, whole_of_regular
-from gateway.upstream.redaction.answers import NO_SCREEN
-from tests.fakes.replies import choice, dumps, tool_call, usage, whole
-from tests.upstream.makers import attempt_fails, channel, order
+from gateway.upstream.adapter import WholeAnswer, as_object
+from tests.fakes.replies import choice, dumps, usage, whole
+from tests.upstream.makers import attempt_fails, native_whole
 
 Doc = dict[str, Any]
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
 
 
 def _read(doc: object) -> WholeAnswer:
-    return read_whole(doc if isinstance(doc, bytes) else dumps(doc), order(model="m"), channel())
+    return native_whole(doc if isinstance(doc, bytes) else dumps(doc))
 
 
 def _body(doc: object) -> Doc:
@@ -67,7 +63,7 @@ def test_a_regular_answer_is_the_same_bytes_and_reads_as_if_it_were_opened(
     data = json.dumps(answer, ensure_ascii=False, indent=1).encode()
     found = _read(data)
     assert found.body == data
-    monkeypatch.setattr("gateway.upstream.openai.completion.whole_of_regular", lambda *_: None)
+    monkeypatch.setattr("gateway.inbound.chat.native.finish_of_regular", lambda *_: "")
     opened = _read(data)
     assert json.loads(opened.body) == answer
     assert (found.reported, found.finish, found.upstream_id, found.marks) == (
@@ -77,28 +73,6 @@ def test_a_regular_answer_is_the_same_bytes_and_reads_as_if_it_were_opened(
         opened.marks,
     )
     assert found.tally.tokens() == opened.tally.tokens()
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"model": "other"},
-        {"object": "text"},
-        {"created": 0},
-        {"id": ""},
-        {"id": "x" * 201},
-        {"id": "a\u202e"},
-        {"usage": None},
-        {"usage": usage(0, 0)},
-        {"usage": {**usage(), "total_tokens": 5}},
-        {"usage": {**usage(), "cost": 0.1}},
-        {"timings": {"prompt_n": 1}},
-        {"choices": [choice("Hi", index=3)]},
-    ],
-)
-def test_an_answer_with_something_odd_is_opened(odd: Doc) -> None:
-    data = dumps({**whole("m", choice("Hi"), spent=usage()), **odd})
-    assert whole_of_regular(data, order(model="m")) is None
 
 
 def test_the_model_is_the_one_asked_for() -> None:
@@ -224,104 +198,3 @@ def test_a_bad_response_shows_its_beginning(body: bytes, shown: str) -> None:
 
 def test_an_end_that_means_failure_is_one() -> None:
     assert _failure(whole("m", choice("x", finish="error"))).code == "upstream_error"
-
-
-MESSAGE_CALL = {name: value for name, value in tool_call(0, "a", "f", "{}").items() if name != "index"}
-
-
-def _repair(doc: dict[str, Any], tally: OutputCounter | None = None) -> tuple[RepairedChoice, dict[str, Any]]:
-    fields = rawjson.fields(dumps(doc))
-    repaired = repair(fields, 0, "seed", tally or OutputCounter(), channel())
-    found = rawjson.value(rawjson.encode(fields))
-    assert isinstance(found, dict)
-    return repaired, found
-
-
-@pytest.mark.parametrize(
-    "doc", [choice("Hi"), choice(None, tool_calls=[MESSAGE_CALL], finish="tool_calls"), choice("", refusal="no")]
-)
-def test_a_good_one_is_left_alone(doc: dict[str, Any]) -> None:
-    repaired, found = _repair(doc)
-    assert (repaired, found) == (RepairedChoice(doc["finish_reason"], changed=False), doc)
-
-
-def test_missing_parts_of_a_message_are_filled_in() -> None:
-    repaired, found = _repair({"message": {"content": "Hi"}})
-    assert repaired == RepairedChoice("stop", changed=True)
-    assert found == {"message": {"content": "Hi", "role": "assistant"}, "finish_reason": "stop", "index": 0}
-
-
-def test_the_text_is_counted() -> None:
-    tally = OutputCounter()
-    _repair(choice("Hello", reasoning="hm", tool_calls=[MESSAGE_CALL]), tally)
-    assert (tally.chars, tally.tools) == (len("Hello") + len("hm") + len("f{}"), 1)
-
-
-def test_a_legacy_call_is_counted() -> None:
-    tally = OutputCounter()
-    _repair(choice(None, function_call={"name": "f", "arguments": "{}"}), tally)
-    assert tally.chars > 2
-
-
-def test_a_failing_end_is_a_failure() -> None:
-    with attempt_fails("insufficient_system_resource"):
-        _repair(choice("x", finish="insufficient_system_resource"))
-
-
-@pytest.mark.parametrize("doc", [{}, {"message": None}, {"message": "x"}, {"message": {"tool_calls": 5}}])
-def test_what_is_not_a_choice_is_refused(doc: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        _repair(doc)
-
-
-def _finish(*choices: object, tally: OutputCounter | None = None) -> str:
-    return finish_of_regular(msgspec.Raw(dumps(list(choices))), tally or OutputCounter(), NO_SCREEN)
-
-
-@pytest.mark.parametrize(
-    "choices",
-    [
-        [choice("Hi")],
-        [choice("Hi", finish="length"), choice("x", index=1)],
-        [choice("", odd=1)],
-        [choice(None, refusal="no")],
-        [choice("Hi", reasoning_content="hm")],
-        [choice("Hi", reasoning="hm")],
-    ],
-)
-def test_regular(choices: list[dict[str, Any]]) -> None:
-    assert _finish(*choices) == choices[0]["finish_reason"]
-
-
-@pytest.mark.parametrize(
-    "doc",
-    [
-        choice("Hi", index=1),
-        choice("Hi", role="user"),
-        choice("Hi", finish="eos"),
-        choice("Hi", finish=None),
-        choice("Hi", tool_calls=[]),
-        choice("Hi", tool_calls=None),
-        choice("Hi", function_call={}),
-        choice("Hi", reasoning_content="a", reasoning="a"),
-        {"index": 0, "message": {"role": "assistant"}, "finish_reason": "stop"},
-        {"index": 0, "message": {"role": "assistant", "content": [1]}, "finish_reason": "stop"},
-        {"message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"},
-        5,
-    ],
-)
-def test_not_regular(doc: object) -> None:
-    tally = OutputCounter()
-    assert _finish(doc, tally=tally) == ""
-    assert tally.empty
-
-
-@pytest.mark.parametrize("raw", [b"[]", b"null", b'[{"index":0,"message":{"role":"assistant","content":"\\ud83d"}}]'])
-def test_odd_lists_are_not_regular(raw: bytes) -> None:
-    assert finish_of_regular(msgspec.Raw(raw), OutputCounter(), NO_SCREEN) == ""
-
-
-def test_texts_are_counted() -> None:
-    tally = OutputCounter()
-    _finish(choice("Hello", reasoning="hm"), choice("you", index=1), tally=tally)
-    assert tally.chars == len("Hello") + len("hm") + len("you")

@@ -1,0 +1,178 @@
+"""Edits of chat completions that pass nearly as they came: of each chunk, or of a whole answer, as little as is needed.
+
+Id, time and model are the same in all chunks. In each choice the role comes once and first, the finish reason once and
+last; tool calls are numbered from 0, and each is introduced exactly once: clients add up what they get. Everything else
+passes as it is.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.answer import AnswerEvent, AnswerFinished, ArgumentsPiece, Medium, ToolCallBegan
+from gateway.domain.rawjson import Fields
+from gateway.domain.sse import BLANK
+from gateway.domain.usage import Usage
+from gateway.inbound.chat.render import DONE
+from gateway.inbound.renderer import Renderer
+from gateway.upstream.adapter import Order, as_object
+from gateway.upstream.answer_state import AnswerState
+from gateway.upstream.call_book import BookedCall
+from gateway.upstream.openai.reader import ID_LIMIT, OpenedChoice
+from gateway.upstream.usage_report import UsageReports
+
+CHUNK = msgspec.Raw(b'"chat.completion.chunk"')
+COMPLETION = msgspec.Raw(b'"chat.completion"')
+Doc = dict[str, Any]
+"""A JSON object some of whose values are raw."""
+
+
+class TakenCall(msgspec.Struct, frozen=True, gc=False):
+    """A tool call, or a delta of one, as it was understood."""
+
+    call: BookedCall | None
+    """The call that it belongs to."""
+    events: list[AnswerEvent]
+    named: bool
+    """It had a name."""
+
+
+def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) -> Fields:
+    """The upstream's id and time if they are good, else the order's; the model is always the requested one."""
+    created = rawjson.value(answer.get("created"))
+    good = type(created) is int and created > 0
+    return {
+        "id": rawjson.raw(upstream_id if 0 < len(upstream_id) < ID_LIMIT else order.answer_id),
+        "object": kind,
+        "created": rawjson.raw(created if good else order.created),
+        "model": rawjson.raw(order.model),
+    }
+
+
+class ChunkEditor(Renderer):
+    """Edits the chunks of one answer."""
+
+    all_choices = native = True
+    state: AnswerState
+    """Of the answer."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._head: Fields = {}
+        """The client's id, object, created and model, fixed by the first chunk the client gets."""
+        self._begun: set[int] = set()
+        self._ended: set[int] = set()
+        self.turned = False
+        """A chunk changed how later ones are handled."""
+
+    def shows(self, medium: Medium) -> bool:
+        """See ``Renderer``: media are in the chunk."""
+        return True
+
+    def take(self, event: AnswerEvent) -> bytes:
+        """See ``Renderer``: the end of a choice that no chunk brought."""
+        if not isinstance(event, AnswerFinished) or event.choice in self._ended:
+            return b""
+        self._ended.add(event.choice)
+        choice = {"index": event.choice, "delta": {}, "logprobs": None, "finish_reason": event.reason}
+        return b"data: %b" % rawjson.encode({**self._head, "choices": [choice]}) + BLANK
+
+    def edit(self, choice: OpenedChoice, calls: Iterator[TakenCall], *, said: bool) -> bool:
+        """Edit a choice in place; False if nothing of it is left for the client. ``said``: it brought something."""
+        index, message, fields = choice.index, choice.message, choice.fields
+        reason = self.state.reason(index)
+        if (choice.calls or "tool_calls" in message) and mend_calls(choice, calls):
+            self.turned = True
+        if index in self._ended and not said:
+            return False
+        message.pop("role", None)
+        if index not in self._begun:
+            self._begun.add(index)
+            self.turned = True
+            message.setdefault("content", None)
+            message["role"] = "assistant"
+        ends = bool(reason) and index not in self._ended
+        if ends:
+            self._ended.add(index)
+            self.turned = True
+        fields["finish_reason"] = reason if ends else None
+        fields |= {"index": index, "delta": message}
+        fields.pop("usage", None)
+        self._order.screen.clean(fields)
+        return True
+
+    def event(self, chunk: Doc) -> bytes:
+        """A chunk as the client's event."""
+        self._head = self._head or identity(chunk, self.state.upstream_id, self._order, CHUNK)
+        chunk.update(self._head)
+        self._order.screen.clean(chunk)
+        return b"".join((b"data: ", rawjson.encode(chunk), BLANK))
+
+    def tail(self, usage: Usage, *, estimated: bool) -> bytes:
+        """See ``Renderer``: the usage is the upstream's own report if that can be passed on."""
+        if not self._order.include_usage:
+            return DONE
+        report = None if estimated else self.state.reports.as_sent()
+        if report is None or self._order.screen.hides(report):
+            report = rawjson.raw(as_object(usage))
+        return self.event({"choices": [], "usage": report}) + DONE
+
+
+def mend_message(choice: OpenedChoice, calls: Iterator[TakenCall], reason: str, order: Order) -> None:
+    """Edit a choice of a whole answer in place."""
+    message, fields = choice.message, choice.fields
+    mend_calls(choice, calls)
+    message.setdefault("content", None)
+    if not rawjson.maybe(message.get("role")):
+        message["role"] = "assistant"
+    fields |= {"index": choice.index, "message": message, "finish_reason": reason}
+    order.screen.clean(fields)
+
+
+def mend_calls(choice: OpenedChoice, calls: Iterator[TakenCall]) -> bool:
+    """Write the tool calls as clients rely on them, those that say nothing left out; whether one of them is new."""
+    taken = list(zip(choice.calls, calls, strict=False))
+    given = [call for delta, part in taken if (call := _call_for_client(delta, part, whole=choice.whole)) is not None]
+    if "tool_calls" in choice.message:
+        del choice.message["tool_calls"]
+        if given:
+            choice.message["tool_calls"] = given
+    return any(isinstance(event, ToolCallBegan) for _, part in taken for event in part.events)
+
+
+def _call_for_client(delta: Fields, taken: TakenCall, *, whole: bool) -> Doc | None:
+    """What the client gets of a tool call, or of a delta of one; None: nothing."""
+    call, began, piece = taken.call, False, b""
+    for event in taken.events:
+        if isinstance(event, ArgumentsPiece):
+            piece = event.piece
+        began = began or isinstance(event, ToolCallBegan)
+    kind, key = ("function", "arguments") if rawjson.is_null(delta.get("custom")) else ("custom", "input")
+    rest = {name: value for name, value in delta.items() if name not in ("index", "id", "type", kind)}
+    if call is None or not (taken.events or rest) or (whole and not began):
+        return None
+    out: Doc = rest if whole else {"index": call.number, **rest}
+    inner: Doc = {} if rawjson.is_null(delta.get(kind)) else rawjson.fields(delta[kind])
+    inner.pop("name", None)
+    inner.pop(key, None)
+    if began:
+        out |= {"id": call.id, "type": kind}
+        inner["name"] = call.name
+    if began or piece:
+        inner[key] = msgspec.Raw(piece or b'""')
+    out[kind] = inner
+    return out
+
+
+def mend_head(answer: Doc, reports: UsageReports, usage: Usage | None, upstream_id: str, order: Order) -> None:
+    """Edit what a whole answer has beside its choices. ``usage``: what was reported."""
+    if usage is None:
+        answer.pop("usage", None)
+    elif reports.corrected:
+        answer["usage"] = reports.as_sent() or rawjson.raw(as_object(usage))
+    if usage is not None and order.screen.hides(answer.get("usage", rawjson.NULL)):
+        answer["usage"] = rawjson.raw(as_object(usage))
+    answer.update(identity(answer, upstream_id, order, COMPLETION))
+    order.screen.clean(answer)
