@@ -17,6 +17,7 @@ import msgspec
 from textual.content import Content
 
 from tui import format as fmt
+from tui.cli_commands import cli_command
 from tui.session import ConsoleSession
 from tui.text import content, lines, safe
 
@@ -39,6 +40,8 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     """Cells; also the least that it gets, unless it is flexible."""
     text: Callable[[R], str]
     tone: Callable[[R], Tone] | None = None
+    dim: bool = False
+    """Whether its texts are dim, where there is no tone."""
     rank: int = 0
     """0: always shown; otherwise the highest rank is dropped first when space is short. Extra columns come in by it."""
     right: bool = False
@@ -330,8 +333,12 @@ class PageListing(Generic[R]):
     hint = "words to match, !word to exclude"
     """Placeholder of the filter."""
 
+    by = "id"
+    """Attribute of a row's view that is its stable key."""
+
     def __init__(self, session: ConsoleSession) -> None:
         self.session = session
+        self.cache = RowCache[R](self.key)
         self.shown: int | None = None
         """How many rows are shown, if the filter or the marks leave some out."""
         self.searching = False
@@ -352,11 +359,12 @@ class PageListing(Generic[R]):
 
     def key(self, row: R) -> Hashable:
         """The row's stable key."""
-        raise NotImplementedError
+        key: Hashable = getattr(self.exported(row), self.by)
+        return key
 
     def name(self, row: R) -> str:
         """What ``y`` copies."""
-        raise NotImplementedError
+        return str(self.exported(row).name)
 
     def exported(self, row: R) -> Any:
         """What an export writes of a row: what the server says of it, without what only the screen needs."""
@@ -364,7 +372,7 @@ class PageListing(Generic[R]):
 
     def command(self, row: R) -> str:
         """The command (or the curl) that ``Y`` copies."""
-        raise NotImplementedError
+        return "tollkeeper " + cli_command(self.noun, "show", safe(self.name(row)))
 
     def lead(self, width: int) -> Content:
         """The line above the table, in at most so many cells."""

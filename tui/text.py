@@ -96,6 +96,11 @@ def content(*parts: Part | str | Content) -> Content:
     return Content.assemble(*styled)
 
 
+def key_hints(*pairs: tuple[str, str]) -> Content:
+    """Keys, and what each of them does."""
+    return content(*(part for key, text in pairs for part in ((key, "key"), (text, "dim"))))
+
+
 def fitting(width: int, *groups: Sequence[Part]) -> list[Part]:
     """The parts of all groups up to the first that does not fit in so many cells; the first group is always there."""
     shown = list(groups[0])

@@ -26,8 +26,17 @@ Verb = Callable[[AnyPage], Awaitable[None] | None]
 View = TypeVar("View")
 
 
-def latest(views: Iterable[View], shown: View, by: str = "id") -> View:
-    """The same entity as the server reported it last: a row of a table may be some tenths of a second old."""
+def selected(page: AnyPage, views: Iterable[View], hint: str = "") -> View | None:
+    """The entity of the selected row as the server reported it last: a row may be some tenths of a second old.
+
+    Shows a toast if there is none; ``hint``: where to find one, else how to create it.
+    """
+    row, noun = page.table.current, page.listing.noun
+    if row is None:
+        create = f"Press {page.session.key('entity.new')} to create one."
+        report_no_selection(page, f"No {noun} selected. {hint or create}")
+        return None
+    by, shown = page.listing.by, row.view
     return next((view for view in views if getattr(view, by) == getattr(shown, by)), shown)
 
 

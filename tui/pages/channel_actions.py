@@ -19,7 +19,7 @@ from tui import format as fmt
 from tui.cli_commands import cli_command
 from tui.entity_form import save_changes
 from tui.pages import channel_fields, marked
-from tui.pages.base import AnyPage, Verb, latest, report_no_selection
+from tui.pages.base import AnyPage, Verb, selected
 from tui.pages.channel_form import ChannelForm, warning
 from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
@@ -35,10 +35,7 @@ ASKING = "contacting the upstream ..."
 
 def selected_channel(page: AnyPage) -> ChannelView | None:
     """The selected channel; shows a toast if there is none."""
-    row = page.table.current
-    if row is None:
-        report_no_selection(page, f"No channel selected. Press {page.session.key('entity.new')} to create one.")
-    return None if row is None else latest(page.session.board.channels, row.view)
+    return selected(page, page.session.board.channels)
 
 
 async def new(page: AnyPage) -> None:

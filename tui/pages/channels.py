@@ -1,6 +1,6 @@
 """Channels page: the upstream accounts: health with a countdown, speed, errors, models. A key is never shown."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -14,10 +14,9 @@ from gateway.domain.views import ChannelView, SumRow
 from tui import format as fmt
 from tui.actions import bindings
 from tui.charts import spark
-from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
 from tui.incidents import incident_line
-from tui.listing import Column, RowCache
+from tui.listing import Column
 from tui.pages import channel_actions, channel_fields, list_page
 from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import TrendListing, TrendPage
@@ -67,25 +66,12 @@ class ChannelListing(TrendListing[ChannelRow]):
 
     noun = "channel"
 
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session)
-        self._cache = RowCache[ChannelRow](self.key)
-
     def columns(self) -> Sequence[Column[ChannelRow]]:
         return [*_name_columns(self.session.glyphs), *_health_columns(self.session.glyphs)]
 
     def rows(self) -> Sequence[ChannelRow]:
         ordered = sorted(self.session.board.channels, key=lambda c: (-c.priority, c.name))
-        return self._cache.keep(map(self._row, ordered))
-
-    def key(self, row: ChannelRow) -> Hashable:
-        return row.view.id
-
-    def name(self, row: ChannelRow) -> str:
-        return row.view.name
-
-    def command(self, row: ChannelRow) -> str:
-        return "tollkeeper " + cli_command("channel", "show", safe(row.view.name))
+        return self.cache.keep(map(self._row, ordered))
 
     def lead(self, width: int) -> Content:
         channels = self.session.board.channels
@@ -276,7 +262,7 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         "name", "Name", 13, lambda r: safe(r.view.name), most=18, flex=True, sort=lambda r: r.view.name.casefold()
     )
     yield Column(
-        "dialect", "Dialect", 9, lambda r: safe(r.view.dialect), rank=6, tone=_dim, sort=lambda r: r.view.dialect
+        "dialect", "Dialect", 9, lambda r: safe(r.view.dialect), rank=6, dim=True, sort=lambda r: r.view.dialect
     )
     yield Column(
         "models", "Models", 6, lambda r: str(len(r.view.models)), right=True, rank=2, sort=lambda r: len(r.view.models)
@@ -332,7 +318,7 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         ("note", "Note", 10, 40, 10, lambda r: safe(r.view.note)),
     )
     for id_, title, width, most, rank, text in texts:
-        yield Column(id_, title, width, text, rank=rank, tone=_dim, most=most, extra=True, sort=text)
+        yield Column(id_, title, width, text, rank=rank, dim=True, most=most, extra=True, sort=text)
 
 
 STATE_ORDER = ("attention", "cooling", "half_open", "untested", "ok", "off")
@@ -345,10 +331,6 @@ def _is_paused(channel: ChannelView) -> bool:
 
 def _state_order(row: ChannelRow) -> int:
     return STATE_ORDER.index(row.view.shown_state) if row.view.shown_state in STATE_ORDER else len(STATE_ORDER)
-
-
-def _dim(_row: ChannelRow) -> str:
-    return "dim"
 
 
 def _number(number: int, glyphs: Glyphs) -> str:

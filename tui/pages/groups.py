@@ -3,7 +3,7 @@
 Deleting a group names what uses it first, and moves that to another group.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -23,9 +23,9 @@ from tui.budgets import budget_line, budget_parts, budget_tone, by_unit, tightes
 from tui.cli_commands import cli_command
 from tui.entity_form import save_changes
 from tui.glyphs import Glyphs
-from tui.listing import Column, PageListing, RowCache
+from tui.listing import Column, PageListing
 from tui.pages import list_page, marked
-from tui.pages.base import AnyPage, Verb, latest, report_no_selection
+from tui.pages.base import AnyPage, Verb, selected
 from tui.pages.group_form import group_form, no_channel, visible_models
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
@@ -54,29 +54,17 @@ class GroupListing(PageListing[GroupRow]):
     """Groups."""
 
     noun = "group"
-
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session)
-        self._cache = RowCache[GroupRow](self.key)
+    by = "name"
 
     def columns(self) -> Sequence[Column[GroupRow]]:
         return list(_columns(self.session.glyphs))
 
     def rows(self) -> Sequence[GroupRow]:
         states = {channel.name: channel.state for channel in self.session.board.channels}
-        return self._cache.keep(
+        return self.cache.keep(
             GroupRow(group, tuple((name, states.get(name, "off")) for name in group.channels))
             for group in self.session.board.groups
         )
-
-    def key(self, row: GroupRow) -> Hashable:
-        return row.view.name
-
-    def name(self, row: GroupRow) -> str:
-        return row.view.name
-
-    def command(self, row: GroupRow) -> str:
-        return "tollkeeper " + cli_command("group", "show", safe(row.view.name))
 
     def lead(self, width: int) -> Content:
         about = f" {self.session.glyphs.dot} a group gives its tokens channels, a price factor and shared limits"
@@ -196,11 +184,7 @@ def _limit_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         ("note", "Note", 10, 40, 8, lambda r: safe(r.view.note)),
     )
     for id_, title, width, most, rank, text in texts:
-        yield Column(id_, title, width, text, rank=rank, tone=_dim, most=most, extra=True, sort=text)
-
-
-def _dim(_row: GroupRow) -> str:
-    return "dim"
+        yield Column(id_, title, width, text, rank=rank, dim=True, most=most, extra=True, sort=text)
 
 
 def _order(group: GroupView) -> str:
@@ -261,10 +245,7 @@ def _first_names(names: Sequence[str], glyphs: Glyphs) -> str:
 
 def selected_group(page: AnyPage) -> GroupView | None:
     """The selected group; shows a toast if there is none."""
-    row = page.table.current
-    if row is None:
-        report_no_selection(page, f"No group selected. Press {page.session.key('entity.new')} to create one.")
-    return None if row is None else latest(page.session.board.groups, row.view, by="name")
+    return selected(page, page.session.board.groups)
 
 
 async def new(page: AnyPage) -> None:

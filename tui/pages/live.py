@@ -136,7 +136,7 @@ def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         most=12,
         brief=lambda c: fmt.brief_moment(c.time_ms, now()),
     )
-    yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=11, tone=_dim, extra=True)
+    yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=11, dim=True, extra=True)
     yield Column(
         "model",
         "Model",
@@ -168,8 +168,7 @@ def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         ("output", "Out", 6, 1, lambda c: _tokens(c, c.output_tokens, glyphs)),
     ]
     for id_, title, width, rank, text in columns:
-        tone = _dim if id_ in ("speed", "cached") else None
-        yield Column(id_, title, width, text, tone=tone, rank=rank, right=True)
+        yield Column(id_, title, width, text, dim=id_ in ("speed", "cached"), rank=rank, right=True)
     yield Column(
         "cost",
         "Cost",
@@ -194,14 +193,15 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
             title,
             width,
             partial(_name, name, glyphs),
-            tone=_token_tone if id_ == "token" else _dim,
+            tone=_token_tone if id_ == "token" else None,
+            dim=id_ != "token",
             rank=rank,
             most=most,
             extra=id_ in ("app", "group"),
             fitted=partial(_name, name, glyphs),
         )
-    yield Column("tries", "Try", 3, lambda c: _tries(c, glyphs), rank=9, tone=_dim, right=True, extra=True)
-    yield Column("end", "End", 10, end_of, rank=10, tone=_dim, most=21, extra=True)
+    yield Column("tries", "Try", 3, lambda c: _tries(c, glyphs), rank=9, dim=True, right=True, extra=True)
+    yield Column("end", "End", 10, end_of, rank=10, dim=True, most=21, extra=True)
 
 
 def _name(name: Callable[[CallView], str], glyphs: Glyphs, call: CallView, width: int = LIMIT) -> str:
@@ -215,10 +215,6 @@ def _token(call: CallView, glyphs: Glyphs) -> str:
 
 def _token_tone(call: CallView) -> str:
     return "warn" if budget_warnings(call.marks) else ""
-
-
-def _dim(_call: CallView) -> str:
-    return "dim"
 
 
 def end_of(call: CallView) -> str:

@@ -1,6 +1,6 @@
 """ModelsListing: the table and detail pane of the Models page: prices, channels, cost."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import msgspec
@@ -19,7 +19,7 @@ from tui import format as fmt
 from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.glyphs import Glyphs
-from tui.listing import Column, RowCache
+from tui.listing import Column
 from tui.pages.list_page import TrendListing
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
@@ -70,10 +70,10 @@ class ModelsListing(TrendListing[ModelRow]):
     """Models."""
 
     noun = "model"
+    by = "name"
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
-        self._cache = RowCache[ModelRow](self.key)
 
     def columns(self) -> Sequence[Column[ModelRow]]:
         return [*_price_columns(self.session.glyphs), *_use_columns(self.session.glyphs)]
@@ -82,13 +82,7 @@ class ModelsListing(TrendListing[ModelRow]):
         channels = {channel.name: channel for channel in self.session.board.channels}
         models = self.session.board.models
         places = most_decimals(models)
-        return self._cache.keep(self._row(model, channels, places) for model in models)
-
-    def key(self, row: ModelRow) -> Hashable:
-        return row.view.name
-
-    def name(self, row: ModelRow) -> str:
-        return row.view.name
+        return self.cache.keep(self._row(model, channels, places) for model in models)
 
     def command(self, row: ModelRow) -> str:
         price, name = row.view.price, safe(row.view.name)
@@ -246,7 +240,7 @@ def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tu
 
 def _price_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
     yield Column("name", "Model", 20, lambda r: safe(r.view.name), flex=True, sort=lambda r: r.view.name.casefold())
-    yield Column("context", "Ctx", 5, lambda r: _context(r, glyphs), right=True, rank=4, tone=_dim, sort=_context_size)
+    yield Column("context", "Ctx", 5, lambda r: _context(r, glyphs), right=True, rank=4, dim=True, sort=_context_size)
     rates: tuple[tuple[str, str, int, Rate], ...] = (
         ("input", "In $/M", 0, lambda p: p.input_nanos),
         ("cached", "Cached", 5, lambda p: p.cached_input_nanos),
@@ -286,11 +280,7 @@ def _use_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
     )
     yield Column("month", "30 days", 9, lambda r: _month(r, glyphs), right=True, rank=3, sort=lambda r: r.month)
     yield Column("calls", "Calls", 7, lambda r: fmt.count(r.calls), right=True, rank=6, extra=True, sort=_calls)
-    yield Column("groups", "Groups", 12, _groups, rank=7, tone=_dim, most=24, extra=True, sort=_groups)
-
-
-def _dim(_row: ModelRow) -> str:
-    return "dim"
+    yield Column("groups", "Groups", 12, _groups, rank=7, dim=True, most=24, extra=True, sort=_groups)
 
 
 def _calls(row: ModelRow) -> int:

@@ -4,7 +4,7 @@ Three kinds of rows: settings of the gateway, those of this console, and what on
 """
 
 import shlex
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from gateway.domain.fields import SETTINGS
 from gateway.domain.settings import Settings
 from tui import global_actions, preferences, themes
 from tui.format import count_text
-from tui.listing import Column, PageListing, RowCache
+from tui.listing import Column, PageListing
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, safe
 
@@ -198,22 +198,22 @@ class SettingsListing(PageListing[SettingRow]):
     """Settings."""
 
     noun = "setting"
+    by = "name"
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
         self.settings: Settings | None = None
         """As fetched last."""
         self.app: Any = None
-        self._cache = RowCache[SettingRow](self.key)
 
     def columns(self) -> Sequence[Column[SettingRow]]:
         return [
             Column("changed", "", 1, lambda r: self.session.glyphs.marked if r.changed else "", tone=lambda _: "live"),
             Column("label", "Setting", 19, lambda r: r.label, sort=lambda r: r.label.casefold()),
             Column("value", "Value", 18, lambda r: safe(r.value), flex=True, tone=_value_tone, sort=lambda r: r.value),
-            Column("default", "Default", 17, lambda r: safe(r.default), rank=2, tone=_dim, most=20),
-            Column("section", "Section", 7, lambda r: r.section, rank=4, tone=_dim, sort=lambda r: r.section),
-            Column("applies", "Applies", 7, lambda r: r.applies, rank=3, tone=_dim, sort=lambda r: r.applies),
+            Column("default", "Default", 17, lambda r: safe(r.default), rank=2, dim=True, most=20),
+            Column("section", "Section", 7, lambda r: r.section, rank=4, dim=True, sort=lambda r: r.section),
+            Column("applies", "Applies", 7, lambda r: r.applies, rank=3, dim=True, sort=lambda r: r.applies),
         ]
 
     def rows(self) -> Sequence[SettingRow]:
@@ -223,13 +223,7 @@ class SettingsListing(PageListing[SettingRow]):
         if self.app is not None:
             found += console_rows(self.app)
         found += server_rows(self.session)
-        return self._cache.keep(sorted(found, key=lambda row: ORDER.index(row.section)))
-
-    def key(self, row: SettingRow) -> Hashable:
-        return row.name
-
-    def name(self, row: SettingRow) -> str:
-        return row.name
+        return self.cache.keep(sorted(found, key=lambda row: ORDER.index(row.section)))
 
     def command(self, row: SettingRow) -> str:
         return row.command or row.change
@@ -266,10 +260,6 @@ def _after_restart(row: SettingRow) -> str:
 
 def _value_tone(row: SettingRow) -> str:
     return "bad" if row.wrong else "live" if row.changed else ""
-
-
-def _dim(_row: SettingRow) -> str:
-    return "dim"
 
 
 def setting_names(session: ConsoleSession) -> Iterator[tuple[str, str, str, str]]:

@@ -1,6 +1,6 @@
 """Tokens page: the keys that clients present, what they may spend, and how to use them."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -18,12 +18,11 @@ from tui import format as fmt
 from tui.actions import bindings
 from tui.budgets import budget_line, budget_parts, budget_tone, by_unit, tightest
 from tui.charts import spark
-from tui.cli_commands import cli_command
 from tui.entity_form import save_changes
 from tui.glyphs import Glyphs
-from tui.listing import Column, RowCache
+from tui.listing import Column
 from tui.pages import list_page, marked
-from tui.pages.base import AnyPage, Verb, latest, report_no_selection
+from tui.pages.base import AnyPage, Verb, selected
 from tui.pages.list_page import TrendListing, TrendPage, select_row
 from tui.pages.token_form import token_form, token_inputs, visible_models
 from tui.session import ConsoleSession
@@ -60,7 +59,6 @@ class TokenListing(TrendListing[TokenRow]):
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
-        self._cache = RowCache[TokenRow](self.key)
         self.shows_ended = False
         """Whether the tokens of programs that have ended are listed, too."""
 
@@ -69,16 +67,7 @@ class TokenListing(TrendListing[TokenRow]):
 
     def rows(self) -> Sequence[TokenRow]:
         board = self.session.board
-        return self._cache.keep(map(self._row, [*board.tokens, *(board.ended_tokens if self.shows_ended else ())]))
-
-    def key(self, row: TokenRow) -> Hashable:
-        return row.view.id
-
-    def name(self, row: TokenRow) -> str:
-        return row.view.name
-
-    def command(self, row: TokenRow) -> str:
-        return "tollkeeper " + cli_command("token", "show", safe(row.view.name))
+        return self.cache.keep(map(self._row, [*board.tokens, *(board.ended_tokens if self.shows_ended else ())]))
 
     def lead(self, width: int) -> Content:
         tokens = self.session.board.tokens
@@ -186,7 +175,7 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         fitted=lambda r, width: cut_middle(safe(r.view.name), width, glyphs.ellipsis),
         sort=lambda r: r.view.name.casefold(),
     )
-    yield Column("key", "Key", 15, lambda r: safe(r.view.hint), rank=5, tone=_dim, sort=lambda r: r.view.hint)
+    yield Column("key", "Key", 15, lambda r: safe(r.view.hint), rank=5, dim=True, sort=lambda r: r.view.hint)
     yield Column("group", "Group", 9, lambda r: safe(r.view.group), rank=2, most=14, sort=lambda r: r.view.group)
 
 
@@ -200,7 +189,7 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         sort=lambda r: _used_most(r.view),
         descends=True,
     )
-    yield Column("window", "Window", 6, lambda r: _window(r.view), rank=6, tone=_dim, sort=lambda r: _window(r.view))
+    yield Column("window", "Window", 6, lambda r: _window(r.view), rank=6, dim=True, sort=lambda r: _window(r.view))
     yield Column("today", "Today", 9, partial(_today, glyphs), right=True, sort=lambda r: r.today)
     yield Column(
         "expires",
@@ -224,15 +213,11 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         ("note", "Note", 10, 10, lambda r: safe(r.view.note)),
     )
     for id_, title, width, rank, text in texts:
-        yield Column(id_, title, width, text, rank=rank, tone=_dim, most=40, extra=True, sort=text)
+        yield Column(id_, title, width, text, rank=rank, dim=True, most=40, extra=True, sort=text)
 
 
 def _today(glyphs: Glyphs, row: TokenRow) -> str:
     return fmt.short_cost(row.today) if row.today else glyphs.nothing
-
-
-def _dim(_row: TokenRow) -> str:
-    return "dim"
 
 
 def _mark(token: TokenView, glyphs: Glyphs) -> str:
@@ -255,10 +240,7 @@ def _window(token: TokenView) -> str:
 
 def selected_token(page: AnyPage) -> TokenView | None:
     """The selected token; shows a toast if there is none."""
-    row = page.table.current
-    if row is None:
-        report_no_selection(page, f"No token selected. Press {page.session.key('entity.new')} to create one.")
-    return None if row is None else latest(page.session.board.tokens, row.view)
+    return selected(page, page.session.board.tokens)
 
 
 async def new(page: AnyPage) -> None:

@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 
 from tui.listing import Column, row_filter
 from tui.screens import DialogScreen
-from tui.text import content, fitting, lines, safe, safe_lines
+from tui.text import content, fitting, key_hints, lines, safe, safe_lines
 from tui.widgets.dialogs import BACK, Confirm, Dialog
 from tui.widgets.search_input import SearchInput
 
@@ -223,8 +223,7 @@ class MultiSelect(DialogScreen[Any]):
                 yield CheckList(self._options, self.selected)
             keys = [("space", " toggle  "), ("a", " all or none  "), ("/", " search  "), ("enter", " done  ")]
             keys += [("b", " back  ")] if self._back else []
-            parts = [part for key, text in [*keys, ("esc", " cancels")] for part in ((key, "key"), (text, "dim"))]
-            yield Static(content(*parts), classes="hint")
+            yield Static(key_hints(*keys, ("esc", " cancels")), classes="hint")
 
     def on_mount(self) -> None:
         self.query_one(Input).display = False

@@ -20,7 +20,7 @@ from tui.key_queue import DIALOG_WORKERS
 from tui.listing import Column, ListRows, row_filter
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
-from tui.text import TextCard, content, safe
+from tui.text import TextCard, content, key_hints, safe
 from tui.widgets.dialogs import Confirm, toast
 from tui.widgets.search_input import SearchInput
 from tui.widgets.table import LiveTable
@@ -85,8 +85,7 @@ class HistoryScreen(DialogScreen[None]):
             yield Detail(in_tab_order=True)
             keys = [("enter u", " undo  "), ("U", " redo  "), ("tab", " details  "), ("/", " filter  ")]
             keys += [("Y", " command  "), ("esc", " closes")]
-            parts = [part for key, text in keys for part in ((key, "key"), (text, "dim"))]
-            yield Static(content(*parts), classes="hint")
+            yield Static(key_hints(*keys), classes="hint")
 
     def on_mount(self) -> None:
         self.query_one(Input).display = False
@@ -197,7 +196,7 @@ def history_columns(session: ConsoleSession) -> Sequence[Column[HistoryView]]:
         Column("id", "Id", 4, lambda e: str(e.id), right=True, tone=_tone),
         Column("time", "Time", 12, when, tone=_tone),
         Column("change", "Change", 26, _change, most=100, flex=True, tone=_tone),
-        Column("by", "By", 16, lambda e: safe(e.source.brief(me), 60), rank=2, most=24, tone=lambda _: "dim"),
+        Column("by", "By", 16, lambda e: safe(e.source.brief(me), 60), rank=2, most=24, dim=True),
         Column("state", "", 6, state, rank=1, tone=_tone),
     )
 

@@ -394,7 +394,8 @@ class RowPainter(Generic[R]):
 
     def _toned(self, place: PlacedColumn[R], row: R, base: Style, look: RowState) -> Style:
         """On the cursor's line everything has the cursor's colours, so that it can be read in every theme."""
-        tone = place.column.tone(row) if place.column.tone is not None else ""
+        column = place.column
+        tone = "dim" if column.dim else "" if column.tone is None else column.tone(row)
         return base if look.cursor or not tone else base + self._style(tone)
 
 

@@ -14,7 +14,7 @@ from textual.widgets import Static
 from tui.incidents import timeline
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
-from tui.text import content
+from tui.text import content, key_hints
 
 Draw = Callable[[int, int], Content]
 """Gives the text for a width and height in cells."""
@@ -155,8 +155,7 @@ class IncidentList(DialogScreen[None]):
                 ("j k", " scroll  "),
                 ("esc", " closes"),
             )
-            parts = [part for key, text in keys for part in ((key, "key"), (text, "dim"))]
-            yield Static(content(*parts), classes="hint")
+            yield Static(key_hints(*keys), classes="hint")
 
     def on_mount(self) -> None:
         self.query_one(TextBlock).focus()

@@ -27,7 +27,7 @@ from tui.glyphs import Glyphs
 from tui.pages.models_table import price_text
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
-from tui.text import Part, TextCard, content, lines, safe, safe_lines
+from tui.text import Part, TextCard, content, key_hints, lines, safe, safe_lines
 from tui.widgets.choices import Picker
 from tui.widgets.combobox import choice, value_of
 from tui.widgets.dialogs import toast
@@ -75,8 +75,7 @@ class WhyScreen(DialogScreen[None]):
                 yield choice(self._models, self._model, "model")
             yield TextBlock()
             keys = (("left right", " or typing change  "), ("tab", " token, model, text  "), ("Y", " command  "))
-            parts = [part for key, text in (*keys, ("esc", " closes")) for part in ((key, "key"), (text, "dim"))]
-            yield Static(content(*parts), classes="hint")
+            yield Static(key_hints(*keys, ("esc", " closes")), classes="hint")
 
     def on_mount(self) -> None:
         self.query_one(TextBlock).show(self.drawn)
