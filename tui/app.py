@@ -73,12 +73,6 @@ def palette() -> type[Provider]:
 STYLESHEET = Path(__file__).with_name("console.tcss")
 """Absolute, so that subclasses and the executable find it; ``build.spec`` carries it along."""
 
-SAVE_S = 3.0
-"""Seconds between checks whether the state must be saved."""
-
-REFRESH_S = 0.2
-"""Seconds between updates of the screen: faster costs more, also over ssh, and reads no better."""
-
 
 class Console(CrashReportingApp[ExitStatus]):
     """The app; its result is the exit status."""
@@ -145,8 +139,8 @@ class Console(CrashReportingApp[ExitStatus]):
         assert isinstance(screen, PageScreen)  # noqa: S101 - narrows the type
         screen.open()
         self.call_after_refresh(_connect, self)
-        self.set_interval(REFRESH_S, self.renew, name="renew")
-        self.set_interval(SAVE_S, lambda: global_actions.save_state(self), name="remember")
+        self.set_interval(0.2, self.renew, name="renew")  # faster costs more, also over ssh, and reads no better
+        self.set_interval(3.0, lambda: global_actions.save_state(self), name="remember")
         if not self.is_headless:
             terminal.watch(self)
         if self.note:

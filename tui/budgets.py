@@ -14,9 +14,6 @@ from tui.charts import gauge
 from tui.format import percent
 from tui.glyphs import Glyphs
 
-ROOM = 10
-"""Cells of the amounts in a table's column."""
-
 
 def by_unit(budgets: Sequence[BudgetView]) -> list[BudgetView]:
     """The same with each amount by itself: a budget in dollars and in tokens becomes two."""
@@ -73,7 +70,7 @@ def _money(spent: int, limit: int) -> str:
     text = ""
     for places in (2, 1, 0):
         text = f"${_spent_text(spent, places, limit)}/{_limit_text(limit)}"
-        if len(text) <= ROOM:
+        if len(text) <= 10:  # cells of a column
             break
     return text
 

@@ -22,8 +22,6 @@ from gateway.domain.views import CallView
 LIMIT = 20_000
 """Ended calls kept in memory."""
 
-SLACK = 1_000
-"""How many are dropped at once: dropping costs as much as the ring is long."""
 
 AnyCall = CallView | Running
 
@@ -31,7 +29,7 @@ AnyCall = CallView | Running
 class CallRing:
     """The ring. Ids sort by time, so the order is the order of ids."""
 
-    def __init__(self, limit: int = LIMIT, slack: int = SLACK) -> None:
+    def __init__(self, limit: int = LIMIT, slack: int = 1_000) -> None:  # dropping costs as much as the ring is long
         self._limit = limit
         self._slack = slack
         self.order: list[CallId] = []

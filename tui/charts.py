@@ -41,11 +41,6 @@ TIME_STEPS = (
 )
 """Milliseconds: of seconds 1, 2 and 5 with their tens, then minutes."""
 
-MOST_TICKS = 5
-
-ROWS_PER_TICK = 2
-"""Fewest lines between two ticks."""
-
 
 class Ticks(msgspec.Struct, frozen=True):
     """A scale from zero in round steps."""
@@ -106,7 +101,7 @@ def ticks(highest: float, height: int, *, whole: bool = False, times: bool = Fal
     """
     highest = max(highest, 0)
     found = []
-    for most in range(1, max(1, min(MOST_TICKS, height // ROWS_PER_TICK)) + 1):
+    for most in range(1, max(1, min(5, height // 2)) + 1):  # at most 5 ticks, 2 lines apart
         step = _round_step(highest / most, whole=whole, times=times)
         count = max(1, math.ceil(highest / step - 1e-9))
         rows = height // count
@@ -142,7 +137,6 @@ def stack_bars(
     return [[stack[row] for stack in stacks] for row in reversed(range(height))]
 
 
-PATTERN = 6
 DRAWN = (6, 4, 1)
 """Of so many dots across, those that are drawn of each line without colours."""
 
@@ -165,7 +159,7 @@ def lines(
     for number, values in reversed(list(enumerate(series))):
         dots: dict[tuple[int, int], int] = {}
         for x, y, alone in _path(values, width * across, height * up, top):
-            if patterns and not glyphs.ascii and not alone and x % PATTERN >= DRAWN[number % len(DRAWN)]:
+            if patterns and not glyphs.ascii and not alone and x % 6 >= DRAWN[number % len(DRAWN)]:
                 continue
             at = (y // up, x // across)
             dots[at] = dots.get(at, 0) | (0 if glyphs.ascii else _DOTS[x % 2][y % 4])

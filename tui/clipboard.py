@@ -24,10 +24,6 @@ from tui.widgets.dialogs import toast
 
 LIMIT = 70_000
 """Bytes of text that terminals take in one sequence."""
-WAIT_S = 2.0
-LINES = 400
-CHARACTERS = 20_000
-"""Of one line that is shown to be selected by hand."""
 
 SAID = 200
 """Characters of the message: it covers the page for a while."""
@@ -95,7 +91,7 @@ def _run(app: App[object], commands: Sequence[list[str]], text: str) -> None:
 def _pipe(command: list[str], text: str) -> None:
     quiet = subprocess.DEVNULL
     try:
-        subprocess.run(command, input=text.encode(), timeout=WAIT_S, check=False, stdout=quiet, stderr=quiet)
+        subprocess.run(command, input=text.encode(), timeout=2.0, check=False, stdout=quiet, stderr=quiet)
     except (OSError, subprocess.TimeoutExpired):
         return  # another way may have worked
 
@@ -123,7 +119,7 @@ class CopyByHand(DialogScreen[None]):
         with Vertical(classes="sheet"):
             yield Static(content((f"Not copied: {self._why}. Select it with shift and the mouse; esc closes.", "warn")))
             with VerticalScroll(can_focus=False):
-                yield Static(Content(safe_lines(self._text, CHARACTERS, LINES)))
+                yield Static(Content(safe_lines(self._text, limit=20_000, lines=400)))
 
     def action_scroll(self, by: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)

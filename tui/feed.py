@@ -16,8 +16,6 @@ from tui.session import AttachedServer, ServerLink
 
 STOPPED = "it stopped"
 """The reason when the connection ended without another one."""
-RECENT = 1000
-"""Calls requested with a snapshot."""
 
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 2.0
@@ -85,7 +83,7 @@ class ConsoleFeed:
     async def _listen(self, client: "control.ControlClient") -> str:
         """Read events until the stream ends; returns the reason."""
         try:
-            async for event in client.events(recent=RECENT):
+            async for event in client.events(recent=1000):
                 self._received = self._received or isinstance(event, Snapshot)
                 self._waiting.append(event)
                 if len(self._waiting) == 1:

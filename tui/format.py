@@ -127,16 +127,11 @@ def brief_moment(ms: int, now: int) -> str:
     back = (today.date() - then.date()).days
     if back == 0:
         return f"{then:%H:%M:%S}"
-    if 0 < back < DAYS_OF_WEEK:
+    if 0 < back < 7:  # a weekday stands for one day
         return f"{f'{then:%a}'[:2]} {then:%H:%M}"
-    if 0 < back < DAYS_OF_MONTH:
+    if 0 < back < 28:  # so does the number of a day
         return f"{then.day:2} {then:%H:%M}"
     return f"{then.day:2} {then:%b}" if then.year == today.year else f"{then:%b %Y}"
-
-
-DAYS_OF_WEEK = 7
-DAYS_OF_MONTH = 28
-"""So long the number of a day stands for one day only."""
 
 
 def day(ms: int) -> str:

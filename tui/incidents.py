@@ -10,13 +10,10 @@ from tui import format as fmt
 from tui.glyphs import Glyphs
 from tui.text import Part, TextCard, safe
 
-LABEL = 15
-SHOWN_LENGTH_MS = 1_000
-
 
 def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int) -> Content:
     """All of them, two or three lines each."""
-    card = TextCard(width, label=LABEL)
+    card = TextCard(width, label=15)
     for one in incidents:
         lasts = one.lasts(now)
         tone = "bad" if one.paused and one.until is None else "warn" if lasts else "dim"
@@ -47,7 +44,7 @@ def what_failed(one: Incident, now: int) -> str:
     if one.channel == STORE:
         return "failing: calls are rejected" if one.paused else f"failed for {fmt.countdown(0, one.length_ms or 0)}"
     text = cause_text(one)
-    if not one.paused and (length := one.length_ms or 0) >= SHOWN_LENGTH_MS:
+    if not one.paused and (length := one.length_ms or 0) >= 1_000:
         text += f" {fmt.countdown(0, length)}"
     if one.failures > 1:
         text += f", {one.failures:,} failures, the last at {fmt.moment(one.last, now).strip()}"

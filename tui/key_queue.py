@@ -15,13 +15,9 @@ from textual.screen import Screen
 
 Result = TypeVar("Result")
 
-MAX_WAITS = 25
-"""How often a key waits for a dialog that is opening."""
 
 DIALOG_WORKERS = "verbs"
 """Group of the workers that may open dialogs."""
-
-WAIT_S = 0.01
 
 
 class KeyHandled(Message):
@@ -49,7 +45,7 @@ class KeyQueueApp(App[Result]):
     def on_key_handled(self, event: KeyHandled) -> None:
         """The key may have moved the focus, in a callback that is already waiting."""
         event.stop()
-        self.call_later(self._next, MAX_WAITS)
+        self.call_later(self._next, 25)  # waits for a dialog that is opening
 
     async def _take(self, event: events.Key | events.Paste) -> None:
         target = self.focused or self.screen
@@ -64,7 +60,7 @@ class KeyQueueApp(App[Result]):
         if not self._typed:
             self._under_way = False
         elif patience and self._is_opening():
-            self.set_timer(WAIT_S, lambda: self._next(patience - 1))
+            self.set_timer(0.01, lambda: self._next(patience - 1))
         else:
             await self._take(self._typed.popleft())
 

@@ -27,10 +27,6 @@ Tone = str
 """What a cell means: ``ok``, ``bad``, ``warn``, ``live``, ``dim``, or empty."""
 
 
-LEAST_FLEXIBLE = 12
-"""Cells of a flexible column on a screen that is too narrow for what matters most."""
-
-
 class Column(msgspec.Struct, Generic[R], frozen=True):
     """One column. ``text`` gives safe text; it is cut and padded to the width."""
 
@@ -75,7 +71,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     @property
     def least(self) -> int:
         """The width below which it is dropped although it matters most."""
-        return min(self.width, LEAST_FLEXIBLE) if self.flex else self.width
+        return min(self.width, 12) if self.flex else self.width
 
     @property
     def wanted(self) -> int:

@@ -64,10 +64,6 @@ LIST_VERBS = frozenset({"full", "filter", "sort", "reverse", "columns", "mark", 
 """Verbs of a list that have nothing to do with the selected row."""
 FIRST = 3
 """How many names are offered before typing, and calls for a part of an id."""
-SHOWN = 100
-"""How many are listed."""
-MOST = 40
-"""How many names with an action are looked at; each stands for some ten entries."""
 
 
 class Palette(Provider):
@@ -77,7 +73,7 @@ class Palette(Provider):
         app: Console = self.app
         every = [*entries(app), *entity_entries(app), *combined_entries(app, query)]
         scored = ((match(query, entry), number, entry) for number, entry in enumerate(every))
-        for score, _, entry in heapq.nlargest(SHOWN, (one for one in scored if one[0] > 0), key=lambda one: one[0]):
+        for score, _, entry in heapq.nlargest(100, (one for one in scored if one[0] > 0), key=lambda one: one[0]):
             yield Hit(score, highlight(entry.text, query), entry.run, text=entry.text, help=entry.about)
         for entry in key_entries(app, query):
             yield Hit(CALL, Content(entry.text), entry.run, text=entry.text, help=entry.about)
@@ -159,7 +155,7 @@ def combined_entries(app: Console, query: str) -> Iterator[PaletteEntry]:
         return
     keymap = app.session.preferences.keymap
     rows = [row for row in named_rows(app.session.board) if any(word in row.name.casefold() for word in words)]
-    for row in [row for row in rows if row.noun != "price"][:MOST]:
+    for row in [row for row in rows if row.noun != "price"][:40]:  # each stands for some ten entries
         kind: type[AnyPage] = app.page_classes[row.page]
         for action in (a for scope in kind.scopes for a in keymap.actions_in(scope)):
             if action.verb in kind.verbs and action.verb not in LIST_VERBS and action.verb != "new":

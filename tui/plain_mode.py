@@ -15,9 +15,6 @@ from tui.receipt import mark_of
 from tui.session import ServerLink
 from tui.text import safe
 
-RECENT = 10
-"""Calls printed at the start."""
-
 
 def run(link: ServerLink, reason: str, program: str = "tollkeeper") -> int:
     """Attach to the server, or start one, and print lines. Returns the exit code; raises if there is no server."""
@@ -35,7 +32,7 @@ async def follow(link: ServerLink) -> None:
     """Write what happens until the server ends. Raises GatewayError if there is none."""
     attached = await link.ensure()
     try:
-        async for event in attached.client.events(recent=RECENT):
+        async for event in attached.client.events(recent=10):
             for line in console_line(event):
                 _print_line(line)
     except GatewayError as error:

@@ -20,7 +20,6 @@ from tui.actions import ACTIONS, Action
 from tui.keymap import Keymap, read_keymap
 
 NAME = "console.toml"
-SIZE_LIMIT = 256 * 1024
 SECTIONS = ("keys", "themes")
 
 
@@ -117,7 +116,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
     try:
         _close_to_others(path)
         with path.open("rb") as file:
-            data = file.read(SIZE_LIMIT)
+            data = file.read(256 * 1024)
     except FileNotFoundError:
         return {}, []
     except OSError as exc:

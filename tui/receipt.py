@@ -31,12 +31,6 @@ from tui.glyphs import Glyphs
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, safe
 
-BAR = 60
-"""Cells of the timing bar at most."""
-
-ERROR_LIMIT = 1_500
-"""Characters of an error, which ends with what to do."""
-
 LABEL = 13
 """Cells of a label: ``upstream id`` is the longest."""
 
@@ -48,7 +42,7 @@ def receipt(call: CallView, session: ConsoleSession, width: int) -> Content:
     _route(card, call, glyphs)
     if call.error:
         error = session.advice(f"{call.code}: {call.error}" if call.code else call.error)
-        card.row("error", (safe(error, ERROR_LIMIT), "bad"))
+        card.row("error", (safe(error, 1_500), "bad"))  # it ends with what to do
         if call.token:
             card.row("", (session.key("list.why"), "key"), (" what it would get now, and why", "dim"))
     _timing(card, call, glyphs)
@@ -152,7 +146,7 @@ def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     else:
         first = "no answer yet" if call.state == "running" else "no answer"
     words = f"  {first}, duration {fmt.seconds(call.duration_ms)}"
-    room = max(0, min(BAR, card.width - LABEL - len(words) - 1))
+    room = max(0, min(60, card.width - LABEL - len(words) - 1))
     waited = call.duration_ms if call.first_byte_ms is None else call.first_byte_ms
     wait = round(room * waited / call.duration_ms) if call.duration_ms else 0
     if not call.duration_ms:

@@ -13,9 +13,6 @@ import msgspec
 
 NAME = "console.json"
 
-SIZE_LIMIT = 256 * 1024
-"""Bytes; anything larger is not our file."""
-
 
 class PageState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """How one page was left."""
@@ -52,7 +49,8 @@ def load(home: Path) -> tuple[SavedState, str]:
     path = home / NAME
     try:
         with path.open("rb") as file:
-            return msgspec.json.decode(file.read(SIZE_LIMIT), type=SavedState), ""
+            # anything larger is not our file
+            return msgspec.json.decode(file.read(256 * 1024), type=SavedState), ""
     except FileNotFoundError:
         return SavedState(), ""
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as exc:

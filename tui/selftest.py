@@ -13,7 +13,6 @@ from tui.saved_state import SavedState
 from tui.session import ConsoleSession, ServerLauncher
 
 SIZE = (100, 30)
-TIMEOUT_S = 20.0
 
 
 def draw(config: Config) -> str:
@@ -40,7 +39,7 @@ async def _draw(config: Config) -> str:
 
 async def _attached(app: Console, pilot: Pilot[ExitStatus]) -> bool:
     with suppress(TimeoutError):
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(20.0):
             while app.session.board.status is None:
                 await pilot.pause(0.05)
             return True

@@ -15,12 +15,6 @@ from textual.app import App
 
 from tui.exit_status import after_signal
 
-HANGUP_CODE = 129
-"""128 and SIGHUP."""
-
-LOOK_S = 2.0
-"""Seconds between checks that the terminal is still there."""
-
 
 def is_gone(handle: int) -> bool:
     """Whether the terminal behind this file is gone.
@@ -41,7 +35,7 @@ def exit_if_gone() -> None:
     """End the process at once: without a terminal there is nothing to restore and nowhere to report."""
     with suppress(ValueError, AttributeError):  # no standard input at all
         if is_gone(sys.stdin.fileno()):
-            os._exit(HANGUP_CODE)
+            os._exit(129)  # 128 and SIGHUP
 
 
 def on_terminate(do: Callable[[int], object]) -> None:
@@ -52,7 +46,7 @@ def on_terminate(do: Callable[[int], object]) -> None:
 
 def watch(app: App[Any]) -> None:
     """Watch the terminal for as long as the app runs."""
-    app.set_interval(LOOK_S, exit_if_gone, name="terminal")
+    app.set_interval(2.0, exit_if_gone, name="terminal")
     app.app_resume_signal.subscribe(app, lambda _: app.refresh(layout=True))  # the shell has drawn over what was there
     on_terminate(lambda number: app.exit(after_signal(number)))
 

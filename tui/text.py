@@ -122,17 +122,13 @@ def lines(*rows: Content) -> Content:
     return Content("\n").join(rows)
 
 
-LABEL = 9
-"""Cells of the label with the space around it."""
-
-
 class TextCard:
     """Lines are added one by one; ``content`` gives them all."""
 
     tone = "dim"
     """Tone of the labels."""
 
-    def __init__(self, width: int, label: int = LABEL) -> None:
+    def __init__(self, width: int, label: int = 9) -> None:  # with the space around it
         self.width = width
         self._label = label
         self._rows: list[Content] = []

@@ -161,17 +161,13 @@ def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[s
     found = [prices.get(model.name) for model in channel.models]
     width = max((len(fmt.price(one.input_nanos)) for one in found if one is not None), default=0)
     columns = [
-        _align([safe(model.name, NAME_WIDTH) for model in channel.models]),
+        _align([safe(model.name, 48) for model in channel.models]),
         _align([f"{fmt.short_count(model.context)} tokens" if model.context else "" for model in channel.models]),
         [_price_text(one, width) for one in found],
     ]
     shown = [column for column in columns if any(column)]
     texts = ["   ".join(row) for row in zip(*shown, strict=True)]
     return [(model.name, text) for model, text in zip(channel.models, texts, strict=True)]
-
-
-NAME_WIDTH = 48
-"""Most cells of a model's name."""
 
 
 def _align(texts: Sequence[str]) -> list[str]:

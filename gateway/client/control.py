@@ -36,7 +36,6 @@ from gateway.domain.views import (
 )
 
 PROBE_S = 180.0
-IMPORT_S = 600.0
 """A test of a channel may wait for a slow model."""
 
 
@@ -66,7 +65,8 @@ class AccountRequests(Caller):
     ) -> ImportView:
         """What a text changes; with ``apply`` it is done, all or nothing. ``prune`` removes what it does not name."""
         body = {"text": text, "apply": apply, "prune": prune, "origin": origin}
-        return await self.post("/config", ImportView, body, timeout_s=IMPORT_S)
+        # thousands of models and prices take time
+        return await self.post("/config", ImportView, body, timeout_s=600.0)
 
     async def settings(self) -> Settings:
         return await self.get("/settings", Settings)
@@ -294,12 +294,6 @@ class HistoryRequests(Caller):
         await self.delete("/history")
 
 
-VERIFY_S = 600.0
-"""Recomputing millions of calls takes time."""
-SEARCH_S = 600.0
-"""And so does looking at millions of records for a filtered sum."""
-
-
 class ControlClient(
     AccountRequests,
     TokenRequests,
@@ -368,7 +362,8 @@ class ControlClient(
         ``picked`` are the words of a query and the filters of ``calls``: only calls that fit are summed up.
         """
         asked = {"by": by, "since": since, "until": until, "step": step, "percentiles": "true" if percentiles else ""}
-        path, patience_s = "/usage" + query_text(asked | picked), SEARCH_S if any(picked.values()) else 0
+        # looking at millions of records takes time
+        path, patience_s = "/usage" + query_text(asked | picked), 600.0 if any(picked.values()) else 0
         return self.read(await self.send("GET", path, timeout_s=patience_s), Summary)
 
     async def incidents(self, *channels: str) -> list[Incident]:
@@ -377,7 +372,8 @@ class ControlClient(
 
     async def verify(self) -> Verdict:
         """Recompute every balance and sum from the call log."""
-        return self.read(await self.send("GET", "/verify", timeout_s=VERIFY_S), Verdict)
+        # recomputing millions of calls takes time
+        return self.read(await self.send("GET", "/verify", timeout_s=600.0), Verdict)
 
     async def machine(self) -> list[Step]:
         """What the server's machine lacks: port, folder, room."""

@@ -15,7 +15,6 @@ import msgspec
 
 from gateway.domain.errors import BadRequest, GatewayError, TooLarge, Unavailable
 
-CONNECT_S = 5.0
 TIMEOUT_S = 30.0
 """For a whole exchange, by default."""
 
@@ -25,8 +24,6 @@ BODY_LIMIT = 256 << 20
 
 FULL_TABLE = (errno.EMFILE, errno.ENFILE)
 """What the system says to a process that may not open another file, a socket included."""
-
-_READ = 64 * 1024
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +95,7 @@ class _Parser:
         del self._http
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        data = await reader.read(_READ)
+        data = await reader.read(64 * 1024)
         if data:
             self._feed(data)
         elif self._begun and "content-length" not in self.headers and "transfer-encoding" not in self.headers:
@@ -247,7 +244,7 @@ def too_many_files(exc: OSError) -> Unavailable:
 
 
 async def _connect(place: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    async with asyncio.timeout(CONNECT_S):
+    async with asyncio.timeout(5.0):
         if place.socket:
             return await _connect_unix(place.socket)
         return await asyncio.open_connection(place.host, place.port, limit=HEAD_LIMIT)

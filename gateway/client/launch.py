@@ -148,8 +148,6 @@ def _windows_flags() -> int:
 START_S = 15.0
 """How long a server may take to begin to answer."""
 
-ONE_FILE_S = 0.3
-"""How long a child in one file may take to find that another server was faster."""
 
 BUSY_S = 5.0
 """How long a home may be in use by something other than a server: a command on its own, or a server that just ends."""
@@ -297,7 +295,8 @@ async def _is_foreign(endpoint: Endpoint, child: Child) -> bool:
     if endpoint.pid == child.pid:
         return False
     with suppress(TimeoutError):
-        async with asyncio.timeout(ONE_FILE_S if is_one_file() else START_S):
+        # seconds to find that another server was faster
+        async with asyncio.timeout(0.3 if is_one_file() else START_S):
             while child.poll() is None:  # noqa: ASYNC110 - the event happens in another process
                 await asyncio.sleep(POLL_S)
     return child.poll() is not None

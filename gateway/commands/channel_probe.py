@@ -47,9 +47,6 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
     """Until when it is not called, as the upstream said that it does not have it."""
 
 
-FRESH_MS = 3_600_000
-"""A list younger than this is shown without asking again."""
-
 COLUMNS = [
     ("Model", lambda m: m.name),
     ("Offered", lambda m: ", ".join(["yes" if m.public == m.name else m.public, *m.more_names]) if m.served else "no"),
@@ -261,7 +258,8 @@ def _demand_some(ref: str, listing: ListingView, found: list[ListedModel], patte
 async def _listing(client: ControlClient, ref: str, *, refresh: bool) -> ListingView:
     """The last list while it is fresh, else a new one."""
     listing = await client.channel_listing(ref)
-    if refresh or listing.stale or not listing.models or (listing.time_ms or 0) < now() - FRESH_MS:
+    # after an hour it is fetched again
+    if refresh or listing.stale or not listing.models or (listing.time_ms or 0) < now() - 3_600_000:
         return await client.refresh_channel(ref)
     return listing
 

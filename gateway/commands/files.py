@@ -17,7 +17,6 @@ from gateway.commands.output import words
 WRITER_S = 5.0
 """How long a named pipe is waited for that nobody writes to."""
 
-STEP_S = 0.05
 
 _CODINGS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 """Marks at the beginning of a file: editors and shells of Windows write them."""
@@ -96,5 +95,5 @@ def _first_of_pipe(fd: int, file: str) -> bytes:
                 return data
         except BlockingIOError:  # somebody will write
             return b""
-        time.sleep(STEP_S)
+        time.sleep(0.05)
     raise click.BadParameter(f"{file} is a pipe that nothing writes to")

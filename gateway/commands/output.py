@@ -36,8 +36,6 @@ SHORTEST_NAME = 6
 SHORTEST_LINE = 40
 """Places for a last column that is a sentence; with less, it has a line of its own."""
 
-FIRST_COLUMN = 20
-"""Places that a first column of texts gets before others are left out: its names must stay distinct."""
 FLOORS = {"Model": 16, "Upstream model": 16, "By": len("command: token edit"), "Change": 28}
 """The same of some other columns, by heading."""
 
@@ -222,7 +220,8 @@ def _draw(
                 shown.remove(last)
                 under, excess = [last, *under], 0
         longest = [max(cells(line[i]) for line in ends) for i in range(len(columns))]
-        floors = [FIRST_COLUMN, *(FLOORS.get(head, NARROWEST) for head in heads[1:])]
+        # names in the first column must stay distinct
+        floors = [20, *(FLOORS.get(head, NARROWEST) for head in heads[1:])]
         floors = [max(floor, end and end + SHORTEST_NAME) for floor, end in zip(floors, longest, strict=True)]
         least = [
             min(size, floor) if _is_text(head) else size

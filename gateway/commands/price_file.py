@@ -24,10 +24,6 @@ from gateway.domain.text import plain
 
 T = TypeVar("T")
 
-MANY = 1000
-"""Prices that the server sets in one change."""
-LIMIT = 16 << 20
-"""Bytes of a file."""
 
 _MODEL = ("model", "name", "id")
 _WORDS = {field.name: field for field in PRICE} | {
@@ -151,10 +147,11 @@ def _body(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 def set_prices(file: str, *, as_json: bool) -> None:
     """Set the prices of a file: a thousand in one change, so that all of these or none are set."""
-    bodies = prices_in(text_of(file, LIMIT, "prices"), file)
+    bodies = prices_in(text_of(file, 16 << 20, "prices"), file)
 
     async def work(client: ControlClient) -> tuple[list[PriceView], list[str]]:
-        done = [await client.batch("prices", dict(part)) for part in _parts(bodies.items(), MANY)]
+        # as many as the server sets in one change
+        done = [await client.batch("prices", dict(part)) for part in _parts(bodies.items(), 1000)]
         return [view for view in await client.prices() if view.model in bodies], done
 
     found, done = run(work, create=True)

@@ -46,7 +46,6 @@ LEASE_MS = 12 * 3_600_000
 """How long a token lives after ``run`` was last heard of."""
 OWN_BUDGET = "token_quota"
 """How the codes begin of calls that the budget of their token is too small for."""
-GIT_S = 2.0
 LOOPBACK = "127.0.0.1,localhost,::1"
 
 WHEN: ParsedText[Millis] = ParsedText("when", lambda text: future_of(text, now()))
@@ -346,7 +345,7 @@ def _git(*arguments: str) -> str:
     if git is None:
         return ""
     try:
-        done = subprocess.run([git, *arguments], capture_output=True, text=True, timeout=GIT_S, check=False)
+        done = subprocess.run([git, *arguments], capture_output=True, text=True, timeout=2.0, check=False)
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -22,7 +22,6 @@ CONSOLE = "tollkeeper.console"
 
 CALLS = 2
 """The plain call and the streamed one."""
-EVENTS_S = 10.0
 
 Draw = Callable[[Config], str]
 
@@ -84,7 +83,7 @@ async def _count_settled(client: ControlClient) -> int:
     """Calls whose end was reported, as soon as there are enough. Raises Quit if they do not come."""
     seen = 0
     with suppress(TimeoutError):
-        async with asyncio.timeout(EVENTS_S):
+        async with asyncio.timeout(10.0):
             async for event in client.events(recent=0):
                 seen += isinstance(event, CallSettled)
                 if seen >= CALLS:

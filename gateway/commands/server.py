@@ -31,9 +31,6 @@ from gateway.domain.text import plain, word
 from gateway.domain.views import AccountView, Status, Summary
 from gateway.runfile import Endpoint
 
-LAST_LINES_S = 2.0
-"""How long the lines of the last calls may take when the server ends."""
-
 
 def serve_here(where: Config, *, log: bool = False) -> int:
     """Serve in this process until it is stopped; gives the exit code. ``log``: print the calls, too.
@@ -58,7 +55,7 @@ def serve_here(where: Config, *, log: bool = False) -> int:
 
     code = server.run(where, ready)
     if printing.ident is not None:
-        printing.join(LAST_LINES_S)
+        printing.join(2.0)  # for the lines of the last calls
     return code
 
 

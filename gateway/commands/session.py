@@ -34,7 +34,6 @@ Reach = Callable[..., AbstractAsyncContextManager[ControlClient]]
 BUSY_WAIT_S = 5.0
 """How long a command waits for a home that another process is just using."""
 
-BUSY_STEP_S = 0.1
 
 NO_HOME = "there is no data in {home} yet; start with 'tollkeeper serve', or name the right folder with --home"
 NO_SERVER = "no server is running for {home}; start one with 'tollkeeper serve'"
@@ -132,7 +131,7 @@ async def _endpoint(config: Config, stack: AsyncExitStack, *, listen: bool, runn
             except GatewayError as error:
                 if error.code != "store_busy" or late:
                     raise
-        await asyncio.sleep(BUSY_STEP_S)
+        await asyncio.sleep(0.1)
 
 
 async def _inside(config: Config, stack: AsyncExitStack, *, listen: bool) -> Endpoint:

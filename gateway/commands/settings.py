@@ -17,8 +17,6 @@ from gateway.domain.human_values import count_text
 from gateway.domain.settings import Settings
 
 NONE = "none"
-SHORT = 24
-"""Longer values push the name of their option to the right."""
 
 
 @click.group(cls=Noun, bare="show")
@@ -87,6 +85,7 @@ def _print(view: Settings, *, as_json: bool) -> None:
     now = f"{status.most_connections}{formatting.files_note(status)}" if status.open_files else ""
     options = [field.flags.replace("/", " ") for field in SETTINGS]
     pairs = details(SETTINGS, view)
-    wide = max(len(value) for _, value in pairs if len(value) <= SHORT)
+    # longer values push their option to the right
+    wide = max(len(value) for _, value in pairs if len(value) <= 24)
     shown = [(name, f"{value or NONE:<{wide}}  {option}") for (name, value), option in zip(pairs, options, strict=True)]
     out_pairs([*shown, ("connections now", now)])

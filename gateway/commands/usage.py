@@ -27,15 +27,9 @@ from gateway.domain.text import plain
 from gateway.domain.usage import PART_WORDS
 from gateway.domain.views import CallView, SumRow
 
-USUAL_MS = 7 * 86_400_000
-"""What a call is compared with: so long before it."""
-
 ANSWERED = "st:done"
 """The filter of what a call is compared with: failures take no usual time."""
 
-RETRY_MS = 600_000
-"""How long before a call the one may have begun that it repeats."""
-NEAR_CALLS = 500
 SHOWN = 50
 """Calls in a list, unless ``--limit`` says another number."""
 SORTS = ("cost", "duration", "first", "speed", "input", "cached", "output", "tries")
@@ -180,7 +174,10 @@ async def _earlier(client: ControlClient, call: CallView) -> str:
     if not call.retry:
         return ""
     page = await client.calls(
-        model=call.model, since=call.time_ms - call.retry * RETRY_MS, until=call.time_ms + 1, limit=NEAR_CALLS
+        model=call.model,
+        since=call.time_ms - call.retry * 600_000,  # ten minutes before each retry
+        until=call.time_ms + 1,
+        limit=500,
     )
     before = ", ".join(f"{one.id} ({formatting.status(one)})" for one in earlier_attempts(call, page.calls))
     return f"{call.retry} of the same call{f'; before it: {before}' if before else ''}"
@@ -191,7 +188,7 @@ async def _with_usual(client: ControlClient, call_id: str) -> tuple[CallView, st
     view = await _call(client, call_id)
     usual = None
     if view.model:
-        since, until = view.time_ms - USUAL_MS, view.time_ms
+        since, until = view.time_ms - 7 * 86_400_000, view.time_ms  # the week before it
         answered = await client.summary(since=since, until=until, percentiles=True, model=view.model, words=ANSWERED)
         usual = answered.total if answered.total.calls else None
     return view, await _earlier(client, view), usual

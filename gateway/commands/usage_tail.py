@@ -56,11 +56,6 @@ WIDTHS = (8, 17, 24, 12, 12, -6, -6, -10, -6)
 """Of the cells of a line, negative to align them right; longer cells push the rest, except on a terminal."""
 TEXTS = (1, 2, 3, 4)
 """Those that get narrower on a narrow terminal."""
-STATUS = 1
-"""The one of them that is not a name: it loses its end, not its middle."""
-LEAST_TEXT = 6
-LEAST_ERROR = 30
-"""An error with less room than this has a line of its own."""
 
 
 @click.command(
@@ -227,12 +222,13 @@ def line_of(call: CallView, width: int | None = None) -> str:
     sizes = _sizes(shown, width)
     parts = list(shown)
     for n in TEXTS:
-        parts[n] = (cut if n == STATUS else cut_middle)(shown[n], sizes[n], end_of(texts[n]))
+        # a status loses its end, a name its middle
+        parts[n] = (cut if n == 1 else cut_middle)(shown[n], sizes[n], end_of(texts[n]))
     line = cut(MARGIN.join(map(fit, parts, sizes)), width)
     left = width - cells(line) - len(MARGIN)
     if not error:
         return line.rstrip()
-    if left >= min(LEAST_ERROR, cells(error)):
+    if left >= min(30, cells(error)):  # with less room it has a line of its own
         return f"{line}{MARGIN}{cut(error, left)}"
     indent = " " * (WIDTHS[0] + len(MARGIN))
     return f"{line}\n{indent}{cut(error, width - len(indent))}"
@@ -244,7 +240,7 @@ def _sizes(shown: Sequence[str], width: int) -> list[int]:
     taken = sum(abs(size) if n in TEXTS else max(abs(size), cells(shown[n])) for n, size in enumerate(sizes))
     for _ in range(taken + len(MARGIN) * (len(sizes) - 1) - width):
         widest = max(TEXTS, key=lambda number: sizes[number])
-        if sizes[widest] <= LEAST_TEXT:
+        if sizes[widest] <= 6:
             break
         sizes[widest] -= 1
     return sizes

@@ -68,10 +68,6 @@ async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     return edits.registry.settings
 
 
-NAMED = 4
-"""Most settings that a sentence names."""
-
-
 def _settings_texts(changed: Sequence[FieldDifference]) -> tuple[str, str]:
     """What was changed, and what is so once that is undone."""
     if len(changed) == 1:
@@ -80,7 +76,7 @@ def _settings_texts(changed: Sequence[FieldDifference]) -> tuple[str, str]:
             f"changed setting {one.field} from {one.before} to {one.after}",
             f"setting {one.field} is {one.before} again",
         )
-    names = first_of([one.field for one in changed], NAMED)
+    names = first_of([one.field for one in changed], 4)
     return f"changed settings {names}", f"settings {names} are as before"
 
 

@@ -39,8 +39,6 @@ from gateway.web.error_responses import answer
 BODY_LIMIT = 8 << 20
 """Bytes of a request body; the largest honest one is a configuration with thousands of models and prices."""
 
-LINE_LIMIT = 64 << 10
-"""Bytes of the first line of a request: it contains the words of a filter."""
 
 _NAME = re.compile(r"\{(\w+)\}")
 """A name in a path may hold all but a slash; the framework's own idea of it has no braces."""
@@ -138,7 +136,7 @@ def control_runner(app: web.Application) -> web.AppRunner:
         handler_cancellation=True,
         keepalive_timeout=75,
         shutdown_timeout=0.2,
-        max_line_size=LINE_LIMIT,
+        max_line_size=64 << 10,  # it contains the words of a filter
     )
 
 

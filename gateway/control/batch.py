@@ -22,8 +22,6 @@ Planner = Callable[[ConfigEdits, str, bytes | None], Awaitable[tuple[str, Sequen
 """Gives the name of an entity and the changes that an edit makes; without a body, those that remove it."""
 
 MANY = 1000
-AT_ONCE = 20
-"""Edits that are planned before others have their turn."""
 NAMED = 5
 """Names in the sentence about a batch."""
 
@@ -91,7 +89,7 @@ async def _in_turns(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:
     """The edits, with pauses in which calls go on."""
     for number, one in enumerate(edits, start=1):
         yield one
-        if number % AT_ONCE == 0:
+        if number % 20 == 0:
             await asyncio.sleep(0)
 
 

@@ -27,7 +27,6 @@ from gateway.store.calls import CallLog, count_older
 from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER
 
-PAGE = 100
 PAGE_LIMIT = 5000
 
 ROWS_NAMED = 3
@@ -84,7 +83,7 @@ async def list_numbered(edits: ConfigEdits, request: web.Request) -> web.Respons
 
 
 def _limit(asked: dict[str, Any]) -> int:
-    limit: int = asked.pop("limit", PAGE)
+    limit: int = asked.pop("limit", 100)
     if not 1 <= limit <= PAGE_LIMIT:
         raise BadRequest(f"limit: must be from 1 to {PAGE_LIMIT}", param="limit")
     return limit

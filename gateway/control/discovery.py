@@ -28,7 +28,6 @@ LOCAL = tuple((name, PRESETS[name].base_url) for name in vendors.LOCAL)
 VENDORS = tuple((row.name, row.dialect, row.key_variable) for row in PRESETS.values() if row.key_variable)
 """Vendors, their dialects, and the variable that their own documentation names."""
 
-CONNECT_S = 0.5
 ANSWER_S = 2.0
 
 
@@ -93,7 +92,7 @@ async def _models(engine: Engine, name: str, base_url: str) -> list[ServedModel]
         name=name,
         dialect=Dialect.OPENAI,
         base_url=base_url,
-        timeouts=Timeouts(connect=CONNECT_S, head=ANSWER_S),
+        timeouts=Timeouts(connect=0.5, head=ANSWER_S),
     )
     try:
         async with asyncio.timeout(ANSWER_S):

@@ -44,19 +44,11 @@ TABLES_GAP_S = 0.25
 SUMS_GAP_S = 3.0
 """Between two tellings of the tables when calls alone have changed their sums."""
 
-SHARE = 50
-"""Tables that are large may take one part in so many of the time."""
-
-BUNDLE_S = 0.04
-"""What happens within it is written together."""
 
 STUCK_S = 30.0
 """A reader that takes nothing for so long is disconnected."""
 
-END_S = 1.0
-"""How long the last lines may take when the server ends."""
 
-RECENT = 200
 RECENT_LIMIT = 1000
 
 
@@ -139,7 +131,8 @@ class WatcherStream:
         if batch.changed:
             self._tables_due = min(self._tables_due or now + SUMS_GAP_S, max(now, self._tables_told + TABLES_GAP_S))
         elif moved and self._tables_due is None:
-            self._tables_due = max(now, self._tables_told) + max(SUMS_GAP_S, SHARE * self._tables_cost)
+            # large tables take at most a fiftieth of the time
+            self._tables_due = max(now, self._tables_told) + max(SUMS_GAP_S, 50 * self._tables_cost)
 
     def _event(self, notice: Notice) -> events.Event:
         if isinstance(notice, StoreNotice):
@@ -201,7 +194,7 @@ def _call_event(notice: CallNotice, seq: int) -> events.Event:
 
 async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse:
     """GET /events?recent=N."""
-    recent = query(request.query, {"recent": int}).get("recent", RECENT)
+    recent = query(request.query, {"recent": int}).get("recent", 200)
     if not 0 <= recent <= RECENT_LIMIT:
         raise BadRequest(f"recent: must be from 0 to {RECENT_LIMIT}", param="recent")
     answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
@@ -214,7 +207,7 @@ async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse
             ended = watcher.ended.is_set()  # looked at first: what was reported before the end is still sent
             if data := await feed.tell(await watcher.take(feed.patience())):
                 await _write(request, answer, data, watcher)
-                await asyncio.sleep(BUNDLE_S)
+                await asyncio.sleep(0.04)  # what happens meanwhile is written together
     return answer
 
 
@@ -222,7 +215,8 @@ async def _write(request: web.Request, answer: web.StreamResponse, data: bytes, 
     """Write, and give a reader up that does not read, sooner when the server ends. Raises ConnectionError."""
     try:
         async with asyncio.timeout(STUCK_S) as limit:
-            watcher.on_end = lambda: limit.reschedule(asyncio.get_running_loop().time() + END_S)
+            # a second for the last lines
+            watcher.on_end = lambda: limit.reschedule(asyncio.get_running_loop().time() + 1.0)
             if watcher.ended.is_set():
                 watcher.on_end()
             await answer.write(data)

@@ -24,8 +24,6 @@ from gateway.domain.units import Millis
 
 Document = Mapping[str, Any]
 
-SHOWN = 5
-"""Models that a note names."""
 UNPRICED = "counted, not charged, and no budget stops them"
 
 
@@ -91,6 +89,6 @@ async def add_known_prices(plan: PricedPlan, before: Registry, now: Millis) -> l
         prices = plan.registry.prices
         new_ones = [model for model in priced.models if model.name in names]
         if missing := sorted(plain(one.name, 60) for one in new_ones if channel_price(priced, one, prices) is None):
-            models = first_of(missing, SHOWN)
+            models = first_of(missing, 5)
             told.append(f"channel '{plain(channel.name)}': no price is known for {models}: {effect}; {advice}")
     return told

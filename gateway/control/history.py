@@ -30,7 +30,6 @@ from gateway.domain.units import Millis
 from gateway.store.rollup import Dimension
 from gateway.store.sums import FOREVER
 
-PAGE = 100
 PAGE_LIMIT = 1000
 
 _DIMENSIONS: dict[Table, Dimension] = {"tokens": "token", "channels": "channel", "groups": "group", "prices": "model"}
@@ -52,7 +51,7 @@ async def list_history(edits: ConfigEdits, request: web.Request) -> list[History
     """GET /history?kind&name&since&until&limit&before: newest first;  ``before`` is the number of an entry."""
     types = {"kind": tuple, "name": tuple, "since": int, "until": int, "limit": int, "before": int}
     asked = query(request.query, types)
-    kinds, names, limit = asked.get("kind", ()), asked.get("name", ()), asked.get("limit", PAGE)
+    kinds, names, limit = asked.get("kind", ()), asked.get("name", ()), asked.get("limit", 100)
     if not set(kinds) <= set(KNOWN_KINDS):
         raise BadRequest(f"kind: must be one of {', '.join(KNOWN_KINDS)}", param="kind")
     if not 1 <= limit <= PAGE_LIMIT:

@@ -31,17 +31,12 @@ from gateway.upstream.vendors import vendor_of
 
 _log = logging.getLogger("tollkeeper")
 
-FORBIDDEN = 403
 ALL = ("*",)
 NAMED = 5
 """Models that a line of the log names at most."""
-LOOK_S = 60.0
-"""Between two looks at what is due."""
 RETRY_MS = 600_000
 """After which a list that could not be fetched is tried again."""
 HOUR_MS = 3_600_000
-SEARCH_S = 5.0
-"""For finding the root of an upstream whose models the owner has named."""
 
 _PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
 
@@ -133,7 +128,7 @@ async def keep_fresh(engine: Engine) -> None:
     """Ask what is due, until it is cancelled."""
     while True:
         await refresh_due(engine)
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(60.0)
 
 
 async def refresh_due(engine: Engine) -> None:
@@ -241,7 +236,8 @@ async def _looked_for(
 ) -> tuple[Channel, UpstreamModels]:
     """Raises UpstreamError, and TimeoutError if there are models without the list."""
     upstreams = edits.engine.upstreams
-    async with asyncio.timeout(None if channel.patterns else SEARCH_S):
+    # where the owner has named the models, the list is not waited for long
+    async with asyncio.timeout(None if channel.patterns else 5.0):
         root, found = await upstreams.discover_root(channel)
     channel, unnamed = msgspec.structs.replace(channel, base_url=root), upstreams.unnamed.get(channel.id, 0)
     return channel, newly_listed(before, channel, _some(channel, found, unnamed), edits.now, unnamed)
@@ -279,7 +275,7 @@ def _frozen(channel: Channel) -> Channel:
 
 def refuses_key(error: UpstreamError) -> bool:
     """Whether the upstream does not accept the key; one that must not list models may still make calls."""
-    return error.kind is FailureKind.AUTH and error.status != FORBIDDEN
+    return error.kind is FailureKind.AUTH and error.status != 403
 
 
 def reason_of(channel: Channel, error: UpstreamError) -> str:

@@ -19,9 +19,6 @@ from gateway.domain.price_news import PriceHint, PriceNews, PriceRise, Published
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis
 
-HOUR_MS = 3_600_000
-APART = 0.05
-"""Share by which a published price differs from the one in use before it is news."""
 MOST = 500
 """Rows of each kind."""
 
@@ -29,7 +26,7 @@ MOST = 500
 async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
     """GET /prices/news. It is made once an hour for each configuration."""
     query(request.query, {})
-    registry, hour = edits.registry, edits.now // HOUR_MS
+    registry, hour = edits.registry, edits.now // 3_600_000
     kept = edits.price_news.get("now")
     if kept is not None and kept[0] is registry and kept[1] == hour:
         return kept[2]
@@ -119,7 +116,8 @@ def _hints(registry: Registry, find: PriceList) -> Iterator[PriceHint]:
 
 
 def _apart(one: int, other: int) -> bool:
-    return abs(one - other) > APART * max(one, other)
+    # prices that differ by less than 5 % are no news
+    return abs(one - other) > 0.05 * max(one, other)
 
 
 def _day(moment: Millis) -> str:

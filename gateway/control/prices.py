@@ -54,8 +54,6 @@ class LikeBody(msgspec.Struct, frozen=True, kw_only=True):
 
 SOURCES = 2
 """Of prices, that a sentence names."""
-MOST_VENDORS = 6
-"""Of those that have a model, as many are named."""
 EDITABLE = (
     "input",
     "output",
@@ -128,7 +126,7 @@ def _only_one(name: str, by_vendor: Mapping[str, Price]) -> Price:
         msg = f"no price is known for '{plain(name)}': it has none here, and the price list does not have it"
         raise NotFound(msg, param="like")
     if any(differs(prices[0], price) for price in prices):
-        some = ", ".join(f"{vendor}/{plain(name)}" for vendor in list(by_vendor)[:MOST_VENDORS])
+        some = ", ".join(f"{vendor}/{plain(name)}" for vendor in list(by_vendor)[:6])
         raise BadRequest(f"vendors ask different prices for '{plain(name)}'; name one of them: {some}", param="like")
     return prices[0]
 

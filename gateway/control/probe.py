@@ -32,17 +32,12 @@ from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.dialects import adapter
 from gateway.upstream.http.reachability import Reachability, Stage
 
-OUTPUT_CAP = 16
-KEY_S = 5.0
-"""How long the answer about a new key is waited for."""
-BODY_LIMIT = 1 << 20
-TEXT_LIMIT = 300
 NO_MODELS = "no list of models: "
 NO_ANSWER = "the call failed: "
 CREDIT_UNKNOWN = "whether it has credit again only a call of a model shows, so it stays paused"
 
 _QUESTION = "Reply with the single word: ok"
-_CHAT = {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": OUTPUT_CAP, "stream": False}
+_CHAT = {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": 16, "stream": False}
 
 
 async def probe(engine: Engine, channel: Channel, model: str) -> Check:
@@ -69,7 +64,7 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
     elif ok and any(engine.health.state_of(one).no_credit for one in _state_ids(whole)):
         text += f"; {CREDIT_UNKNOWN}"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
-    return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, TEXT_LIMIT), failed_keys=failed_keys)
+    return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, 300), failed_keys=failed_keys)
 
 
 def _state_ids(channel: Channel) -> list[ChannelId]:
@@ -82,7 +77,7 @@ async def look_at_key(engine: Engine, channel: Channel, number: int) -> None:
     """Ask the upstream whether it accepts a new key: one that it refuses needs attention at once."""
     one = msgspec.structs.replace(channel, key=channel.all_keys[number - 1], keys=())
     with suppress(TimeoutError):
-        async with asyncio.timeout(KEY_S):
+        async with asyncio.timeout(5.0):
             await _list(engine, one, key_id(channel.id, number) if channel.keys else channel.id)
     engine.incident_watch.look()
 
@@ -168,11 +163,9 @@ async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> Wh
         raise UpstreamError(f"it {obstacle}")
     plan = api.plan(api.order(request, new_call_id(now), now), channel, adapter(channel.dialect), lacking=False)
     learned = engine.lessons.of(channel.id, served, now)
-    return await engine.upstreams.complete(channel, plan.order, served, learned, BODY_LIMIT, plan.adapter)
+    return await engine.upstreams.complete(channel, plan.order, served, learned, 1 << 20, plan.adapter)
 
 
-SOON_S = 7 * 86_400
-"""A certificate that ends within this time is reported."""
 CHECKUP_TEXT_LIMIT = 400
 NO_LIST = (404, 405, 501)
 """Answers of upstreams that accept calls but list no models."""
@@ -271,7 +264,8 @@ def _way(contact: Reachability | None, now: Millis) -> str:
     if not contact.tls:
         return f"{where}; connected; "
     left_s = contact.expires_s - now / 1000 if contact.expires_s is not None else None
-    ends = f", its certificate ends in {left_s / 86_400:.0f} days" if left_s is not None and left_s < SOON_S else ""
+    soon = left_s is not None and left_s < 7 * 86_400
+    ends = f", its certificate ends in {(left_s or 0) / 86_400:.0f} days" if soon else ""
     return f"{where}; {contact.tls}{ends}; "
 
 

@@ -26,9 +26,6 @@ DEFAULT_GROUP = "default"
 OUTLIVED_MS = 3 * 86_400_000
 """How long the token of a program that has ended is kept: to look at it, and to tell late calls why it is refused."""
 
-LOOK_S = 600.0
-"""Between two looks for such tokens."""
-
 
 async def list_tokens(edits: ConfigEdits, _: web.Request) -> list[TokenView]:
     """GET /tokens."""
@@ -96,7 +93,7 @@ async def delete_ended(engine: Engine) -> None:
         if changes := list(_long_ended(edits)):
             with suppress(Unavailable):  # the next time it may be written
                 edits.change(*changes)
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(600.0)
 
 
 def _long_ended(edits: ConfigEdits) -> Iterator[Change]:

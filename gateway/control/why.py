@@ -34,9 +34,6 @@ from gateway.inbound.chat.api import MAX_OUTPUT
 from gateway.upstream.anthropic.request import marks_cache
 from gateway.upstream.credentials import unset_text
 
-PROMPT_TOKENS = 1000
-"""Input tokens of the imagined call, by default."""
-
 
 async def explain(edits: ConfigEdits, request: web.Request) -> Why:
     """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]: the token by id, name or key."""
@@ -54,7 +51,7 @@ async def explain(edits: ConfigEdits, request: web.Request) -> Why:
     wanted = PlannedCall(
         token=_token(edits.engine, asked["token"]),
         model=asked["model"],
-        prompt_tokens=asked.get("prompt_tokens", PROMPT_TOKENS),
+        prompt_tokens=asked.get("prompt_tokens", 1000),
         max_tokens=asked.get("max_tokens"),
         stream=asked.get("stream", False),
         api=apis[api],

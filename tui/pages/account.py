@@ -104,9 +104,6 @@ def _amount(text: str) -> int:
 VERBS: Mapping[str, Verb] = {"grant": grant, "suspend": suspend, "edit": edit, "settings": settings}
 
 
-GAUGE = 20
-BUDGETS = 10
-"""Most of groups and tokens that are listed."""
 REFRESH_MS = 5_000
 """Between two requests for the sums of the last days, while calls are charged."""
 
@@ -168,7 +165,7 @@ class AccountPage(ConsolePage):
         card.line("")
         for budget in by_unit(account.budgets):
             text = forecast(budget, now, now if account.begun_ms is None else account.begun_ms)
-            card.row(budget.window.info.rate, *budget_parts(budget, GAUGE, glyphs, text))
+            card.row(budget.window.info.rate, *budget_parts(budget, 20, glyphs, text))
         if not account.budgets:
             edit_key = self.session.key("account.edit")
             card.row("budgets", (f"none: only the balance limits spending; {edit_key} adds budgets", "dim"))
@@ -201,7 +198,7 @@ class AccountPage(ConsolePage):
         others = [one for one in budget_sources(self.session) if one.kind != "account"]
         if not others:
             return []
-        rows = budget_rows(self.session, others[:BUDGETS], width)
+        rows = budget_rows(self.session, others[:10], width)
         if more := len(others) - len(rows):
             rows.append(content((f" and {more} more: page 7 lists all", "dim")))
         return [content((" budgets of groups and tokens, the most used first", "dim")), *rows, content("")]

@@ -31,9 +31,6 @@ SHOWN = 10
 DRAWN = ("name", "base_url", "groups", "priority", "weight")
 """Fields that the pane draws in a way of their own."""
 
-BAD_SHARE = 0.05
-"""Share of failed calls that is worth a colour."""
-
 
 class ChannelRow(msgspec.Struct, frozen=True):
     """A channel, what changes by itself, and its last 24 hours."""
@@ -288,7 +285,7 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         6,
         lambda r: glyphs.nothing if r.errors is None else fmt.percent(r.errors),
         right=True,
-        tone=lambda r: "bad" if (r.errors or 0) > BAD_SHARE else "",
+        tone=lambda r: "bad" if (r.errors or 0) > 0.05 else "",
         sort=lambda r: r.errors or 0,
     )
     yield Column(

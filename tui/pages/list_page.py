@@ -205,10 +205,6 @@ def set_filter(page: AnyPage, text: str) -> None:
     page.renew()
 
 
-TYPING_S = 0.05
-"""How long the filter waits for more letters."""
-
-
 COMPLAINT_LIMIT = 600
 """Characters of what is wrong with a filter: it may name all that there is."""
 
@@ -331,7 +327,7 @@ class ListPage(ConsolePage, Generic[R]):
         """What is typed holds a moment later, so that typing never waits."""
         if self.view.filter != event.value:
             self.view.filter = event.value
-            self.set_timer(TYPING_S, self.renew)
+            self.set_timer(0.05, self.renew)  # for more letters
 
     def on_input_submitted(self) -> None:
         self.query_one(Input).display = bool(self.view.filter)

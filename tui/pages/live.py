@@ -35,12 +35,6 @@ from tui.widgets.text_block import LeadLine
 NO_MODEL = "MODEL"
 """In a copied line, for a call that was refused before its model was known."""
 
-LEAST_WAIT = 14
-"""Cells that are worth beginning to say what a call waits for."""
-
-SPARK = 24
-"""Minutes in the line above the table."""
-
 
 class LiveListing(PageListing[CallView]):
     """Calls, running and ended."""
@@ -71,7 +65,7 @@ class LiveListing(PageListing[CallView]):
         The page adds its own words in front.
         """
         pulse, glyphs = self.session.board.pulse, self.session.glyphs
-        room = max(6, min(SPARK, width - 60))
+        room = max(6, min(24, width - 60))  # minutes
         minutes = pulse.minutes(self.session.now(), room)
         pace: list[Part] = [("   calls/min ", "dim"), (spark(minutes, room, glyphs), "live"), (f" {minutes[-1]}", "")]
         groups = [self._waiting(width), pace]
@@ -239,7 +233,7 @@ def _what(call: CallView, glyphs: Glyphs, width: int = LIMIT) -> str:
 def _what_fitted(call: CallView, glyphs: Glyphs, width: int) -> str:
     """The same, and what the call waits for where there is room: no wait makes a column wider, as it is soon over."""
     text = _what(call, glyphs, width)
-    if not call.waits_for or width - cell_len(text) < LEAST_WAIT:
+    if not call.waits_for or width - cell_len(text) < 14:  # too few cells to begin
         return text
     return f"{text} {glyphs.dot} {safe(call.waits_for.partition(' (')[0], 80)}"
 

@@ -30,7 +30,6 @@ FAILED = FailureCondition()
 SEARCH_PAUSE_S = 0.02
 """Between two requests of a search: the gateway has better things to do."""
 
-SECOND_MS = 1_000
 
 AnyApp = Any
 """The app; it imports the pages."""
@@ -175,7 +174,7 @@ async def jump_to_time(page: AnyPage) -> None:
     text = await page.ask(Prompt("Jump to", "10m, 14:00, 2026-11-20T14:00", _moment(page.session.now())))
     if not text:
         return
-    moment = Millis(past_of(text, page.session.now(), end=True) + (SECOND_MS if text.count(":") > 1 else 0))
+    moment = Millis(past_of(text, page.session.now(), end=True) + (1_000 if text.count(":") > 1 else 0))
     index = await locate(page, moment)
     page.table.go(index)
     page.renew()

@@ -30,8 +30,6 @@ from tui.session import ConsoleSession
 FOUND_LIMIT = 20_000
 """Most older records that one filter keeps."""
 
-SEARCH_PAGE = 500
-"""Matching records requested at a time."""
 
 TOP = 2_000
 """Most older records that are kept of all that are sorted."""
@@ -255,7 +253,7 @@ async def load_found(source: LiveSource) -> None:
         if before is None:  # nothing ended yet
             source.extend([], SearchProgress(done=True))
             return
-        wanted: dict[str, object] = {"limit": SEARCH_PAGE, "before": before}
+        wanted: dict[str, object] = {"limit": 500, "before": before}
         if query is not None:
             wanted |= {"words": " ".join(query.words), "since": query.since, "until": query.until}
         if order is not None:
@@ -291,9 +289,6 @@ def _insert(view: list[CallId], call_id: CallId, *, there: bool) -> None:
         del view[at]
 
 
-PAGE = 200
-"""Records requested at a time: a few screens."""
-
 PAGES = 60
 """Pages kept; the least recently viewed are dropped first."""
 
@@ -309,7 +304,7 @@ class HistoryRequest(msgspec.Struct, frozen=True):
 class CallHistory:
     """The records that were fetched, and which to fetch next."""
 
-    def __init__(self, page: int = PAGE, pages: int = PAGES) -> None:
+    def __init__(self, page: int = 200, pages: int = PAGES) -> None:  # a page is a few screens
         self._size = page
         self._keep = pages
         self._pages: OrderedDict[int, Sequence[CallView]] = OrderedDict()

@@ -25,9 +25,6 @@ from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormPlan, Values
 
-FETCH_MS = 1_000
-"""Milliseconds between fetches while the page is open: commands, other consoles and `u` change settings too."""
-
 
 async def edit(page: AnyPage) -> None:
     """Edit the selected setting."""
@@ -186,7 +183,8 @@ class SettingsPage(ListPage[SettingRow]):
     def renew(self) -> None:
         super().renew()
         now = self.session.now()
-        if self.session.link == "attached" and not 0 <= now - self._fetched < FETCH_MS:
+        # commands, other consoles and `u` change settings, too
+        if self.session.link == "attached" and not 0 <= now - self._fetched < 1_000:
             self._fetched = now
             self.run_worker(self._fetch(), group="settings", exclusive=True, exit_on_error=True)
 

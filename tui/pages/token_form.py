@@ -16,9 +16,6 @@ from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.form import FormField
 
-SHOWN = 6
-"""Most model names in the preview."""
-
 
 def token_form(session: ConsoleSession, token: TokenView | None, *, copy: bool = False) -> EntityForm:
     """A form that edits a token, or creates one like it (``copy``) or an empty one."""
@@ -53,7 +50,7 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
     if not found:
         why = "no pattern matches a model of its group" if offered else "its group has no enabled channel with models"
         return f"this token sees no models: {why}"
-    shown = first_of([safe(name, 40) for name in found], SHOWN)
+    shown = first_of([safe(name, 40) for name in found], 6)
     return f"this token sees {fmt.count_text(len(found), 'model')}: {shown}{_missing_fallbacks(group, fitting)}"
 
 

@@ -43,19 +43,13 @@ PERIODS: Mapping[str, tuple[str, int]] = {
 }
 """Step and how many of them."""
 
-REFRESH_MS = 10_000
-"""Milliseconds between fetches; only new calls trigger one."""
 
 PAUSE = 20
 """So many times as long as a fetch took is none made for new calls: a filter is searched for in all records."""
 
-TYPING_S = 0.3
-"""How long the filter waits for more letters: it has to search."""
 
 HINT = "tok:laptop  model:claude-*  app:zed  !st:err  cost:>0.01"
 
-WIDE = 112
-"""Cells from which the two panels are side by side."""
 
 PANEL = 7
 """Lines of a panel's picture: seven weekdays."""
@@ -280,7 +274,7 @@ class UsagePage(ConsolePage):
         """The map of hours by weekday, and a budget's course."""
         now, sources = self.session.now(), budget_sources(self.session)
         course = None if found.course is None else found.course.updated(sources, found.fetched_ms, now)
-        if width < WIDE or course is None:
+        if width < 112 or course is None:  # too narrow for two panels side by side
             rows = heat_map(found.hours, plan, width)
             if course is not None:
                 rows += [
@@ -299,7 +293,7 @@ class UsagePage(ConsolePage):
         now, last = self.session.now(), self._asked
         if self.complaint or self._typing is not None:
             return False
-        pause = max(REFRESH_MS, PAUSE * self._took_ms)
+        pause = max(10_000, PAUSE * self._took_ms)
         if last is not None and last[0] == asked and (now - last[1] < pause or calls == last[2]):
             return False
         self._asked = (asked, now, calls)
@@ -331,7 +325,7 @@ class UsagePage(ConsolePage):
         self.complaint = _complaint(event.value, self.session)
         if self._typing is not None:
             self._typing.stop()
-        self._typing = self.set_timer(TYPING_S, self.refetch)
+        self._typing = self.set_timer(0.3, self.refetch)  # for more letters: it has to search
 
     def on_input_submitted(self) -> None:
         self.query_one(Input).display = bool(self.view.filter)

@@ -23,8 +23,6 @@ HEAT_DAYS = 28
 """Each weekday counts as often as the others."""
 
 GAUGE = 14
-NARROW = 95
-"""Cells below which the list of budgets has short gauges."""
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -312,7 +310,7 @@ def budget_lines(session: ConsoleSession, width: int) -> list[Content]:
 
 def budget_rows(session: ConsoleSession, sources: Iterable[BudgetSource], width: int) -> list[Content]:
     """Each budget with its gauge and forecast."""
-    now, glyphs, narrow = session.now(), session.glyphs, width < NARROW
+    now, glyphs, narrow = session.now(), session.glyphs, width < 95
     rows = []
     for source in sources:
         part, budget = used_share(source.budget), source.budget

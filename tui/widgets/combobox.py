@@ -30,9 +30,6 @@ PICKED = 7
 LISTED = 100
 """Most choices in the list; typing narrows it."""
 
-NAME_WIDTH = 22
-"""Cells of a choice's name that has a description."""
-
 
 class Suggestion(msgspec.Struct, frozen=True):
     """One choice."""
@@ -78,7 +75,7 @@ class ChoiceList(OptionList, can_focus=False):
         if not one.about:
             return content(safe(one.text))
         name = safe(one.text)
-        return content(cell(name, max(NAME_WIDTH, len(name))), " ", (safe(one.about), "dim"))
+        return content(cell(name, max(22, len(name))), " ", (safe(one.about), "dim"))
 
 
 class ChoiceInput(HintInput):

@@ -29,8 +29,6 @@ from tui.widgets.dialogs import Dialog, toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 
 KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
-TEXT_LINES = 400
-"""A settings file names every model."""
 
 
 class Connect(DialogScreen[str]):
@@ -97,7 +95,8 @@ class Connect(DialogScreen[str]):
             parts += [Content.styled(f" {kind} ", "reverse bold") if chosen else (f" {kind} ", "dim"), " "]
         self.query_one(".kinds", Static).update(content(*parts))
         guide.draw()
-        self.query_one(".text", Static).update(Content(safe_lines(guide.masked(self.text()), lines=TEXT_LINES)))
+        # a settings file names every model
+        self.query_one(".text", Static).update(Content(safe_lines(guide.masked(self.text()), lines=400)))
 
     def text(self) -> str:
         """The text in the box, which is copied with the key in full."""
@@ -201,9 +200,6 @@ def _key_hints(*, known: bool) -> Content:
     return content(*parts, (" close", "dim"))
 
 
-TICK_S = 0.2
-
-
 class TokenTest(Static):
     """One call at a time; ``key`` is empty if it is not known."""
 
@@ -221,7 +217,7 @@ class TokenTest(Static):
         """Why the last call failed; empty if it did not."""
 
     def on_mount(self) -> None:
-        self.set_interval(TICK_S, self._draw_waiting)
+        self.set_interval(0.2, self._draw_waiting)
 
     def call(self, model: str) -> None:
         """Make the call, unless one is being made; without a server, say how it is started."""

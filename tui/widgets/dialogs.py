@@ -209,9 +209,6 @@ class Prompt(DialogScreen[str | None]):
         self.dismiss(None)
 
 
-TICK_S = 0.2
-
-
 class Busy(DialogScreen[Any]):
     """The work's result, the GatewayError that it ended with, or None if it was closed."""
 
@@ -231,7 +228,7 @@ class Busy(DialogScreen[Any]):
 
     def on_mount(self) -> None:
         self.draw()
-        self.set_interval(TICK_S, self.draw)
+        self.set_interval(0.2, self.draw)
         self.run_worker(self._do(), exit_on_error=True)
 
     def draw(self) -> None:
@@ -248,13 +245,6 @@ class Busy(DialogScreen[Any]):
             self.dismiss(await self._work())
         except GatewayError as error:
             self.dismiss(error)
-
-
-MESSAGE_LINES = 8
-"""Most lines of a message; fewer on a low screen, which it leaves to the page."""
-
-SECONDS = 4.0
-ERROR_SECONDS = 8.0
 
 
 Condition = Callable[[], bool]
@@ -282,28 +272,23 @@ def toast(
     One about a change takes the place of that about the change before: undo is for the last one alone. One about a
     state goes as soon as ``holds`` gives False. Commands that it advises become keys.
     """
-    text = safe_lines(key_advice.advice_in(node, text), lines=max(2, min(MESSAGE_LINES, node.app.size.height // 4)))
+    # a low screen is left to the page
+    text = safe_lines(key_advice.advice_in(node, text), lines=max(2, min(8, node.app.size.height // 4)))
     for shown in list(node.app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
         if shown.message == text or (change and isinstance(shown.message, MessageText) and shown.message.about_change):
             _forget(node.app, shown)
     node.app.notify(
         MessageText(text, about_change=change, holds=holds),
         severity="error" if bad else "information",
-        timeout=ERROR_SECONDS if bad else SECONDS,
+        timeout=8.0 if bad else 4.0,
         markup=False,
     )
 
 
-MESSAGES_PERCENT = 33
-"""How much of the screen's height messages may take, as in the stylesheet."""
-
-MESSAGE_MARGIN = 3
-"""Cells of a line of a message beside its text."""
-
-
 def keep_newest(app: App[Any], event: Notify) -> None:
     """Forget the oldest messages if there is no room for all: the newest must be seen."""
-    room = app.size.height * MESSAGES_PERCENT // 100 - _lines(app, event.notification)
+    # a third, as in the stylesheet
+    room = app.size.height * 33 // 100 - _lines(app, event.notification)
     for shown in reversed(list(app._notifications)):  # noqa: SLF001 - Textual has no other list of what it shows
         room -= _lines(app, shown)
         if room < 0:
@@ -326,4 +311,4 @@ def _forget(app: App[Any], message: Notification) -> None:
 
 def _lines(app: App[Any], message: Notification) -> int:
     """The lines that it takes on the screen."""
-    return len(Content(message.message).wrap(max(1, app.size.width - MESSAGE_MARGIN)))
+    return len(Content(message.message).wrap(max(1, app.size.width - 3)))

@@ -38,9 +38,6 @@ Values = Mapping[str, Any]
 """The parsed values, by field id."""
 
 
-VALUE_LIMIT = 200_000
-"""Most characters in a field: the names of thousands of models."""
-
 LABEL_WIDTH = 27
 """Most cells of the labels."""
 
@@ -138,7 +135,7 @@ class FormRow(Horizontal):
         super().__init__(classes="row")
         self.field = field
         self._label_width = label_width
-        self._initial = safe(field.value, VALUE_LIMIT)
+        self._initial = safe(field.value, 200_000)  # the names of thousands of models
         self.input = _input(field, self._initial)
         """Where the value is typed or picked."""
         self.edited = False

@@ -22,8 +22,6 @@ HELP = "app.help"
 BRIEFEST = 4
 """The left part is shortened in this many steps to make room for alerts."""
 
-ROOM = 32
-"""Most cells of one alert."""
 
 COUNT = 3
 """Cells of the number of running calls: what is beside it keeps its place while calls come and go."""
@@ -101,7 +99,7 @@ def alert_at(x: int, session: ConsoleSession, width: int) -> Alert | None:
 def _state_parts(session: ConsoleSession, width: int) -> tuple[list[Part], list[tuple[str, Alert | None]]]:
     """What is at the left, and the alerts at the right; None stands for those without room."""
     right = _attention(session)
-    wanted = min(ROOM, len(right[0].text) + 8) if right else 0
+    wanted = min(32, len(right[0].text) + 8) if right else 0
     lefts = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]
     left = next((one for one in lefts if _length(one) + wanted < width), lefts[-1])
     room = width - _length(left) - 1

@@ -52,10 +52,6 @@ LIST_SUBJECTS: Mapping[str, str] = {
 
 VIEW = "View"
 KEY_WIDTH = 10
-FILTER_WIDTH = 17
-LABEL_WIDTH = 15
-TWO_COLUMNS = 112
-"""Cells from which on two columns are readable."""
 GAP = 4
 
 Row = tuple[str, str, str]
@@ -121,7 +117,7 @@ def sections(title: str, actions: Sequence[Action], noun: str = "") -> Sections:
 
 def help_text(parts: Sections, width: int) -> Content:
     """The whole page of help; in two columns if it is wide enough."""
-    if width < TWO_COLUMNS:
+    if width < 112:  # too narrow for two columns
         return lines(*(line for part in parts for line in _section(part, width)))
     half = (width - GAP) // 2
     blocks = [_section(part, half) for part in parts]
@@ -158,8 +154,8 @@ def _section(part: tuple[str, Sequence[Row]], width: int) -> list[Content]:
     """Its title, its rows with their texts under each other, and an empty line."""
     title, rows = part
     keys = [len(key) for key, _, _ in rows]
-    room = FILTER_WIDTH if max(keys) >= KEY_WIDTH else KEY_WIDTH if max(keys) else 2
-    label = LABEL_WIDTH if any(label for _, label, _ in rows) else 0
+    room = 17 if max(keys) >= KEY_WIDTH else KEY_WIDTH if max(keys) else 2
+    label = 15 if any(label for _, label, _ in rows) else 0
     found = [content((title, "bold"))]
     for key, name, text in rows:
         head = content((f"  {key:<{room - 2}}", "key"), (f"{cut(name, label - 1):<{label}}" if label else "", ""))

@@ -29,10 +29,6 @@ from tui.widgets.text_block import Detail
 Console = Any
 """The app; it imports this file."""
 
-MOST = 500
-"""Entries that are fetched: all that are kept."""
-AGAIN_S = 2.0
-
 
 async def undo_change(app: Console, number: int = 0, *, redo: bool = False) -> bool:
     """Undo a change, by default the newest one, or redo what was undone; whether it was done."""
@@ -91,7 +87,7 @@ class HistoryScreen(DialogScreen[None]):
         self.query_one(Input).display = False
         self._table.focus()
         self.fetch()
-        self.set_interval(AGAIN_S, self.fetch)
+        self.set_interval(2.0, self.fetch)
 
     def fetch(self) -> None:
         """Fetch the changes in the background: others may make some."""
@@ -115,7 +111,7 @@ class HistoryScreen(DialogScreen[None]):
 
     async def _fetch(self) -> None:
         try:
-            self._source.put(await self._session.client.history(limit=MOST))
+            self._source.put(await self._session.client.history(limit=500))  # all that are kept
             self._trouble = ""
         except GatewayError as error:
             self._trouble = self._session.advice(error.message)

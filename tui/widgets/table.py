@@ -291,10 +291,6 @@ def style_of(table: LiveTable[R], name: str) -> Style:
     return table.get_component_rich_style(f"table--{name}", partial=inherits)
 
 
-STRIPS = 512
-"""Strips kept: some screens."""
-
-
 class RowState(msgspec.Struct, frozen=True):
     """What determines the look of a line, apart from its row."""
 
@@ -310,7 +306,7 @@ class RowPainter(Generic[R]):
         self._make_style = style
         self._styles: dict[str, Style] = {}
         self._glyphs = glyphs
-        self._strips: LRUCache[Hashable, tuple[R, RowState, Strip]] = LRUCache(STRIPS)
+        self._strips: LRUCache[Hashable, tuple[R, RowState, Strip]] = LRUCache(512)  # some screens
         self._empty: dict[RowState | None, Strip] = {}
         self.placed: Sequence[PlacedColumn[R]] = ()
         self.cut: dict[str, int] = {}

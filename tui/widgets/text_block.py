@@ -100,10 +100,6 @@ class Detail(VerticalScroll, can_focus=False):
             self.query_one(Static).update(self._draw(self._width))
 
 
-PAUSE_S = 0.6
-"""Seconds without a letter after which somebody is thought to read."""
-
-
 class LeadLine(Static):
     """The line above a table, which is as wide as the page. A complaint about the filter may take several lines."""
 
@@ -121,7 +117,8 @@ class LeadLine(Static):
         self.remove_class("whole")
         self.update(text, layout=several)
         if whole:
-            self.set_timer(PAUSE_S, partial(self._expand, text))
+            # without a letter for so long, somebody reads
+            self.set_timer(0.6, partial(self._expand, text))
 
     def _expand(self, text: Content) -> None:
         if self.content is text:
@@ -131,9 +128,6 @@ class LeadLine(Static):
     def on_resize(self) -> None:
         """Draw it for its width: nothing else may change for long."""
         self._redraw()
-
-
-TICK_S = 1.0
 
 
 class IncidentList(DialogScreen[None]):
@@ -160,7 +154,7 @@ class IncidentList(DialogScreen[None]):
     def on_mount(self) -> None:
         self.query_one(TextBlock).focus()
         self.draw()
-        self.set_interval(TICK_S, self.draw)
+        self.set_interval(1.0, self.draw)
 
     def draw(self) -> None:
         """Update the countdowns."""

@@ -33,8 +33,6 @@ from tui.widgets.combobox import choice, value_of
 from tui.widgets.dialogs import toast
 from tui.widgets.text_block import TextBlock
 
-AGAIN_S = 2.0
-
 
 class WhyScreen(DialogScreen[None]):
     """Token and model can be changed; the answer follows."""
@@ -80,7 +78,7 @@ class WhyScreen(DialogScreen[None]):
     def on_mount(self) -> None:
         self.query_one(TextBlock).show(self.drawn)
         self.ask()
-        self.set_interval(AGAIN_S, self.ask)
+        self.set_interval(2.0, self.ask)
 
     def ask(self) -> None:
         """Ask in the background; a newer request replaces an older one."""
@@ -151,7 +149,6 @@ def _including(name: str, names: Sequence[str]) -> list[str]:
     return [*names] if name in names else [name, *names] if name else [*names] or ["none"]
 
 
-GAUGE = 8
 LABEL = 11
 LONG = 1_000
 """Characters of a message that is to be read whole."""
@@ -225,7 +222,7 @@ def _party(card: TextCard, found: Why, party: PartyView, glyphs: Glyphs) -> None
     else:
         card.row(party.kind, safe(party.name, 40), (bare, "dim"))
     for budget in by_unit(party.budgets):
-        card.row("", f"{budget.window.value:<5} ", *budget_parts(budget, GAUGE, glyphs))
+        card.row("", f"{budget.window.value:<5} ", *budget_parts(budget, 8, glyphs))
     for limit in party.limits:
         card.row("", *_limit(limit))
 
