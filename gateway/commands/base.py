@@ -5,7 +5,6 @@ aliases. A wrong word is answered with the nearest right one, unless that one de
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from difflib import get_close_matches
 from typing import Any
 
@@ -48,6 +47,8 @@ MEANT: Mapping[str, str] = {
     "account enable": "account set --status active",
     "account disable": "account set --status suspended",
     "account budget": "account set --budget month=50",
+    "channel clear": "channel resume",
+    "key clear": "channel key resume",
     "config show": "config export",
     "config list": "config export",
     "settings list": "settings show",
@@ -299,10 +300,3 @@ def show_help(words: tuple[str, ...]) -> None:
 
 
 HELP = show_help
-
-
-def former_name(command: click.Command) -> click.Command:
-    """The command once more, out of sight, for the name that it had in an older version."""
-    alias = copy(command)
-    alias.hidden = True
-    return alias

@@ -7,7 +7,7 @@ import click
 
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
-from gateway.commands.base import Noun, former_name
+from gateway.commands.base import Noun
 from gateway.commands.batch import NAMED, change_together, confirm_removal, find_each, names_argument, print_changed
 from gateway.commands.channel_fields import (
     changed_groups,
@@ -305,9 +305,6 @@ def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
         _print_saved(view, "resumed")
         if not view.enabled:
             words(f"note: it is disabled; use it again: tollkeeper channel enable {word(view.name)}")
-
-
-channel.add_command(former_name(resume_channel), "clear")
 
 
 @channel.command("remove", examples=["tollkeeper channel remove openai"])

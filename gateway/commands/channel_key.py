@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from gateway.commands import formatting
-from gateway.commands.base import Noun, former_name
+from gateway.commands.base import Noun
 from gateway.commands.channel_fields import key_of, warn_of_unset
 from gateway.commands.completion import CHANNELS
 from gateway.commands.options import WholeNumber, accept_option, confirm, json_option, yes_option
@@ -94,9 +94,6 @@ def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
 def resume_key(ref: str, number: int, *, as_json: bool) -> None:
     """Use a paused key again at once."""
     _print_changed(run(lambda client: client.clear_key(ref, number)), as_json=as_json)
-
-
-key.add_command(former_name(resume_key), "clear")
 
 
 def _key(ref: str, number: int) -> KeyView:
