@@ -170,7 +170,7 @@ def _print(differences: Sequence[Difference]) -> None:
         if difference.what in MARKS:
             line = f"{MARKS[difference.what]} {difference.noun} {plain(difference.name, 80)}".rstrip()
             out(click.style(line, fg=COLOURS[difference.what]))
-            for field in difference.fields:
+            for field in difference.fields if difference.what != "removed" else ():
                 before = f"{plain(field.before, 300)} → " if field.before else ""
                 out(f"    {plain(field.field, 80)} = {before}{plain(field.after, 300) or '(default)'}")
 

@@ -21,17 +21,18 @@ from gateway.control.model_lists import separate_patterns
 from gateway.control.request_bodies import fields, require_fields
 from gateway.control.tokens import default_group
 from gateway.core.auth import new_id, new_key
-from gateway.core.config_export import export_text, form, notes, restore_secrets
+from gateway.core.change_history import changes_of, differences_of
+from gateway.core.config_export import export_text, notes, restore_secrets
 from gateway.core.offered_models import offered_models
 from gateway.domain.channel import Channel
-from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, inline, misfit, read
-from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, FieldDifference, ImportView
+from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, misfit, read
+from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, ImportView
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.group import Group, begin_of
 from gateway.domain.human_values import count_text
 from gateway.domain.key_owners import digest, hint
 from gateway.domain.registry import Change, Entity, Registry, Table, with_changes
-from gateway.domain.text import mask, plain, word
+from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
 from gateway.domain.urls import checked_base_url
@@ -52,7 +53,8 @@ class ImportPlan:
         self._pending: list[Change] = []
         """Changes that are not in the planned configuration: that costs a copy of what there is."""
         self.changes: list[Change] = []
-        self.differences: list[Difference] = []
+        self._kept: list[Difference] = []
+        """What the document does not name, and stays."""
         self.keys: dict[str, str] = {}
         self._now = now
         self._staying: Mapping[str, Group] = {}
@@ -64,6 +66,11 @@ class ImportPlan:
         if self._pending:
             self._planned, self._pending = with_changes(self._planned, self._pending), []
         return self._planned
+
+    def differences(self) -> list[Difference]:
+        """What is added, changed or removed, then what is left alone."""
+        changes = changes_of(self.changes, self._before, self.registry)
+        return [*differences_of(changes, self._before, self.registry), *self._kept]
 
     def follow(self, document: Document, *, prune: bool) -> None:
         """Raises BadRequest with the path of what cannot be understood or is not allowed."""
@@ -81,7 +88,7 @@ class ImportPlan:
     def _one(self, section: Section, values: Mapping[str, Any]) -> None:
         old: msgspec.Struct = getattr(self.registry, section.name)
         new = read(section.kind, values, section.name, {name: getattr(old, name) for name in section.omit}, INNER)
-        self._put(section, "", old, new)
+        self._put(section, old, new)
 
     def _many(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
         registry = self.registry
@@ -91,15 +98,15 @@ class ImportPlan:
             old = present.get(title)
             implied = _at(path, lambda given=values: _with_defaults(section, given, registry))
             new = read(section.kind, implied, path, self._base(section, title, old), INNER)
-            self._put(section, title, old, self._ripe(new, old, values, path))
+            self._put(section, old, self._ripe(new, old, values, path))
         for title in sorted(set(present) - set(tables)):
             entity = present[title]
             if isinstance(entity, Token) and entity.temporary and not self._in_the_way(entity):
                 continue  # it ends with its program, and no file has it
             if prune:
-                self._put(section, title, present[title], None)
+                self._put(section, entity, None)
             else:
-                self.differences.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
+                self._kept.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
 
     def give_prices(self, channel: Channel) -> None:
         """Replace a channel that is added or changed by the same with prices."""
@@ -166,12 +173,9 @@ class ImportPlan:
         live = found.models[len(named) :]
         return msgspec.structs.replace(new, models=(*named, *live))
 
-    def _put(self, section: Section, title: str, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:
+    def _put(self, section: Section, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:
         if new == old:
             return
-        what = "added" if old is None else "removed" if new is None else "changed"
-        fields = _fields(section, old, new) if new is not None else []
-        self.differences.append(Difference(what=what, noun=section.noun, name=title, fields=fields))
         entity: Any = new if new is not None else old
         key = _key(section, entity)
         value: Entity | None = entity if new is not None else None
@@ -221,33 +225,6 @@ def _table(document: Document, name: str) -> Mapping[str, Any]:
     if not isinstance(values, Mapping):
         raise misfit(name, "must be a table")
     return values
-
-
-def _fields(section: Section, old: msgspec.Struct | None, new: msgspec.Struct) -> list[FieldDifference]:
-    before, after = _shown_fields(section, old), _shown_fields(section, new)
-    names = [*after, *(name for name in before if name not in after)]
-    found = [
-        FieldDifference(field=name, before=before.get(name, ""), after=after.get(name, ""))
-        for name in names
-        if before.get(name) != after.get(name)
-    ]
-    secret = FieldDifference(field="key", before="…", after="…")  # another one that looks the same when it is masked
-    return found or ([secret] if old is not None else [])
-
-
-def _shown_fields(section: Section, entity: msgspec.Struct | None) -> dict[str, str]:
-    if entity is None:
-        return {}
-    shown = {name: inline(value) for name, value in form(entity, section).items()}
-    if isinstance(entity, Channel):
-        headers: Mapping[str, str] = {name: mask(value) for name, value in entity.headers.items()}
-        secret: dict[str, Value] = {
-            "key": mask(entity.key),
-            "keys": [mask(key) for key in entity.keys],
-            "headers": headers,
-        }
-        shown |= {name: inline(value) for name, value in secret.items() if value}
-    return shown
 
 
 def _key(section: Section, entity: Any) -> str:
@@ -337,7 +314,8 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
     await asyncio.to_thread(plan.follow, document, prune=asked.prune)
     if asked.origin is not ConfigOrigin.OURS:
         told = [*told, *await add_known_prices(plan, before, edits.now)]
-    changed = sum(one.what != "kept" for one in plan.differences)
+    differences = await asyncio.to_thread(plan.differences)
+    changed = sum(one.what != "kept" for one in differences)
     done, undone = f"imported a configuration ({count_text(changed, 'change')})", "what was imported is as before"
     entry = await asyncio.to_thread(edits.entry, done, undone, *plan.changes) if asked.apply and plan.changes else None
     if asked.apply and edits.registry is not before:
@@ -348,7 +326,7 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
         commit_entry(edits, entry, *plan.changes)
     return ImportView(
         applied=asked.apply,
-        differences=plan.differences,
+        differences=differences,
         notes=[*told, *_to_do(plan, os.environ)],
         expiring=expiring,
         keys=plan.keys if asked.apply else {},

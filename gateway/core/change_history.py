@@ -107,7 +107,7 @@ def differences_of(changes: Sequence[EntityChange], before: Registry, after: Reg
                 shown.pop("key", None)
                 shown[name] = _keys_text(channel)
         if old is not None and new is not None:  # a default is read by its value
-            for name in shown_before.keys() ^ shown_after.keys():
+            for name in sorted(shown_before.keys() ^ shown_after.keys()):
                 shown_before.setdefault(name, _words(change.table, old).get(name, ""))
                 shown_after.setdefault(name, _words(change.table, new).get(name, ""))
             section = _SECTIONS[change.table]

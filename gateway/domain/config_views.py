@@ -26,7 +26,7 @@ class ExportView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """One field as it is and as it would be, in the spelling of the file; empty: the default. Secrets are masked."""
+    """One field as it is and as it would be, as people read it; empty: the default. Secrets are masked."""
 
     field: str
     before: str

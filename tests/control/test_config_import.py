@@ -35,7 +35,7 @@ def followed(text: str, registry: Registry = OWN, *, prune: bool = False) -> Imp
 
 
 def told(plan: ImportPlan) -> list[tuple[str, str, str]]:
-    return [(d.what, d.noun, d.name) for d in plan.differences]
+    return [(d.what, d.noun, d.name) for d in plan.differences()]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -44,13 +44,13 @@ def test_what_was_exported_is_imported_as_it_was(seed: int) -> None:
     chance = random.Random(seed)
     one, other = _some(chance), _some(chance)
     text = export_text(one)
-    assert (followed(text, one, prune=True).changes, followed(text, one, prune=True).differences) == ([], [])
+    assert (followed(text, one, prune=True).changes, followed(text, one, prune=True).differences()) == ([], [])
     plan = followed(text, other, prune=True)
     assert export_text(plan.registry) == text
     assert followed(text, plan.registry, prune=True).changes == []
     merged = followed(text, other)
     assert followed(text, merged.registry).changes == []
-    assert all(d.what == "kept" for d in followed(text, merged.registry).differences)
+    assert all(d.what == "kept" for d in followed(text, merged.registry).differences())
 
 
 def test_ended_tokens_of_programs_are_removed_with_their_group_only() -> None:
@@ -75,30 +75,30 @@ def test_what_is_added_and_changed_is_reported_by_field() -> None:
     plan = followed(text)
     assert told(plan) == [
         ("added", "group", "work"),
-        ("kept", "group", "home"),
         ("changed", "channel", "up"),
+        ("kept", "group", "home"),
         ("kept", "token", "laptop"),
         ("kept", "price", "m"),
     ]
-    assert plan.differences[2].fields == [
-        FieldDifference(field="models", before='["m"]', after='["m", { name = "fast", upstream = "m-mini" }]'),
-        FieldDifference(field="groups", before='["home"]', after='["home", "work"]'),
+    assert plan.differences()[1].fields == [
+        FieldDifference(field="models", before="m", after="m, fast=m-mini"),
+        FieldDifference(field="groups", before="home", after="home, work"),
     ]
     assert plan.registry.channels[kit.channel("up").id].key == "sk-upstream-canary"
 
 
 def test_a_new_thing_without_a_word_has_no_fields_and_a_key_that_looks_the_same_is_reported() -> None:
-    assert followed("format = 1\n[groups.new]").differences[0].fields == []
+    assert followed("format = 1\n[groups.new]").differences()[0].fields == []
     registry = kit.registry(kit.channel("up", groups=("home",), key="old"))
     plan = followed(export_text(registry).replace("env:TOLLKEEPER_KEY_UP", "new"), registry)
-    assert plan.differences[0].fields == [FieldDifference(field="key", before="…", after="…")]
+    assert plan.differences()[0].fields == [FieldDifference(field="key", before="…", after="…")]
 
 
 def test_what_is_not_given_has_its_default() -> None:
     registry = kit.registry(groups=(Group(name="home", multiplier=5, limits=Limits(rpm=5)),))
     plan = followed("format = 1\n[groups.home]", registry)
     assert plan.registry.groups["home"] == Group(name="home")
-    assert [field.field for field in plan.differences[0].fields] == ["multiplier", "limits"]
+    assert [field.field for field in plan.differences()[0].fields] == ["limits", "multiplier"]
 
 
 def test_things_that_are_there_keep_what_is_their_own() -> None:
@@ -151,8 +151,8 @@ def test_a_key_that_is_written_out_is_taken_and_shown_masked() -> None:
     )
     plan = followed(text)
     assert plan.registry.channels[kit.channel("up").id].key == "sk-a-new-canary-1234"
-    assert "canary" not in str(plan.differences)
-    assert FieldDifference(field="key", before='"…nary"', after='"…1234"') in plan.differences[1].fields
+    assert "canary" not in str(plan.differences())
+    assert FieldDifference(field="key", before="…nary", after="…1234") in plan.differences()[0].fields
 
 
 LISTED = (ServedModel(name="m"), ServedModel(name="gpt-a"), ServedModel(name="gpt-b"), ServedModel(name="x"))
