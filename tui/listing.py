@@ -1,9 +1,9 @@
 """Listing: what a table page shows: its columns, rows, lead line and detail pane, as functions of the board.
 
 Columns that matter least are dropped first when the width runs out; those that always stay are dropped from the right,
-once the flexible one has yielded what it can. Where there is room, columns first grow until
-their texts usually fit, then extra columns are added, and a flexible column takes the rest. If texts on the screen are
-cut then, their columns get the cells that the texts of other columns leave empty.
+once the flexible one has yielded what it can. Where there is room, columns first grow until their texts usually fit,
+then extra columns are added, and a flexible column takes the rest. If texts on the screen are cut then, their columns
+get the cells that the texts of other columns leave empty.
 
 A Source holds the rows, first on top; rows have keys, so the cursor stays on its row. A RowCache keeps a row the same
 object until something in it changes, because a table repaints only rows that are new objects; so ages and countdowns
@@ -301,10 +301,8 @@ class RowCache(Generic[R]):
 
     def keep(self, rows: Iterable[R]) -> list[R]:
         """The rows, with the previous object for every row that is equal to it."""
-        kept = []
-        for row in rows:
-            known = self._known.get(self._key(row))
-            kept.append(known if known is not None and known == row else row)
+        same = [(self._known.get(self._key(row)), row) for row in rows]
+        kept = [known if known is not None and known == row else row for known, row in same]
         self._known = {self._key(row): row for row in kept}
         return kept
 
@@ -328,7 +326,6 @@ class PageListing(Generic[R]):
     noun = "row"
     hint = "words to match, !word to exclude"
     """Placeholder of the filter."""
-
     by = "id"
     """Attribute of a row's view that is its stable key."""
 

@@ -116,7 +116,7 @@ def _hints(registry: Registry, find: PriceList) -> Iterator[PriceHint]:
 
 
 def _apart(one: int, other: int) -> bool:
-    # prices that differ by less than 5 % are no news
+    # prices that differ by less than 5 % are not reported
     return abs(one - other) > 0.05 * max(one, other)
 
 

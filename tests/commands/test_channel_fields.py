@@ -1,5 +1,6 @@
 """What a channel changes in every request, as options."""
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -18,35 +19,33 @@ def edit(*args: str) -> tuple[Ran, list[dict[str, object]]]:
     return run("channel", "edit", "x", *args, control=control), control.bodies
 
 
+def overrides(*args: str) -> Overrides | None:
+    """What an edit makes of them."""
+    (body,) = edit(*args)[1]
+    return msgspec.convert(body["overrides"], Overrides | None)
+
+
 VALUES = [("0.2", 0.2), ("true", True), ("high", "high"), ('"1"', "1"), ('{"a":[1]}', {"a": [1]}), ("", "")]
 
 
 @pytest.mark.parametrize(("text", "value"), VALUES)
 def test_values_are_json_where_they_are_some(text: str, value: object) -> None:
-    sent = edit("--no-overrides", "--set-param", f"p={text}")[1]
-    assert sent == [{"overrides": {"set": {"p": value}}}]
+    assert overrides("--no-overrides", "--set-param", f"p={text}") == Overrides(set={"p": value})
 
 
 def test_each_kind_is_put_over_what_there_is() -> None:
-    _, bodies = edit("--set-param", "temperature=0.2", "--default-param", "top_p=0.9", "--remove-param", "user,store")
-    assert bodies == [
-        {
-            "overrides": {
-                "set": {"temperature": 0.2},
-                "default": {"top_p": 0.9},
-                "remove": ["user", "store"],
-                "system": "Be brief.",
-            }
-        }
-    ]
+    found = overrides("--set-param", "temperature=0.2", "--default-param", "top_p=0.9", "--remove-param", "user,store")
+    assert found == Overrides(
+        set={"temperature": 0.2}, default={"top_p": 0.9}, remove=("user", "store"), system="Be brief."
+    )
 
 
 def test_they_can_be_dropped_all_or_some() -> None:
-    assert edit("--no-overrides")[1] == [{"overrides": None}]
-    assert edit("--system", "")[1] == [{"overrides": {"set": {"seed": 1}}}]
-    assert edit("--no-overrides", "--system", "x", "--replace-system")[1] == [
-        {"overrides": {"system": "x", "replace_system": True}}
-    ]
+    assert overrides("--no-overrides") is None
+    assert overrides("--system", "") == Overrides(set={"seed": 1})
+    assert overrides("--no-overrides", "--system", "x", "--replace-system") == Overrides(
+        system="x", replace_system=True
+    )
 
 
 def test_they_are_shown() -> None:

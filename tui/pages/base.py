@@ -26,7 +26,7 @@ Verb = Callable[[AnyPage], Awaitable[None] | None]
 View = TypeVar("View")
 
 
-def selected(page: AnyPage, views: Iterable[View], hint: str = "") -> View | None:
+def selection(page: AnyPage, views: Iterable[View], hint: str = "") -> View | None:
     """The entity of the selected row as the server reported it last: a row may be some tenths of a second old.
 
     Shows a toast if there is none; ``hint``: where to find one, else how to create it.

@@ -19,7 +19,7 @@ from tui import format as fmt
 from tui.cli_commands import cli_command
 from tui.entity_form import save_changes
 from tui.pages import channel_fields, marked
-from tui.pages.base import AnyPage, Verb, selected
+from tui.pages.base import AnyPage, Verb, selection
 from tui.pages.channel_form import ChannelForm, warning
 from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
@@ -35,7 +35,7 @@ ASKING = "contacting the upstream ..."
 
 def selected_channel(page: AnyPage) -> ChannelView | None:
     """The selected channel; shows a toast if there is none."""
-    return selected(page, page.session.board.channels)
+    return selection(page, page.session.board.channels)
 
 
 async def new(page: AnyPage) -> None:

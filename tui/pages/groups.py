@@ -25,7 +25,7 @@ from tui.entity_form import save_changes
 from tui.glyphs import Glyphs
 from tui.listing import Column, PageListing
 from tui.pages import list_page, marked
-from tui.pages.base import AnyPage, Verb, selected
+from tui.pages.base import AnyPage, Verb, selection
 from tui.pages.group_form import group_form, no_channel, visible_models
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
@@ -245,7 +245,7 @@ def _first_names(names: Sequence[str], glyphs: Glyphs) -> str:
 
 def selected_group(page: AnyPage) -> GroupView | None:
     """The selected group; shows a toast if there is none."""
-    return selected(page, page.session.board.groups)
+    return selection(page, page.session.board.groups)
 
 
 async def new(page: AnyPage) -> None:

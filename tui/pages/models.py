@@ -21,7 +21,7 @@ from tui import format as fmt
 from tui.actions import bindings
 from tui.entity_form import EntityForm
 from tui.pages import list_page, marked
-from tui.pages.base import AnyPage, Verb, selected
+from tui.pages.base import AnyPage, Verb, selection
 from tui.pages.list_page import TrendPage
 from tui.pages.models_table import ModelRow, ModelsListing, example, price_draft
 from tui.session import ConsoleSession
@@ -96,7 +96,7 @@ def _rates(price: PriceView) -> str:
 
 def selected_model(page: AnyPage) -> ModelView | None:
     """The selected model; shows a toast if there is none."""
-    return selected(page, page.session.board.models, hint="Page 4 lists the channels.")
+    return selection(page, page.session.board.models, hint="Page 4 lists the channels.")
 
 
 async def edit(page: AnyPage) -> None:

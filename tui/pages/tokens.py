@@ -22,7 +22,7 @@ from tui.entity_form import save_changes
 from tui.glyphs import Glyphs
 from tui.listing import Column
 from tui.pages import list_page, marked
-from tui.pages.base import AnyPage, Verb, selected
+from tui.pages.base import AnyPage, Verb, selection
 from tui.pages.list_page import TrendListing, TrendPage, select_row
 from tui.pages.token_form import token_form, token_inputs, visible_models
 from tui.session import ConsoleSession
@@ -240,7 +240,7 @@ def _window(token: TokenView) -> str:
 
 def selected_token(page: AnyPage) -> TokenView | None:
     """The selected token; shows a toast if there is none."""
-    return selected(page, page.session.board.tokens)
+    return selection(page, page.session.board.tokens)
 
 
 async def new(page: AnyPage) -> None:
