@@ -27,10 +27,12 @@ from gateway.core.settlement import billed_unseen
 from gateway.domain.call import CHAT_API, Attempt, FailureKind
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import AnswerMemoryFull, BadRequest, Unavailable, UpstreamError
+from gateway.domain.failure import AttemptFailed
+from gateway.domain.order import Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, never_repaired
-from gateway.upstream.adapter import Adapter, AnswerStream, AttemptFailed, Order, PreparedRequest, Reply, WholeAnswer
+from gateway.upstream.adapter import Adapter, AnswerStream, Reply, WholeAnswer
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.dialects import REMEMBERING
 from gateway.upstream.redaction.redaction import Redaction

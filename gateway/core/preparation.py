@@ -19,10 +19,12 @@ from gateway.core.catalog import Route
 from gateway.core.quota import affordable_output, need_of
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
+from gateway.domain.failure import Failure
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.json_body import unmask
-from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest, RequestWriter
+from gateway.upstream.adapter import RequestWriter
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.learned_params import NOTHING, LearnedParams
 from gateway.upstream.translate.request import refusal_of

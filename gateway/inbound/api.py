@@ -26,13 +26,15 @@ import msgspec
 from gateway.domain.answer import USUAL_FORM, AnswerForm
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
+from gateway.domain.failure import Failure
 from gateway.domain.media_size import NO_MEDIA, PromptMedia
+from gateway.domain.order import Order
 from gateway.domain.output_limit import OutputLimit
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.stream_rules import Rules
-from gateway.upstream.adapter import Adapter, AnswerStream, Failure, Order
+from gateway.upstream.adapter import Adapter, AnswerStream
 from gateway.upstream.answer_reader import DialectAdapter
 
 EMPTY = msgspec.Raw(b"[]")

@@ -22,13 +22,15 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides
+from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
+from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BLANK, RawFramer, SSEEvent, event_end, has_comment, parse
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.rendering import SourceFacts
-from gateway.upstream.adapter import AnswerFacts, AttemptFailed, Failure, Order, UpstreamText
+from gateway.upstream.adapter import AnswerFacts
 from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import FramedStream, WholeBody
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS

@@ -22,8 +22,8 @@ from gateway.domain.answer import (
     ToolCallBegan,
     join_strings,
 )
+from gateway.domain.order import Order
 from gateway.domain.usage import Usage
-from gateway.upstream.adapter import Order
 from gateway.upstream.translate.transcript import object_of
 
 

@@ -20,20 +20,13 @@ from gateway.domain.answer import (
     ToolCallBegan,
 )
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import refuse_many_elements
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.sse import BLANK, SSEEvent, has_comment, is_stream, parse
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer
-from gateway.upstream.adapter import (
-    AnswerFacts,
-    AttemptFailed,
-    Buffer,
-    Failure,
-    LearnedRefusals,
-    Order,
-    PreparedRequest,
-    WholeAnswer,
-)
+from gateway.upstream.adapter import AnswerFacts, Buffer, WholeAnswer
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_reader import AnswerReader, DialectAdapter
 from gateway.upstream.answer_state import AnswerState

@@ -3,18 +3,16 @@
 Adapters are pure. Only ``Reply`` stands for a running exchange. ``OutputCounter`` counts an answer as it passes.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
 import msgspec
 
-from gateway.domain.answer import USUAL_FORM, AnswerForm
-from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, ServedModel, TokenLimitField
-from gateway.domain.conversation import Conversation
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.estimate import estimate
+from gateway.domain.failure import Failure
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.usage import Usage, kinds_of
-from gateway.upstream.redaction.answers import NO_SCREEN, Screen
 
 Buffer = bytes | memoryview
 
@@ -66,163 +64,6 @@ class OutputCounter(msgspec.Struct, eq=False):
 
     def _text(self) -> str:
         return "".join(self._texts) + "".join(self._pieces)
-
-
-class Order(msgspec.Struct, kw_only=True, gc=False):
-    """What the client asked for, ready to be put to any channel. Nothing of it changes but its ``screen``."""
-
-    fields: dict[str, msgspec.Raw]
-    """The client's JSON object, top level only, values as they came: a chat completion request for the adapters of
-    dialects, without what is in ``conversation``; a request in the words of its API for a relay."""
-    conversation: Conversation | None = None
-    """Of a translated request."""
-    body: bytes = b""
-    """The whole object as it came, for a channel that needs no change in it; empty: made from the rest."""
-    model: str
-    """The public name the answer carries; after a fallback that of the model that really answers."""
-    stream: bool = False
-    include_usage: bool = False
-    """The client asked for the usage chunk of a stream."""
-    answer_id: str = "chatcmpl-0"
-    """The answer's id if the upstream gives none: ``chatcmpl-`` and 24 hex digits."""
-    created: int = 0
-    """The answer's ``created`` if the upstream gives none: seconds since the epoch."""
-    removed: tuple[str, ...] = ()
-    """Parameters of the client's that the channel's owner has taken out; see ``overrides``."""
-    output_budget: int | None = None
-    """Output tokens, of all choices together, that the hold pays for; None: all. It bounds what the gateway chooses."""
-    strict_events: bool = False
-    """A stream with an event that cannot be read fails; otherwise one such event is left out."""
-    owner: str = ""
-    """Id of the client's token, if a channel may put back what it has seen before; else empty."""
-    screen: Screen = NO_SCREEN
-    """What the answer passes on its way to the client. Set when an answer has come, for it belongs to the channel."""
-    forward: Mapping[str, str] = {}
-    """The client's headers that a relay sends along."""
-    query: str = ""
-    """The client's query that a relay sends along."""
-    input_hint: int = 0
-    """Input tokens to show a client before they are reported: rather too few."""
-    clock: Callable[[], int] = int
-    """The time in milliseconds since the epoch, for an API whose answers tell how long they took."""
-    began: int = 0
-    """When the request came, by the same clock."""
-    form: AnswerForm = USUAL_FORM
-
-
-class LearnedRefusals(msgspec.Struct, frozen=True, kw_only=True):
-    """What an upstream refused lately for one model; see ``learned_params``."""
-
-    dropped: tuple[str, ...] = ()
-    """Top-level parameters to leave out."""
-    token_limit_field: TokenLimitField | None = None
-    """The name of the output limit it insisted on."""
-    max_output: int | None = None
-    """The model's own output limit, which it named when it refused a higher one."""
-
-
-class PreparedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One HTTP request to an upstream, except for the channel's key and own headers, which the client adds."""
-
-    url: str
-    headers: dict[str, str]
-    body: bytes
-    dropped: tuple[str, ...] = ()
-    """Parameters of the client that were left out, for ``x-gateway-dropped-params``."""
-    lowered: int | None = None
-    """The output limit that is sent, if it is lower than the request's or the usual one: the model's, or the hold's."""
-    more: tuple["PreparedRequest", ...] = ()
-    """Requests that follow, where the upstream accepts no more at once. ``Adapter.whole`` gets an array of answers."""
-
-
-class UpstreamText:
-    """Text that an upstream sent, or that may repeat some of it: the channel's key, a header, the client's prompt.
-
-    It cannot be read, formatted or printed; only ``redaction`` turns it into a string, cleared of what must not show.
-    """
-
-    __slots__ = ("_raw",)
-
-    def __init__(self, raw: str = "") -> None:
-        self._raw = raw
-
-    def cleared(self, clear: Callable[[str], str]) -> str:
-        """The text as ``clear`` leaves it."""
-        return clear(self._raw)
-
-    def __bool__(self) -> bool:
-        return bool(self._raw)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UpstreamText) and other._raw == self._raw
-
-    def __hash__(self) -> int:
-        return hash(self._raw)
-
-    def __repr__(self) -> str:
-        return "<text of an upstream>"
-
-
-NO_TEXT = UpstreamText()
-
-
-class OrderOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a failure came from, in the upstream's own identifiers, which are as untrusted as its messages."""
-
-    status: int | None = None
-    type: UpstreamText = NO_TEXT
-    code: UpstreamText = NO_TEXT
-    param: UpstreamText = NO_TEXT
-    request_id: UpstreamText = NO_TEXT
-
-
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an attempt failed. ``redaction`` makes of it the error that the client gets if no other attempt follows."""
-
-    kind: FailureKind
-    code: str
-    """Ours. ``upstream_rejected``: the upstream's own, if it has one that can be passed on."""
-    text: UpstreamText
-    """What happened, and at which channel."""
-    for_owner: UpstreamText | None = None
-    """The same with words that are none of the client's business; None: there are none."""
-    status: int = 0
-    """What the upstream answered; 0: nothing."""
-    param: str | None = None
-    """The request field at fault, where we know it ourselves."""
-    origin: OrderOrigin | None = None
-    """None: the request never came near the upstream."""
-    details: Mapping[str, object] = {}
-    """Facts of our own for the client."""
-    retry_after_s: float | None = None
-    """When the upstream says it may be asked again; 0 to 600."""
-    sent: bool = True
-    """The request may have reached the upstream, so that it may have billed it."""
-    parameters: tuple[str, ...] = ()
-    """Names in the message that may be parameters the upstream does not take; see ``learned_params``."""
-    max_output: int | None = None
-    """The model's own output limit, if the upstream names it because that of the request is higher."""
-    lacks_api: bool = False
-    """The upstream does not have the API at all: the call is translated there, and later ones for a day."""
-    may_lack_api: bool = False
-    """The same is likely, but not certain by its words: it is so if the translated call succeeds."""
-    verbatim: UpstreamText = NO_TEXT
-    """The body as it came, for a client that acts on its vendor's own words; see ``UpstreamError.verbatim``."""
-
-
-class AttemptFailed(Exception):
-    """An attempt failed; carries the Failure. It shows no text: ``redaction`` makes an UpstreamError of it."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.code)
-        self.failure = failure
-        self.accepted = False
-        """The upstream had begun to answer with a status of success."""
-
-    @property
-    def kind(self) -> FailureKind:
-        """The failure's kind."""
-        return self.failure.kind
 
 
 class SignsOfLife(Protocol):

@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel
-from gateway.upstream.adapter import Failure
+from gateway.domain.failure import Failure
 from gateway.upstream.error_body import ErrorBody, error_part, read_error, read_object
 from gateway.upstream.failures import classify
 

@@ -8,8 +8,10 @@ from typing import Protocol
 
 from gateway.domain.answer import AnswerEvent, AnswerPart
 from gateway.domain.channel import Channel
+from gateway.domain.failure import AttemptFailed, Failure
+from gateway.domain.order import Order
 from gateway.domain.sse import SSEEvent
-from gateway.upstream.adapter import AttemptFailed, Failure, Order, RequestWriter
+from gateway.upstream.adapter import RequestWriter
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response
 

@@ -32,8 +32,9 @@ from gateway.domain.answer import (
     UpstreamNamed,
     UsageSeen,
 )
+from gateway.domain.order import Order
 from gateway.domain.usage import Usage
-from gateway.upstream.adapter import Order, OutputCounter
+from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.call_book import Arguments, BookedCall, CallBook
 from gateway.upstream.finish_words import REASONS, finish_reason, is_broken, unknown_word
 from gateway.upstream.usage_report import UsageReports

@@ -6,8 +6,8 @@ from gateway import __version__
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
+from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.urls import Proxy, proxy_of
-from gateway.upstream.adapter import AttemptFailed, Failure, UpstreamText
 from gateway.upstream.vendors import Auth, vendor_of
 
 REFERENCE = "env:"

@@ -13,8 +13,8 @@ from gateway.domain.advice import REDIRECT_ADVICE, WRONG_PATH_ADVICE
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
+from gateway.domain.failure import Failure, OrderOrigin, UpstreamText
 from gateway.domain.text import plain
-from gateway.upstream.adapter import Failure, OrderOrigin, UpstreamText
 from gateway.upstream.error_body import ErrorBody
 from gateway.upstream.pauses import PAUSE_LIMIT_S, reset_s, retry_after_s, told_s
 from gateway.upstream.refused_params import most_output, refused_params

@@ -10,8 +10,8 @@ from io import SEEK_END, BytesIO
 import msgspec
 
 from gateway.domain.channel import Channel
+from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.sse import BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer
-from gateway.upstream.adapter import AttemptFailed, Failure
 from gateway.upstream.failures import bad_response
 
 BODY_LIMIT = 64 * 1024 * 1024

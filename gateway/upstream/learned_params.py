@@ -6,9 +6,10 @@ So a call is saved by leaving them out.
 import msgspec
 
 from gateway.domain.channel import Channel, Dialect, ServedModel, TokenLimitField
+from gateway.domain.failure import Failure
+from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL
 from gateway.domain.units import ChannelId, Millis
-from gateway.upstream.adapter import Failure, LearnedRefusals, Order
 from gateway.upstream.refused_params import MESSAGES, ROLE
 from gateway.upstream.vendors import vendor_of
 

@@ -21,8 +21,10 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.estimate import estimate
+from gateway.domain.failure import AttemptFailed
+from gateway.domain.order import PreparedRequest
 from gateway.domain.prompt_size import prompt_tokens
-from gateway.upstream.adapter import AttemptFailed, Memory, PreparedRequest, SignsOfLife
+from gateway.upstream.adapter import Memory, SignsOfLife
 from gateway.upstream.failures import bad_response, too_slow
 
 Sleep = Callable[[float], Awaitable[object]]

@@ -7,9 +7,9 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.order import PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
-from gateway.upstream.adapter import PreparedRequest
 from gateway.upstream.listed_prices import listed_prices
 
 NAME_LIMIT = 200

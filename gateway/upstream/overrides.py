@@ -10,9 +10,9 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Overrides
 from gateway.domain.conversation import TextPart, Turn
+from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
-from gateway.upstream.adapter import Order
 
 _SYSTEM = (b'"system"', b'"developer"')
 _GAP = "\n\n"

@@ -10,20 +10,12 @@ import msgspec
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import AnswerMemoryFull
+from gateway.domain.failure import AttemptFailed
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.upstream import failures
-from gateway.upstream.adapter import (
-    Adapter,
-    AttemptFailed,
-    LearnedRefusals,
-    Memory,
-    Order,
-    PreparedRequest,
-    Reply,
-    UnlimitedMemory,
-    WholeAnswer,
-)
+from gateway.upstream.adapter import Adapter, Memory, Reply, UnlimitedMemory, WholeAnswer
 from gateway.upstream.credentials import ChannelVariables, headers_of, proxy_to
 from gateway.upstream.dialects import adapter, listing
 from gateway.upstream.http.pool import OpenConnections, Pool

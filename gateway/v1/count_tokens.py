@@ -22,13 +22,14 @@ from gateway.core.routing import NOTHING_TRIED, choose
 from gateway.domain import rawjson
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import GatewayError, RateLimited
+from gateway.domain.failure import AttemptFailed
 from gateway.domain.token import Token
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
 from gateway.inbound.json_body import unmask
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.messages.native import COUNT_PATH, native_request
 from gateway.inbound.messages.request import parse_messages_request
-from gateway.upstream.adapter import AttemptFailed, UnlimitedMemory
+from gateway.upstream.adapter import UnlimitedMemory
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
 

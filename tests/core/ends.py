@@ -11,8 +11,10 @@ from typing import Any
 from gateway.core.attempts import AnswerSender
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
+from gateway.domain.failure import AttemptFailed
+from gateway.domain.order import PreparedRequest
 from gateway.upstream import failures
-from gateway.upstream.adapter import AnswerStream, AttemptFailed, Buffer, Memory, PreparedRequest, Reply, SignsOfLife
+from gateway.upstream.adapter import AnswerStream, Buffer, Memory, Reply, SignsOfLife
 from gateway.upstream.redaction.redaction import Redaction
 
 Piece = bytes | BaseException | asyncio.Event | Callable[[], None]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gateway.domain.channel import Channel, Dialect
-from gateway.upstream.adapter import PreparedRequest
+from gateway.domain.order import PreparedRequest
 from tests.core.ends import FakeReply, error_body
 
 Doc = dict[str, Any]

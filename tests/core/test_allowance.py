@@ -14,11 +14,11 @@ from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.errors import BadRequest, QuotaExceeded
 from gateway.domain.limits import DEFAULT_OUTPUT
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, MOST_NAMES, MOST_TOKENS
 from gateway.domain.price import Price, Tier
 from gateway.domain.prompt_size import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
 from gateway.domain.units import DOLLAR, MILLION, Nanos
-from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.dialects import output_limit
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.core import kit

@@ -9,9 +9,9 @@ from gateway.core.answer_headers import answer_headers
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.domain.call import Outcome
 from gateway.domain.group import Group
+from gateway.domain.screen import NO_SCREEN
 from gateway.domain.units import CallId, Nanos
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream.redaction.answers import NO_SCREEN
 from tests.core import kit
 from tests.core.clocks import NOON
 from tests.core.ends import FakeClient

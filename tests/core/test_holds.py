@@ -23,13 +23,14 @@ from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Dialect, Overrides, ServedModel, TokenLimitField
 from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Fallback, Group
+from gateway.domain.order import Order
 from gateway.domain.price import Price, Tier
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.inbound.chat.api import CHAT
 from gateway.upstream import dialects
-from gateway.upstream.adapter import Order, WholeAnswer
+from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.learned_params import LearnedParams
 from tests.core import kit
 from tests.core.clocks import NOON, Watch

@@ -19,6 +19,7 @@ from gateway.core.memory import AnswerMemory
 from gateway.core.settlement import record_of
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import GatewayError
+from gateway.domain.order import PreparedRequest
 from gateway.domain.price import Price
 from gateway.domain.settings import Settings
 from gateway.domain.units import DOLLAR, MILLION, CallId, Nanos
@@ -29,7 +30,7 @@ from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.ollama.api import OLLAMA_CHAT, OLLAMA_EMBED, OLLAMA_GENERATE
 from gateway.inbound.responses.api import RESPONSES
-from gateway.upstream.adapter import PreparedRequest, WholeAnswer
+from gateway.upstream.adapter import WholeAnswer
 from tests.core import kit
 from tests.core.clocks import NOON
 from tests.core.ends import FakeClient, FakeReply

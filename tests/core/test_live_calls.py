@@ -15,11 +15,11 @@ from gateway.domain.budget import Budget
 from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Group
+from gateway.domain.order import Order
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, CallId, Nanos
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream.adapter import Order
 from gateway.upstream.dialects import adapter
 from tests.core import kit
 from tests.core.clocks import NOON, Watch

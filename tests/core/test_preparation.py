@@ -13,11 +13,11 @@ import pytest
 from gateway.core.preparation import Worker, prepare_order
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import BadRequest
+from gateway.domain.order import LearnedRefusals, Order
 from gateway.inbound.api import HttpRequest, InboundRequest, parse_large
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.chat.conversation import fit_dialect
 from gateway.upstream import dialects
-from gateway.upstream.adapter import LearnedRefusals, Order
 from gateway.upstream.overrides import apply_overrides
 from tests.core import kit
 from tests.web.door import until

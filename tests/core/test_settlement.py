@@ -13,12 +13,13 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, InternalError, UpstreamError, UpstreamTimeout
 from gateway.domain.estimate import estimate
 from gateway.domain.group import Group
+from gateway.domain.order import Order
 from gateway.domain.price import Price, Rates, Tier
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.units import MILLION, CallId, Nanos
 from gateway.domain.usage import NOTHING, Usage, UsageSource
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream.adapter import AnswerStream, Order, OutputCounter, WholeAnswer
+from gateway.upstream.adapter import AnswerStream, OutputCounter, WholeAnswer
 from gateway.upstream.dialects import adapter
 from tests.core import kit
 from tests.core.clocks import NOON

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from gateway.domain.channel import Channel, Dialect
+from gateway.domain.failure import AttemptFailed
 from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.responses.api import RESPONSES
-from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.dialects import adapter
 from tests.cases.gemini import streams as gemini
 from tests.fakes.messages import message, message_events, text_block

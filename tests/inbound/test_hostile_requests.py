@@ -11,12 +11,12 @@ import pytest
 from gateway.core.quota import effects_of, need_of
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
+from gateway.domain.failure import AttemptFailed
 from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.responses.api import RESPONSES
-from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.dialects import adapter
 from gateway.upstream.learned_params import NOTHING
 

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Overrides
+from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.sse import RawFramer, SSEEvent
 from gateway.domain.usage import NOTHING, Usage
 from gateway.inbound.relay import (
@@ -18,7 +19,7 @@ from gateway.inbound.relay import (
     native_failure,
     native_headers,
 )
-from gateway.upstream.adapter import AttemptFailed, Failure, OutputCounter, UpstreamText
+from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.failures import bad_response
 from tests.upstream.makers import channel, order
 

@@ -9,12 +9,14 @@ import pytest
 from gateway.domain import rawjson
 from gateway.domain.answer import AnswerPart, Medium, StopWord, TextPiece, UpstreamNamed
 from gateway.domain.channel import Channel
+from gateway.domain.failure import AttemptFailed
+from gateway.domain.order import Order
 from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.completions.render import CompletionRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
-from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer
+from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.answer_reader import AnswerReader, DialectAdapter, no_answer
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.dialect import OpenAIDialect

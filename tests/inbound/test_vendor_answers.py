@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.channel import Dialect
+from gateway.domain.failure import AttemptFailed
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi
@@ -14,7 +15,7 @@ from gateway.inbound.chat.api import CHAT
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.ollama.api import OLLAMA_CHAT
 from gateway.inbound.responses.api import RESPONSES
-from gateway.upstream.adapter import AnswerStream, AttemptFailed, WholeAnswer
+from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.dialects import adapter
 from tests.cases.answers import chunks_in
 from tests.cases.vendor_answers import ROWS, Doc, Row, called, completion

@@ -12,12 +12,14 @@ import pytest
 
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import UpstreamError
+from gateway.domain.failure import AttemptFailed, Failure
+from gateway.domain.order import Order
 from gateway.domain.units import ChannelId
 from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.chat.native import NativeChat, NativeChatStream
-from gateway.upstream.adapter import Adapter, AttemptFailed, Failure, Order, WholeAnswer
+from gateway.upstream.adapter import Adapter, WholeAnswer
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.redaction.redaction import Redaction

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.domain.channel import Dialect, ServedModel
-from gateway.upstream.adapter import AttemptFailed
+from gateway.domain.failure import AttemptFailed
 from gateway.upstream.anthropic.dialect import AnthropicListing
 from gateway.upstream.dialects import REMEMBERING, adapter, adapters, listing, vendor_url
 from gateway.upstream.gemini.dialect import GeminiListing

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gateway.domain import json_text
 from gateway.domain.channel import Dialect
+from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import TooManyElements, count_elements, refuse_many_elements
-from gateway.upstream.adapter import AttemptFailed
 from gateway.upstream.dialects import adapter
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini

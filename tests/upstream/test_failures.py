@@ -7,8 +7,8 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamTimeout
+from gateway.domain.failure import Failure
 from gateway.upstream import failures
-from gateway.upstream.adapter import Failure
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import REJECTED, classify
 from tests.upstream.makers import channel, error_of

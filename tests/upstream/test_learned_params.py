@@ -6,8 +6,8 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel, TokenLimitField
+from gateway.domain.failure import NO_TEXT, Failure
 from gateway.domain.units import ChannelId, Millis
-from gateway.upstream.adapter import NO_TEXT, Failure
 from gateway.upstream.learned_params import NOTHING, LearnedParams
 from tests.upstream.makers import SERVED, channel, order
 

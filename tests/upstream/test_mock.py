@@ -9,9 +9,10 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.estimate import estimate
+from gateway.domain.order import PreparedRequest
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.inbound.chat.native import NativeChatStream
-from gateway.upstream.adapter import PreparedRequest, Reply, UnlimitedMemory
+from gateway.upstream.adapter import Reply, UnlimitedMemory
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.mock import HELP, NO_TOOLS, STORY, Mock
 from gateway.upstream.openai.dialect import OpenAIDialect

@@ -7,7 +7,8 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import UpstreamError
-from gateway.upstream.adapter import PreparedRequest, Reply, UnlimitedMemory
+from gateway.domain.order import PreparedRequest
+from gateway.upstream.adapter import Reply, UnlimitedMemory
 from gateway.upstream.http.pool import Pool
 from gateway.upstream.http.reply import HttpReply
 from gateway.upstream.upstreams import Upstreams

@@ -10,7 +10,7 @@ import pytest
 from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect
-from gateway.upstream.adapter import Failure
+from gateway.domain.failure import Failure
 from gateway.upstream.answer_errors import failure_in, failure_told
 from gateway.upstream.dialects import adapters
 from tests.cases import vendor_errors as said

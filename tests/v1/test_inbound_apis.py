@@ -9,10 +9,11 @@ import pytest
 
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import GatewayError
+from gateway.domain.order import Order
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.inbound.chat.native import NativeChat
-from gateway.upstream.adapter import Adapter, Order, WholeAnswer
+from gateway.upstream.adapter import Adapter, WholeAnswer
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.v1 import endpoints

@@ -17,6 +17,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS, may_limit
 from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of, count_tokens
 from gateway.domain.rawjson import Fields, is_null
@@ -27,7 +28,7 @@ from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.json_body import BOM, fields_of
 from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.adapter import Adapter
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.overrides import apply_overrides

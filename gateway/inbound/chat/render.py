@@ -25,9 +25,10 @@ from gateway.domain.answer import (
     TextPiece,
     ToolCallBegan,
 )
+from gateway.domain.order import Order
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer, WholeRenderer
-from gateway.upstream.adapter import Order, as_object
+from gateway.upstream.adapter import as_object
 
 DONE = b"data: [DONE]\n\n"
 _EMPTY = msgspec.Raw(b'""')

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.screen import Screen
 from gateway.domain.sse import BLANK
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.finish_words import REASONS
-from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.text_pieces import is_long, pieces
 
 _LONG_TEXTS = ("reasoning_content", "reasoning", "content", "refusal")

@@ -15,6 +15,7 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
+from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, text_count
 from gateway.domain.rawjson import Fields
@@ -35,7 +36,6 @@ from gateway.inbound.completions.render import CompletionRenderer, WholeCompleti
 from gateway.inbound.json_body import BodyLimits, fields_of
 from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.dialects import chat_limit
 

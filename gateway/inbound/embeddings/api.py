@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, Overrides
+from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, text_count
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
@@ -22,7 +23,7 @@ from gateway.inbound.chat.api import (
     read_texts,
 )
 from gateway.inbound.json_body import BodyLimits, fields_of
-from gateway.upstream.adapter import Adapter, Order
+from gateway.upstream.adapter import Adapter
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.gemini.embeddings import GeminiEmbeddings
 from gateway.upstream.openai.dialect import OpenAIDialect

@@ -13,6 +13,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
+from gateway.domain.order import Order
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import error_object
 from gateway.inbound.chat.conversation import finish_translation
@@ -24,7 +25,6 @@ from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRender
 from gateway.inbound.messages.request import parse_messages_request, prompt_of
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.stream_rules import MessagesRules
-from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.vendors import LOCAL, vendor_of
 

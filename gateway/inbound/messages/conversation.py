@@ -19,6 +19,7 @@ from gateway.domain.conversation import (
     join_texts,
 )
 from gateway.domain.errors import BadRequest
+from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.json_body import read_typed
 from gateway.inbound.messages.blocks import (
@@ -36,7 +37,6 @@ from gateway.inbound.messages.blocks import (
 from gateway.inbound.messages.parameters import PARAMETERS, translate_parameters
 from gateway.inbound.messages.tools import read_tools
 from gateway.inbound.sealed import unwrap
-from gateway.upstream.adapter import Order
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.openai.request import OPENAI_TOOLS
 from gateway.upstream.translate.request import is_nothing, unsupported_param

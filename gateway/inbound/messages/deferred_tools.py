@@ -10,7 +10,8 @@ import re
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.upstream.adapter import Failure, Order
+from gateway.domain.failure import Failure
+from gateway.domain.order import Order
 
 MARK = "defer_loading"
 BETA_HEADER = "anthropic-beta"

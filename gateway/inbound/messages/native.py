@@ -16,6 +16,8 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
+from gateway.domain.failure import Failure, UpstreamText
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import is_stream
@@ -30,15 +32,7 @@ from gateway.inbound.relay import (
     native_headers,
 )
 from gateway.inbound.sealed import PREFIX
-from gateway.upstream.adapter import (
-    Adapter,
-    Failure,
-    LearnedRefusals,
-    Order,
-    PreparedRequest,
-    UpstreamText,
-    WholeAnswer,
-)
+from gateway.upstream.adapter import Adapter, WholeAnswer
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.anthropic.request import VERSION, root
 from gateway.upstream.failures import REJECTED

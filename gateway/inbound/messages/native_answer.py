@@ -13,15 +13,17 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import StopWord, UpstreamNamed, UsageSeen
 from gateway.domain.channel import Channel
+from gateway.domain.failure import AttemptFailed
+from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.screen import Screen
 from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
 from gateway.inbound.rendering import NativeTap
-from gateway.upstream.adapter import AttemptFailed, Order, WholeAnswer
+from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
-from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.translate.transcript import object_of
 
 _CONTENT = {

@@ -29,10 +29,10 @@ from gateway.domain.answer import (
     TextPiece,
     ToolCallBegan,
 )
+from gateway.domain.order import Order
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer, WholeBlock, WholeRenderer
 from gateway.inbound.sealed import PLAIN_SEAL, wrap
-from gateway.upstream.adapter import Order
 from gateway.upstream.anthropic.messages import TOOLS
 
 _STOP_REASONS = {

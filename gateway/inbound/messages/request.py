@@ -13,6 +13,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest
+from gateway.domain.order import Order
 from gateway.domain.output_limit import OutputLimit, read_limit
 from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_SIGNS, InputBound, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
@@ -21,7 +22,6 @@ from gateway.inbound.chat.api import MAX_OUTPUT, check_model, decode_fields, is_
 from gateway.inbound.json_body import fields_of
 from gateway.inbound.messages.native import CONTENT, lower_cap, native_order
 from gateway.inbound.relay import forwardable
-from gateway.upstream.adapter import Order
 from gateway.upstream.dialects import chat_limit
 
 _UNREAD = (

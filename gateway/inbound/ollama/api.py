@@ -16,6 +16,7 @@ from gateway.domain import rawjson
 from gateway.domain.answer import AnswerForm
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
+from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
@@ -41,7 +42,6 @@ from gateway.inbound.ollama.request import (
     translate_ollama,
 )
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream.adapter import Order
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.openai.completions import CompletionsDialect
 

@@ -21,10 +21,12 @@ from gateway.domain.answer import (
     TextPiece,
 )
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.failure import Failure
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import WholeBlock, WholeRenderer
 from gateway.inbound.rendering import RenderedWhole
-from gateway.upstream.adapter import Adapter, Failure, LearnedRefusals, Order, PreparedRequest, WholeAnswer
+from gateway.upstream.adapter import Adapter, WholeAnswer
 from gateway.upstream.openai.embeddings import EmbeddingsAdapter
 
 _EMPTY = msgspec.Raw(b'""')

@@ -15,6 +15,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import CallPart, Conversation, MediaPart, ResultPart, TextPart, ThoughtPart
 from gateway.domain.errors import BadRequest
+from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
 from gateway.inbound.api import InboundRequest
@@ -22,7 +23,6 @@ from gateway.inbound.chat.api import read_chat, read_field
 from gateway.inbound.chat.tools import ChatFunction, ChatTool, call_arguments, read_tools
 from gateway.inbound.json_body import read_typed
 from gateway.inbound.media import image_of
-from gateway.upstream.adapter import Order
 from gateway.upstream.translate.request import is_nothing
 from gateway.upstream.translate.transcript import Transcript
 

@@ -17,6 +17,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.errors import PASSED_STATUS, BadRequest, GatewayError, QuotaExceeded, TooLarge, UpstreamError
+from gateway.domain.order import Order
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import error_object
 from gateway.inbound.chat.conversation import finish_translation
@@ -38,7 +39,7 @@ from gateway.inbound.responses.request import (
 from gateway.inbound.responses.summary import COMPACTION, PROMPT_BOUND
 from gateway.inbound.responses.tools import ToolTable
 from gateway.inbound.stream_rules import ResponsesRules
-from gateway.upstream.adapter import AnswerStream, Order
+from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.answer_reader import DialectAdapter
 
 _CONTEXT = re.compile(

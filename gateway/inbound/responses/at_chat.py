@@ -10,13 +10,13 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.inbound.json_body import fields_of, unmask
 from gateway.inbound.responses.request import read_fields, translate_responses
-from gateway.upstream.adapter import Order
 from gateway.upstream.openai.request import write_chat
 
 _OTHERS = STANDARD_FIELDS - {"messages", "tools", "tool_choice", "functions", "function_call", "store"}

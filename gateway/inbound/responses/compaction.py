@@ -24,6 +24,8 @@ from gateway.domain.answer import (
     join_strings,
 )
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.failure import Failure
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
@@ -37,13 +39,7 @@ from gateway.inbound.responses.relay import ResponsesRelay, is_spoken, native_or
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, WholeResponse, usage_object
 from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
-from gateway.upstream.adapter import (
-    Failure,
-    LearnedRefusals,
-    Order,
-    PreparedRequest,
-    WholeAnswer,
-)
+from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.answer_reader import AnswerReader, DialectAdapter
 from gateway.upstream.failures import bad_response

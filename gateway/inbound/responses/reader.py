@@ -12,16 +12,18 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel
+from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
+from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.screen import Screen
 from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.replay import item_events
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream import answer_errors
-from gateway.upstream.adapter import AttemptFailed, Failure, Order, OutputCounter, UpstreamText
+from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.answer_errors import failure_told
-from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.usage_report import UsageReports
 
 

@@ -12,7 +12,9 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
+from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import is_stream
 from gateway.inbound.relay import NativeStream, edit_request, events_in, native_body, native_failure, native_headers
@@ -20,15 +22,7 @@ from gateway.inbound.rendering import RenderedWhole
 from gateway.inbound.responses.reader import ResponsesReader, last_response
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.sealed import PREFIX
-from gateway.upstream.adapter import (
-    AttemptFailed,
-    Failure,
-    LearnedRefusals,
-    Order,
-    PreparedRequest,
-    RequestWriter,
-    WholeAnswer,
-)
+from gateway.upstream.adapter import RequestWriter, WholeAnswer
 from gateway.upstream.failures import bad_response
 from gateway.upstream.learned_params import DEVELOPER
 from gateway.upstream.openai.dialect import endpoint

@@ -15,6 +15,7 @@ from gateway.domain.answer import AnswerForm
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
+from gateway.domain.order import Order
 from gateway.domain.output_limit import OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_SIGNS, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
@@ -26,7 +27,6 @@ from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, is_spoken, lower_cap, native_order
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
 from gateway.inbound.responses.tools import ToolTable
-from gateway.upstream.adapter import Order
 from gateway.upstream.dialects import chat_limit
 
 ENCRYPTED = "reasoning.encrypted_content"

@@ -10,9 +10,9 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import Seal, SealKind
+from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL
 from gateway.inbound.sealed import unwrap, wrap
-from gateway.upstream.adapter import Order
 
 COMPACTION = "compaction"
 """The type of the item, and the mark of the call."""

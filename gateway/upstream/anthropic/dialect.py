@@ -9,9 +9,10 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.failure import Failure
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
-from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.anthropic import errors, request
 from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.anthropic.request import headers, root

@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
-from gateway.upstream.adapter import Failure
+from gateway.domain.failure import Failure
 from gateway.upstream.anthropic.cache_marks import FIELD
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify

@@ -29,9 +29,10 @@ from gateway.domain.answer import (
     UsageSeen,
 )
 from gateway.domain.channel import Channel
+from gateway.domain.failure import AttemptFailed
+from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import SSEEvent
-from gateway.upstream.adapter import AttemptFailed, Order
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.anthropic.messages import TOOLS

@@ -9,9 +9,9 @@ from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.domain.rawjson import Fields
-from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.anthropic import cache_marks, tools
 from gateway.upstream.anthropic.messages import dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of

@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.conversation import Conversation, ToolChoice, ToolOffer
-from gateway.upstream.adapter import Order
+from gateway.domain.order import Order
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.translate.request import ResponseFormat, conversation_of, schema_fields, unsupported_param

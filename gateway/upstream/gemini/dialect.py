@@ -8,8 +8,9 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.failure import Failure
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.text import plain
-from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.gemini import errors, request
 from gateway.upstream.gemini.reader import ResponseReader
 from gateway.upstream.gemini.request import root

@@ -12,15 +12,11 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.failure import AttemptFailed
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.prompt_size import text_count
 from gateway.domain.rawjson import Fields
-from gateway.upstream.adapter import (
-    AttemptFailed,
-    LearnedRefusals,
-    Order,
-    PreparedRequest,
-    WholeAnswer,
-)
+from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gateway.domain.channel import Channel
-from gateway.upstream.adapter import Failure
+from gateway.domain.failure import Failure
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify
 

@@ -27,9 +27,9 @@ from gateway.domain.conversation import (
 )
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import DEFAULT_OUTPUT
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.domain.rawjson import Fields
-from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.translate.request import (

@@ -17,7 +17,7 @@ from typing import cast
 import msgspec
 import yarl
 
-from gateway.upstream.adapter import PreparedRequest
+from gateway.domain.order import PreparedRequest
 from gateway.upstream.http.dial import DialTarget
 from gateway.upstream.http.errors import ConnectionBroken, text_of
 from gateway.upstream.http.parser import Parser, WireAnswer

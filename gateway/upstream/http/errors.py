@@ -8,8 +8,8 @@ import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
+from gateway.domain.failure import Failure
 from gateway.upstream import failures
-from gateway.upstream.adapter import Failure
 
 
 class ConnectionBroken(ConnectionError):

@@ -17,9 +17,10 @@ from weakref import WeakSet
 
 from gateway.domain.channel import Channel
 from gateway.domain.errors import Unavailable
+from gateway.domain.failure import AttemptFailed
+from gateway.domain.order import PreparedRequest
 from gateway.domain.urls import Proxy
 from gateway.upstream import failures
-from gateway.upstream.adapter import AttemptFailed, PreparedRequest
 from gateway.upstream.http.connection import READ_SIZE, RequestHeads, Target, UpstreamConnection, target_of
 from gateway.upstream.http.dial import Dialer
 from gateway.upstream.http.errors import ConnectionBroken, connect_failure, exchange_failure

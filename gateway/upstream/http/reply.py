@@ -18,8 +18,9 @@ import msgspec
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Timeouts
+from gateway.domain.failure import AttemptFailed
 from gateway.upstream import failures
-from gateway.upstream.adapter import AttemptFailed, Memory, SignsOfLife
+from gateway.upstream.adapter import Memory, SignsOfLife
 from gateway.upstream.http.errors import ConnectionBroken
 from gateway.upstream.http.parser import Inflater, WireAnswer
 

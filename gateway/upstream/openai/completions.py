@@ -8,9 +8,11 @@ from gateway.domain import rawjson
 from gateway.domain.answer import AnswerPart, StopWord, TextPiece, UpstreamNamed, UsageSeen
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.failure import AttemptFailed, Failure
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import SSEEvent
-from gateway.upstream.adapter import AttemptFailed, Failure, LearnedRefusals, Order, PreparedRequest, RequestWriter
+from gateway.upstream.adapter import RequestWriter
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader
 from gateway.upstream.error_body import read_error

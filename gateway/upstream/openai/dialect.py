@@ -14,11 +14,12 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel, TokenLimitField
+from gateway.domain.failure import Failure
 from gateway.domain.limits import DEFAULT_OUTPUT
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream import failures
-from gateway.upstream.adapter import Failure, LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.error_body import read_error
 from gateway.upstream.learned_params import DEVELOPER
 from gateway.upstream.openai.reader import ChatReader

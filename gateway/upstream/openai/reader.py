@@ -23,17 +23,17 @@ from gateway.domain.answer import (
     url_citation,
 )
 from gateway.domain.channel import Channel
+from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.screen import Screen
 from gateway.domain.sse import BLANK, SSEEvent
 from gateway.domain.text import plain
-from gateway.upstream.adapter import Order
 from gateway.upstream.answer_errors import failure_in, failure_told, reports_error
 from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.call_book import calls_of, part_of
 from gateway.upstream.finish_words import finish_reason
 from gateway.upstream.openai.contents import items_in, media_in, normalize_texts
 from gateway.upstream.openai.template import Template, learn
-from gateway.upstream.redaction.answers import Screen
 
 ID_LIMIT = 200
 """Characters of an upstream's id; a longer one is replaced by ours."""

@@ -26,9 +26,9 @@ from gateway.domain.answer import (
     ToolCallBegan,
 )
 from gateway.domain.channel import Channel
+from gateway.domain.order import Order
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.domain.rawjson import Fields
-from gateway.upstream.adapter import Order
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.translate.tool_names import Signatures, call_ids
 

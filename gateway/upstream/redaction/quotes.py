@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.upstream.redaction.search import SearchView, Span, views
+from gateway.domain.secret_search import SearchView, Span, views
 
 LONG = 24
 """Characters; of text in other scripts so many bytes of UTF-8."""

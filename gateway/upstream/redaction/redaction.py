@@ -1,10 +1,10 @@
 """Redaction: the one way out of this layer for what upstreams say when something goes wrong.
 
 It knows the gateway's secrets: the keys, header values and proxy passwords of all channels, the control surface's
-secret, and the token of the call in question. Every message is cleared of them, by their very values (see ``search``);
-codes, parameters and ids pass only as identifiers. What is kept of a message (records, health, events, logs) is cleared
-of quotes of the request, too (see ``quotes``); the client may read those, because it sent them. What the channel's
-owner added to the request is not for the client, and quotes of that are blanked for everyone.
+secret, and the token of the call in question. Every message is cleared of them, by their very values (see
+``secret_search``); codes, parameters and ids pass only as identifiers. What is kept of a message (records, health,
+events, logs) is cleared of quotes of the request, too (see ``quotes``); the client may read those, because it sent
+them. What the channel's owner added to the request is not for the client, and quotes of that are blanked for everyone.
 
 **Secret values** of a channel, as they go over the wire, are its keys and the values of its own headers, references
 resolved; of its proxy the password, what stands before the ``@``, and the Base64 of both. What everyone knows is left
@@ -25,15 +25,15 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
+from gateway.domain.failure import AttemptFailed, Failure, OrderOrigin, UpstreamText
+from gateway.domain.screen import Screen
+from gateway.domain.secret_search import Needles, blank_spans, join_needles, needles
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
 from gateway.domain.urls import proxy_of
-from gateway.upstream.adapter import AttemptFailed, Failure, OrderOrigin, UpstreamText
 from gateway.upstream.credentials import REFERENCE
 from gateway.upstream.failures import BAD_RESPONSE, REJECTED, TIMEOUT
-from gateway.upstream.redaction.answers import Screen
 from gateway.upstream.redaction.quotes import Fields, Quotes
-from gateway.upstream.redaction.search import Needles, blank_spans, join_needles, needles
 
 PLACEHOLDERS = frozenset(
     {

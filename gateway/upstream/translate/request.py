@@ -15,9 +15,10 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.conversation import Conversation, ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest
+from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
+from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
-from gateway.upstream.adapter import AttemptFailed, Failure, LearnedRefusals, Order, UpstreamText
 
 T = TypeVar("T")
 

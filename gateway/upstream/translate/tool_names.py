@@ -19,8 +19,8 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.json_text import plain_escapes
+from gateway.domain.order import Order
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
-from gateway.upstream.adapter import Order
 from gateway.upstream.translate.request import conversation_of
 
 DIGEST = 8

@@ -7,10 +7,11 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect
+from gateway.domain.order import Order
 from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.responses.api import RESPONSES
-from gateway.upstream.adapter import AnswerStream, Order
+from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.dialects import adapter
 from tests.upstream.makers import channel
 

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain.screen import Screen
+from gateway.domain.secret_search import needles
 from gateway.domain.usage import NOTHING
 from gateway.inbound.responses.reader import PieceKind, ResponsesReader
 from gateway.inbound.responses.relay import ResponsesStream
-from gateway.upstream.redaction.answers import Screen
-from gateway.upstream.redaction.search import needles
 from tests.fakes.responses import event, events_of, function_call, message, response
 from tests.inbound.responses.rendering import order_of
 from tests.upstream.makers import channel

@@ -8,8 +8,8 @@ import pytest
 
 from gateway.domain.conversation import Conversation, ToolChoice
 from gateway.domain.errors import BadRequest
+from gateway.domain.order import Order
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
-from gateway.upstream.adapter import Order
 from gateway.upstream.openai.request import write_chat
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.domain.channel import Dialect, ServedModel
-from gateway.upstream.adapter import LearnedRefusals
+from gateway.domain.order import LearnedRefusals
 from gateway.upstream.anthropic.request import marks_cache, prepare
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translate.tool_names import Signatures

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.upstream.adapter import Failure
+from gateway.domain.failure import Failure
 from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.anthropic.errors import failure
 from tests.fakes.replies import dumps

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
-from gateway.upstream.adapter import LearnedRefusals, PreparedRequest
+from gateway.domain.order import LearnedRefusals, PreparedRequest
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking
 from gateway.upstream.anthropic.request import ThinkingPlan, plan_thinking, prepare
 from gateway.upstream.learned_params import NOTHING

@@ -11,7 +11,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart
 from gateway.domain.errors import BadRequest
-from gateway.upstream.adapter import LearnedRefusals, PreparedRequest
+from gateway.domain.order import LearnedRefusals, PreparedRequest
 from gateway.upstream.gemini.models import UNKNOWN, row_of
 from gateway.upstream.gemini.request import PLACEHOLDER, config_of, parts_of, prepare, result_parts, talk, tools_of
 from gateway.upstream.learned_params import NOTHING

@@ -9,8 +9,8 @@ from functools import partial
 import msgspec
 
 from gateway.domain.channel import Timeouts
+from gateway.domain.order import PreparedRequest
 from gateway.inbound.chat.native import NativeChatStream
-from gateway.upstream.adapter import PreparedRequest
 from gateway.upstream.http.parser import WireAnswer
 from gateway.upstream.http.pool import Pool
 from gateway.upstream.http.reply import HttpReply

@@ -14,7 +14,8 @@ from typing import cast
 
 import pytest
 
-from gateway.upstream.adapter import AttemptFailed, UnlimitedMemory
+from gateway.domain.failure import AttemptFailed
+from gateway.upstream.adapter import UnlimitedMemory
 from gateway.upstream.http.connection import AT_ONCE, READ_SIZE, UpstreamConnection
 from gateway.upstream.http.errors import ConnectionBroken
 from gateway.upstream.http.parser import HIGH_WATER, WireAnswer

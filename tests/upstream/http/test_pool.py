@@ -14,7 +14,9 @@ import trustme
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Timeouts
 from gateway.domain.errors import Unavailable, UpstreamError
-from gateway.upstream.adapter import AttemptFailed, PreparedRequest, UnlimitedMemory
+from gateway.domain.failure import AttemptFailed
+from gateway.domain.order import PreparedRequest
+from gateway.upstream.adapter import UnlimitedMemory
 from gateway.upstream.http.pool import OpenConnections, Pool
 from gateway.upstream.http.reply import HttpReply
 from tests.fakes.provider import Exchange, Provider, Script

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.upstream.adapter import AttemptFailed, UnlimitedMemory
+from gateway.domain.failure import AttemptFailed
+from gateway.upstream.adapter import UnlimitedMemory
 from gateway.upstream.http.reply import LINGER_S, DeadlineTimer, HttpReply
 from tests.fakes.clock import skip
 from tests.fakes.provider import Exchange, Provider, Script

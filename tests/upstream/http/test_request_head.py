@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.upstream.adapter import PreparedRequest
+from gateway.domain.order import PreparedRequest
 from gateway.upstream.http.connection import RequestHeads, target_of, tls_context
 
 CASES = {

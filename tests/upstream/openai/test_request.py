@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.domain.channel import ServedModel, TokenLimitField
-from gateway.upstream.adapter import LearnedRefusals, Order, PreparedRequest
+from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.upstream.makers import SERVED, channel, order

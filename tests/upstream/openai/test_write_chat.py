@@ -19,7 +19,7 @@ from gateway.domain.conversation import (
     ToolOffer,
     Turn,
 )
-from gateway.upstream.adapter import Order
+from gateway.domain.order import Order
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.vendors import OPENAI, OPENROUTER, PLAIN, PRESETS, Vendor
 

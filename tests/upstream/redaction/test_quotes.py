@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain.secret_search import blank_spans
 from gateway.upstream.redaction.quotes import LIMIT, LONG, Quotes
-from gateway.upstream.redaction.search import blank_spans
 
 PROMPT = 'Tell me about "CANARY" whales,\nand their  lives in the northern sea — große Übersicht, bitte! 鯨について'
 

@@ -13,7 +13,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.rawjson import Fields
-from gateway.upstream.redaction.search import BLOCK, Needles, all_of, base64_blocks, blank_spans, fold_case, has_escapes
+from gateway.domain.secret_search import BLOCK, Needles, all_of, base64_blocks, blank_spans, fold_case, has_escapes
 
 LONG = 4096
 """Characters of a field above which it is not searched for pieces and other spellings."""

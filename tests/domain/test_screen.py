@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from gateway.domain import rawjson
-from gateway.upstream.adapter import Order
-from gateway.upstream.redaction.answers import LONG, Screen
-from gateway.upstream.redaction.search import needles
+from gateway.domain.order import Order
+from gateway.domain.screen import LONG, Screen
+from gateway.domain.secret_search import needles
+from tests.domain.test_secret_search import WRITTEN
 from tests.fakes.replies import choice, chunk, delta, dumps, event, usage, whole
 from tests.upstream.makers import channel, native_stream, native_whole, order
-from tests.upstream.redaction.test_search import WRITTEN
 
 KEY = "sk-proj-Ab3/dE+fG=hIjKlMnOpQrStUvWxYz0123456789"
 SCREEN = Screen(needles([KEY, "hunter2!x"]))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.redaction.search import PIECE, SHORTEST, Needles, blank_spans, join_needles, needles, views
+from gateway.domain.secret_search import PIECE, SHORTEST, Needles, blank_spans, join_needles, needles, views
 
 KEY = "sk-proj-Ab3/dE+fG=hIjKlMnOpQrStUvWxYz0123456789"
 PRINTABLE = st.characters(min_codepoint=0x21, max_codepoint=0x7E)
