@@ -11,22 +11,19 @@ from gateway.commands.completion import CHANNELS, MODELS, several
 from gateway.commands.options import SOME, confirm, json_option, naming, yes_option
 from gateway.commands.output import out, out_json, out_list, out_pairs, table, terminal_width, words
 from gateway.commands.price_news import news_of, show_news
-from gateway.commands.price_rule import extra_rows, rule_text
+from gateway.commands.price_rule import extra_rows
 from gateway.commands.price_set import set_price
 from gateway.commands.session import run
 from gateway.domain.channel import Dialect
-from gateway.domain.cost import cost
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import count_text, written_tier
 from gateway.domain.money import dollars
-from gateway.domain.price import Price, rates
 from gateway.domain.price_news import PriceNews, news_lines
-from gateway.domain.price_view import PriceView
+from gateway.domain.price_view import PriceView, example_cost
 from gateway.domain.quoting import listed_names
+from gateway.domain.rule_text import written_rule
 from gateway.domain.text import plain, word
-from gateway.domain.units import MILLION, Nanos
 from gateway.domain.upstream_views import ModelRoute, PriceProposal
-from gateway.domain.usage import Usage
 from gateway.domain.views import ChannelView, ModelView
 
 IMPORT_COLUMNS = [
@@ -137,7 +134,7 @@ COLUMNS = [
     ("Updated", lambda p: formatting.moment(p.updated_ms)),
 ]
 CHANNEL = ("Channel", lambda p: p.channel)
-RULES = ("Other prices", lambda p: "; ".join(map(rule_text, p.rules)))
+RULES = ("Other prices", lambda p: "; ".join(map(written_rule, p.rules)))
 TIERS = ("Longer inputs", lambda p: ", ".join(map(written_tier, p.tier_prices)))
 """A column of its own if there are any; as ``--tier`` takes them."""
 DROP = ("Other prices", "Updated", "Long write", "A call", "Cache write", "Source", "Longer inputs")
@@ -245,19 +242,11 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
         for tier in view.tier_prices:
             yield "longer inputs", written_tier(tier)
         yield from extra_rows(view)
-        yield "example", f"10,000 input and 1,000 output tokens: {dollars(_example(view))}"
+        yield "example", f"10,000 input and 1,000 output tokens: {dollars(example_cost(view))}"
     yield "source", f"{view.source}{' (set by you)' if view.source == 'manual' else ''}"
     yield "list of", f"{formatting.moment(view.as_of_ms)[:10]}{', old' if view.stale else ''}" if view.as_of_ms else ""
     yield "context", f"{view.context:,} tokens" if view.context else ""
     yield "updated", formatting.moment(view.updated_ms)
-
-
-def _example(view: PriceView) -> Nanos:
-    """What a call of 10,000 input and 1,000 output tokens costs."""
-    fields = {name: getattr(view, f"{name}_nanos") for name in ("input", "output", "per_call")}
-    usage = Usage(input=10_000, output=1_000)
-    price = Price(model=view.model, tiers=tuple(view.tier_prices), **fields)
-    return cost(usage, rates(price, usage.input, MILLION))
 
 
 @price.command("remove", examples=["tollkeeper price remove gpt-4o"])

@@ -8,11 +8,11 @@ import msgspec
 
 from gateway.commands.completion import CHANNELS
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import price_hours_of, rule_words, written_tier
+from gateway.domain.human_values import price_hours_of
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, VARIANTS, PriceRule
-from gateway.domain.price_view import PriceView
-from gateway.domain.rule_text import moment_of
+from gateway.domain.price_view import PriceView, draft_of
+from gateway.domain.rule_text import moment_of, written_rule
 from gateway.domain.usage import UNITS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -62,17 +62,7 @@ def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[s
     """The body of a price with a rule more, instead of one with the same conditions."""
     new = msgspec.convert({**conditions, **amounts}, PriceRule)
     kept = [one for one in view.rules if (one.since, one.during, one.variant) != (new.since, new.during, new.variant)]
-    body: dict[str, Any] = {
-        "input": view.input_nanos,
-        "output": view.output_nanos,
-        "cached_input": view.cached_input_nanos,
-        "cache_write": view.cache_write_nanos,
-        "cache_write_long": view.cache_write_long_nanos,
-        "per_call": view.per_call_nanos,
-        "extras": view.extras,
-        "tiers": [msgspec.to_builtins(tier) for tier in view.tier_prices],
-        "rules": [msgspec.to_builtins(rule) for rule in (*kept, new)],
-    }
+    body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(draft_of(view), rules=(*kept, new)))
     return {name: value for name, value in body.items() if value is not None}
 
 
@@ -81,13 +71,4 @@ def extra_rows(view: PriceView) -> Iterator[tuple[str, str]]:
     for name, nanos in view.extras.items():
         yield RATE_WORDS[name], dollars(nanos) + (" each" if name in UNITS else "")
     for rule in view.rules:
-        yield "and", rule_text(rule)
-
-
-def rule_text(rule: PriceRule) -> str:
-    """A rule: ``mon-fri 01:00-04:00 UTC: $0.30 / $1.20``."""
-    rates = [f"{dollars(rule.input)} / {dollars(rule.output)}"]
-    rates += [f"cached input {dollars(rule.cached_input)}"] if rule.cached_input is not None else []
-    rates += [f"{RATE_WORDS[name]} {dollars(nanos)}" for name, nanos in rule.extras.items()]
-    rates += map(written_tier, rule.tiers)
-    return f"{rule_words(rule)}: {', '.join(rates)}"
+        yield "and", written_rule(rule)

@@ -12,7 +12,7 @@ from gateway.commands.completion import MODELS
 from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out_json, words
-from gateway.commands.price_rule import conditions_of, rule_options, rule_text, with_rule
+from gateway.commands.price_rule import conditions_of, rule_options, with_rule
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import written_tier
@@ -21,6 +21,7 @@ from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import PriceDraft
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_view import PriceView
+from gateway.domain.rule_text import written_rule
 from gateway.domain.text import plain
 
 OPTIONS = {field.name: field.flags for field in PRICE}
@@ -111,7 +112,7 @@ def _report(done: Sequence[tuple[PriceView, list[str]]], *, several: bool, as_js
         at = f" at channel '{plain(view.channel)}'" if view.channel else ""
         words(f"Price of '{view.model}'{at}: {formatting.price(view)}")
         for rule in view.rules:
-            words(f"  {rule_text(rule)}")
+            words(f"  {written_rule(rule)}")
         if view.cached_input_nanos is not None and view.cached_input_nanos > view.input_nanos:
             words(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
         for note in filter(None, notes):
@@ -142,7 +143,7 @@ def _lost_rates(before: PriceView | None, view: PriceView) -> str:
     ]
     kept = {tier.above for tier in view.tier_prices}
     lost += [f"--rate {name}={number(rate)}" for name, rate in before.extras.items() if name not in view.extras]
-    lost += [rule_text(rule) for rule in before.rules if rule not in view.rules]
+    lost += [f"--rule '{written_rule(rule)}'" for rule in before.rules if rule not in view.rules]
     lost += [f"--tier {written_tier(tier)}" for tier in before.tier_prices if tier.above not in kept]
     return f"note: the whole price was replaced; what it had before and has no more: {' '.join(lost)}" if lost else ""
 

@@ -6,12 +6,12 @@ follow: cached input, cache write and long cache write; ``price.rates`` says wha
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.money import dollars, nanos_of
-from gateway.domain.price import UPSTREAM, Price, PriceRule, Tier, rates
+from gateway.domain.price import UPSTREAM, Price, Tier, rates
 from gateway.domain.price_hours import DAY_MINUTES, DAYS, Day, PriceHours, zone_of
 from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis, Nanos
 
@@ -267,13 +267,6 @@ def price_hours_of(text: str) -> PriceHours:
     except (KeyError, ValueError, OSError):
         raise BadRequest(f"{zone!r} is not a time zone such as UTC or Europe/Berlin") from None
     return PriceHours(days=_days_of((found["days"] or "mon-sun").lower()), start=start, end=end, zone=zone)
-
-
-def rule_words(rule: PriceRule) -> str:
-    """When a rule of a price holds: ``flex processing``, ``from 2026-12-01 00:00 UTC``, ``mon-fri 01:00-04:00 UTC``."""
-    when = [f"{rule.variant} processing"] if rule.variant else []
-    when += [f"from {datetime.fromtimestamp(rule.since / 1000, UTC):%Y-%m-%d %H:%M} UTC"] if rule.since else []
-    return ", ".join([*when, *([" and ".join(map(str, rule.during))] if rule.during else [])])
 
 
 def _days_of(text: str) -> tuple[Day, ...]:

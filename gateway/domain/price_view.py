@@ -2,8 +2,13 @@
 
 import msgspec
 
-from gateway.domain.price import PriceRule, Tier
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.cost import cost
+from gateway.domain.price import Price, PriceDraft, PriceRule, Tier, rates
+from gateway.domain.units import MILLION, Millis, Nanos
+from gateway.domain.usage import Usage
+
+EXAMPLE = Usage(input=10_000, output=1_000)
+"""Of the call whose cost is shown as an example."""
 
 
 class PriceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,3 +41,27 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     """What replaces all of these from a day on, in some hours, or for a service tier."""
     channel: str = ""
     """The channel whose calls alone have this price; empty: those of all that have no price of their own."""
+
+
+def draft_of(view: PriceView | None) -> PriceDraft:
+    """All of a price that its owner can set."""
+    if view is None:
+        return PriceDraft()
+    return PriceDraft(
+        input=view.input_nanos,
+        output=view.output_nanos,
+        cached_input=view.cached_input_nanos,
+        cache_write=view.cache_write_nanos,
+        cache_write_long=view.cache_write_long_nanos,
+        per_call=view.per_call_nanos or None,
+        tiers=tuple(view.tier_prices),
+        extras=dict(view.extras),
+        rules=tuple(view.rules),
+    )
+
+
+def example_cost(view: PriceView, multiplier: int = MILLION) -> Nanos:
+    """What a call of ``EXAMPLE`` costs."""
+    amounts = {name: getattr(view, f"{name}_nanos") for name in ("input", "output", "per_call")}
+    price = Price(model=view.model, tiers=tuple(view.tier_prices), **amounts)
+    return cost(EXAMPLE, rates(price, EXAMPLE.input, multiplier))

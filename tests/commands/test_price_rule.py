@@ -5,7 +5,7 @@ from typing import Any
 import click
 import pytest
 
-from gateway.commands.price_rule import conditions_of, rule_text, with_rule
+from gateway.commands.price_rule import conditions_of, extra_rows, with_rule
 from gateway.domain.price import PriceRule
 from gateway.domain.price_hours import PriceHours
 from gateway.domain.price_view import PriceView
@@ -67,4 +67,4 @@ def test_a_rule_is_shown_with_its_conditions() -> None:
     rule = PriceRule(
         since=Millis(1_796_083_200_000), during=(peak,), input=Nanos(DOLLAR // 2), output=Nanos(2 * DOLLAR)
     )
-    assert rule_text(rule) == "from 2026-12-01 00:00 UTC, mon-fri 01:00-04:00 UTC: $0.50 / $2.00"
+    assert [*extra_rows(view(rule))] == [("and", "from 2026-12-01, mon-fri 01:00-04:00 UTC = 0.50/2")]

@@ -13,7 +13,7 @@ from gateway.domain.money import dollars
 from gateway.domain.price import PriceDraft
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_news import news_lines
-from gateway.domain.price_view import PriceView
+from gateway.domain.price_view import PriceView, draft_of, example_cost
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import ModelView
@@ -23,7 +23,7 @@ from tui.entity_form import EntityForm
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, selection
 from tui.pages.list_page import TrendPage
-from tui.pages.models_table import ModelRow, ModelsListing, example, price_draft
+from tui.pages.models_table import ModelRow, ModelsListing
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
@@ -104,7 +104,7 @@ async def edit(page: AnyPage) -> None:
     model, session = selected_model(page), page.session
     if model is None:
         return
-    form = EntityForm("price", PRICE, PriceDraft(), session, source=price_draft(model.price))
+    form = EntityForm("price", PRICE, PriceDraft(), session, source=draft_of(model.price))
     others = [one.name for one in session.board.models if one.price is not None and one.name != model.name]
 
     async def save(values: Values) -> Any:
@@ -198,10 +198,10 @@ def price_preview(page: AnyPage, values: Values) -> str:
     if values["input"] is None or values["output"] is None:
         return ""
     view = _price_of(values)
-    text = f"10k in + 1k out = {dollars(example(view))}"
+    text = f"10k in + 1k out = {dollars(example_cost(view))}"
     factors = sorted({group.multiplier: group.name for group in page.session.board.groups}.items(), reverse=True)
     for factor, name in [one for one in factors if one[0] != MILLION][:3]:
-        text += f"   {dollars(example(view, factor))} in {safe(name, 24)}"
+        text += f"   {dollars(example_cost(view, factor))} in {safe(name, 24)}"
     return text
 
 

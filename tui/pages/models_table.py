@@ -6,14 +6,13 @@ from itertools import chain
 import msgspec
 from textual.content import Content
 
-from gateway.domain.cost import cost
-from gateway.domain.human_values import brief_context, brief_multiplier, rule_words, written_tier
+from gateway.domain.human_values import brief_context, brief_multiplier, written_tier
 from gateway.domain.money import dollars
-from gateway.domain.price import RATE_WORDS, Price, PriceDraft, rates
+from gateway.domain.price import RATE_WORDS, PriceDraft
 from gateway.domain.price_kinds import PRICE
-from gateway.domain.price_view import PriceView
+from gateway.domain.price_view import PriceView, draft_of, example_cost
+from gateway.domain.rule_text import written_rule
 from gateway.domain.units import MILLION, Nanos
-from gateway.domain.usage import Usage
 from gateway.domain.views import ChannelView, ModelView
 from tui import format as fmt
 from tui.charts import spark
@@ -24,32 +23,11 @@ from tui.pages.list_page import TrendListing
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, lines, safe
 
-EXAMPLE_TOKENS = Usage(input=10_000, output=1_000)
-"""Token counts of the example cost."""
-
-
 LIST_PRICE = "genai-prices"
 """How the name of the price list inside this program begins."""
 
 Rate = Callable[[PriceView], int | None]
 """One of a price's numbers."""
-
-
-def price_draft(price: PriceView | None) -> PriceDraft:
-    """All of a price that its owner can set."""
-    if price is None:
-        return PriceDraft()
-    return PriceDraft(
-        input=price.input_nanos,
-        output=price.output_nanos,
-        cached_input=price.cached_input_nanos,
-        cache_write=price.cache_write_nanos,
-        cache_write_long=price.cache_write_long_nanos,
-        per_call=price.per_call_nanos or None,
-        tiers=tuple(price.tier_prices),
-        extras=dict(price.extras),
-        rules=tuple(price.rules),
-    )
 
 
 class ModelRow(msgspec.Struct, frozen=True):
@@ -90,7 +68,7 @@ class ModelsListing(TrendListing[ModelRow]):
             return "tollkeeper " + cli_command("price", "set", name, input="DOLLARS", output="DOLLARS")
         if price.free:
             return "tollkeeper " + cli_command("price", "set", name, "--free")
-        now, none = price_draft(price), PriceDraft()
+        now, none = draft_of(price), PriceDraft()
         parts = (one.kind.arguments(one, getattr(none, one.name), getattr(now, one.name)) for one in PRICE)
         return "tollkeeper " + cli_command("price", "set", name, *chain.from_iterable(parts))
 
@@ -178,7 +156,7 @@ class ModelsListing(TrendListing[ModelRow]):
         groups = [group for group in reversed(self.session.board.groups) if group.name in model.groups]
         factors = {group.multiplier: group.name for group in groups} or {MILLION: ""}
         parts = [
-            f"{dollars(example(price, factor))} ({safe(name, 24)} {brief_multiplier(factor)})"
+            f"{dollars(example_cost(price, factor))} ({safe(name, 24)} {brief_multiplier(factor)})"
             for factor, name in sorted(factors.items(), reverse=True)[:4]
         ]
         card.row("example", f"10k in + 1k out = {'   '.join(parts)}")
@@ -192,18 +170,6 @@ def most_decimals(models: Sequence[ModelView]) -> int:
 
 
 MOST_DECIMALS = 4
-
-
-def example(price: PriceView, multiplier: int = MILLION) -> Nanos:
-    """What ten thousand input and a thousand output tokens cost."""
-    booked = Price(
-        model=price.model,
-        input=price.input_nanos,
-        output=price.output_nanos,
-        per_call=price.per_call_nanos,
-        tiers=tuple(price.tier_prices),
-    )
-    return cost(EXAMPLE_TOKENS, rates(booked, EXAMPLE_TOKENS.input, multiplier))
 
 
 def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tuple[str, str]]:
@@ -228,7 +194,7 @@ def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tu
     for name, nanos in price.extras.items():
         yield f"   {RATE_WORDS[name]} {fmt.price(nanos)}", ""
     for rule in price.rules:
-        yield f"   {rule_words(rule)} {fmt.price(rule.input)} / {fmt.price(rule.output)}", ""
+        yield f"   {written_rule(rule)}", ""
     if price.inherited_from:
         yield f"   the price of {safe(price.inherited_from)}, which it stands for", "dim"
     tiers = f"; above {', above '.join(map(written_tier, price.tier_prices))}" if price.tier_prices else ""

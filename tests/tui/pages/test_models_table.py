@@ -2,11 +2,11 @@ import msgspec
 
 from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import tier_of
-from gateway.domain.price_view import PriceView
+from gateway.domain.price_view import PriceView, example_cost
 from gateway.domain.units import Nanos
 from gateway.domain.views import ModelView
 from tests.tui.stage import FakeClient, calls, console, model, sums
-from tui.pages.models_table import ModelsListing, example
+from tui.pages.models_table import ModelsListing
 from tui.trends import Trends
 
 
@@ -27,14 +27,14 @@ def listing(*models: ModelView) -> ModelsListing:
 def test_an_example_counts_the_price_a_call() -> None:
     price = model("claude-sonnet-4-5").price
     assert price is not None
-    assert example(price) == 45_000_000
-    assert example(msgspec.structs.replace(price, per_call_nanos=Nanos(5_000_000)), 500_000) == 25_000_000
+    assert example_cost(price) == 45_000_000
+    assert example_cost(msgspec.structs.replace(price, per_call_nanos=Nanos(5_000_000)), 500_000) == 25_000_000
 
 
 def test_an_example_has_the_rates_of_its_tier() -> None:
     price = model("claude-sonnet-4-5").price
     assert price is not None
-    assert example(msgspec.structs.replace(price, tier_prices=[tier_of("5k=6/22.50")])) == 82_500_000
+    assert example_cost(msgspec.structs.replace(price, tier_prices=[tier_of("5k=6/22.50")])) == 82_500_000
 
 
 def test_the_command_sets_the_price_there_is() -> None:
