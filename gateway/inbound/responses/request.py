@@ -69,7 +69,7 @@ _KEPT_ELSEWHERE = {
     "conversation": ("unsupported_parameter", "conversations are not kept here; send the whole input"),
     "prompt": ("unsupported_parameter", "prompts are kept at their vendor; send the text itself"),
 }
-"""Fields that name input which is not in the request, and the error where it cannot be had."""
+"""Fields that name input stored elsewhere, with the code and the message of the error."""
 _FORWARDED = re.compile("openai-beta")
 _SESSION_HEADERS = ("session-id", "session_id")
 
