@@ -222,13 +222,11 @@ class NativeStream(SourceFacts, FramedStream):
         """Signs of life before the first event. They wait for it: until then another channel may answer."""
 
     def cut_short(self) -> bytes:
-        """See ``adapter.AnswerStream``."""
         self.finished = True
         self._terminal = b""
         return self.reader.cut_short()
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``adapter.AnswerStream``."""
         return self._terminal or self.reader.closing(usage, estimated=estimated)
 
     def _read_rest(self, rest: bytes) -> bytes:

@@ -93,7 +93,6 @@ class WholeRenderer(Renderer):
         self._open: dict[int, WholeBlock] = {}
 
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``Renderer``."""
         if isinstance(event, AnswerBegan):
             self.id = event.id
             return b""

@@ -43,22 +43,18 @@ class SourceFacts:
 
     @property
     def reported(self) -> Usage | None:
-        """See ``adapter.AnswerStream``."""
         return self._source.reported
 
     @property
     def finish(self) -> str:
-        """See ``adapter.AnswerStream``."""
         return self._source.finish
 
     @property
     def upstream_id(self) -> str:
-        """See ``adapter.AnswerStream``."""
         return self._source.upstream_id
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """See ``adapter.AnswerStream``."""
         return self._source.marks
 
 
@@ -122,16 +118,13 @@ class RenderedStream(SourceFacts, FramedStream):
         self.tally = self._state.tally
 
     def cut_short(self) -> bytes:
-        """See ``adapter.AnswerStream``."""
         self.finished = True
         return self._render(self._state.conclude("length"))
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``adapter.AnswerStream``."""
         return self.renderer.tail(usage, estimated=estimated)
 
     def feed(self, data: bytes) -> bytes:
-        """See ``adapter.AnswerStream``."""
         out = super().feed(data)
         self.held += self.renderer.held
         return out
@@ -283,7 +276,6 @@ class RenderedWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
     render: Callable[[Usage], bytes]
 
     def parts(self, usage: Usage) -> tuple[Buffer, ...]:
-        """See ``WholeAnswer``."""
         return (self.render(usage),)
 
 
@@ -299,23 +291,19 @@ class RenderingAdapter:
         self._whole = whole
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``adapter.Adapter``."""
         return self._dialect.prepare(order, channel, served, learned)
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``adapter.Adapter``."""
         return self._dialect.recalled(fields)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``adapter.Adapter``."""
         return self._dialect.failure(channel, status, headers, body)
 
     def stream(self, order: Order, channel: Channel) -> RenderedStream:
-        """See ``adapter.Adapter``."""
         return self._rendered(order, channel, self._renderer(order))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``. A whole answer is read like a stream that brings it at once."""
+        """A whole answer is read like a stream that brings it at once."""
         stream = self._rendered(order, channel, self._whole(order))
         streamed = is_stream(body)
         if streamed:

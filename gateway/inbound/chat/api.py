@@ -251,11 +251,9 @@ class ChatCompletions(InboundApi):
     keep_alive = b": keep-alive\n\n"
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        """See ``InboundApi``."""
         return parse_chat_request(request.body)
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
-        """See ``InboundApi``."""
         return lower_limit(request, CAPS, limit)
 
     def adapter(self, dialect: Dialect, chat: DialectAdapter) -> Adapter:
@@ -268,7 +266,7 @@ class ChatCompletions(InboundApi):
         return RenderingAdapter(chat, ChatRenderer, WholeChatRenderer)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """See ``InboundApi``. Every dialect takes the request, by ``adapter``."""
+        """Every dialect takes the request, by ``adapter``."""
         if channel.overrides is not None:
             order = apply_overrides(order, channel.overrides)
         if "messages" in order.fields:
@@ -277,11 +275,10 @@ class ChatCompletions(InboundApi):
         return AttemptPlan(adapter, order, native=isinstance(chat, OpenAIDialect))
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
-        """See ``InboundApi``."""
         return msgspec.json.encode(error_object(error, call))
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """See ``InboundApi``. No ``[DONE]`` follows: it would end the stream as if it were whole.
+        """No ``[DONE]`` follows: it would end the stream as if it were whole.
 
         No status can tell clients any more whether to send the request again. So the type does, which Continue reads,
         and the message, in which opencode looks for such words.

@@ -104,11 +104,9 @@ class ChatRenderer(Renderer):
         """What is before a piece of text of the first choice."""
 
     def shows(self, medium: Medium) -> bool:
-        """See ``Renderer``."""
         return _is_shown(medium)
 
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``Renderer``."""
         if isinstance(event, AnswerBegan):
             self._head["id"] = event.id
             self._text_head = b"data: %b" % rawjson.encode(self._head)[:-1] + (
@@ -132,7 +130,6 @@ class ChatRenderer(Renderer):
         return out + self._chunk(event.choice, delta, logprobs=logprobs)
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``Renderer``."""
         if not self._order.include_usage:
             return DONE
         return b"data: " + rawjson.encode({**self._head, "choices": [], "usage": as_object(usage)}) + b"\n\n" + DONE
@@ -158,11 +155,9 @@ class WholeChatRenderer(WholeRenderer):
     all_choices = True
 
     def shows(self, medium: Medium) -> bool:
-        """See ``Renderer``."""
         return _is_shown(medium)
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``Renderer``."""
         choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]
         head = _head(self._order, self.id, "chat.completion")
         return rawjson.encode({**head, "choices": choices, "usage": as_object(usage)})

@@ -84,16 +84,13 @@ class Completions(ChatCompletions):
     selective = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        """See ``InboundApi``."""
         return parse_completions_request(request.body)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """See ``InboundApi``."""
         beyond = "" if channel.dialect in NATIVE else _beyond_chat(request.fields)
         return f"speaks {channel.dialect}: {_as_chat(beyond)}" if beyond else ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """See ``InboundApi``."""
         if channel.dialect in NATIVE and not lacking:
             order = edit_request(order, channel.overrides, _WORDS, _REQUIRED)
             return AttemptPlan(CompletionsRelay(), order, native=True)

@@ -29,11 +29,9 @@ class CompletionsRelay(CompletionsDialect, Adapter):
     """How such a channel is called."""
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
-        """See ``adapter.Adapter``."""
         return NativeStream(channel, CompletionTap(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``."""
         body = body.strip().removeprefix(b"\xef\xbb\xbf")
         streamed = is_stream(body)
         if streamed:
@@ -52,11 +50,10 @@ class CompletionTap(NativeTap):
         """What every chunk begins with, as the first one had it."""
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """See ``relay.NativeReader``. A chunk may be of any choice, and end it: all are opened."""
+        """A chunk may be of any choice, and end it: all are opened."""
         return 0, start
 
     def take(self, event: SSEEvent) -> bytes | None:
-        """See ``relay.NativeReader``."""
         self.see(self.reader.read(event))
         if self.reader.done:
             self.complete = True
@@ -75,7 +72,7 @@ class CompletionTap(NativeTap):
         return None if changed == chunk and not cleaned else event_of(changed)
 
     def replay(self, body: bytes) -> bytes:
-        """See ``relay.NativeReader``: a chunk for each choice."""
+        """A chunk for each choice."""
         answer = rawjson.fields(self.read_whole(body.strip().removeprefix(b"\xef\xbb\xbf")).body)
         choices = rawjson.objects(answer.pop("choices"))
         answer.pop("usage", None)
@@ -84,11 +81,9 @@ class CompletionTap(NativeTap):
         return b"".join(event_of({**answer, "choices": rawjson.raw([choice])}) for choice in choices)
 
     def cut_short(self) -> bytes:
-        """See ``relay.NativeReader``."""
         return b"".join(self._own(choice_of(number, reason="length")) for number in self.end_all("length"))
 
     def closing(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``relay.NativeReader``."""
         if not self._order.include_usage:
             return DONE
         sent = None if estimated else self.reports.as_sent()

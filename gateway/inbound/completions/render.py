@@ -51,11 +51,9 @@ class CompletionRenderer(Renderer):
         self._head = identity({}, order)
 
     def shows(self, medium: Medium) -> bool:
-        """See ``Renderer``."""
         return False
 
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``Renderer``."""
         if isinstance(event, TextPiece | RefusalPiece):
             return self._event(choice_of(0, msgspec.Raw(event.piece)))
         if isinstance(event, AnswerFinished):
@@ -63,7 +61,6 @@ class CompletionRenderer(Renderer):
         return b""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``Renderer``."""
         return (self._event(usage=rawjson.raw(as_object(usage))) if self._order.include_usage else b"") + DONE
 
     def _event(self, *choices: Fields, **more: msgspec.Raw) -> bytes:
@@ -74,11 +71,9 @@ class WholeCompletionRenderer(WholeRenderer):
     """A whole chat as a completion."""
 
     def shows(self, medium: Medium) -> bool:
-        """See ``Renderer``."""
         return False
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``Renderer``."""
         text = self.text(BlockKind.TEXT, BlockKind.REFUSAL)
         choice = choice_of(0, _EMPTY if text is None else text, _REASONS.get(self.finish, "stop"))
         return rawjson.encode({**identity({}, self._order), "choices": [choice], "usage": as_object(usage)})

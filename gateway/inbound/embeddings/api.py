@@ -61,11 +61,9 @@ class Embeddings(ChatCompletions):
     answer_limit = ANSWER_LIMIT
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        """See ``InboundApi``."""
         return parse_embeddings_request(request.body)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """See ``InboundApi``."""
         if channel.dialect not in _ADAPTERS:
             return f"speaks {channel.dialect}, which has no embeddings"
         if channel.dialect is Dialect.GEMINI and _TOKENS.match(request.fields["input"]):
@@ -73,7 +71,7 @@ class Embeddings(ChatCompletions):
         return ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """See ``InboundApi``. What the owner sets for chats does not apply, nor does the system prompt."""
+        """What the owner sets for chats does not apply, nor does the system prompt."""
         if (overrides := channel.overrides) is not None:
             fields = with_parameters(order.fields, without(overrides, CHAT_ONLY))
             removed = tuple(name for name in overrides.remove if name in order.fields)

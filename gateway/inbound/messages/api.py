@@ -62,39 +62,34 @@ class Messages(InboundApi):
     obstacle_param = "thread"
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        """See ``InboundApi``."""
         return parse_messages_request(request)
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """See ``InboundApi``: Claude Code adds ``[1m]`` for a long context, and lists names that look like its own."""
+        """Claude Code adds ``[1m]`` for a long context, and lists names that look like its own."""
         short = model.removesuffix("[1m]")
         bare = short.removeprefix("anthropic/").removeprefix("claude/")
         return tuple(name for name in dict.fromkeys((short, bare)) if name != model)
 
     def prompt_tokens(self, request: InboundRequest) -> int:
-        """See ``InboundApi``."""
         return prompt_of(request.fields) if request.prompt is None else request.prompt
 
     def selects(self, request: InboundRequest) -> bool:
-        """See ``InboundApi``: a conversation that the upstream keeps."""
+        """Whether the upstream is to keep the conversation."""
         return not rawjson.is_null(request.fields.get("thread"))
 
     def keeps_answer(self, request: InboundRequest) -> bool:
-        """See ``InboundApi``."""
         return self.selects(request)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """See ``InboundApi``: without its own words a conversation would be lost in silence."""
+        """Without its own words a conversation would be lost in silence."""
         if channel.dialect is Dialect.ANTHROPIC and vendor_of(channel.preset, channel.base_url).name not in LOCAL:
             return ""
         return "keeps no conversations: send all messages without 'thread'"
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
-        """See ``InboundApi``."""
         return lower_limit(request, ("max_tokens",), limit)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """See ``InboundApi``."""
         if channel.dialect is Dialect.ANTHROPIC:
             native = native_order(order, channel.overrides)
             repaired = partial(without_deferred_tools, native)
@@ -109,7 +104,6 @@ class Messages(InboundApi):
         return AttemptPlan(adapter, finish_translation(translation.order, channel), native=False)
 
     def status(self, error: GatewayError) -> int:
-        """See ``InboundApi``."""
         if isinstance(error, UpstreamError):
             if error.code == "upstream_overloaded":
                 return OVERLOADED
@@ -118,13 +112,12 @@ class Messages(InboundApi):
         return error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
-        """See ``InboundApi``."""
         if isinstance(error, UpstreamError) and error.verbatim:
             return error.verbatim.encode("utf-8", "replace")
         return msgspec.json.encode(self._error(error, call))
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """See ``InboundApi``. A block that is open stays so: then Claude Code makes the call again."""
+        """A block that is open stays so: then Claude Code makes the call again."""
         return write_event(b"error", msgspec.json.encode(self._error(error, call)))
 
     def _error(self, error: GatewayError, call: str) -> dict[str, object]:

@@ -159,23 +159,21 @@ class MessagesRelay(Adapter):
         """The channel calls the model something else."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``adapter.Adapter``. Nothing is left out: clients deal with refusals themselves."""
+        """Nothing is left out: clients deal with refusals themselves."""
         self._renamed = served.upstream_name != order.model
         return native_request(order, channel, served)
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
-        """See ``adapter.Adapter``."""
         return NativeStream(channel, self._tap(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``."""
         tap = self._tap(order, channel)
         if is_stream(body):
             body = assemble(events_in(body, NativeStream(channel, tap)))
         return tap.read_whole(body)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``adapter.Adapter``. The API is not lacking: this dialect has no other."""
+        """The API is not lacking: this dialect has no other."""
         found = native_failure(self._dialect.failure(channel, status, headers, body), body)
         if status == HTTPStatus.NOT_FOUND and (said := _about_state(body)) is not None:
             text = UpstreamText(f"channel '{channel.name}': {said}")

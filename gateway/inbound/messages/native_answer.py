@@ -77,24 +77,20 @@ class MessageTap(NativeTap):
 
     @property
     def finish(self) -> str:
-        """See ``adapter.AnswerStream``."""
         found = super().finish
         return "tool_calls" if self._called and found == "stop" else found
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """See ``adapter.AnswerStream``."""
         return self.noted + super().marks
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """See ``relay.NativeReader``."""
         pieces, end = _PIECES.read(events, start)
         if pieces:
             self.tally.add("".join([event.delta.piece for event in pieces]))
         return len(pieces), end
 
     def take(self, event: SSEEvent) -> bytes | None:
-        """See ``relay.NativeReader``."""
         fields = rawjson.fields(event.data)
         match rawjson.maybe(fields.get("type")):
             case "content_block_delta":
@@ -179,7 +175,6 @@ class MessageTap(NativeTap):
         return message
 
     def replay(self, body: bytes) -> bytes:
-        """See ``relay.NativeReader``."""
         message = self._renamed(self._message(body))
         try:
             blocks = rawjson.objects(message["content"])
@@ -195,7 +190,6 @@ class MessageTap(NativeTap):
         return b"".join([*out, _event("message_delta", delta=end, usage=usage)])
 
     def cut_short(self) -> bytes:
-        """See ``relay.NativeReader``."""
         out = b"" if self._open is None else _event("content_block_stop", index=self._open)
         if self.ended:
             return out
@@ -204,7 +198,6 @@ class MessageTap(NativeTap):
         return out + _event("message_delta", delta=delta, usage={"output_tokens": self.tally.tokens()})
 
     def closing(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``relay.NativeReader``."""
         return _event("message_stop")
 
 
@@ -215,7 +208,6 @@ class NativeWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
     """A whole answer that passes as it is, with or without usage."""
 
     def parts(self, usage: Usage) -> tuple[bytes, ...]:
-        """See ``WholeAnswer``."""
         return (self.body,)
 
 

@@ -40,7 +40,6 @@ class TranslatedParameters(msgspec.Struct, frozen=True):
 
     fields: Fields
     words: dict[str, str]
-    """See ``Conversation``."""
     dropped: tuple[str, ...]
     """The client's names of what is lost."""
 

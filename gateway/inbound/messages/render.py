@@ -150,14 +150,12 @@ class MessagesRenderer(Renderer):
         """What is before a piece of the text block that is open."""
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
-        """See ``Renderer``."""
         if self._open != "text":
             return super().take_texts(pieces)
         between = b"}}\n\n" + self._text_head
         return self._text_head + between.join(pieces) + b"}}\n\n"
 
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``Renderer``."""
         if isinstance(event, AnswerBegan):
             return self._start(event.usage)
         return b"" if self._muted else self._render(event)
@@ -186,7 +184,7 @@ class MessagesRenderer(Renderer):
         return out
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``Renderer``. An answer without any block gets an empty one: clients call again for less."""
+        """An answer without any block gets an empty one: clients call again for less."""
         out = b"" if self._index >= 0 or self._muted else self._ensure("text") + self._end()
         reason, sequence = self._ending
         delta = {"stop_reason": reason, "stop_sequence": sequence}
@@ -241,13 +239,11 @@ class WholeMessageRenderer(WholeRenderer):
     """A whole message. What comes of one kind in one piece is one block."""
 
     def __init__(self, order: Order, names: Mapping[str, str], *, muted: bool = False) -> None:
-        """See ``MessagesRenderer``."""
         super().__init__(order)
         self._names = names
         self._muted = muted
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``Renderer``."""
         report = {**_opening_usage(usage), **_final_usage(usage)}
         if self._muted:
             return rawjson.encode(_message(self._order, [], report, *_MUTED_END))

@@ -60,19 +60,18 @@ class _Ollama(InboundApi):
     timed = True
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """See ``InboundApi``: with ``:latest`` or without."""
+        """With ``:latest`` or without."""
         return (model.removesuffix(LATEST) if model.endswith(LATEST) else model + LATEST,)
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
-        """See ``InboundApi``: there is no way to write them."""
+        """There is no way to write them."""
         return b""
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
-        """See ``InboundApi``."""
         return msgspec.json.encode({"error": error.message + (f" [call {call}]" if call else "")})
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """See ``InboundApi``: the last line."""
+        """The last line."""
         return self.error_body(error, call) + b"\n"
 
 
@@ -82,18 +81,16 @@ class OllamaChat(_Ollama):
     shape: ClassVar[LineShape] = CHAT_LINES
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        """See ``InboundApi``."""
         found = read_chat_request(*fields_of(request.body))
         if not request.headers.get("user-agent", "").startswith(PYTHON_CLIENT):
             return found
         return msgspec.structs.replace(found, form=AnswerForm(image_objects=True))
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
-        """See ``InboundApi``."""
         return lower_limit(request, CAPS, limit)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """See ``InboundApi``. Every channel gets it translated."""
+        """Every channel gets it translated."""
         return AttemptPlan(self.rendered(chat), finish_translation(translate_ollama(order), channel), native=False)
 
     def rendered(self, chat: DialectAdapter) -> RenderingAdapter:
@@ -111,18 +108,15 @@ class OllamaGenerate(OllamaChat):
     selective = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        """See ``InboundApi``."""
         fields, mask = fields_of(request.body)
         if rawjson.maybe(fields.get("suffix")) or rawjson.maybe(fields.get("raw")):
             return COMPLETIONS.parse(_with_fields(request, completion_fields))
         return read_generate_request(fields, mask)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """See ``InboundApi``."""
         return COMPLETIONS.obstacle(request, channel) if "prompt" in request.fields else ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """See ``InboundApi``."""
         if "prompt" not in order.fields:
             return super().plan(order, channel, chat, lacking=lacking)
         plan = COMPLETIONS.plan(order, channel, chat, lacking=lacking)
@@ -140,20 +134,16 @@ class OllamaEmbed(_Ollama):
     """One text is given, and one vector answered: ``POST /api/embeddings``."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        """See ``InboundApi``."""
         return EMBEDDINGS.parse(_with_fields(request, partial(embedding_fields, single=self.single)))
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
-        """See ``InboundApi``."""
         order = super().order(request, call, ts)
         return msgspec.structs.replace(order, fields={**order.fields, "model": rawjson.raw(order.model)}, body=b"")
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """See ``InboundApi``."""
         return EMBEDDINGS.obstacle(request, channel)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """See ``InboundApi``."""
         plan = EMBEDDINGS.plan(order, channel, chat, lacking=lacking)
         return AttemptPlan(EmbeddingLines(plan.adapter, single=self.single), plan.order, native=False)
 

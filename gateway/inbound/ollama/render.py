@@ -62,11 +62,9 @@ class WholeLineRenderer(WholeRenderer):
         """When the first part of the answer came."""
 
     def shows(self, medium: Medium) -> bool:
-        """See ``Renderer``."""
         return medium.is_image and bool(medium.data)
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``Renderer``."""
         thinking = self.text(BlockKind.REASONING)
         images = [medium.data for block in self.blocks for medium in block.media]
         calls = [call for block in self.blocks for call in _calls(block)]
@@ -111,7 +109,6 @@ class LineRenderer(WholeLineRenderer):
     """A streamed answer as lines."""
 
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``Renderer``."""
         match event:
             case TextPiece() | RefusalPiece():
                 return self._part(content=msgspec.Raw(event.piece))
@@ -125,7 +122,6 @@ class LineRenderer(WholeLineRenderer):
         return b""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``Renderer``."""
         return self._last(usage, None, {}) + b"\n"
 
     def _part(self, content: msgspec.Raw | None = None, **more: object) -> bytes:
@@ -152,15 +148,12 @@ class EmbeddingLines(EmbeddingsAdapter):
         self._single = single
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``adapter.Adapter``."""
         return self._inner.prepare(order, channel, served, learned)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``adapter.Adapter``."""
         return self._inner.failure(channel, status, headers, body)
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``."""
         found = self._inner.whole(body, order, channel)
         vectors = [one["embedding"] for one in rawjson.objects(rawjson.fields(found.body)["data"])]
 

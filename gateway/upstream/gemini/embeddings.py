@@ -34,7 +34,6 @@ class GeminiEmbeddings(EmbeddingsAdapter):
     """An ``Adapter`` for embeddings."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``adapter.Adapter``."""
         name = served.upstream_name
         model = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
         collection, _, rest = model.partition("/")
@@ -55,7 +54,6 @@ class GeminiEmbeddings(EmbeddingsAdapter):
         return msgspec.structs.replace(prepared[0], more=tuple(prepared[1:]), dropped=dropped)
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``."""
         body = body.strip()
         try:
             answers = [rawjson.fields(one) for one in (rawjson.items(body) if body[:1] == b"[" else [body])]

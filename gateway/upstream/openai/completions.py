@@ -31,7 +31,6 @@ class CompletionsDialect(RequestWriter):
     """Implements ``DialectAdapter``."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``adapter.Adapter``."""
         vendor = vendor_of(channel.preset, channel.base_url)
         dropped = tuple(name for name in learned.dropped if name in order.fields)
         if dropped:
@@ -56,11 +55,9 @@ class CompletionsDialect(RequestWriter):
         )
 
     def reader(self, order: Order, channel: Channel) -> "CompletionReader":
-        """See ``DialectAdapter``."""
         return CompletionReader(channel)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``adapter.Adapter``."""
         found = classify(channel, status, read_error(body), headers)
         lacks = status in _NO_PATH and found.kind not in (FailureKind.MISSING, FailureKind.AUTH)
         return msgspec.structs.replace(found, lacks_api=True, parameters=()) if lacks else found
@@ -86,7 +83,6 @@ class CompletionReader(AnswerReader):
         self._channel = channel
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
-        """See ``AnswerReader``."""
         if event.data.strip() == b"[DONE]":
             self.done = True
             return
@@ -96,7 +92,6 @@ class CompletionReader(AnswerReader):
             yield from _parts(chunk)
 
     def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
-        """See ``AnswerReader``."""
         answer = rawjson.fields(body)
         if "choices" not in answer and (failure := failure_in(self._channel, answer)) is not None:
             raise AttemptFailed(failure)

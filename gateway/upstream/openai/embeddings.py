@@ -41,11 +41,10 @@ class EmbeddingsAdapter(Adapter):
     """What adapters for embeddings have in common."""
 
     def stream(self, order: Order, channel: Channel) -> AnswerStream:
-        """See ``adapter.Adapter``."""
         raise InternalError("embeddings are never streamed")
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``adapter.Adapter``. A channel that lacks only this API is not at fault."""
+        """A channel that lacks only this API is not at fault."""
         error = read_error(body)
         found = classify(channel, status, error, headers)
         if status not in NO_PATH or found.kind is FailureKind.MISSING or found.kind is FailureKind.AUTH:
@@ -60,7 +59,6 @@ class OpenAIEmbeddings(EmbeddingsAdapter):
     """An ``Adapter`` for embeddings; also for ``mock``, which answers in the same form."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``adapter.Adapter``."""
         url = endpoint(channel.base_url, "/embeddings")
         if order.body and served.upstream_name == order.model and not learned.dropped:
             return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=order.body)
@@ -70,7 +68,6 @@ class OpenAIEmbeddings(EmbeddingsAdapter):
         return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=rawjson.encode(fields), dropped=dropped)
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``."""
         body = body.strip().removeprefix(b"\xef\xbb\xbf")
         try:
             return _read_answer(body, order, channel)
@@ -106,7 +103,6 @@ class EmbeddingsWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
     """A whole answer whose usage has no output."""
 
     def parts(self, usage: Usage) -> tuple[Buffer, ...]:
-        """See ``WholeAnswer``."""
         if self.reported is not None:
             return (self.body,)
         estimate = msgspec.json.encode({"prompt_tokens": usage.input, "total_tokens": usage.total})
