@@ -21,7 +21,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Overrides
+from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.order import Order
@@ -149,6 +149,12 @@ def native_body(order: Order, changes: Fields) -> bytes:
     if order.body and not changed:
         return order.body
     return rawjson.encode({**order.fields, **changed})
+
+
+def lower_cap(fields: Fields, name: str, served: ServedModel) -> Fields:
+    """The output limit that goes out instead of one that is above the model's own; nothing if it stays."""
+    cap, most = rawjson.maybe(fields.get(name)), served.max_output
+    return {name: rawjson.raw(most)} if most is not None and type(cap) is int and cap > most else {}
 
 
 def native_failure(found: Failure, body: bytes) -> Failure:

@@ -279,6 +279,19 @@ class RenderedWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
         return (self.render(usage),)
 
 
+def whole_of(facts: AnswerFacts, body: bytes, render: Callable[[Usage], bytes], *marks: str) -> RenderedWhole:
+    """The whole answer of which so much is known; ``marks`` are more of them."""
+    return RenderedWhole(
+        body=body,
+        reported=facts.reported,
+        finish=facts.finish,
+        upstream_id=facts.upstream_id,
+        tally=facts.tally,
+        marks=(*facts.marks, *marks),
+        render=render,
+    )
+
+
 class RenderingAdapter:
     """A dialect whose answers are rendered. Implements ``adapter.Adapter``; its orders are chat completions."""
 
@@ -313,15 +326,8 @@ class RenderingAdapter:
             stream.read_whole(body)
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
-        return RenderedWhole(
-            body=body,
-            reported=stream.reported,
-            finish=stream.finish,
-            upstream_id=stream.upstream_id,
-            tally=stream.tally,
-            marks=(*stream.marks, "assembled") if streamed else stream.marks,
-            render=partial(stream.renderer.tail, estimated=False),
-        )
+        render = partial(stream.renderer.tail, estimated=False)
+        return whole_of(stream, body, render, *(("assembled",) if streamed else ()))
 
     def _rendered(self, order: Order, channel: Channel, renderer: Renderer) -> RenderedStream:
         return RenderedStream(self._dialect.reader(order, channel), order, channel, renderer)

@@ -78,7 +78,9 @@ class SignsOfLife(Protocol):
 class AnswerFacts(Protocol):
     """What is known of an answer so far."""
 
-    tally: OutputCounter
+    @property
+    def tally(self) -> OutputCounter:
+        """The output that passed."""
 
     @property
     def reported(self) -> Usage | None:

@@ -27,6 +27,7 @@ from gateway.inbound.relay import (
     NativeStream,
     edit_request,
     events_in,
+    lower_cap,
     native_body,
     native_failure,
     native_headers,
@@ -130,7 +131,7 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     if "messages" in order.fields:
         with suppress(ValueError):  # if it is not a list of objects the upstream will say so
             changes["messages"] = without_foreign_thoughts(order.fields["messages"])
-    lower = lower_cap(order.fields, served)
+    lower = lower_cap(order.fields, "max_tokens", served)
     changes |= lower
     headers = native_headers(order, channel)
     if not any(name.lower() == "anthropic-version" for name in (*headers, *channel.headers)):
@@ -141,12 +142,6 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     return PreparedRequest(
         url=url, headers=headers, body=native_body(order, changes), lowered=served.max_output if lower else None
     )
-
-
-def lower_cap(fields: Fields, served: ServedModel) -> Fields:
-    """The output limit that goes out instead of one that is above the model's own; nothing if it stays."""
-    cap, most = rawjson.maybe(fields.get("max_tokens")), served.max_output
-    return {"max_tokens": rawjson.raw(most)} if most is not None and type(cap) is int and cap > most else {}
 
 
 class MessagesRelay(Adapter):

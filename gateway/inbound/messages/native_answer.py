@@ -20,7 +20,7 @@ from gateway.domain.screen import Screen
 from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
-from gateway.inbound.rendering import NativeTap
+from gateway.inbound.rendering import NativeTap, whole_of
 from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
@@ -147,14 +147,8 @@ class MessageTap(NativeTap):
         if self.tally.empty and (self.reported is None or not self.reported.output):
             for text in _texts(rawjson.maybe(message.get("content"))):
                 self.tally.add(text)
-        return NativeWhole(
-            body=body if edited == rawjson.fields(body.strip().removeprefix(_BOM)) else rawjson.encode(edited),
-            reported=self.reported,
-            finish=self.finish,
-            upstream_id=self.upstream_id,
-            tally=self.tally,
-            marks=self.marks,
-        )
+        sent = body if edited == rawjson.fields(body.strip().removeprefix(_BOM)) else rawjson.encode(edited)
+        return whole_of(self, sent, lambda _: sent)
 
     def _message(self, body: bytes) -> Fields:
         """The fields of a whole answer, read. Raises AttemptFailed if it is none."""
@@ -202,13 +196,6 @@ class MessageTap(NativeTap):
 
 
 _BOM = b"\xef\xbb\xbf"
-
-
-class NativeWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
-    """A whole answer that passes as it is, with or without usage."""
-
-    def parts(self, usage: Usage) -> tuple[bytes, ...]:
-        return (self.body,)
 
 
 def _event(kind: str, **fields: object) -> bytes:

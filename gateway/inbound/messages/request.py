@@ -20,8 +20,8 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_OUTPUT, check_model, decode_fields, is_plain, missing_input, read_field
 from gateway.inbound.json_body import fields_of
-from gateway.inbound.messages.native import CONTENT, lower_cap, native_order
-from gateway.inbound.relay import forwardable
+from gateway.inbound.messages.native import CONTENT, native_order
+from gateway.inbound.relay import forwardable, lower_cap
 from gateway.upstream.dialects import chat_limit
 
 _UNREAD = (
@@ -133,7 +133,9 @@ def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> Out
         cap = rawjson.maybe(fields["max_tokens"])
         return chat_limit({"max_completion_tokens": rawjson.raw(max(1, cap))}, channel, served)
     sent = native_order(Order(fields=fields, model=""), channel.overrides).fields
-    return read_limit({**sent, **lower_cap(sent, served)}, content=CONTENT, caps=("max_tokens",), thinks_within=True)
+    return read_limit(
+        {**sent, **lower_cap(sent, "max_tokens", served)}, content=CONTENT, caps=("max_tokens",), thinks_within=True
+    )
 
 
 def prompt_of(fields: Fields) -> int:

@@ -17,8 +17,16 @@ from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import is_stream
-from gateway.inbound.relay import NativeStream, edit_request, events_in, native_body, native_failure, native_headers
-from gateway.inbound.rendering import RenderedWhole
+from gateway.inbound.relay import (
+    NativeStream,
+    edit_request,
+    events_in,
+    lower_cap,
+    native_body,
+    native_failure,
+    native_headers,
+)
+from gateway.inbound.rendering import whole_of
 from gateway.inbound.responses.reader import ResponsesReader, last_response
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.sealed import PREFIX
@@ -124,12 +132,6 @@ def is_spoken(channel: Channel) -> bool:
     return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
 
 
-def lower_cap(fields: Fields, served: ServedModel) -> Fields:
-    """The output limit that goes out instead of one that is above the model's own; nothing if it stays."""
-    cap, most = rawjson.maybe(fields.get("max_output_tokens")), served.max_output
-    return {"max_output_tokens": rawjson.raw(most)} if most is not None and type(cap) is int and cap > most else {}
-
-
 class ResponsesRelay:
     """Implements ``adapter.Adapter`` for channels that speak the API."""
 
@@ -144,7 +146,7 @@ class ResponsesRelay:
         reads_developer = vendor_of(channel.preset, channel.base_url).reads_developer and ROLE not in learned.dropped
         if not reads_developer and DEVELOPER in bytes(order.fields.get("input", NULL)):
             changes["input"] = _without_developer(order.fields["input"])
-        lower = lower_cap(order.fields, served)
+        lower = lower_cap(order.fields, "max_output_tokens", served)
         changes |= lower
         lowered = served.max_output if lower else None
         if rawjson.is_null(order.fields.get("max_output_tokens")) and order.output_budget is not None:
@@ -177,15 +179,7 @@ class ResponsesRelay:
             raise AttemptFailed(bad_response(channel, str(error))) from error
         except ValueError as error:
             raise AttemptFailed(bad_response(channel, "it is not a response")) from error
-        return RenderedWhole(
-            body=sent,
-            reported=reader.reported,
-            finish=reader.finish,
-            upstream_id=reader.upstream_id,
-            tally=reader.tally,
-            marks=reader.marks,
-            render=lambda _: sent,
-        )
+        return whole_of(reader, sent, lambda _: sent)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return native_failure(self._dialect.failure(channel, status, headers, body), body)

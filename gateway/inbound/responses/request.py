@@ -22,9 +22,9 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input
 from gateway.inbound.json_body import BOM, fields_of, read_typed
-from gateway.inbound.relay import forwardable
+from gateway.inbound.relay import forwardable, lower_cap
 from gateway.inbound.responses.items import InputReader
-from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, is_spoken, lower_cap, native_order
+from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, is_spoken, native_order
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
 from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream.dialects import chat_limit
@@ -207,9 +207,8 @@ def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> Ou
     if not is_spoken(channel):
         return chat
     sent = native_order(Order(fields=fields, model=""), channel.overrides).fields
-    native = read_limit(
-        {**sent, **lower_cap(sent, served)}, content=CONTENT, caps=("max_output_tokens",), thinks_within=True
-    )
+    sent = {**sent, **lower_cap(sent, "max_output_tokens", served)}
+    native = read_limit(sent, content=CONTENT, caps=("max_output_tokens",), thinks_within=True)
     return larger(chat, native)
 
 
