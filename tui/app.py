@@ -262,7 +262,7 @@ def run_with(config: Config, link: ServerLink) -> int:
         return plain_mode.run(link, reason, f"tollkeeper{config.home_option}")
     state, note = saved_state.load(config.home)
     ascii_only = wants_ascii(os.environ) if state.ascii is None else state.ascii
-    own = preferences.load(config.home, actions_by_page, state.keys)
+    own = preferences.load(config.home, actions_by_page)
     note = "\n".join(filter(None, (note, preferences.note(own.problems))))
     session = ConsoleSession(config, ASCII if ascii_only else UNICODE, now, state, own)
     theme = themes.PLAIN if terminal.has_few_colours(os.environ) else ""

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from gateway.domain.human_values import brief_count, brief_span, percent_text
+from gateway.domain.human_values import brief_count, brief_span, percent_text, state_word
 from gateway.domain.human_values import count_text as count_text  # noqa: PLC0414 - pages use it from here
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.units import DOLLAR
@@ -88,9 +88,6 @@ def countdown(now: int, until: int) -> str:
     return f"{-(-ms // 1000)}s" if ms < 60_000 else brief_span(ms)
 
 
-CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying", "unset": "not set"}
-
-
 def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
     """``ok``, ``off``, ``paused until 12:30``, ``paused 14s``, ``needs attention`` or ``retrying``.
 
@@ -98,7 +95,7 @@ def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
     """
     if state == "cooling" and until_ms is not None and until_ms <= now:
         state, until_ms = "half_open", None  # nobody reports that the pause is over
-    word = CHANNEL_STATES.get(state, state)
+    word = state_word(state)
     if until_ms is None:
         return word
     if until_ms - now < 60_000:

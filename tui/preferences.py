@@ -35,15 +35,12 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True):
     """Sentences about what was left out."""
 
 
-def load(home: Path, pages: Callable[[], ActionsByPage], older: Mapping[str, str] | None = None) -> Preferences:
-    """The preferences of a home.
-
-    ``pages`` gives the names of the pages and the actions there; ``older``: keys that a former version kept elsewhere.
-    """
+def load(home: Path, pages: Callable[[], ActionsByPage]) -> Preferences:
+    """The preferences of a home; ``pages`` gives the names of the pages and the actions there."""
     table, problems = _read(home / NAME)
     unknown = [name for name in table if name not in SECTIONS]
     problems += [f"unknown section [{plain(name, 40)}]; use [keys] and [themes.NAME]" for name in unknown]
-    keys = dict(older or {})
+    keys = {}
     for id_, value in _flat(_section(table, "keys", problems)):
         if isinstance(value, str):
             keys[id_] = value

@@ -35,8 +35,6 @@ class SavedState(msgspec.Struct, kw_only=True, omit_defaults=True):
     mouse: bool = True
     ascii: bool | None = None
     """None: detected from the environment."""
-    keys: dict[str, str] = {}
-    """Other keys for actions, by their ids: ``{"live.pause": "p"}``."""
     views: dict[str, PageState] = {}
 
     def view(self, page: str) -> PageState:

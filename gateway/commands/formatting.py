@@ -14,7 +14,7 @@ from gateway.domain.cost import UNIT_WORDS, counts_billed
 from gateway.domain.errors import GatewayError
 from gateway.domain.field_kinds import json_value
 from gateway.domain.forecast import balance_end, balance_forecast, forecast, pace_start
-from gateway.domain.human_values import brief_multiplier, brief_span, count_text, local_time
+from gateway.domain.human_values import brief_multiplier, brief_span, count_text, local_time, state_word
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
@@ -130,17 +130,13 @@ async def groups_without_models(client: ControlClient, names: Collection[str]) -
     ]
 
 
-CHANNEL_STATES = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying", "unset": "not set"}
-"""Words for the states of channels and keys; the others are words already."""
-
-
 def channel_state(view: ChannelView | KeyView) -> str:
     """``ok``, ``untested``, ``off``, ``paused until 12:30:00``, ``needs attention`` or ``retrying``.
 
     Of a key also ``not set``.
     """
     shown = view.shown_state if isinstance(view, ChannelView) else view.state
-    state = CHANNEL_STATES.get(shown, shown)
+    state = state_word(shown)
     if view.state != "cooling" or view.until_ms is None:
         return state
     until = local_time(view.until_ms)

@@ -12,7 +12,7 @@ from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out, out_json, out_list, out_pairs, table, terminal_width, words
 from gateway.commands.session import run
 from gateway.domain.account import AccountStatus
-from gateway.domain.human_values import brief_context, brief_count
+from gateway.domain.human_values import brief_context, brief_count, state_word
 from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import UPSTREAM
@@ -64,7 +64,7 @@ ROUTE_COLUMNS = [
     ("Channel", lambda r: r.channel),
     ("Because", lambda r: r.place),
     (">Weight", lambda r: str(r.weight)),
-    ("State", lambda r: f"{formatting.CHANNEL_STATES.get(r.state, r.state)} {plain(r.reason, 60)}".rstrip()),
+    ("State", lambda r: f"{state_word(r.state)} {plain(r.reason, 60)}".rstrip()),
     ("Upstream model", lambda r: r.upstream_model),
     (">Context", lambda r: brief_context(r.context, r.context_source)),
     (">Output", lambda r: brief_count(r.max_output) if r.max_output else ""),

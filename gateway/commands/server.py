@@ -24,7 +24,7 @@ from gateway.domain.account import AccountStatus
 from gateway.domain.advice import advice
 from gateway.domain.budget import BALANCE_ID
 from gateway.domain.errors import GatewayError, QuotaExceeded
-from gateway.domain.human_values import brief_span, count_text, local_time, past_of
+from gateway.domain.human_values import brief_span, count_text, local_time, past_of, state_word
 from gateway.domain.money import brief_dollars
 from gateway.domain.price_news import news_lines
 from gateway.domain.text import plain, word
@@ -212,7 +212,7 @@ def _key_troubles(view: Status) -> list[str]:
 
 def _state_count(noun: str, state: str, count: int) -> str:
     """``1 key needs attention``, ``2 keys need attention``."""
-    word = formatting.CHANNEL_STATES.get(state, state)
+    word = state_word(state)
     return f"{count_text(count, noun)} {word if count == 1 else word.replace('needs', 'need')}"
 
 
@@ -281,11 +281,7 @@ def _print(view: Status, ahead: formatting.BalanceOutlook | None, spent: Sequenc
             ("connections", formatting.connections(view)),
             (
                 "channels",
-                ", ".join(
-                    f"{count} {formatting.CHANNEL_STATES.get(state, state)}"
-                    for state, count in sorted(view.channels.items())
-                )
-                or "none",
+                ", ".join(f"{count} {state_word(state)}" for state, count in sorted(view.channels.items())) or "none",
             ),
             ("keys", ", ".join(_key_troubles(view))),
             *((("" if number else "prices"), line) for number, line in enumerate(news)),

@@ -16,7 +16,7 @@ from gateway.commands.session import run
 from gateway.domain.call import CHAT_API, is_call_id
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why, request_like, size_text
 from gateway.domain.errors import error_class
-from gateway.domain.human_values import pause_text
+from gateway.domain.human_values import pause_text, state_word
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.views import BudgetView
@@ -26,7 +26,7 @@ CACHE = "marked for the vendor's cache where the client sets no marks: reading i
 
 def _state(route: RouteView) -> str:
     left = f" for {pause_text(max(0, route.until_ms - now()) / 1000)}" if route.until_ms else ""
-    return f"{formatting.CHANNEL_STATES.get(route.state, route.state)}{left}"
+    return f"{state_word(route.state)}{left}"
 
 
 REQUEST: tuple[str, Callable[[RouteView], str]] = ("Request", lambda r: r.conversion)

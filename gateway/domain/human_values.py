@@ -297,3 +297,9 @@ def _amount(text: str) -> Nanos:
 
 def _plain(nanos: int) -> str:
     return dollars(nanos).replace("$", "").replace(",", "").removesuffix(".00")
+
+
+def state_word(state: str) -> str:
+    """The word for the state of a channel or key; most states are words already."""
+    words = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying", "unset": "not set"}
+    return words.get(state, state)

@@ -15,9 +15,9 @@ from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 
 
-def read(home: Path, text: str, older: dict[str, str] | None = None) -> Preferences:
+def read(home: Path, text: str) -> Preferences:
     (home / NAME).write_text(text)
-    return load(home, actions_by_page, older)
+    return load(home, actions_by_page)
 
 
 def test_without_a_file_everything_is_as_usual(tmp_path: Path) -> None:
@@ -86,11 +86,6 @@ def test_a_file_that_is_not_text_is_reported(tmp_path: Path) -> None:
 def test_a_folder_of_that_name_is_reported(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
     assert load(tmp_path, dict).problems[0].startswith("it cannot be read: ")
-
-
-def test_keys_that_a_former_version_kept_still_work(tmp_path: Path) -> None:
-    found = read(tmp_path, '[keys]\nlive.pause = "p"', {"live.pause": "x", "app.theme": "f3"})
-    assert found.keymap.changed == {"live.pause": "p", "app.theme": "f3"}
 
 
 def test_many_problems_are_cut_short() -> None:
