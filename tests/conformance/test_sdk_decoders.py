@@ -1,0 +1,107 @@
+"""The decoders of the official SDKs take every answer of ``tests/cases/vendor_answers`` that is translated.
+
+Each part is of the types that the SDK declares, strictly, and the SDK puts a stream together without an error.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gateway.upstream.adapter import AnswerStream
+from tests.cases.vendor_answers import ROWS, Row
+from tests.conformance.test_strict_types import APIS, strict
+from tests.fakes.replies import Doc, dumps
+from tests.inbound.test_vendor_answers import SPENT, fed, planned
+from tests.upstream.makers import body_of, channel
+
+OFFICIAL = ("chat", "messages", "responses")
+GOOD = [row for row in ROWS if not row.error]
+UNTYPED = ("an annotation",)
+"""What the upstream of a native chat sends passes as it came."""
+
+
+def put_together_chat(docs: list[Doc]) -> None:
+    from openai import ContentFilterFinishReasonError, LengthFinishReasonError
+    from openai.lib.streaming.chat import ChatCompletionStreamState
+    from openai.types.chat import ChatCompletionChunk
+
+    state = ChatCompletionStreamState()
+    try:
+        for doc in docs:
+            list(state.handle_chunk(ChatCompletionChunk.construct(**doc)))
+    except (ContentFilterFinishReasonError, LengthFinishReasonError):
+        pass  # so the SDK tells of these ends
+
+
+def put_together_response(docs: list[Doc]) -> None:
+    from openai import omit
+    from openai._models import construct_type
+    from openai.lib.streaming.responses._responses import ResponseStreamState
+    from openai.types.responses import ResponseStreamEvent
+
+    state: Any = ResponseStreamState(input_tools=omit, text_format=omit)
+    for doc in docs:
+        state.handle_event(construct_type(type_=ResponseStreamEvent, value=doc))
+
+
+def put_together_message(docs: list[Doc]) -> None:
+    from anthropic._models import construct_type
+    from anthropic.lib.streaming._messages import accumulate_event
+    from anthropic.types import RawMessageStreamEvent
+
+    snapshot, buffers = None, dict[int, Any]()
+    for doc in docs:
+        event: Any = construct_type(type_=RawMessageStreamEvent, value=doc)
+        snapshot = accumulate_event(event=event, current_snapshot=snapshot, json_bufs=buffers)
+
+
+PUT_TOGETHER: dict[str, Callable[[list[Doc]], None]] = {
+    "chat": put_together_chat,
+    "messages": put_together_message,
+    "responses": put_together_response,
+}
+
+
+def is_typed(row: Row, api: str) -> bool:
+    """Whether the SDK has types for all of it: Anthropic's has none for an image in an answer."""
+    return row.name not in UNTYPED and not (api == "messages" and row.image)
+
+
+def check_stream(row: Row, api: str, stream: AnswerStream, out: bytes) -> None:
+    out += stream.tail(stream.reported or SPENT, estimated=False)
+    docs = list(parts(out))
+    assert docs
+    for data in docs if is_typed(row, api) else ():
+        strict(APIS[api].event, data)
+    PUT_TOGETHER[api]([json.loads(data) for data in docs])
+
+
+def parts(out: bytes) -> Iterator[bytes]:
+    """The JSON of every event but a ping."""
+    lines = (line.removeprefix(b"data: ") for line in out.splitlines() if line.startswith(b"data: {"))
+    return (data for data in lines if json.loads(data).get("type") != "ping")
+
+
+@pytest.mark.parametrize("api", OFFICIAL)
+@pytest.mark.parametrize("row", [row for row in GOOD if row.stream], ids=lambda row: row.name)
+def test_a_stream_is_decoded(row: Row, api: str) -> None:
+    stream, out, native = fed(row, api)
+    if not native:
+        check_stream(row, api, stream, out)
+
+
+@pytest.mark.parametrize("api", OFFICIAL)
+@pytest.mark.parametrize("row", [row for row in GOOD if row.plain], ids=lambda row: row.name)
+def test_a_plain_answer_is_decoded_also_where_a_stream_was_requested(row: Row, api: str) -> None:
+    for streamed in (False, True):
+        plan = planned(api, row.dialect, stream=streamed)
+        if plan.native and api != "chat":
+            continue
+        if streamed:
+            stream = plan.adapter.stream(plan.order, channel(dialect=row.dialect))
+            check_stream(row, api, stream, stream.feed(dumps(row.plain)) + stream.end())
+        elif is_typed(row, api):
+            answer = plan.adapter.whole(dumps(row.plain), plan.order, channel(dialect=row.dialect))
+            strict(APIS[api].plain, body_of(answer))
