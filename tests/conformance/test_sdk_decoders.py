@@ -32,7 +32,7 @@ def put_together_chat(docs: list[Doc]) -> None:
         for doc in docs:
             list(state.handle_chunk(ChatCompletionChunk.construct(**doc)))
     except (ContentFilterFinishReasonError, LengthFinishReasonError):
-        pass  # so the SDK tells of these ends
+        pass  # the SDK reports these reasons as errors
 
 
 def put_together_response(docs: list[Doc]) -> None:

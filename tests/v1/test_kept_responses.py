@@ -16,10 +16,11 @@ from tests.conformance.test_open_responses import KINDS, NATIVE, WEATHER, ask, a
 from tests.fakes.client import Answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
-from tests.fakes.replies import Doc, dumps
-from tests.fakes.responses import message, parsed, respond
+from tests.fakes.replies import Doc, dumps, reply, usage, whole
+from tests.fakes.responses import either, message, parsed, respond
 
 ME = TokenId("tok_1")
+CALL = {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": "{}"}}
 
 
 async def get(gateway: Gateway, path: str, method: str = "GET") -> Answer:
@@ -67,6 +68,27 @@ async def test_references_stand_for_the_words_and_calls_of_the_model(
     assert sent(provider).count("Four") == 9
     assert sent(provider).count("result ") == 10
     assert "item_reference" not in sent(provider)
+
+
+@pytest.mark.parametrize("reasoning", [{}, {"summary": "auto"}])
+@pytest.mark.parametrize("by", ["previous_response_id", "item_reference"])
+async def test_reasoning_goes_back_to_a_channel_that_reads_it(
+    gateway: Gateway, provider: Provider, by: str, reasoning: Doc
+) -> None:
+    said = {"role": "assistant", "content": None, "reasoning_content": "I need it.", "tool_calls": [CALL]}
+    choice = {"index": 0, "message": said, "finish_reason": "tool_calls"}
+    lacking = reply({"detail": "Not Found"}, status=404)
+    provider.on("m", either(lacking, reply(whole("m", choice, spent=usage()))))
+    user = {"role": "user", "content": "Weather?"}
+    found = (await ask(gateway, input=[user], tools=[WEATHER], reasoning=reasoning)).json
+    thought, call = found["output"]
+    assert "encrypted_content" not in thought
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "Sunny"}
+    more: Doc = {"input": [result], "previous_response_id": found["id"]}
+    if by == "item_reference":
+        more = {"input": [user, *({"type": "item_reference", "id": item["id"]} for item in found["output"]), result]}
+    await ask(gateway, tools=[WEATHER], **more)
+    assert provider.last.json["messages"][1]["reasoning_content"] == "I need it."
 
 
 async def test_what_the_upstream_keeps_is_left_to_it(gateway: Gateway, provider: Provider) -> None:

@@ -17,6 +17,7 @@ from gateway.domain.rawjson import NULL
 from gateway.domain.sse import BLANK, parse
 from gateway.inbound.json_body import BOM, fields_of, mask, unmask
 from gateway.inbound.responses.summary import COMPACTIONS
+from gateway.inbound.sealed import PLAIN_SEAL, wrap
 
 _ENDED = frozenset({"completed", "incomplete"})
 
@@ -77,9 +78,14 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
         return (self.type or "").endswith("_output")
 
     @property
+    def is_bare_reasoning(self) -> bool:
+        """Whether it is reasoning without what it takes to send it back."""
+        return self.type == "reasoning" and rawjson.is_null(self.encrypted_content)
+
+    @property
     def can_return(self) -> bool:
         """Not if it is reasoning that its upstream alone can read, which refuses it later."""
-        return self.type != "reasoning" or not rawjson.is_null(self.encrypted_content) or self.content != NULL
+        return not self.is_bare_reasoning or self.content != NULL
 
 
 class _Event(msgspec.Struct, frozen=True, gc=False):
@@ -151,7 +157,7 @@ def kept_of(
             output = [rawjson.fields(event)["item"] for event in done]
             body = rawjson.encode({**rawjson.fields(body), "output": output})
             found = _ANSWER.decode(body)
-        ids = [item.id for item in _OUTPUT.decode(body).output]
+        read = _OUTPUT.decode(body).output
     except (ValueError, KeyError, RecursionError):
         return None
     if found.object != "response" or found.status not in _ENDED:
@@ -159,9 +165,10 @@ def kept_of(
     if found.store and request.stored and not found.id.endswith(call):
         return None
     items: dict[str, msgspec.Raw] = {}
-    for number, (id, raw) in enumerate(zip(ids, found.output, strict=True)):
-        item = msgspec.Raw(unmask(bytes(raw), digit)) if digit else raw
-        items[f"{found.id}/{number}" if id is None or id in items else id] = item
+    for number, (item, given) in enumerate(zip(read, found.output, strict=True)):
+        raw = _seal_reasoning(given) if item.is_bare_reasoning and found.id.endswith(call) else given
+        name = f"{found.id}/{number}" if item.id is None or item.id in items else item.id
+        items[name] = msgspec.Raw(unmask(bytes(raw), digit)) if digit else raw
     return KeptResponse(
         id=found.id,
         previous=request.previous,
@@ -170,6 +177,11 @@ def kept_of(
         body=unmask(body, digit),
         items=items,
     )
+
+
+def _seal_reasoning(raw: msgspec.Raw) -> msgspec.Raw:
+    """Reasoning that came in an answer written here, so that a channel which can read it gets it back."""
+    return rawjson.raw({**rawjson.fields(raw), "encrypted_content": wrap(PLAIN_SEAL)})
 
 
 def input_items(kept: list[KeptResponse]) -> list[dict[str, Any]]:
