@@ -35,7 +35,7 @@ from gateway.domain.answer import (
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import OutputCounter
-from gateway.upstream.call_book import Arguments, BookedCall, CallBook
+from gateway.upstream.call_book import TOO_MANY, Arguments, BookedCall, CallBook
 from gateway.upstream.finish_words import REASONS, finish_reason, is_broken, unknown_word
 from gateway.upstream.usage_report import UsageReports
 
@@ -152,8 +152,8 @@ class _Choice:
         self.stop_sequence: str | None = None
         self.produced = False
         """Something was made that a client can use."""
+        self._state = state
         self._tally = state.tally
-        self._native = state.native
         self._reasoned = 0
         """Blocks of reasoning that have ended with a seal: what follows is another."""
 
@@ -161,7 +161,7 @@ class _Choice:
     def reason(self) -> str:
         """The finish_reason. Native clients get a word of chat completions as it came."""
         tools = bool(self.calls)
-        if self._native and self.word in REASONS and not (tools and self.word == "stop"):
+        if self._state.native and self.word in REASONS and not (tools and self.word == "stop"):
             return self.word
         return finish_reason(self.word, tools=tools)
 
@@ -201,6 +201,9 @@ class _Choice:
         return self.calls.number_at(part.block) if part.kind is BlockKind.TOOL_CALL else part.block
 
     def _call(self, part: ToolCallPart) -> None:
+        if self.calls.full:
+            self._state.broken = TOO_MANY
+            return
         placed = self.calls.place(part)
         if placed is None:
             return

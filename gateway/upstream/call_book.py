@@ -27,6 +27,15 @@ KEPT = 64 << 10
 MOST_WAITING = 1 << 20
 """Bytes of pieces that wait for the name of their call."""
 
+MOST_CALLS = 512
+"""Calls of one answer: four times as many as any vendor allows."""
+TOO_MANY = "too_many_tool_calls"
+"""The finish reason of an answer that has more."""
+
+
+class TooManyCalls(ValueError):
+    """A message is not decoded."""
+
 
 class Arguments:
     """The arguments of a call so far: whether they are complete, and whether another text is the same."""
@@ -119,6 +128,11 @@ class CallBook:
     def nameless(self) -> bool:
         """Whether a piece came whose call has no name so far."""
         return bool(self._waiting)
+
+    @property
+    def full(self) -> bool:
+        """Whether there are more than any model makes."""
+        return len(self.calls) + len(self._waiting) > MOST_CALLS
 
     def __bool__(self) -> bool:
         return bool(self.calls)
@@ -263,8 +277,10 @@ def index_of(value: msgspec.Raw | None, default: int | None = None) -> int | Non
 def calls_of(raw: msgspec.Raw) -> list[rawjson.Fields]:
     """The tool calls in a field of a message; a single one may be without its list.
 
-    Raises ValueError if there are none in it.
+    Raises ValueError if there are none in it, and TooManyCalls.
     """
+    if bytes(raw).count(b'"function"') > 2 * MOST_CALLS + 2:  # the field, and the value of the type
+        raise TooManyCalls("too many tool calls")
     calls = rawjson.objects(raw) if bytes(memoryview(raw)[:1]) != b"{" else [rawjson.fields(raw)]
     if calls == [{}]:
         raise ValueError("no call")

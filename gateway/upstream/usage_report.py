@@ -1,7 +1,8 @@
 """What an upstream reports of a call's tokens, in any of the shapes seen in the field, made canonical.
 
 Any chunk may bring a report, in several places. Counts are running totals: they are merged name by name, and a later
-number that is smaller, such as a zero at the end, never lowers an earlier one; that report is suspect.
+number that is smaller, such as a zero at the end, never lowers an earlier one; that report is suspect. Gemini's last
+numbers are the ones that it bills, also where they are smaller, but not where they are zero.
 
 Numbers are believed only if they can be true: whole, not negative and not beyond ``PLAUSIBLE``. What is not believed
 counts as not reported, and the report as suspect. Suspect is also a report that contradicts itself; it is settled so:
@@ -453,7 +454,7 @@ class UsageReports:
                 known = rawjson.value(self._last)
                 if not self.final and found.get("output_tokens") is not None:
                     known.pop("output_tokens", None)
-                found, fell = _merge(known, found)
+                found, fell = _merge(known, found, falls=not _GEMINI_COUNTS.isdisjoint(found))
                 self.suspect = self.suspect or fell
                 report = rawjson.raw(found)
             self._last, reading = report.copy(), read_regular(report) or read(found, self._limits)
@@ -536,17 +537,20 @@ class UsageReports:
 _GROWING = ("input", "cached", "cache_write", "output", "reasoning")
 
 
-def _merge(known: dict[str, Any], more: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Both reports as one, and whether a count of the later one is smaller."""
+def _merge(known: dict[str, Any], more: dict[str, Any], *, falls: bool) -> tuple[dict[str, Any], bool]:
+    """Both reports as one, and whether a count of the later one is smaller and not believed.
+
+    ``falls``: the vendor corrects its counts, so that a smaller one is believed unless it is zero.
+    """
     out, fell = dict(known), False
     for name, value in more.items():
         before = out.get(name)
         if value is None:
             continue
         if isinstance(before, dict) and isinstance(value, dict):
-            out[name], inner = _merge(before, value)
+            out[name], inner = _merge(before, value, falls=falls)
             fell = fell or inner
-        elif isinstance(before, int) and isinstance(value, int) and 0 <= value < before:
+        elif isinstance(before, int) and isinstance(value, int) and 0 <= value < before and not (falls and value):
             fell = True
         else:
             out[name] = value

@@ -40,6 +40,8 @@ REASONS = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "BLOCKLIST
 """Finish reasons by their numbers."""
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 """One step of a JSON path."""
+_BILLS_ANSWERS = re.compile(r"gemini-(?:pro|[12])(?:[.-]|$)")
+"""Models with a price for each answer that is grounded, not for each query."""
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 MOST_ITEMS = 10_000
 """Items of an array that is put together from its parts."""
@@ -70,6 +72,8 @@ class ResponseReader(AnswerReader):
         self._names = ToolNames(order, TOOLS)
         self._signatures = signatures
         self._candidates: dict[int, _Candidate] = {}
+        self._queries: set[str] = set()
+        """Those that the vendor searched the web with."""
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
         """See ``AnswerReader``."""
@@ -118,6 +122,20 @@ class ResponseReader(AnswerReader):
         for position, fields in enumerate(found):
             index = rawjson.value(fields.get("index"))
             yield from self._news(self._candidate(index if type(index) is int else position), fields)
+            yield from self._searches(fields, _string(response, "modelVersion") or self._order.model)
+
+    def _searches(self, fields: Fields, model: str) -> Iterator[AnswerPart]:
+        """The searches in the words of a report that counts them: Gemini's own reports do not.
+
+        Each query is billed, once; of models before Gemini 3 the whole answer, however many there were.
+        """
+        grounding = rawjson.maybe(fields.get("groundingMetadata"))
+        queries = grounding.get("webSearchQueries") if isinstance(grounding, dict) else None
+        found = {query for query in queries if isinstance(query, str) and query} if isinstance(queries, list) else set()
+        if found - self._queries:
+            self._queries |= found
+            count = 1 if _BILLS_ANSWERS.search(model) else len(self._queries)
+            yield UsageSeen({"usage": rawjson.raw({"server_tool_use": {"web_search_requests": count}})})
 
     def _news(self, candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
         reason = rawjson.value(fields.get("finishReason"))

@@ -28,9 +28,9 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import BLANK, SSEEvent
 from gateway.domain.text import plain
-from gateway.upstream.answer_errors import failure_in, failure_told, reports_error
+from gateway.upstream.answer_errors import failure_in, failure_named, failure_told, reports_error
 from gateway.upstream.answer_reader import AnswerReader, no_answer
-from gateway.upstream.call_book import calls_of, part_of
+from gateway.upstream.call_book import TOO_MANY, TooManyCalls, calls_of, part_of
 from gateway.upstream.finish_words import finish_reason
 from gateway.upstream.openai.contents import items_in, media_in, normalize_texts
 from gateway.upstream.openai.template import Template, learn
@@ -170,8 +170,11 @@ class ChatReader(AnswerReader):
             return []
         self._add_reports(chunk)
         self.failure = failure_in(self._channel, chunk, event=event.name)
-        if self.failure is None:
-            self._add_choices(chunk, "delta")
+        try:
+            if self.failure is None:
+                self._add_choices(chunk, "delta")
+        except TooManyCalls:
+            self.failure = failure_named(self._channel, TOO_MANY)
         return self._parts
 
     def read_whole(self, body: bytes) -> list[AnswerPart]:

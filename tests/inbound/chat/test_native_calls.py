@@ -1,5 +1,6 @@
 """Tool calls are numbered from 0, introduced once, and kept apart however the upstream separates them."""
 
+import time
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from gateway.upstream.call_book import made_id
 from tests.cases.answers import chunks_in
 from tests.cases.streams import ROLE
 from tests.fakes.replies import chunk, delta, event, tool_call
-from tests.upstream.makers import native_stream
+from tests.upstream.makers import error_of, native_stream
 
 Doc = dict[str, Any]
 
@@ -110,3 +111,28 @@ def test_calls_are_counted() -> None:
 def test_what_is_not_a_call_is_refused(call: Doc) -> None:
     calls = _begun()
     assert (_take(calls, call), calls.marks) == ([], ("bad_chunks=1",))
+
+
+def test_a_call_for_which_there_is_no_room_fails_the_answer() -> None:
+    calls = _begun()
+    for number in range(600):
+        calls.feed(event(chunk(delta(tool_calls=[tool_call(number, f"c{number}", "f", "{}")]))))
+    assert calls.failure is not None
+    assert "too_many_tool_calls" in error_of(calls.failure).message
+
+
+@pytest.mark.parametrize("name", [{"name": "f"}, {}])
+def test_an_event_of_thousands_of_calls_fails_the_answer_at_once(name: Doc) -> None:
+    calls, given = _begun(), [{"index": i, "id": f"c{i}", "function": {"arguments": "", **name}} for i in range(50_000)]
+    data, begin = event(chunk(delta(tool_calls=given))), time.process_time()
+    assert calls.feed(data) == b""
+    assert time.process_time() - begin < 0.5
+    assert calls.failure is not None
+    assert "too_many_tool_calls" in error_of(calls.failure).message
+
+
+def test_calls_that_never_get_a_name_are_bounded() -> None:
+    calls = _begun()
+    for number in range(600):
+        calls.feed(event(chunk(delta(tool_calls=[{"index": number, "id": f"c{number}", "function": {}}]))))
+    assert calls.failure is not None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.usage import Usage
+from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.translate.tool_names import Signatures
@@ -113,3 +113,49 @@ def test_a_json_body_to_a_stream_request_is_streamed(docs: list[Any]) -> None:
     stream = _stream()
     out = stream.feed(dumps(docs if len(docs) > 1 else docs[0])) + stream.end()
     assert (said_in(out), stream.finished) == (Answer(text={0: "Hi"}, finish={0: "stop"}), True)
+
+
+def _used(*reports: dict[str, Any]) -> AnswerStream:
+    stream = _stream()
+    for number, report in enumerate(reports, 1):
+        finish: dict[str, Any] = {"finish": "STOP"} if number == len(reports) else {}
+        stream.feed(event(response(say("a"), usageMetadata=report, **finish)))
+    stream.end()
+    return stream
+
+
+def test_the_last_report_counts_although_it_is_lower() -> None:
+    first = {"promptTokenCount": 10, "candidatesTokenCount": 30, "totalTokenCount": 40}
+    last = {"promptTokenCount": 10, "candidatesTokenCount": 20, "thoughtsTokenCount": 5, "totalTokenCount": 35}
+    stream = _used(first, last)
+    assert stream.reported == Usage(input=10, output=25, reasoning=5, source=UsageSource.REPORTED)
+    assert stream.marks == ()
+
+
+def test_zeros_at_the_end_lower_nothing_and_are_marked() -> None:
+    first = {"promptTokenCount": 10, "candidatesTokenCount": 30, "totalTokenCount": 40}
+    stream = _used(first, dict.fromkeys(first, 0))
+    assert stream.reported == Usage(input=10, output=30, source=UsageSource.REPORTED)
+    assert stream.marks == ("suspect_usage",)
+
+
+def test_a_part_is_never_more_than_the_lower_whole() -> None:
+    first = {"promptTokenCount": 100, "cachedContentTokenCount": 90, "candidatesTokenCount": 3, "totalTokenCount": 103}
+    stream = _used(first, {"promptTokenCount": 50, "candidatesTokenCount": 2, "totalTokenCount": 52})
+    assert stream.reported == Usage(input=50, cached=50, output=2, source=UsageSource.REPORTED)
+
+
+@pytest.mark.parametrize(
+    ("model", "searches"), [("gemini-3-flash-preview", 3), ("gemini-2.5-flash", 1), ("gemini-pro", 1), ("", 3)]
+)
+def test_searches_of_a_grounded_answer_are_counted_as_they_are_billed(model: str, searches: int) -> None:
+    """Each query once, empty ones not at all; before Gemini 3 the answer, however many queries it took."""
+    spent = {"promptTokenCount": 10, "candidatesTokenCount": 3, "totalTokenCount": 13}
+    stream, chunks = _stream(), [response(say("a")), response(say("b"), finish="STOP")]
+    for doc, queries in zip(chunks, (["a", "", "b"], ["a", "b", "c"]), strict=True):
+        doc.update(usageMetadata=spent, **({"modelVersion": model} if model else {}))
+        doc["candidates"][0]["groundingMetadata"] = {"webSearchQueries": queries}
+        stream.feed(event(doc))
+    stream.end()
+    assert stream.reported is not None
+    assert (dict(stream.reported.parts), stream.reported.input) == ({"searches": searches}, 10)
