@@ -4,6 +4,7 @@ A template is learned from an event that was handled in full and in which nothin
 has the same bytes before and after a valid JSON string would be handled the same way, so it is put together from them.
 """
 
+from bisect import bisect_left
 from typing import Protocol
 
 import msgspec
@@ -53,21 +54,24 @@ class Template:
         self._same = came == goes
 
     def run(self, events: bytes, start: int, tally: TextSink) -> Run | None:
-        """The events from ``start`` on that fit; None if the first does not, or one of them has a broken text."""
+        """The events from ``start`` on that fit; None if the first does not, or one of them has a broken text.
+
+        They are split at blank lines: each search for something as long as what is between two texts would begin with
+        a preparation that takes longer than the search.
+        """
         head, foot = self._head, self._foot
         if not events.startswith(head, start):
             return None
-        begin = start + len(head)
-        if events.find(self._joint, begin) < 0:
-            end = events.find(foot, begin)
-            return self._single(events, start, end, tally) if end >= 0 else None
-        middles = events[begin:].split(self._joint)
-        if foot not in middles[-1]:
-            return None
-        middles[-1] = middles[-1].partition(foot)[0]
-        texts = _texts(middles)
-        if texts is None and (middles := self._first_of(middles)):
-            texts = _texts(middles)
+        parts, end = events[start:].split(BLANK)[:-1], foot[: -len(BLANK)]
+        while parts and not (parts[-1].startswith(head) and parts[-1].endswith(end)):  # an answer's last events
+            parts.pop()
+        middles = [part[len(head) : -len(end)] for part in parts]
+        if not self._begins(events, start, middles):
+            count = bisect_left(
+                range(len(parts)), True, key=lambda n: not self._begins(events, start, middles[: n + 1])
+            )
+            middles = middles[:count]
+        texts = _texts(middles) if middles else None
         if texts is None:
             return None
         tally.add("".join(texts))
@@ -76,12 +80,9 @@ class Template:
             return Run(events, size, middles)
         return Run(self._out_head + self._out_joint.join(middles) + self._out_foot, size, middles)
 
-    def _first_of(self, middles: list[bytes]) -> list[bytes]:
-        """Those before the first that holds another event; none if that is not what is wrong."""
-        for number, middle in enumerate(middles):
-            if self._foot in middle:
-                return [*middles[:number], middle.partition(self._foot)[0]]
-        return []
+    def _begins(self, events: bytes, start: int, middles: list[bytes]) -> bool:
+        """Whether events with these texts are there."""
+        return events.startswith(self._joint.join(middles) + self._foot, start + len(self._head))
 
     def one(self, events: bytes, start: int, tally: TextSink) -> Run | None:
         """The event at ``start``; None if it does not fit."""
@@ -109,7 +110,7 @@ def _texts(middles: list[bytes]) -> list[str] | None:
     are texts exactly if no text has any. A text must not end in a backslash, which would escape the quote after it.
     """
     joined = b'","'.join(middles)
-    if b'\\","' in joined or joined.endswith(b"\\"):
+    if joined.find(b'\\","') >= 0 or joined.endswith(b"\\"):
         return None
     try:
         texts = _TEXTS.decode(b'["' + joined + b'"]')
