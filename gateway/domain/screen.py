@@ -27,7 +27,8 @@ _LIMIT = re.compile(
     r"x-ratelimit-(?:limit|remaining|reset|used)(?:[-_][a-z]{1,11}){0,4}|anthropic-(?:ratelimit|fast)(?:-[a-z]{1,16}){1,5}"
 )
 _LIMIT_VALUE = re.compile(r"[\w.:+,; /-]{1,64}", re.ASCII)
-_IDS = ("x-request-id", "request-id", "x-generation-id", "mistral-correlation-id")
+ID_HEADERS = ("x-request-id", "request-id", "x-generation-id", "mistral-correlation-id")
+"""Those in which upstreams name the call."""
 _ID = re.compile(r"[\w.:+/=-]{1,120}", re.ASCII)
 _KNOWN = frozenset(
     {
@@ -45,10 +46,10 @@ _USUAL = frozenset(
 class Screen:
     """Keeps one channel's secrets out of its answers."""
 
-    __slots__ = ("_grams", "_harmless", "_needles", "_spaced", "_values")
+    __slots__ = ("_grams", "_harmless", "_spaced", "_values", "needles")
 
     def __init__(self, needles: Needles) -> None:
-        self._needles = needles
+        self.needles = needles
         self._spaced = any(len(value.split()) > 1 for value in needles.values)
         """One of the secrets has blanks in it."""
         self._harmless: set[bytes] = set()
@@ -63,8 +64,8 @@ class Screen:
         low = fold_case(text)
         hit = not self._grams.isdisjoint(base64_blocks(low))
         if hit or has_escapes(text) or (self._spaced and "++" in low):
-            return bool(self._needles.spans(text))
-        for short in self._needles.short:  # noqa: SIM110 - a generator would cost more than all this
+            return bool(self.needles.spans(text))
+        for short in self.needles.short:  # noqa: SIM110 - a generator would cost more than all this
             if short in low:
                 return True
         return False
@@ -133,7 +134,7 @@ class Screen:
 
     def _blanked(self, value: msgspec.Raw) -> msgspec.Raw:
         text = bytes(value).decode("utf-8", "replace")
-        found = rawjson.maybe(blank_spans(text, self._needles.spans(text)).encode())
+        found = rawjson.maybe(blank_spans(text, self.needles.spans(text)).encode())
         return rawjson.NULL if found is None else rawjson.raw(found)
 
     def hides_in(self, fields: Fields) -> bool:
@@ -155,7 +156,7 @@ class Screen:
             value = headers[name]
             if len(value) <= HARMLESS or (_LIMIT_VALUE.fullmatch(value) and not self.shows(value)):
                 out[name] = value
-        for name in _IDS:
+        for name in ID_HEADERS:
             found = headers.get(name)
             if found:
                 if _ID.fullmatch(found) and not self.shows(found):

@@ -8,7 +8,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.urls import Proxy, proxy_of
-from gateway.upstream.vendors import Auth, vendor_of
+from gateway.upstream.vendors import vendor_of
 
 REFERENCE = "env:"
 
@@ -73,10 +73,8 @@ def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
 
 
 def _key_header(channel: Channel, key: str) -> dict[str, str]:
-    if header := channel.dialect.info.key_header:
-        return {header: key}
-    auth = vendor_of(channel.preset, channel.base_url).auth
-    return {"api-key": key} if auth is Auth.API_KEY else {"Authorization": f"Bearer {key}"}
+    header = channel.dialect.info.key_header or vendor_of(channel.preset, channel.base_url).key_header
+    return {header: key} if header else {"Authorization": f"Bearer {key}"}
 
 
 def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: str) -> str:

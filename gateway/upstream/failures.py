@@ -14,6 +14,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import Failure, OrderOrigin, UpstreamText
+from gateway.domain.screen import ID_HEADERS
 from gateway.domain.text import plain
 from gateway.upstream.error_body import ErrorBody
 from gateway.upstream.pauses import PAUSE_LIMIT_S, reset_s, retry_after_s, told_s
@@ -244,11 +245,7 @@ def _server_words(status: int, error: ErrorBody) -> str:
 
 def upstream_id(headers: Mapping[str, str]) -> str:
     """The upstream's own id of the call, or empty."""
-    for name in ("x-request-id", "request-id", "x-generation-id", "mistral-correlation-id"):
-        found = headers.get(name)
-        if found:
-            return plain(found, 120)
-    return ""
+    return plain(next((headers[name] for name in ID_HEADERS if headers.get(name)), ""), 120)
 
 
 def unreachable(channel: Channel, why: str, *, sent: bool) -> Failure:

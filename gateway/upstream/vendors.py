@@ -6,7 +6,6 @@ A channel's row is found by its preset, else by the host of its base URL; an unk
 from the vendors' documentation and sources, read in the middle of 2026.
 """
 
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -15,21 +14,6 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from gateway.domain.channel import Dialect, TokenLimitField
-
-
-class Auth(StrEnum):
-    """Where the key goes."""
-
-    BEARER = "bearer"
-    API_KEY = "api-key"
-
-
-class VendorModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs for some models of an upstream."""
-
-    patterns: tuple[str, ...]
-    """Upstream names, as in a shell."""
-    token_limit_field: TokenLimitField
 
 
 class ValueName(msgspec.Struct, frozen=True):
@@ -62,10 +46,11 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """The environment variable in which its own documentation keeps the key; empty: it needs none, or names none."""
     hosts: tuple[str, ...] = ()
     """Host patterns, with ``:port`` for servers known by their port."""
-    auth: Auth = Auth.BEARER
+    key_header: str = ""
+    """The header that has the key; empty: it goes along as a bearer."""
     token_limit_field: TokenLimitField = TokenLimitField.KEEP
-    models: tuple[VendorModel, ...] = ()
-    """The first row that fits wins."""
+    reasoning_models: tuple[str, ...] = ()
+    """Upstream names, as in a shell, of models that take ``max_completion_tokens`` instead."""
     allow: frozenset[str] = frozenset()
     """If not empty: only these top-level fields are accepted there."""
     deny: frozenset[str] = frozenset()
@@ -122,10 +107,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
 
     def limit_field(self, upstream_model: str) -> TokenLimitField:
         """The name of the output limit that this model takes."""
-        for row in self.models:
-            if any(fnmatchcase(upstream_model, pattern) for pattern in row.patterns):
-                return row.token_limit_field
-        return self.token_limit_field
+        reasons = any(fnmatchcase(upstream_model, pattern) for pattern in self.reasoning_models)
+        return TokenLimitField.MAX_COMPLETION_TOKENS if reasons else self.token_limit_field
 
 
 PLAIN = Vendor(name="")
@@ -134,16 +117,14 @@ PLAIN = Vendor(name="")
 _SAMPLING = frozenset({"temperature", "top_p", "frequency_penalty", "presence_penalty"})
 """What models that think leave to their makers."""
 
-_REASONING = VendorModel(
-    patterns=("o1*", "o3*", "o4*", "gpt-5*", "gpt-6*"), token_limit_field=TokenLimitField.MAX_COMPLETION_TOKENS
-)
+_REASONING = ("o1*", "o3*", "o4*", "gpt-5*", "gpt-6*")
 
 OPENAI = Vendor(
     name="openai",
     base_url="https://api.openai.com/v1",
     key_variable="OPENAI_API_KEY",
     hosts=("api.openai.com",),
-    models=(_REASONING,),
+    reasoning_models=_REASONING,
     suspects=(_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},),
     responses=True,
     reads_reasoning=False,
@@ -301,10 +282,9 @@ PRESETS = {
         Vendor(
             name="azure",
             hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
-            auth=Auth.API_KEY,
-            models=(
-                _REASONING,
-            ),  # the model is a deployment's name, which may say nothing: the channel can set the field
+            key_header="api-key",
+            # the model is a deployment's name, which may say nothing: the channel can set the field
+            reasoning_models=_REASONING,
             suspects=(_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},),
             responses=True,
             reads_reasoning=False,

@@ -126,13 +126,11 @@ class Redaction:
         self._own: tuple[str, ...] = ()
         self._known: Needles | None = None
         """All secrets, once they were needed."""
-        self._made: dict[_Key, tuple[Channel, Needles]] = {}
         self._screens: dict[_Key, tuple[Channel, Screen]] = {}
 
     def adopt(self, channels: Mapping[ChannelId, Channel]) -> None:
         """These are the channels from now on."""
         self._channels, self._known = channels, None
-        self._made = {key: made for key, made in self._made.items() if key[0] in channels}
         self._screens = {key: made for key, made in self._screens.items() if key[0] in channels}
 
     def protect(self, secret: str) -> None:
@@ -144,7 +142,7 @@ class Redaction:
         key = channel.id, channel.key
         made = self._screens.get(key)
         if made is None or (made[0] is not channel and not _alike(made[0], channel)):
-            made = self._screens[key] = channel, Screen(self._secrets(channel))
+            made = self._screens[key] = channel, Screen(needles(sorted(secrets_of(channel, self._environ))))
         return made[1]
 
     def error(self, failure: Failure, channel: Channel, fields: Fields = _NOTHING, token: str = "") -> UpstreamError:
@@ -178,24 +176,17 @@ class Redaction:
 
         Of another secret only the whole counts: a header may well name a model.
         """
-        keys, secrets = needles(sorted(keys_of(channel, self._environ))), self._secrets(channel)
+        keys, secrets = needles(sorted(keys_of(channel, self._environ))), self.screen(channel).needles
         return [model for model in models if not keys.spans(model.name) and not secrets.stands_in(model.name)]
-
-    def _secrets(self, channel: Channel) -> Needles:
-        key = channel.id, channel.key
-        made = self._made.get(key)
-        if made is None or not _alike(made[0], channel):
-            made = self._made[key] = channel, needles(sorted(secrets_of(channel, self._environ)))
-        return made[1]
 
     def _search(self, channel: Channel | None, token: str) -> list[Needles]:
         """What is looked for in a text that has to do with a channel and a token."""
         if self._known is None:
-            parts = [self._secrets(one) for one in self._channels.values()]
+            parts = [self.screen(one).needles for one in self._channels.values()]
             self._known = join_needles([*parts, needles(self._own)])
         out = [self._known]
-        if channel is not None and not self._secrets(channel).values <= self._known.values:
-            out.append(self._secrets(channel))  # it is not saved yet, or was changed since the call began
+        if channel is not None and not self.screen(channel).needles.values <= self._known.values:
+            out.append(self.screen(channel).needles)  # it is not saved yet, or was changed since the call began
         return [*out, needles((token,))] if token else out
 
 
