@@ -326,3 +326,8 @@ def error_class(status: int, code: str) -> type[GatewayError]:
     classes that share it the one declared last.
     """
     return _BY_CODE.get(code) or _BY_STATUS.get(status, GatewayError)
+
+
+def unsupported_param(param: str, why: str) -> BadRequest:
+    """A parameter that the upstream has no counterpart of and that may not be left out silently."""
+    return BadRequest(f"{param}: {why}", code="unsupported_parameter", param=param)

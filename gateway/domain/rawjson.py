@@ -100,6 +100,11 @@ def is_null(data: msgspec.Raw | None) -> bool:
     return data is None or data == NULL
 
 
+def is_nothing(raw: msgspec.Raw) -> bool:
+    """Whether a value asks for nothing, so that nothing is lost with it."""
+    return len(memoryview(raw)) <= 5 and bytes(raw) in (b"null", b"false", b"[]", b'""')
+
+
 def _load_as(kind: type[Kind], data: bytes | msgspec.Raw) -> Kind:
     found = _load(data)
     if not isinstance(found, kind):

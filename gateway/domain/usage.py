@@ -133,3 +133,16 @@ def _parts(given: Mapping[str, int], whole: Usage) -> dict[str, int]:
         left -= out[name]
     out |= {name: max(0, given.get(name, 0)) for name in UNITS}
     return {name: count for name, count in out.items() if count}
+
+
+def as_object(usage: Usage) -> dict[str, object]:
+    """The usage as clients read it: OpenAI's names, the details always present."""
+    long = {"cache_write_long_tokens": usage.cache_write_long} if usage.cache_write_long else {}
+    details = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write, **long}
+    return {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total,
+        "prompt_tokens_details": details | kinds_of(usage, "input"),
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning} | kinds_of(usage, "output"),
+    }

@@ -23,8 +23,8 @@ from gateway.domain.answer import (
     join_strings,
 )
 from gateway.domain.order import Order
+from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
-from gateway.upstream.translate.transcript import object_of
 
 
 class Renderer(Protocol):

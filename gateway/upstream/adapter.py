@@ -12,7 +12,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.estimate import estimate
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.usage import Usage, kinds_of
+from gateway.domain.usage import Usage, as_object
 
 Buffer = bytes | memoryview
 
@@ -141,19 +141,6 @@ class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             return (self.body,)
         estimate = msgspec.json.encode(as_object(usage))
         return memoryview(self.body)[:-1], b',"usage":' + estimate + b"}"
-
-
-def as_object(usage: Usage) -> dict[str, object]:
-    """The usage as clients read it: OpenAI's names, the details always present."""
-    long = {"cache_write_long_tokens": usage.cache_write_long} if usage.cache_write_long else {}
-    details = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write, **long}
-    return {
-        "prompt_tokens": usage.input,
-        "completion_tokens": usage.output,
-        "total_tokens": usage.total,
-        "prompt_tokens_details": details | kinds_of(usage, "input"),
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning} | kinds_of(usage, "output"),
-    }
 
 
 class RequestWriter(Protocol):

@@ -4,8 +4,8 @@ import json
 
 from gateway.domain.call import FailureKind
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
-from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.adapter import OutputCounter, WholeAnswer, as_object
+from gateway.domain.usage import Usage, UsageSource, as_object
+from gateway.upstream.adapter import OutputCounter, WholeAnswer
 
 USAGE = Usage(input=9, cached=4, cache_write=1, output=5, reasoning=2)
 

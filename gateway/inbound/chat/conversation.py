@@ -24,16 +24,16 @@ from gateway.domain.conversation import (
 )
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
-from gateway.domain.rawjson import NULL
+from gateway.domain.rawjson import NULL, is_nothing
 from gateway.domain.text import plain
+from gateway.domain.transcript import Transcript
 from gateway.inbound.api import OPENAI_DIALECTS
 from gateway.inbound.chat.tools import TOOL_FIELDS, ChatFunction, ChatTool, call_arguments, read_tools
 from gateway.inbound.json_body import read_typed
 from gateway.inbound.media import file_of, image_of, sound_of
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.overrides import apply_overrides
-from gateway.upstream.translate.request import conversation_of, is_nothing
-from gateway.upstream.translate.transcript import Transcript
+from gateway.upstream.translate.request import conversation_of
 from gateway.upstream.vendors import vendor_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}

@@ -15,10 +15,9 @@ from gateway.domain.answer import AnswerEvent, AnswerFinished, ArgumentsPiece, M
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BLANK
-from gateway.domain.usage import Usage
+from gateway.domain.usage import Usage, as_object
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.renderer import Renderer
-from gateway.upstream.adapter import as_object
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.call_book import BookedCall
 from gateway.upstream.openai.reader import ID_LIMIT, OpenedChoice

@@ -26,10 +26,11 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, SSEEvent, event_end, is_stream
+from gateway.domain.usage import as_object
 from gateway.inbound.chat.edits import ChunkEditor, Doc, TakenCall, mend_head, mend_message
 from gateway.inbound.chat.whole import chunks_of, finish_of_regular, join_chunks
 from gateway.inbound.rendering import RenderedStream
-from gateway.upstream.adapter import OutputCounter, WholeAnswer, as_object
+from gateway.upstream.adapter import OutputCounter, WholeAnswer
 from gateway.upstream.call_book import Arguments
 from gateway.upstream.framing import WholeBody
 from gateway.upstream.openai.dialect import OpenAIDialect

@@ -26,9 +26,8 @@ from gateway.domain.answer import (
     ToolCallBegan,
 )
 from gateway.domain.order import Order
-from gateway.domain.usage import Usage
+from gateway.domain.usage import Usage, as_object
 from gateway.inbound.renderer import Renderer, WholeRenderer
-from gateway.upstream.adapter import as_object
 
 DONE = b"data: [DONE]\n\n"
 _EMPTY = msgspec.Raw(b'""')

@@ -15,11 +15,11 @@ from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import SSEEvent, is_stream
-from gateway.domain.usage import Usage
+from gateway.domain.usage import Usage, as_object
 from gateway.inbound.completions.render import DONE, choice_of, event_of, identity
 from gateway.inbound.relay import NativeStream, events_in
 from gateway.inbound.rendering import NativeTap
-from gateway.upstream.adapter import Adapter, WholeAnswer, as_object
+from gateway.upstream.adapter import Adapter, WholeAnswer
 from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.openai.completions import CompletionReader, CompletionsDialect

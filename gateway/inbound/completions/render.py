@@ -6,9 +6,8 @@ from gateway.domain import rawjson
 from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Medium, RefusalPiece, TextPiece
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
-from gateway.domain.usage import Usage
+from gateway.domain.usage import Usage, as_object
 from gateway.inbound.renderer import Renderer, WholeRenderer
-from gateway.upstream.adapter import as_object
 
 DONE = b"data: [DONE]\n\n"
 _EMPTY = msgspec.Raw(b'""')

@@ -6,10 +6,9 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.rawjson import NULL
 from gateway.inbound.json_body import read_typed
-from gateway.upstream.translate.request import unsupported_param
 
 _BILLING = b'"x-anthropic-billing-header:'
 _BILLING_LINE = re.compile(rb'"x-anthropic-billing-header:(?:[^"\\]|\\[^n])*(?:\\n)*')

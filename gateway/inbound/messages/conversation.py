@@ -18,9 +18,10 @@ from gateway.domain.conversation import (
     ThoughtPart,
     join_texts,
 )
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.order import Order
-from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.rawjson import NULL, Fields, is_nothing
+from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import read_typed
 from gateway.inbound.messages.blocks import (
     SOURCE,
@@ -39,8 +40,6 @@ from gateway.inbound.messages.tools import read_tools
 from gateway.inbound.sealed import unwrap
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.openai.request import OPENAI_TOOLS
-from gateway.upstream.translate.request import is_nothing, unsupported_param
-from gateway.upstream.translate.transcript import Transcript
 
 _READ = frozenset({"model", "messages", "system", "stream", "tools", "tool_choice", *PARAMETERS})
 

@@ -18,13 +18,13 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent
+from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
 from gateway.inbound.rendering import NativeTap, whole_of
 from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
-from gateway.upstream.translate.transcript import object_of
 
 _CONTENT = {
     "text_delta": "text",

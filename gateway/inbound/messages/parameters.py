@@ -7,9 +7,8 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.inbound.json_body import read_typed
-from gateway.upstream.translate.request import is_nothing
 
 PARAMETERS = frozenset(
     {

@@ -11,12 +11,11 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
 from gateway.inbound.json_body import read_typed
 from gateway.upstream.openai.request import OPENAI_TOOLS
-from gateway.upstream.translate.request import unsupported_param
 
 _SERVER = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")
 _SCREEN = ("computer", "browser")

@@ -15,12 +15,12 @@ from gateway.domain.conversation import Block, CallPart, MediaPart, ResultPart, 
 from gateway.domain.errors import BadRequest
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
+from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import read_typed
 from gateway.inbound.responses.content import read_content
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
 from gateway.inbound.sealed import unwrap
-from gateway.upstream.translate.transcript import Transcript
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """OpenAI reads ``system`` as ``developer`` where it must; few others know the newer word."""

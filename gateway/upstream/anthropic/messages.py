@@ -15,9 +15,8 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart, ThoughtPart, Turn
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.rawjson import NULL
-from gateway.upstream.translate.request import unsupported_param
 from gateway.upstream.translate.tool_names import Signatures, Spelling
 
 Block = dict[str, Any]

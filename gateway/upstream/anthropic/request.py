@@ -11,19 +11,12 @@ from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
-from gateway.domain.rawjson import Fields
+from gateway.domain.rawjson import Fields, is_nothing
 from gateway.upstream.anthropic import cache_marks, tools
 from gateway.upstream.anthropic.messages import dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.translate.request import (
-    Parameters,
-    ResponseFormat,
-    conversation_of,
-    is_nothing,
-    read_caps,
-    refusal_of,
-)
+from gateway.upstream.translate.request import Parameters, ResponseFormat, conversation_of, read_caps, refusal_of
 from gateway.upstream.translate.tool_names import Signatures
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}

@@ -25,21 +25,14 @@ from gateway.domain.conversation import (
     Turn,
     join_texts,
 )
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.domain.rawjson import Fields
 from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.translate.request import (
-    Parameters,
-    ResponseFormat,
-    read_caps,
-    refusal_of,
-    schema_fields,
-    unsupported_param,
-)
+from gateway.upstream.translate.request import Parameters, ResponseFormat, read_caps, refusal_of, schema_fields
 from gateway.upstream.translate.tool_names import Signatures, Spelling
 
 _EFFORTS = {"minimal": 0, "low": 1, "medium": 2, "high": 3, "xhigh": 3, "max": 3}

@@ -21,8 +21,8 @@ from gateway.domain.conversation import (
     join_texts,
 )
 from gateway.domain.order import Order
-from gateway.domain.rawjson import NULL, Fields
-from gateway.upstream.translate.request import conversation_of, is_nothing
+from gateway.domain.rawjson import NULL, Fields, is_nothing
+from gateway.upstream.translate.request import conversation_of
 from gateway.upstream.translate.tool_names import Spelling
 from gateway.upstream.vendors import LOCAL, OPENAI, OPENROUTER, PLAIN, Vendor
 

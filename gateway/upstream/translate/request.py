@@ -14,15 +14,14 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.conversation import Conversation, ToolChoice, ToolOffer
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import LearnedRefusals, Order
-from gateway.domain.rawjson import NULL
+from gateway.domain.rawjson import NULL, is_nothing
 from gateway.domain.text import plain
 
 T = TypeVar("T")
 
-_NOTHING = (b"null", b"false", b"[]", b'""')
 _STOPS = msgspec.json.Decoder(list[str] | str | None)
 _NO_CONVERSATION = Conversation(turns=())
 
@@ -130,11 +129,6 @@ def schema_fields(tool: ToolOffer) -> rawjson.Fields:
         raise BadRequest(f"{where}: must be a JSON schema", param=where) from error
 
 
-def is_nothing(raw: msgspec.Raw) -> bool:
-    """Whether a value asks for nothing, so that nothing is lost with it."""
-    return len(memoryview(raw)) <= 5 and bytes(raw) in _NOTHING
-
-
 class _Cap(msgspec.Struct):
     """The fields of a request that bound its output."""
 
@@ -169,8 +163,3 @@ def refusal_of(channel: Channel, fault: BadRequest) -> AttemptFailed:
             sent=False,
         )
     )
-
-
-def unsupported_param(param: str, why: str) -> BadRequest:
-    """A parameter that the upstream has no counterpart of and that may not be left out silently."""
-    return BadRequest(f"{param}: {why}", code="unsupported_parameter", param=param)

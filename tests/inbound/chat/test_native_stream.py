@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.sse import is_stream
-from gateway.domain.usage import Usage, UsageSource
+from gateway.domain.usage import Usage, UsageSource, as_object
 from gateway.inbound.chat.native import NativeChatStream
-from gateway.upstream.adapter import as_object
 from tests.cases.answers import Answer, Doc, chunks_in, said_in
 from tests.cases.streams import DONE_AND_USAGE, GOOD, HI, ROLE, STOP, STREAMS, USAGE, Case
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage, whole

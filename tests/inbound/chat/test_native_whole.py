@@ -7,8 +7,8 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
-from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.adapter import WholeAnswer, as_object
+from gateway.domain.usage import Usage, UsageSource, as_object
+from gateway.upstream.adapter import WholeAnswer
 from tests.fakes.replies import choice, dumps, usage, whole
 from tests.upstream.makers import attempt_fails, native_whole
 

@@ -7,12 +7,12 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.conversation import Conversation
-from gateway.domain.errors import BadRequest
+from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.failure import NO_TEXT, Failure
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.units import Millis
 from gateway.upstream.learned_params import NOTHING, LearnedParams
-from gateway.upstream.translate.request import Parameters, read_caps, refusal_of, unsupported_param
+from gateway.upstream.translate.request import Parameters, read_caps, refusal_of
 from tests.cases.conversations import function
 from tests.upstream.makers import channel, error_of, order, translated
 

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.domain.conversation import Block, CallPart, MediaPart, ResultPart, TextPart, ThoughtPart, Turn
-from gateway.upstream.translate.transcript import Transcript
+from gateway.domain.transcript import Transcript
 
 
 def _said(text: str) -> TextPart:
