@@ -31,7 +31,7 @@ from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.call_book import made_id
 from gateway.upstream.failures import bad_response
 from gateway.upstream.finish_words import is_broken
-from gateway.upstream.gemini.request import TOOLS
+from gateway.upstream.gemini.request import TOOLS, camel
 from gateway.upstream.translate.tool_names import Signatures, ToolNames
 
 BLOCKED = "PROHIBITED_CONTENT"
@@ -43,6 +43,10 @@ _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 _BILLS_ANSWERS = re.compile(r"gemini-(?:pro|[12])(?:[.-]|$)")
 """Models with a price for each answer that is grounded, not for each query."""
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
+_PARTS = frozenset(
+    {"text", "inlineData", "inline_data", "fileData", "executableCode", "codeExecutionResult", "thoughtSignature"}
+)
+"""What is read of parts that call nothing. Others are of tools that the vendor runs, and not passed on."""
 MOST_ITEMS = 10_000
 """Items of an array that is put together from its parts."""
 
@@ -130,8 +134,9 @@ class ResponseReader(AnswerReader):
         Each query is billed, once; of models before Gemini 3 the whole answer, however many there were.
         """
         grounding = rawjson.maybe(fields.get("groundingMetadata"))
-        queries = grounding.get("webSearchQueries") if isinstance(grounding, dict) else None
-        found = {query for query in queries if isinstance(query, str) and query} if isinstance(queries, list) else set()
+        lists = map(grounding.get, ("webSearchQueries", "imageSearchQueries")) if isinstance(grounding, dict) else ()
+        queries = [query for found in lists if isinstance(found, list) for query in found]
+        found = {query for query in queries if isinstance(query, str) and query}
         if found - self._queries:
             self._queries |= found
             count = 1 if _BILLS_ANSWERS.search(model) else len(self._queries)
@@ -170,10 +175,14 @@ class ResponseReader(AnswerReader):
             yield TextPiece(rawjson.encode(f"\n```\n{result['output']}\n```\n"), choice=index)
         if isinstance(part.get("functionCall"), dict):
             yield from self._call(candidate, part, part["functionCall"])
+        elif part.keys().isdisjoint(_PARTS):
+            yield AnswerMark("block_dropped")
 
     def _call(self, candidate: _Candidate, part: dict[str, Any], call: dict[str, Any]) -> Iterator[AnswerPart]:
         """A call that is complete by now."""
         pieces = call.get("partialArgs")
+        if candidate.open is None and not any(call.values()):
+            return  # the end of one that has ended
         if candidate.open is None or call.get("name"):
             yield from self._close(candidate)
             candidate.open = {**call, "signature": part.get("thoughtSignature")}
@@ -227,7 +236,22 @@ class ResponseReader(AnswerReader):
 def split(data: bytes) -> list[Fields]:
     """The responses in a body or an event: one, or an array of them. Raises ValueError if there are none."""
     data = data.strip().removeprefix(b"\xef\xbb\xbf")
+    if any(sign in data for sign in _SNAKES):
+        data = rawjson.encode(_camel_names(rawjson.value(data)))
     return rawjson.objects(data) if data[:1] == b"[" else [rawjson.fields(data)]
+
+
+_SNAKES = (b'"finish_reason"', b'"usage_metadata"', b'"function_call"')
+"""Names of fields as Google's Python library writes them, and relays that are made with it."""
+
+
+def _camel_names(value: Any) -> Any:
+    """The same with the names that the API has, but not in what is the model's own."""
+    if isinstance(value, list):
+        return [_camel_names(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {camel(name): item if name == "args" else _camel_names(item) for name, item in value.items()}
 
 
 def _parts(fields: Fields) -> list[dict[str, Any]]:
@@ -286,12 +310,15 @@ def _put(holder: Any, steps: list[str | int], value: Any) -> Any:
 def _sources(candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
     """What the answer was grounded on, each source once."""
     grounding, cited = (rawjson.maybe(fields.get(name)) for name in ("groundingMetadata", "citationMetadata"))
+    names = ("web", "retrievedContext", "maps", "image")
     if isinstance(grounding, dict):
         places = _places(grounding.get("groundingSupports"))
         for number, chunk in enumerate(grounding.get("groundingChunks") or ()):
-            web = (chunk.get("web") or chunk.get("retrievedContext")) if isinstance(chunk, dict) else None
+            web = next(filter(None, map(chunk.get, names)), None) if isinstance(chunk, dict) else None
             if isinstance(web, dict):
-                yield from _source(candidate, web.get("uri"), web.get("title"), places.get(number, {}))
+                yield from _source(
+                    candidate, web.get("uri", web.get("sourceUri")), web.get("title"), places.get(number, {})
+                )
     if isinstance(cited, dict):
         for source in cited.get("citationSources") or cited.get("citations") or ():
             if isinstance(source, dict):

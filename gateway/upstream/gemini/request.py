@@ -74,12 +74,13 @@ def _rename_values(parameters: Parameters, kinds: Mapping[str, type[float]], *, 
     values = {name: parameters.take(name, kind) for name, kind in kinds.items()}
     fields = {name: value for name, value in values.items() if value is not None}
     if supported:
-        return {_camel(name): value for name, value in fields.items()}
+        return {camel(name): value for name, value in fields.items()}
     parameters.drop(*fields)
     return {}
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """A name with underscores as Google's APIs write it."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 

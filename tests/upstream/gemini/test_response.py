@@ -271,3 +271,38 @@ def test_odd_ones_are_passed_over() -> None:
     assert logprobs_of({"chosenCandidates": ["odd", {}], "topCandidates": ["odd"]}) == [
         {"token": "", "logprob": -9999.0, "bytes": [], "top_logprobs": []}
     ]
+
+
+def test_the_end_of_a_call_that_has_ended_adds_nothing() -> None:
+    """Streamed arguments end with an empty call, also where the last piece has ended the call already."""
+    first = {"functionCall": {"name": "f", "id": "i", "willContinue": True}}
+    piece = {"functionCall": {"partialArgs": [{"jsonPath": "$.city", "stringValue": "Oslo"}]}}
+    (call,) = _message(first, piece, {"functionCall": {}})["tool_calls"]
+    assert (call["id"], call["function"]) == ("i", {"name": "f", "arguments": '{"city":"Oslo"}'})
+
+
+@pytest.mark.parametrize("kind", ["toolCall", "toolResponse", "functionResponse"])
+def test_parts_of_tools_that_the_vendor_runs_are_named(kind: str) -> None:
+    answer = _whole(response({kind: {"id": "t", "toolType": "GOOGLE_SEARCH_WEB"}}, say("Hi"), finish="STOP"))
+    assert (answer.marks, json.loads(body_of(answer))["choices"][0]["message"]["content"]) == (("block_dropped",), "Hi")
+
+
+def test_a_part_that_is_nothing_but_a_signature_says_nothing() -> None:
+    assert _whole(response(say("Hi"), {"thoughtSignature": "c2ln"}, finish="STOP")).marks == ()
+
+
+def test_places_on_a_map_are_sources() -> None:
+    doc = response(say("There."), finish="STOP")
+    doc["candidates"][0]["groundingMetadata"] = {"groundingChunks": [{"maps": {"uri": "https://m/1", "title": "M"}}]}
+    (found,) = _doc(doc)["choices"][0]["message"]["annotations"]
+    assert (found["url_citation"]["url"], found["url_citation"]["title"]) == ("https://m/1", "M")
+
+
+def test_the_names_of_googles_python_library_are_read_and_arguments_stay() -> None:
+    part = {"function_call": {"name": "f", "args": {"city_name": {"a_b": 1}}}}
+    used = {"prompt_token_count": 3, "candidates_token_count": 2, "total_token_count": 5}
+    answer = _whole({"candidates": [{"content": {"parts": [part]}, "finish_reason": "STOP"}], "usage_metadata": used})
+    (call,) = json.loads(body_of(answer))["choices"][0]["message"]["tool_calls"]
+    assert call["function"] == {"name": "f", "arguments": '{"city_name":{"a_b":1}}'}
+    assert answer.reported is not None
+    assert (answer.reported.input, answer.reported.output, answer.finish) == (3, 2, "tool_calls")
