@@ -5,10 +5,13 @@ from itertools import permutations
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.domain.errors import BadRequest, NotFound
+from gateway.control import model_lists
+from gateway.control.edits import ConfigEdits
+from gateway.domain.errors import BadRequest, Conflict, NotFound
 from gateway.domain.units import DOLLAR
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Provider
+from tests.fakes.replies import reply
 
 
 async def test_a_channel_is_charged_at_its_own_price(owner: ControlClient, gateway: Gateway) -> None:
@@ -96,3 +99,40 @@ async def test_a_price_holds_in_its_hours_and_for_its_variant(owner: ControlClie
     await gateway.client.chat()
     (record,) = await gateway.settled()
     assert record.cost == 9
+
+
+async def test_an_undone_import_leaves_what_the_upstream_lists_since(
+    owner: ControlClient, gateway: Gateway, provider: Provider
+) -> None:
+    priced = {"id": "a", "pricing": {"prompt": "0.000001", "completion": "0.000002"}}
+    provider.on("/v1/models", reply({"data": [priced, {"id": "gone"}]}))
+    body = {"name": "live", "dialect": "openai", "base_url": provider.base_url, "known_prices": False}
+    await owner.add_channel(body)
+    await owner.import_prices(channel="live", apply=True)
+    provider.on("/v1/models", reply({"data": [priced, {"id": "new"}]}))
+    await model_lists.refresh(ConfigEdits(gateway.engine), gateway.engine.catalog.channel("live"))
+    await owner.undo()
+    channel = gateway.engine.catalog.channel("live")
+    assert {served.name: served.price for served in channel.models} == {"a": None, "new": None}
+
+
+async def test_undoing_an_older_price_of_a_channel_asks_first(owner: ControlClient) -> None:
+    await owner.set_price("m", {"input": 1, "output": 2}, "up")
+    (first, *_) = await owner.history()
+    await owner.set_price("m", {"input": 3, "output": 4}, "up")
+    with pytest.raises(Conflict, match="was changed since"):
+        await owner.undo(first.id)
+    await owner.undo()
+    assert [price.input_nanos for price in await owner.prices()] == [INPUT, 1]
+
+
+async def test_the_history_shows_each_price_that_an_import_changes(owner: ControlClient) -> None:
+    await owner.add_channel(
+        {"name": "g", "preset": "groq", "key": "env:NOT_SET", "models": [{"name": "qwen/qwen3-32b"}]}
+    )
+    await owner.set_price("qwen/qwen3-32b", {"input": DOLLAR, "output": 2 * DOLLAR}, "g")
+    (newest, *_) = await owner.history()
+    (difference,) = newest.differences
+    assert [(one.field, one.before, one.after) for one in difference.fields] == [
+        ("price of qwen/qwen3-32b", "$0.29 / $0.59", "$1.00 / $2.00")
+    ]
