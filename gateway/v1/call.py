@@ -232,7 +232,9 @@ async def answer_call(
             if shortcut is not None and (found := shortcut(token, body)) is not None:
                 return found
             if recall is not None:
+                size = len(body)
                 body, repeats, on_end = await recall(token, body)
+                share.grow(len(body) - size)
         except GatewayError as error:
             pipeline.refuse(visit, error, token)
             raise

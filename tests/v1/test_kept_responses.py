@@ -227,6 +227,15 @@ async def test_the_whole_conversation_is_held_for(gateway: Gateway, provider: Pr
     assert after.held > before.held
 
 
+async def test_the_whole_conversation_counts_as_the_body_of_its_request(gateway: Gateway, provider: Provider) -> None:
+    at(gateway, provider, "chat")
+    first = (await ask(gateway, input="word " * 20_000)).json
+    gateway.engine.pressure.most = 50_000
+    answer = await ask(gateway, input="more", previous_response_id=first["id"])
+    assert (answer.status, answer.error["code"]) == (503, "out_of_memory")
+    await gateway.until(lambda: gateway.engine.pressure.bodies == 0)
+
+
 def kept(id: str, previous: str = "", size: int = 1000) -> KeptResponse:
     body = json.dumps({"id": id, "filler": "x" * size}).encode()
     items = {f"msg_{id}": msgspec.Raw(b'{"id":1}')}
