@@ -78,6 +78,19 @@ def test_a_secret_beside_one_piece_among_many_does_not_pass(at: int, where: str)
         assert [(doc["sequence_number"], doc["delta"]) for doc in found] == [(number, "a") for number in range(150)]
 
 
+@pytest.mark.parametrize("where", ["unknown", "item_id", "type", "id", "status", "role"])
+@pytest.mark.parametrize("holder", ["", "part", "item"])
+def test_a_secret_beside_the_frame_of_a_text_does_not_pass(holder: str, where: str) -> None:
+    events = events_of(response(message("Hello")))
+    frames = [json.loads(event.partition(b"data: ")[2]) for event in events[2:-1]]
+    for secret in (KEY, KEY[6:20]):
+        for doc in frames:
+            target = doc.get(holder, {}) if holder else doc
+            data = json.dumps({**doc, holder: {**target, where: secret}} if holder else {**doc, where: secret})
+            out = stream().feed(f"event: {doc['type']}\ndata: {data}\n\n".encode())
+            assert secret.encode() not in out
+
+
 def test_the_number_after_the_last_piece_is_known() -> None:
     made = stream()
     made.feed(delta(3) + delta(4) + delta(5))
