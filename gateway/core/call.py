@@ -15,13 +15,14 @@ from gateway.core.call_state import AttemptState, CallLimits, CallResult, Delive
 from gateway.core.catalog import Catalog, Route
 from gateway.core.memory import AnswerShare
 from gateway.core.quota import CallNeed, ModelNeed
+from gateway.domain.answer import Buffer
 from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import GatewayError
 from gateway.domain.group import Group
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.inbound.api import InboundApi, InboundRequest
-from gateway.upstream.adapter import AnswerStream, Buffer
+from gateway.upstream.adapter import AnswerStream
 
 
 class Client(Protocol):

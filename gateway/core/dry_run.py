@@ -16,13 +16,14 @@ from gateway.core.catalog import Catalog, ModelEntry, Route
 from gateway.core.quota import CallNeed, MoneyBooks, most_of
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import Draw, RouteChoice
+from gateway.domain.answer import Buffer
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream.adapter import AnswerStream, Buffer
+from gateway.upstream.adapter import AnswerStream
 
 TICKETS = 240
 """Draws by which the chances of the channels are counted, if there are more tickets than that."""

@@ -18,6 +18,8 @@ import msgspec
 
 from gateway.domain.usage import Usage
 
+Buffer = bytes | memoryview
+
 
 class BlockKind(StrEnum):
     """What a block is."""

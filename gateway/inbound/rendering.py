@@ -15,6 +15,7 @@ from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerEvent,
     AnswerPart,
+    Buffer,
     Medium,
     TextPiece,
     ToolCallBegan,
@@ -26,7 +27,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.sse import BLANK, SSEEvent, has_comment, is_stream, parse
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer
-from gateway.upstream.adapter import AnswerFacts, Buffer, WholeAnswer
+from gateway.upstream.adapter import AnswerFacts, WholeAnswer
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_reader import AnswerReader, DialectAdapter
 from gateway.upstream.answer_state import AnswerState

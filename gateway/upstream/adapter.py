@@ -8,13 +8,12 @@ from typing import Protocol
 
 import msgspec
 
+from gateway.domain.answer import Buffer
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.estimate import estimate
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.usage import Usage, as_object
-
-Buffer = bytes | memoryview
 
 
 class OutputCounter(msgspec.Struct, eq=False):

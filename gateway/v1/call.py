@@ -13,13 +13,14 @@ from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
 from gateway.domain import rawjson
+from gateway.domain.answer import Buffer
 from gateway.domain.errors import GatewayError, InternalError
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.json_body import BOM
 from gateway.inbound.stream_rules import StreamCheck
-from gateway.upstream.adapter import AnswerStream, Buffer
+from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection
 from gateway.web.origins import readable_by

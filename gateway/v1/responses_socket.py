@@ -22,6 +22,7 @@ from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
 from gateway.core.memory import Share
 from gateway.core.response_memory import ResponseMemory, TokenMemory
+from gateway.domain.answer import Buffer
 from gateway.domain.errors import (
     BadRequest,
     GatewayError,
@@ -43,7 +44,7 @@ from gateway.inbound.responses.socket_turn import (
     steering_failed,
     warm_up,
 )
-from gateway.upstream.adapter import AnswerStream, Buffer
+from gateway.upstream.adapter import AnswerStream
 from gateway.v1.responses import recall_request
 from gateway.web import error_responses
 from gateway.web.connection import Connection

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.core.attempts import AnswerSender
+from gateway.domain.answer import Buffer
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import PreparedRequest
 from gateway.upstream import failures
-from gateway.upstream.adapter import AnswerStream, Buffer, Memory, Reply, SignsOfLife
+from gateway.upstream.adapter import AnswerStream, Memory, Reply, SignsOfLife
 from gateway.upstream.redaction.redaction import Redaction
 
 Piece = bytes | BaseException | asyncio.Event | Callable[[], None]

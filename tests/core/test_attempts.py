@@ -12,12 +12,12 @@ import pytest
 from gateway.core.attempts import SLICE
 from gateway.core.memory import POCKET
 from gateway.core.retry import MOST_TRIES
+from gateway.domain.answer import Buffer
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Timeouts
 from gateway.domain.errors import BadRequest, NoChannel, NotFound, Unavailable, UpstreamError
 from gateway.domain.failure import AttemptFailed
 from gateway.upstream import dialects, failures
-from gateway.upstream.adapter import Buffer
 from tests.core.ends import (
     DONE,
     GOOD_STREAM,

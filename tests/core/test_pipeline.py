@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.account import Account
+from gateway.domain.answer import Buffer
 from gateway.domain.budget import Budget
 from gateway.domain.call import Outcome, Record
 from gateway.domain.cost import cost
@@ -29,7 +30,6 @@ from gateway.domain.registry import Change
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.units import DOLLAR, Nanos
 from gateway.domain.usage import UsageSource
-from gateway.upstream.adapter import Buffer
 from tests.core import kit
 from tests.core.ends import (
     DONE,

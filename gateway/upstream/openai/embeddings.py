@@ -14,6 +14,7 @@ from operator import attrgetter
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.answer import Buffer
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import InternalError
@@ -22,7 +23,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.prompt_size import text_count
 from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.adapter import Adapter, AnswerStream, Buffer, OutputCounter, WholeAnswer
+from gateway.upstream.adapter import Adapter, AnswerStream, OutputCounter, WholeAnswer
 from gateway.upstream.answer_errors import failure_told, reports_error
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify
