@@ -72,6 +72,8 @@ class MessageTap(NativeTap):
         """Index of the block that is open."""
         self._called = False
         """The client's tools were called."""
+        self._mended = False
+        """A whole answer is not passed on as it came."""
         self.noted: tuple[str, ...] = ()
         """Marks that do not come from the answer."""
 
@@ -147,7 +149,7 @@ class MessageTap(NativeTap):
         if self.tally.empty and (self.reported is None or not self.reported.output):
             for text in _texts(rawjson.maybe(message.get("content"))):
                 self.tally.add(text)
-        sent = body if edited == rawjson.fields(body.strip().removeprefix(_BOM)) else rawjson.encode(edited)
+        sent = body if edited == message and not self._mended else rawjson.encode(edited)
         return whole_of(self, sent, lambda _: sent)
 
     def _message(self, body: bytes) -> Fields:
@@ -158,6 +160,7 @@ class MessageTap(NativeTap):
             raise no_answer(body, self._channel) from error
         mark = bytes(memoryview(message.get("content", NULL))[:1])
         if mark == b'"':  # a text without its block
+            self._mended = True
             message["content"] = rawjson.raw([{"type": "text", "text": message["content"]}])
         elif mark != b"[":
             failure = failure_in(self._channel, message)
