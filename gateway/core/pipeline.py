@@ -388,7 +388,7 @@ def _explain(call: Call, error: GatewayError, limiter: Limiter) -> GatewayError:
 
 def _tail(call: Call, stream: AnswerStream) -> bytes:
     """The end of a stream, with the facts that an early head left out, and a note of events that were left out."""
-    usage, marks = call.result.usage, stream.marks
+    usage, marks = call.result.usage, call.result.marks
     facts = end_of_stream_facts(usage, marks) if marks or usage.source in COUNTED_HERE else {}
     note = call.context.visit.api.comment(facts) if facts else b""
     return call.late_facts() + note + stream.tail(usage, estimated=usage.source is not UsageSource.REPORTED)

@@ -118,21 +118,28 @@ class RegularUsage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     completion_tokens_details: _Output | None = None
 
 
+class ResponseUsage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The same of the Responses API."""
+
+    prompt_tokens: int = msgspec.field(name="input_tokens")
+    completion_tokens: int = msgspec.field(name="output_tokens")
+    total_tokens: int
+    prompt_tokens_details: _Input | None = msgspec.field(name="input_tokens_details", default=None)
+    completion_tokens_details: _Output | None = msgspec.field(name="output_tokens_details", default=None)
+
+
 _REGULAR = msgspec.json.Decoder(RegularUsage)
+_OF_RESPONSE = msgspec.json.Decoder(ResponseUsage)
 _REPORTED: Final = UsageSource.REPORTED
 
 
 def read_regular(report: msgspec.Raw) -> UsageReading | None:
-    """The same as ``read`` for a report in OpenAI's own form whose numbers fit each other; None for any other one."""
+    """The same as ``read`` for a report in OpenAI's own forms whose numbers fit each other; None for any other one."""
     try:
-        found = _REGULAR.decode(report)
+        of_response = bytes(report).find(b'"input_tokens"') >= 0
+        found = _OF_RESPONSE.decode(report) if of_response else _REGULAR.decode(report)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return reading_of(found)
-
-
-def reading_of(found: RegularUsage) -> UsageReading | None:
-    """What a report in OpenAI's own form says; None if its numbers do not fit each other."""
     inputs, outputs = found.prompt_tokens, found.completion_tokens
     cached = write = long = reasoning = 0
     if (details := found.prompt_tokens_details) is not None:
@@ -154,7 +161,8 @@ def reading_of(found: RegularUsage) -> UsageReading | None:
             output=outputs,
             reasoning=reasoning,
             source=_REPORTED,
-        )
+        ),
+        corrected=of_response,
     )
 
 

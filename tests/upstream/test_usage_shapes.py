@@ -167,6 +167,16 @@ def test_the_quick_way_takes_openais_own_form() -> None:
         assert read_regular(msgspec.Raw(json.dumps(report).encode())) is not None
 
 
+def test_the_quick_way_takes_the_form_of_the_responses_api() -> None:
+    details = {"input_tokens_details": {"cached_tokens": 4}, "output_tokens_details": {"reasoning_tokens": 2}}
+    report = {"input_tokens": 9, "output_tokens": 5, "total_tokens": 14, **details}
+    quick = read_regular(msgspec.Raw(json.dumps(report).encode()))
+    assert quick == read(report)
+    assert quick is not None
+    expected = Usage(input=9, cached=4, output=5, reasoning=2, source=UsageSource.REPORTED)
+    assert quick.usage == expected
+
+
 @pytest.mark.parametrize(
     "value",
     [
