@@ -117,7 +117,7 @@ class ChunkEditor(Renderer):
         report = None if estimated else self.state.reports.as_sent()
         if report is None or self._order.screen.hides(report):
             report = rawjson.raw(as_object(usage))
-        return self.event({"choices": [], "usage": report}) + DONE
+        return self.event({**self._head, "choices": [], "usage": report}) + DONE
 
 
 def mend_message(choice: OpenedChoice, calls: Iterator[TakenCall], reason: str, order: Order) -> None:

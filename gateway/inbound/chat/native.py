@@ -35,7 +35,7 @@ from gateway.upstream.call_book import Arguments
 from gateway.upstream.framing import WholeBody
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, upstream_id
-from gateway.upstream.openai.template import Template, TextSink, learn
+from gateway.upstream.openai.template import Template, learn
 from gateway.upstream.usage_report import UsageReports
 
 LESSONS = 12
@@ -49,19 +49,6 @@ _FEW = 2
 """Parts of an event of which one is not the only one."""
 _FIGURES = frozenset({"timings", "x_groq"})
 """Fields of chunks that bring usage."""
-
-
-class _CountedArguments:
-    """Where a template puts the pieces of arguments that pass unopened."""
-
-    def __init__(self, tally: OutputCounter, arguments: Arguments) -> None:
-        self._tally = tally
-        self._arguments = arguments
-
-    def add(self, text: str) -> None:
-        """More of them."""
-        self._tally.add(text)
-        self._arguments.add(text)
 
 
 def _check_utf8(data: bytes) -> None:
@@ -91,8 +78,8 @@ class NativeChatStream(RenderedStream):
         self._lessons = LESSONS
         self._pattern = b""
         """The only text of the last event, if nothing else happened in it: the next ones may be the same around it."""
-        self._sink: TextSink = self.tally
-        """Where the template puts its texts."""
+        self._arguments: Arguments | None = None
+        """Those that the template's texts are more of; None: they are of another kind."""
 
     def read_answer(self, body: bytes) -> Doc:
         """A whole answer, edited; empty if it is none, and ``failure`` is set."""
@@ -121,9 +108,12 @@ class NativeChatStream(RenderedStream):
         start, bulk = 0, True
         while start < len(block) and not (self.failure or self.finished):
             template = self._template
-            run = (template.run if bulk else template.one)(block, start, self._sink) if template else None
+            run = (template.run if bulk else template.one)(block, start) if template else None
             if run is not None:
                 self.events += run.count
+                self.tally.add(run.said)
+                if self._arguments is not None:
+                    self._arguments.add(run.said)
                 self._lessons = LESSONS
                 if run.size == len(block):
                     return run.out
@@ -147,7 +137,7 @@ class NativeChatStream(RenderedStream):
         out = self._read_event(part)
         if self._editor.turned:
             self._template = None
-        if self._pattern and self._lessons:
+        if self._pattern:
             self._lessons -= 1
             self._template = learn(part, out.removesuffix(BLANK), self._pattern)
         return out
@@ -190,7 +180,7 @@ class NativeChatStream(RenderedStream):
         if not kept:
             return b""
         quiet = rawjson.is_null(chunk.pop("usage", None)) and len(choices) == 1 and _FIGURES.isdisjoint(chunk)
-        if quiet and not self._editor.turned:
+        if quiet and self._lessons and not self._editor.turned:
             self._pattern = self._find_pattern()
         chunk["choices"] = kept
         del choices, kept
@@ -208,11 +198,9 @@ class NativeChatStream(RenderedStream):
             return b""
         if self._chat.watches and not isinstance(event, TextPiece):
             return b""
-        self._sink = self.tally
-        for taken in self._calls:
-            if taken.named or taken.call is None:
-                return b""  # the same name once more could be another call
-            self._sink = _CountedArguments(self.tally, taken.call.arguments)
+        if any(taken.named or taken.call is None for taken in self._calls):
+            return b""  # the same name once more could be another call
+        self._arguments = next((taken.call.arguments for taken in self._calls if taken.call is not None), None)
         return event.piece
 
     def _forget(self) -> None:

@@ -89,16 +89,6 @@ LESSONS = 12
 """Templates that are learned of an answer; where each event needs another one, no more are."""
 
 
-class _NoSink:
-    """Takes texts that are counted elsewhere."""
-
-    def add(self, text: str) -> None:
-        """Of any number of events."""
-
-
-_NO_SINK = _NoSink()
-
-
 class OpenedChoice(msgspec.Struct, gc=False):
     """A choice as it was read; what is changed in it changes nothing that was read."""
 
@@ -139,7 +129,7 @@ class ChatReader(AnswerReader):
         """See ``AnswerReader``: most events are nothing but text, and the same around it."""
         texts: list[bytes] = []
         while events.startswith(b"data: {", start):
-            run = self._template.run(events, start, _NO_SINK) if self._template is not None else None
+            run = self._template.run(events, start) if self._template is not None else None
             if run is not None:
                 texts += [b'"%b"' % text for text in run.texts if text]
                 start += run.size

@@ -5,7 +5,6 @@ has the same bytes before and after a valid JSON string would be handled the sam
 """
 
 from bisect import bisect_left
-from typing import Protocol
 
 import msgspec
 
@@ -17,13 +16,6 @@ _TEXTS = msgspec.json.Decoder(list[str])
 _BAD = (msgspec.DecodeError, UnicodeDecodeError)
 
 
-class TextSink(Protocol):
-    """What takes the texts of events that pass."""
-
-    def add(self, text: str) -> None:
-        """One or several of them."""
-
-
 class Run(msgspec.Struct, frozen=True, gc=False):
     """Events that fitted, one after the other."""
 
@@ -33,6 +25,8 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     """Bytes they took."""
     texts: list[bytes]
     """What is between the quotes in each of them."""
+    said: str
+    """All that they say."""
 
     @property
     def count(self) -> int:
@@ -53,7 +47,7 @@ class Template:
         self._out_joint = self._out_foot + self._out_head
         self._same = came == goes
 
-    def run(self, events: bytes, start: int, tally: TextSink) -> Run | None:
+    def run(self, events: bytes, start: int) -> Run | None:
         """The events from ``start`` on that fit; None if the first does not, or one of them has a broken text.
 
         They are split at blank lines: each search for something as long as what is between two texts would begin with
@@ -74,33 +68,32 @@ class Template:
         texts = _texts(middles) if middles else None
         if texts is None:
             return None
-        tally.add("".join(texts))
-        size = len(middles) * len(self._joint) + sum(map(len, middles))
+        said, size = "".join(texts), len(middles) * len(self._joint) + sum(map(len, middles))
         if self._same and size == len(events):
-            return Run(events, size, middles)
-        return Run(self._out_head + self._out_joint.join(middles) + self._out_foot, size, middles)
+            return Run(events, size, middles, said)
+        return Run(self._out_head + self._out_joint.join(middles) + self._out_foot, size, middles, said)
 
     def _begins(self, events: bytes, start: int, middles: list[bytes]) -> bool:
         """Whether events with these texts are there."""
         return events.startswith(self._joint.join(middles) + self._foot, start + len(self._head))
 
-    def one(self, events: bytes, start: int, tally: TextSink) -> Run | None:
+    def one(self, events: bytes, start: int) -> Run | None:
         """The event at ``start``; None if it does not fit."""
         if not events.startswith(self._head, start):
             return None
         end = events.find(self._foot, start + len(self._head))
-        return self._single(events, start, end, tally) if end >= 0 else None
+        return self._single(events, start, end) if end >= 0 else None
 
-    def _single(self, events: bytes, start: int, end: int, tally: TextSink) -> Run | None:
+    def _single(self, events: bytes, start: int, end: int) -> Run | None:
         middle = events[start + len(self._head) : end]
         try:
-            tally.add(_TEXT.decode(b'"' + middle + b'"'))
+            said = _TEXT.decode(b'"' + middle + b'"')
         except _BAD:
             return None
         stop = end + len(self._foot)
         if self._same and stop == len(events) and not start:
-            return Run(events, stop, [middle])
-        return Run(self._out_head + middle + self._out_foot, stop - start, [middle])
+            return Run(events, stop, [middle], said)
+        return Run(self._out_head + middle + self._out_foot, stop - start, [middle], said)
 
 
 def _texts(middles: list[bytes]) -> list[str] | None:
