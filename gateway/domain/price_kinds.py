@@ -187,7 +187,7 @@ PRICE: Sequence[Field] = (
     Field(
         name="rules",
         kind=PriceRules(),
-        label="Hours, days, tiers",
+        label="Other prices",
         help="What it costs in some hours, from a day on, or for a service tier: 'mon-fri 01:00-04:00 UTC = 5/20', "
         "'from 2027-01-01 = 3/12 cached=0.30', 'flex = 1.25/5'. May be repeated.",
         option="--rule",
