@@ -19,12 +19,8 @@ from tui.widgets.form import FormField, Values
 
 
 def known_names(board: Board, what: str) -> list[str]:
-    """The names of all ``groups``, ``models`` or ``tokens``; empty for anything else."""
-    if what == "groups":
-        return [quote_name(group.name) for group in board.groups]
-    if what == "models":
-        return [quote_name(model.name) for model in board.models]
-    return [quote_name(token.name) for token in board.tokens] if what == "tokens" else []
+    """The names of all ``groups``, ``models`` or ``tokens``; empty for what the board does not have."""
+    return [quote_name(one.name) for one in getattr(board, what, ())] if what else []
 
 
 def save_changes(
@@ -52,19 +48,23 @@ class EntityForm:
         table: Table,
         blank: msgspec.Struct,
         session: ConsoleSession,
+        like: Any = None,
         *,
-        edited: msgspec.Struct | None = None,
+        copy: bool = False,
         source: msgspec.Struct | None = None,
     ) -> None:
+        """It edits the entity ``like``, or creates a ``copy`` of it; ``source``: what fills the inputs without one."""
         self._noun = noun
         self._table = table
         self._session = session
-        self._edited = edited
+        self._edited = None if copy else like
         self._blank = blank
-        self._before = edited or blank
+        self._before = self._edited or blank
         """What the form is compared with: a new entity has the defaults."""
-        self._source = source or self._before
+        self._source = like or source or blank
         """What fills the inputs."""
+        if like is not None and copy:
+            self._source = msgspec.structs.replace(like, name=f"{like.name}-2")
 
     def inputs(self, **changes: Mapping[str, Any]) -> list[FormField]:
         """The inputs in the order of the table; ``changes`` replace attributes of single inputs."""

@@ -78,7 +78,7 @@ async def edit(page: AnyPage) -> None:
     if account is None:
         return
     table = [field for field in ACCOUNT if field.name != "status"]
-    form = EntityForm("account", table, AccountFields(), session, edited=account)
+    form = EntityForm("account", table, AccountFields(), session, account)
     plan = FormPlan(
         title="Account",
         fields=form.inputs(),

@@ -46,12 +46,10 @@ class ChannelForm:
         self._like = channel
         self._edited = None if copy else channel
         self._presets = presets
-        source: ChannelFields = msgspec.structs.replace(blank, groups=(_default_group(session),))
-        if channel is not None:
-            headers = {} if copy and has_secrets(channel.headers) else channel.headers
-            name = f"{channel.name}-2" if copy else channel.name
-            source = msgspec.structs.replace(channel, name=name, headers=headers)
-        self._form = EntityForm("channel", CHANNEL, blank, session, edited=self._edited, source=source)
+        source = msgspec.structs.replace(blank, groups=(_default_group(session),))
+        if channel is not None and copy and has_secrets(channel.headers):
+            channel = msgspec.structs.replace(channel, headers={})
+        self._form = EntityForm("channel", CHANNEL, blank, session, channel, copy=copy, source=source)
 
     def fields(self) -> list[FormField]:
         """The inputs."""

@@ -1,7 +1,5 @@
 """Group form: its inputs, and the preview of the models that its tokens will see."""
 
-import msgspec
-
 from gateway.domain.fields import GROUP
 from gateway.domain.group import GroupFields, hidden_aliases
 from gateway.domain.patterns import matches
@@ -15,9 +13,7 @@ from tui.widgets.form import Values
 
 def group_form(session: ConsoleSession, group: GroupView | None, *, copy: bool = False) -> EntityForm:
     """A form that edits a group, or creates one like it (``copy``) or an empty one."""
-    like = msgspec.structs.replace(group, name=f"{group.name}-2") if group is not None and copy else group
-    edited = None if copy else group
-    return EntityForm("group", GROUP, GroupFields(name=""), session, edited=edited, source=like)
+    return EntityForm("group", GROUP, GroupFields(name=""), session, group, copy=copy)
 
 
 def no_channel(session: ConsoleSession) -> str:

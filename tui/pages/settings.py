@@ -79,7 +79,7 @@ async def reset(page: AnyPage) -> None:
 async def _edit_field(page: AnyPage, field: Field) -> None:
     session: ConsoleSession = page.session
     there = await session.client.settings()
-    form = EntityForm("settings", [field], Settings(), session, edited=there)
+    form = EntityForm("settings", [field], Settings(), session, there)
     default = field.show(getattr(Settings(), field.name)) or "none"
 
     async def save(values: Values) -> Settings:

@@ -20,11 +20,8 @@ from tui.widgets.form import FormField
 def token_form(session: ConsoleSession, token: TokenView | None, *, copy: bool = False) -> EntityForm:
     """A form that edits a token, or creates one like it (``copy``) or an empty one."""
     blank = TokenFields(name="", group="")
-    if token is None:
-        source: TokenFields = msgspec.structs.replace(blank, group=_usual_group(session))
-    else:
-        source = msgspec.structs.replace(token, name=f"{token.name}-2") if copy else token
-    return EntityForm("token", TOKEN, blank, session, edited=None if copy else token, source=source)
+    source = msgspec.structs.replace(blank, group=_usual_group(session))
+    return EntityForm("token", TOKEN, blank, session, token, copy=copy, source=source)
 
 
 def token_inputs(session: ConsoleSession, form: EntityForm) -> list[FormField]:
