@@ -32,7 +32,7 @@ from gateway.inbound.chat.whole import chunks_of, finish_of_regular, join_chunks
 from gateway.inbound.rendering import RenderedStream
 from gateway.upstream.adapter import OutputCounter, WholeAnswer
 from gateway.upstream.call_book import Arguments
-from gateway.upstream.framing import WholeBody
+from gateway.upstream.framing import FramedStream, WholeBody
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, upstream_id
 from gateway.upstream.openai.template import Template, learn
@@ -62,6 +62,7 @@ class NativeChatStream(RenderedStream):
     """One streamed answer. Implements ``adapter.AnswerStream``."""
 
     _check = staticmethod(_check_utf8)
+    feed = FramedStream.feed  # the editor keeps nothing for the end
 
     def __init__(self, reader: ChatReader, order: Order, channel: Channel) -> None:
         self._editor = ChunkEditor(order)
@@ -110,7 +111,7 @@ class NativeChatStream(RenderedStream):
             template = self._template
             run = (template.run if bulk else template.one)(block, start) if template else None
             if run is not None:
-                self.events += run.count
+                self.events += len(run.texts)
                 self.tally.add(run.said)
                 if self._arguments is not None:
                     self._arguments.add(run.said)
