@@ -87,6 +87,8 @@ class Framer(RawFramer):
 
     def feed(self, data: bytes) -> bytes:
         """All events that are complete by now, each ended by a blank line; may be empty. Raises EventTooLong."""
+        if self._begun and not self._rest and data.endswith(BLANK) and data.find(b"\r") < 0 and len(data) < EVENT_LIMIT:
+            return data
         events = self._even(super().feed(data))
         longest = max(map(len, events.split(BLANK))) if len(events) > EVENT_LIMIT else self.held
         if longest > EVENT_LIMIT:

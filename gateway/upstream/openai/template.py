@@ -53,6 +53,8 @@ class Template:
         They are split at blank lines: each search for something as long as what is between two texts would begin with
         a preparation that takes longer than the search.
         """
+        if events.find(BLANK, start) == len(events) - 2:  # one event, as most upstreams send them
+            return self.one(events, start)
         head, foot = self._head, self._foot
         if not events.startswith(head, start):
             return None
@@ -79,18 +81,16 @@ class Template:
 
     def one(self, events: bytes, start: int) -> Run | None:
         """The event at ``start``; None if it does not fit."""
-        if not events.startswith(self._head, start):
+        head, foot = self._head, self._foot
+        begin, stop = start + len(head), events.find(BLANK, start) + 2
+        end = stop - len(foot)
+        if end < begin or not (events.startswith(head, start) and events.startswith(foot, end)):
             return None
-        end = events.find(self._foot, start + len(self._head))
-        return self._single(events, start, end) if end >= 0 else None
-
-    def _single(self, events: bytes, start: int, end: int) -> Run | None:
-        middle = events[start + len(self._head) : end]
+        middle = events[begin:end]
         try:
             said = _TEXT.decode(b'"' + middle + b'"')
         except _BAD:
             return None
-        stop = end + len(self._foot)
         if self._same and stop == len(events) and not start:
             return Run(events, stop, [middle], said)
         return Run(self._out_head + middle + self._out_foot, stop - start, [middle], said)
