@@ -61,7 +61,8 @@ class Template:
         parts, end = events[start:].split(BLANK)[:-1], foot[: -len(BLANK)]
         while parts and not (parts[-1].startswith(head) and parts[-1].endswith(end)):  # an answer's last events
             parts.pop()
-        middles = [part[len(head) : -len(end)] for part in parts]
+        begin, stop = len(head), -len(end)
+        middles = [part[begin:stop] for part in parts]
         if not self._begins(events, start, middles):
             count = bisect_left(
                 range(len(parts)), True, key=lambda n: not self._begins(events, start, middles[: n + 1])
